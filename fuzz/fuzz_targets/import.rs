@@ -20,7 +20,7 @@ const SAMPLES_A_CHUNK: u64 = 4096;
 
 /// Stores what it is given as a run folder does, reads it back, and keeps nothing.
 #[derive(Default)]
-struct Stored {
+struct SampleStore {
     series: Vec<Series>,
     bytes: Vec<u8>,
 }
@@ -31,7 +31,7 @@ struct Series {
     samples: Vec<Sample>,
 }
 
-impl Stored {
+impl SampleStore {
     /// Ends the chunk that is being written, and holds that it reads as what was put in.
     fn close(&mut self, series: usize) {
         let Series { descriptor, encoder, samples } = &mut self.series[series];
@@ -43,7 +43,7 @@ impl Stored {
     }
 }
 
-impl Sink for Stored {
+impl Sink for SampleStore {
     fn open(&mut self, descriptor: Descriptor) -> io::Result<usize> {
         let encoder = ChunkEncoder::new(&descriptor);
         self.series.push(Series { descriptor, encoder, samples: Vec::new() });
@@ -85,7 +85,7 @@ fuzz_target!(|bytes: &[u8]| {
         let mut source = Source::of_bytes(file.to_vec());
         let detected = source.detect().ok();
         if let Some(format) = FORMATS.get(choice).or(detected) {
-            let mut stored = Stored::default();
+            let mut stored = SampleStore::default();
             if format.read(&mut source, &settings, &mut stored).is_ok() {
                 (0..stored.series.len()).for_each(|series| stored.close(series));
             }

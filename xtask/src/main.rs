@@ -7,6 +7,8 @@ mod deny;
 mod extend;
 mod fleet;
 mod fuzz;
+#[cfg(test)]
+mod names;
 mod package;
 mod perfetto;
 mod product;

@@ -13,7 +13,7 @@ use tardy_statistics::estimate::Estimate;
 
 use super::curves::{Curves, curves};
 use super::flow::{Choice, Path, Situation, path};
-use super::help::{Helps, helps};
+use super::help::{Improvements, helps};
 use super::judgement::{Judgement, judgement};
 use super::kernels::Kernel;
 use super::slowdown::{Slowdown, slowdown};
@@ -38,7 +38,7 @@ pub struct Advice {
     /// Each real-time kernel against the first one that is not.
     pub comparisons: Vec<Comparison>,
     /// What would help on the machine of the kernel advised, or on this one where nothing was measured.
-    pub helps: Helps,
+    pub helps: Improvements,
 }
 
 /// Two kernels by the model.

@@ -96,7 +96,7 @@ pub struct Situation<'a> {
 
 /// Where an answer leads.
 #[derive(Clone, Copy)]
-enum Next {
+enum NextStep {
     Ask(Rule),
     End(Choice),
 }
@@ -107,8 +107,8 @@ struct Entry {
     question: &'static str,
     source: &'static str,
     answer: fn(&Situation<'_>) -> Answer,
-    yes: Next,
-    no: Next,
+    yes: NextStep,
+    no: NextStep,
 }
 
 type Answer = (bool, Basis, String);
@@ -122,40 +122,40 @@ const FLOW: &[Entry] = &[
         question: "does only throughput count?",
         source: SECTION,
         answer: throughput_only,
-        yes: Next::End(Choice::RealFast),
-        no: Next::Ask(Rule::Utilisation),
+        yes: NextStep::End(Choice::RealFast),
+        no: NextStep::Ask(Rule::Utilisation),
     },
     Entry {
         rule: Rule::Utilisation,
         question: "does the CPU run so full that peaks degrade response?",
         source: "mckenney2009, section 5, principle 2: \"for example, to limit CPU utilization to 50%\"",
         answer: utilisation,
-        yes: Next::Ask(Rule::Barriers),
-        no: Next::Ask(Rule::Memory),
+        yes: NextStep::Ask(Rule::Barriers),
+        no: NextStep::Ask(Rule::Memory),
     },
     Entry {
         rule: Rule::Barriers,
         question: "is it parallel work that waits at barriers?",
         source: "mckenney2009, section 5: the exception, because the latest thread holds up all",
         answer: barriers,
-        yes: Next::Ask(Rule::Memory),
-        no: Next::End(Choice::RealFast),
+        yes: NextStep::Ask(Rule::Memory),
+        no: NextStep::End(Choice::RealFast),
     },
     Entry {
         rule: Rule::Memory,
         question: "does the work fill memory, so that it cannot be locked?",
         source: SECTION,
         answer: memory,
-        yes: Next::End(Choice::RealFast),
-        no: Next::Ask(Rule::Virtual),
+        yes: NextStep::End(Choice::RealFast),
+        no: NextStep::Ask(Rule::Virtual),
     },
     Entry {
         rule: Rule::Virtual,
         question: "is the machine virtual?",
         source: "mckenney2009, section 5: \"for now\", which was 2009; what a run in the machine measured holds today, its host's delays included",
         answer: is_virtual,
-        yes: Next::End(Choice::RealFast),
-        no: Next::Ask(Rule::KernelServices),
+        yes: NextStep::End(Choice::RealFast),
+        no: NextStep::Ask(Rule::KernelServices),
     },
     Entry {
         rule: Rule::KernelServices,
@@ -163,16 +163,16 @@ const FLOW: &[Entry] = &[
         source: "mckenney2009, section 5, principle 5, and section 3: real time makes the kernel's work slower, hardly that of user mode",
         answer: kernel_services,
         // Both lead on; the answer says what long is.
-        yes: Next::Ask(Rule::LongWork),
-        no: Next::Ask(Rule::LongWork),
+        yes: NextStep::Ask(Rule::LongWork),
+        no: NextStep::Ask(Rule::LongWork),
     },
     Entry {
         rule: Rule::LongWork,
         question: "does a unit of work take so long that a late start does not matter?",
         source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, in the kernel's services about one; or the crossover, where it was measured",
         answer: long_work,
-        yes: Next::End(Choice::RealFast),
-        no: Next::End(Choice::RealTime),
+        yes: NextStep::End(Choice::RealFast),
+        no: NextStep::End(Choice::RealTime),
     },
 ];
 
@@ -185,12 +185,12 @@ pub fn path(situation: &Situation<'_>) -> Path {
         let entry = FLOW.iter().find(|entry| entry.rule == rule).expect("every rule that is led to stands in the table");
         let (is_yes, basis, reason) = (entry.answer)(situation);
         let next = if is_yes { entry.yes } else { entry.no };
-        let leads_to = if let Next::End(choice) = next { Some(choice) } else { None };
+        let leads_to = if let NextStep::End(choice) = next { Some(choice) } else { None };
         let Entry { question, source, .. } = *entry;
         steps.push(Step { rule, question, is_yes, basis, reason, source, leads_to });
         match next {
-            Next::Ask(asked) => rule = asked,
-            Next::End(choice) => return Path { steps, choice },
+            NextStep::Ask(asked) => rule = asked,
+            NextStep::End(choice) => return Path { steps, choice },
         }
     }
 }
@@ -320,13 +320,13 @@ mod tests {
     #[test]
     fn every_rule_is_led_to_and_every_path_ends() {
         for entry in FLOW {
-            let leads = |next: &Next| matches!(next, Next::Ask(rule) if *rule == entry.rule);
+            let leads = |next: &NextStep| matches!(next, NextStep::Ask(rule) if *rule == entry.rule);
             let is_led_to = entry.rule == FLOW[0].rule || FLOW.iter().any(|other| leads(&other.yes) || leads(&other.no));
             assert!(is_led_to, "{:?}", entry.rule);
             // Only forward, so that no path goes round.
             for next in [entry.yes, entry.no] {
                 let place = |rule: Rule| FLOW.iter().position(|other| other.rule == rule).unwrap();
-                assert!(!matches!(next, Next::Ask(asked) if place(asked) <= place(entry.rule)), "{:?}", entry.rule);
+                assert!(!matches!(next, NextStep::Ask(asked) if place(asked) <= place(entry.rule)), "{:?}", entry.rule);
             }
         }
     }

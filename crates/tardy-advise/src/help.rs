@@ -21,7 +21,7 @@ pub struct Help {
 
 /// What was looked at, and what of it can be improved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Helps {
+pub struct Improvements {
     /// The machine that was looked at.
     pub machine: String,
     /// Settings that can be improved, what matters most first.
@@ -35,7 +35,7 @@ pub struct Helps {
 /// Looks at `facts`, and at the files of this machine where `here` shows that they are of the same start of the same system. `cpus` are the
 /// CPUs that were measured, or all.
 #[must_use]
-pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuList, warnings: &[Warning], choice: Choice) -> Helps {
+pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuList, warnings: &[Warning], choice: Choice) -> Improvements {
     let is_here = facts.boot_id.is_some() && facts.boot_id == here.boot_id;
     let all = here.processors.online.clone().unwrap_or_default();
     let cpus = if cpus.is_empty() { &all } else { cpus };
@@ -50,7 +50,7 @@ pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuL
         State::Unknown { missing } => Some((finding.check, missing.clone())),
         _ => None,
     });
-    Helps {
+    Improvements {
         machine: facts.one_line(),
         improvable,
         good: findings.iter().filter(|finding| matches!(finding.state, State::Good { .. })).count(),
@@ -86,14 +86,14 @@ mod tests {
         facts
     }
 
-    fn of(warnings: &[Warning], choice: Choice) -> Helps {
+    fn of(warnings: &[Warning], choice: Choice) -> Improvements {
         // A root that is not there: a check that looked into it would find nothing, and say so by another reason.
         helps(&facts(), &MachineFacts::default(), &Root::at("/nowhere"), &"0".parse().unwrap(), warnings, choice)
     }
 
     #[test]
     fn what_the_run_shows_comes_before_what_matters_in_general() {
-        let names = |helps: Helps| helps.improvable.iter().map(|help| help.finding.check).collect::<Vec<_>>();
+        let names = |helps: Improvements| helps.improvable.iter().map(|help| help.finding.check).collect::<Vec<_>>();
         assert_eq!(names(of(&[], Choice::RealTime)), ["real-time-kernel", "virtual-machine", "preemption-mode", "smt"]);
         let stolen = [Warning::TimeStolen { cpu: CpuId(0), stolen: Nanos::from_millis(20) }];
         let found = of(&stolen, Choice::RealTime);

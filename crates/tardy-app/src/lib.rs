@@ -170,9 +170,9 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     /// A file as tardy makes it: the words before the regions, then so many regions with rings of `slots` cycles.
-    struct Shared(PathBuf);
+    struct SharedFile(PathBuf);
 
-    impl Shared {
+    impl SharedFile {
         fn new(name: &str, regions: u64, slots: u64) -> Self {
             let path = std::env::temp_dir().join(format!("tardy-app-{name}-{}", std::process::id()));
             let words = 32 + 4 * slots;
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    impl Drop for Shared {
+    impl Drop for SharedFile {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn cycles_stand_in_the_ring_with_their_numbers_and_what_does_not_fit_leaves_a_hole() {
-        let shared = Shared::new("ring", 1, 2);
+        let shared = SharedFile::new("ring", 1, 2);
         let mut control = Loop::open_at(&shared.0, "control", 1000).unwrap();
         let before = now();
         for cycle in 0..3 {
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_loop_too_many_is_counted_and_told() {
-        let shared = Shared::new("many", 1, 2);
+        let shared = SharedFile::new("many", 1, 2);
         let first = Loop::open_at(&shared.0, "first", 0).unwrap();
         assert!(matches!(Loop::open_at(&shared.0, "second", 0), Err(OpenError::TooMany)));
         assert!(first.is_measured());
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_no_memory_of_tardys_is_refused() {
-        let shared = Shared::new("bad", 1, 2);
+        let shared = SharedFile::new("bad", 1, 2);
         let open = |path: &Path, name: &str, period| Loop::open_at(path, name, period).map(drop);
         assert!(matches!(open(&shared.0, "", 0), Err(OpenError::Argument)));
         assert!(matches!(open(&shared.0, "two words", 0), Err(OpenError::Argument)));

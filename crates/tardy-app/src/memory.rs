@@ -56,7 +56,7 @@ mod system {
             NonNull::new(start.cast()).map(|start| Self { start, words }).ok_or_else(|| io::Error::other("mapped at address zero"))
         }
 
-        /// The words.
+        /// All mapped words, the head of the file first.
         #[inline]
         pub(crate) fn words(&self) -> &[AtomicU64] {
             // SAFETY: the mapping has so many words, begins at a page, and is there while `self` is; every value is a valid AtomicU64.

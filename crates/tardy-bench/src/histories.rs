@@ -34,9 +34,9 @@ const MARGIN: f64 = 0.05;
 const WITHIN: [usize; 5] = [2, 3, 4, 5, 7];
 
 /// What becomes worse: whether it is this board and load.
-type Changed = fn(usize, usize) -> bool;
+type CaseFilter = fn(usize, usize) -> bool;
 
-const CASES: [(&str, Changed); 4] = [
+const CASES: [(&str, CaseFilter); 4] = [
     ("all loads of one board", |board, _| board == 3),
     ("one load on all boards", |_, load| load == 7),
     ("everything", |_, _| true),
@@ -111,7 +111,7 @@ fn of_each<T: Send>(histories: u64, one: impl Fn(u64) -> T + Sync) -> Vec<T> {
 }
 
 /// Builds from the regression to its alarm, which names no series that did not change.
-fn delay(seed: u64, changed: Changed, families: &[Vec<usize>]) -> Option<usize> {
+fn delay(seed: u64, changed: CaseFilter, families: &[Vec<usize>]) -> Option<usize> {
     let found = alarms(&made(seed, FROM + AFTER, changed), families, watch());
     let is_of_change = |family: usize| families[family].iter().all(|&index| changed(index / LOADS, index % LOADS));
     found
@@ -121,7 +121,7 @@ fn delay(seed: u64, changed: Changed, families: &[Vec<usize>]) -> Option<usize> 
 }
 
 /// Logarithms of a quantile of each board under each load, over builds.
-fn made(seed: u64, builds: usize, changed: Changed) -> Vec<Vec<Option<f64>>> {
+fn made(seed: u64, builds: usize, changed: CaseFilter) -> Vec<Vec<Option<f64>>> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut one = |index: usize| {
         let level = random.random_range(2.0..6.0);

@@ -24,7 +24,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let seconds = if bench.is_quick { 5 } else { 30 };
     let with = observe(bench, cpu, seconds, "")?;
     let without = observe(bench, cpu, seconds, " --no-live")?;
-    let share = |observed: &Observed, name: &str| {
+    let share = |observed: &Observation, name: &str| {
         let time: u64 = observed.spent.iter().filter(|thread| thread.name == name).map(|thread| thread.cpu_time).sum();
         time as f64 / 1e9 / seconds as f64
     };
@@ -50,13 +50,13 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-struct Observed {
+struct Observation {
     spent: Vec<Thread>,
     others_on_measured: u64,
     command: String,
 }
 
-fn observe(bench: &Bench, cpu: u32, seconds: u64, flags: &str) -> Result<Observed> {
+fn observe(bench: &Bench, cpu: u32, seconds: u64, flags: &str) -> Result<Observation> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let line = format!("{} run --cycles {} --cpus {cpu} --load none --out run{flags}", bench.tardy.display(), (seconds + 5) * 1000);
     let mut command = Command::new("script");
@@ -68,7 +68,7 @@ fn observe(bench: &Bench, cpu: u32, seconds: u64, flags: &str) -> Result<Observe
     let _ = child.kill();
     let _ = child.wait();
     let (spent, others_on_measured) = observed?;
-    Ok(Observed { spent, others_on_measured, command: shown })
+    Ok(Observation { spent, others_on_measured, command: shown })
 }
 
 /// What the tool's threads use once it measures, and how often those that do not measure came onto the measured CPU.

@@ -58,7 +58,7 @@ pub struct RunData {
     pub folder: String,
     /// Its `run.json`.
     pub record: RunRecord,
-    /// Its numbers.
+    /// What `tardy show` says of it.
     pub summary: Summary,
     pub probes: Vec<ProbeData>,
     /// Its statistics, where they were asked for.
@@ -75,7 +75,7 @@ pub struct Group {
     /// As legends name it.
     pub name: String,
     /// What they have in common.
-    pub what: What,
+    pub what: GroupKind,
     /// Their latencies.
     pub histogram: Histogram,
     /// How they depend on each other.
@@ -86,18 +86,18 @@ pub struct Group {
 
 /// What the samples of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum GroupKind {
     /// The probe only.
     All,
     Load,
-    /// The CPU.
+    /// Taken on one CPU.
     Processor,
 }
 
 /// One series over time, or several put together.
 #[derive(Debug, Clone)]
 pub struct Lane {
-    /// Its CPU.
+    /// As axes name it: its CPU.
     pub name: String,
     /// What was found.
     pub swept: SeriesExtract,
@@ -106,7 +106,7 @@ pub struct Lane {
 /// One probe of a run.
 #[derive(Debug)]
 pub struct ProbeData {
-    /// Its name.
+    /// As the run calls it.
     pub probe: String,
     /// What a value is.
     pub quantity: String,
@@ -287,7 +287,7 @@ fn columns_each(detail: &Detail, series: usize) -> usize {
 fn groups(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, all: Histogram) -> Vec<Group> {
     let mut groups = vec![Group {
         name: "all samples".to_owned(),
-        what: What::All,
+        what: GroupKind::All,
         histogram: all,
         dependence: run.dependence_of_probe(probe),
         model: Vec::new(),
@@ -296,7 +296,7 @@ fn groups(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, p
         for load in &summary.loads {
             let histogram = run.of_load(probe, &load.name, &load.not_stressed).latency;
             let dependence = run.dependence_of_load(probe, &load.name, &load.not_stressed);
-            groups.push(Group { name: load.name.clone(), what: What::Load, histogram, dependence, model: Vec::new() });
+            groups.push(Group { name: load.name.clone(), what: GroupKind::Load, histogram, dependence, model: Vec::new() });
         }
     }
     let series = worst_first(run, probe);
@@ -305,13 +305,13 @@ fn groups(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, p
         [one] => groups[0].model = model(statistics, one),
         several => {
             for read in several.iter().take(LANES_MAX) {
-                let (name, what, histogram) = (series_name(read), What::Processor, read.whole().latency.clone());
+                let (name, what, histogram) = (series_name(read), GroupKind::Processor, read.whole().latency.clone());
                 let dependence = Dependence::of(&[read.whole()]);
                 groups.push(Group { name, what, histogram, dependence, model: model(statistics, read) });
             }
         }
     }
-    groups.retain(|group| group.what == What::All || group.histogram.count() > 0);
+    groups.retain(|group| group.what == GroupKind::All || group.histogram.count() > 0);
     groups
 }
 

@@ -141,7 +141,7 @@ pub enum Tone {
     Grid,
     /// Every other phase.
     Shade,
-    /// The paper.
+    /// What everything is drawn on.
     Surface,
     /// Deadlines and what is worst.
     Alarm,
@@ -229,7 +229,6 @@ pub enum Shape {
 pub struct Layer {
     /// As the legend names it.
     pub name: String,
-    /// Its colour.
     pub tone: Tone,
     /// What is drawn.
     pub shape: Shape,

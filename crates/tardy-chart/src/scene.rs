@@ -19,7 +19,6 @@ pub enum Step {
 /// A line's look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stroke {
-    /// Its colour.
     pub tone: Tone,
     /// Its width in px.
     pub width: f64,
@@ -49,7 +48,6 @@ pub struct Text {
     pub anchor: Anchor,
     /// Height in px.
     pub size: f64,
-    /// Its colour.
     pub tone: Tone,
     /// Whether it is set in bold.
     pub is_bold: bool,
@@ -67,17 +65,16 @@ pub enum Item {
         steps: Vec<Step>,
         /// The area's colour and opacity.
         fill: Option<(Tone, f64)>,
-        /// The line.
+        /// Its outline; none is drawn where absent.
         stroke: Option<Stroke>,
     },
     Circle {
-        /// Its centre.
         at: (f64, f64),
         /// Its radius in px.
         radius: f64,
         /// The area's colour.
         fill: Option<Tone>,
-        /// The line.
+        /// Its outline; none is drawn where absent.
         stroke: Option<Stroke>,
     },
     Text(Text),
@@ -99,7 +96,7 @@ pub struct Group {
     pub items: Vec<Item>,
 }
 
-/// A drawing.
+/// Everything that is drawn, and how large the picture is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scene {
     /// In px.

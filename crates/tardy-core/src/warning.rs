@@ -185,9 +185,9 @@ impl Warning {
     }
 }
 
-struct On(Option<CpuId>);
+struct OnCpu(Option<CpuId>);
 
-impl fmt::Display for On {
+impl fmt::Display for OnCpu {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |cpu| write!(formatter, " on CPU {cpu}"))
     }
@@ -203,15 +203,19 @@ impl Warning {
     fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
         match self {
             Self::SamplesLost { probe, cpu, lost } => {
-                write!(f, "{lost} samples of {probe}{} were lost before they were recorded: the tool got too little CPU time", On(*cpu))
+                write!(f, "{lost} samples of {probe}{} were lost before they were recorded: the tool got too little CPU time", OnCpu(*cpu))
             }
             Self::SamplesNotStored { probe, cpu, samples, since_start, error } => write!(
                 f,
                 "{samples} samples of {probe}{} were not stored, from {since_start} after the start on ({error}); their histogram was kept",
-                On(*cpu)
+                OnCpu(*cpu)
             ),
             Self::AccountingInexact { probe, cpu, unexplained } => {
-                write!(f, "the accounting of {probe}{} does not add up: {unexplained} due times unexplained (please report this)", On(*cpu))
+                write!(
+                    f,
+                    "the accounting of {probe}{} does not add up: {unexplained} due times unexplained (please report this)",
+                    OnCpu(*cpu)
+                )
             }
             Self::CutOff { stored_until } => {
                 let stored = stored_until.map_or_else(
@@ -229,20 +233,20 @@ impl Warning {
                 write!(
                     f,
                     "a probe{} ran without sleeping and was ended by the watchdog: its period is too short for this machine",
-                    On(*cpu)
+                    OnCpu(*cpu)
                 )
             }
             Self::MostPeriodsSkipped { probe, cpu, share, period } => write!(
                 f,
                 "{probe}{} skipped {:.1} % of its periods: {period} is below what this timer can do here; use a longer --period",
-                On(*cpu),
+                OnCpu(*cpu),
                 share * 100.0
             ),
             Self::EarlyWakeUps { probe, cpu, count, earliest } => {
                 write!(
                     f,
                     "{probe}{} woke up early {count} times, by up to {}: an error of the system's clock or timer",
-                    On(*cpu),
+                    OnCpu(*cpu),
                     -*earliest
                 )
             }
@@ -268,7 +272,7 @@ impl Warning {
             }
             Self::FaultsInLoop { cpu, faults } => {
                 let (s, they) = if *faults == 1 { ("", "it counts") } else { ("s", "they count") };
-                write!(f, "{faults} page fault{s} in the measuring loop{}: {they} as latency", On(*cpu))
+                write!(f, "{faults} page fault{s} in the measuring loop{}: {they} as latency", OnCpu(*cpu))
             }
             Self::Displaced { probe, cpu, samples, recorded, elsewhere, since_start, phases } => {
                 let phases = if phases.is_empty() { String::new() } else { format!(" (in {})", phases.join(", ")) };
@@ -332,7 +336,7 @@ impl Warning {
                 write!(f, "the probes {} share CPUs and priority, and delay each other", probes.join(", "))
             }
             Self::StoppedAbove { cpu, latency, limit } => {
-                write!(f, "stopped by a latency of {latency}{}, above {limit}", On(*cpu))
+                write!(f, "stopped by a latency of {latency}{}, above {limit}", OnCpu(*cpu))
             }
             Self::LoopLeftItsGrid { name, period, before, due } => write!(
                 f,

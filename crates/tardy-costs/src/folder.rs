@@ -16,7 +16,7 @@ use tardy_run::overhead::Overhead;
 use tardy_run::plan::Plan;
 use tardy_run::record::{PhaseRecord, RunKind, RunRecord, StartTime, State};
 use tardy_sys::clock;
-use tardy_sys::usage::{Who, usage};
+use tardy_sys::usage::{UsageScope, usage};
 
 use super::series::TrialSeries;
 
@@ -193,7 +193,7 @@ impl CostFolder {
             clock_read_ns: self.cost.clock_read_ns,
             threads: Vec::new(),
             process_cpu_time_ns: Nanos(clock::process_cpu_time() - self.cpu_time),
-            resident_bytes_max: usage(Who::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default(),
+            resident_bytes_max: usage(UsageScope::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default(),
         });
         self.folder.finish(&self.record)?;
         Ok(self.record)

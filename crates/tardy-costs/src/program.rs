@@ -15,7 +15,7 @@ use tardy_sys::child::kill_with_parent;
 use tardy_sys::clock;
 use tardy_sys::process::{self, WaitResult};
 use tardy_sys::signal::{self, SignalFd};
-use tardy_sys::usage::{Usage, Who, usage};
+use tardy_sys::usage::{Usage, UsageScope, usage};
 
 use super::folder::{CostError, CostFolder};
 use super::session::unit;
@@ -71,7 +71,7 @@ impl Experiment for UserCommand {
 
 /// What a trial took, in ns.
 #[derive(Debug, Clone, Copy)]
-struct Took {
+struct TrialTimes {
     begin: Nanos,
     /// Elapsed, in user mode, and in the kernel.
     times: [i64; 3],
@@ -140,15 +140,15 @@ impl Runner {
         }
     }
 
-    fn timed(&self, command: &mut Command) -> Result<(Took, ProgramEnd), CostError> {
-        let used = || usage(Who::Children).map_err(|error| CostError::System { doing: "ask for CPU time", error });
+    fn timed(&self, command: &mut Command) -> Result<(TrialTimes, ProgramEnd), CostError> {
+        let used = || usage(UsageScope::Children).map_err(|error| CostError::System { doing: "ask for CPU time", error });
         let before: Usage = used()?;
         let begin = clock::monotonic();
         let ended = self.run(command)?;
         let elapsed = clock::monotonic() - begin;
         let after = used()?;
         let times = [elapsed, after.user - before.user, after.system - before.system];
-        Ok((Took { begin: Nanos(begin), times }, ended))
+        Ok((TrialTimes { begin: Nanos(begin), times }, ended))
     }
 }
 

@@ -41,9 +41,9 @@ pub(crate) const POWER_CUT: Fault = Fault {
 };
 
 /// A file system below a place; unmounted when dropped.
-struct Mounted(PathBuf);
+struct DiskMount(PathBuf);
 
-impl Mounted {
+impl DiskMount {
     fn memory(place: &Place, kilobytes: usize) -> Result<Self> {
         Self::new(place, &["-t", "tmpfs", "-o", &format!("size={kilobytes}k"), "tardy-faults"])
     }
@@ -70,7 +70,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for DiskMount {
     fn drop(&mut self) {
         // Lazily: what still runs there after a failure must not keep the next try from beginning.
         let _ = program::output(Command::new("umount").arg("--lazy").arg(&self.0));
@@ -88,13 +88,13 @@ fn full(ground: &Ground) -> Result<Tally> {
         // From nothing at all to more than the run needs.
         let kilobytes = 64 + number * number * 48;
         let place = ground.place()?;
-        let _disk = Mounted::memory(&place, kilobytes)?;
+        let _disk = DiskMount::memory(&place, kilobytes)?;
         let outcome = place.tardy(BUSY_RUN)?;
         count_run(&mut tally, &place, &format!("a disk of {kilobytes} KiB"), &outcome, &["room", "space", "disk"])?;
     }
     for number in 0..ground.tries(3, 24) {
         let place = ground.place()?;
-        let disk = Mounted::memory(&place, 40_000)?;
+        let disk = DiskMount::memory(&place, 40_000)?;
         let running = place.start(place.tardy_command(BUSY_RUN))?;
         std::thread::sleep(Duration::from_millis(100 + number as u64 * 1900 / ground.tries(3, 24) as u64));
         disk.fill(number * 1000);
@@ -116,7 +116,7 @@ fn full(ground: &Ground) -> Result<Tally> {
     for line in writers {
         for left in (0..ground.tries(2, 12)).map(|number| number * 3000) {
             let place = ground.place()?;
-            let disk = Mounted::memory(&place, 2_000)?;
+            let disk = DiskMount::memory(&place, 2_000)?;
             std::fs::write(disk.0.join("output.svg"), OLD).while_doing(|| "writing an older output".to_owned())?;
             disk.fill(left);
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
@@ -152,7 +152,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     folders::base(ground)?;
     let mut tally = Tally::default();
     let place = ground.place()?;
-    let disk = Mounted::memory(&place, 40_000)?;
+    let disk = DiskMount::memory(&place, 40_000)?;
     std::fs::write(disk.0.join("output.svg"), OLD).while_doing(|| "writing an older output".to_owned())?;
     disk.make_read_only()?;
     let writers = [
@@ -235,7 +235,7 @@ fn removed(ground: &Ground) -> Result<Tally> {
 /// An ext4 file system in a file, on a loop device, mounted at `disk`.
 struct Image {
     file: PathBuf,
-    mounted: Mounted,
+    mounted: DiskMount,
 }
 
 impl Image {
@@ -247,7 +247,7 @@ impl Image {
     }
 
     fn open(place: &Place, file: PathBuf) -> Result<Self> {
-        let mounted = Mounted::new(place, &["-o", "loop", &file.to_string_lossy()])?;
+        let mounted = DiskMount::new(place, &["-o", "loop", &file.to_string_lossy()])?;
         Ok(Self { file, mounted })
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Fault {
 /// Where faults are tried.
 #[derive(Debug)]
 pub(crate) struct Ground {
-    /// The binary.
+    /// The binary that must survive.
     pub(crate) tardy: PathBuf,
     /// A memory file system that nobody else sees.
     pub(crate) folder: PathBuf,

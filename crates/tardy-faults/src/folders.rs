@@ -22,7 +22,7 @@ pub(crate) enum Folder {
         state: String,
         /// What does not add up in it.
         wrong: Vec<String>,
-        /// Its summary.
+        /// What `tardy show --json` says of it.
         summary: Value,
     },
     /// It has a run.json, and does not open.

@@ -9,7 +9,7 @@ use xtask::program;
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
-use crate::place::{PATIENCE, Place, Running, last_line};
+use crate::place::{CommandProcess, PATIENCE, Place, last_line};
 
 pub(crate) const MOVED: Fault = Fault {
     name: "moved",
@@ -40,7 +40,7 @@ pub(crate) const TWO_RUNS: Fault = Fault {
 };
 
 /// A run on the last CPU with a deadline that holds, once its measuring thread is there; with that thread.
-fn measuring(place: &Place, name: &str) -> Result<(Running, i32)> {
+fn measuring(place: &Place, name: &str) -> Result<(CommandProcess, i32)> {
     let line = format!("run --for 3s --load none --deadline 2s --misses 0.5 --cpus {} --quiet --out {name}", folders::last_cpu());
     let running = place.start(place.tardy_command(&line))?;
     let pid = running.pid();
@@ -65,7 +65,7 @@ fn measuring_thread(pid: i32) -> Option<i32> {
 }
 
 /// Ends the run and demands a warning of one of these kinds.
-fn warned(tally: &mut Tally, place: &Place, running: Running, about: &str, kinds: &[&str], code: Option<i32>) -> Result<()> {
+fn warned(tally: &mut Tally, place: &Place, running: CommandProcess, about: &str, kinds: &[&str], code: Option<i32>) -> Result<()> {
     let outcome = running.end(place, PATIENCE)?;
     let mut wrong: Vec<String> = outcome.disgrace().into_iter().chain(place.leftovers()?).collect();
     let folder = folders::look(place, "run")?;

@@ -22,7 +22,7 @@ pub(crate) struct Place {
 
 /// A command under way.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct CommandProcess {
     child: Child,
     printed: PathBuf,
     said: PathBuf,
@@ -75,7 +75,7 @@ impl Place {
     }
 
     /// Starts any command in this folder, with its journals, scratch files and output there.
-    pub(crate) fn start(&self, mut command: Command) -> Result<Running> {
+    pub(crate) fn start(&self, mut command: Command) -> Result<CommandProcess> {
         let (printed, said) = (self.path("tmp/.stdout"), self.path("tmp/.stderr"));
         let file = |path: &Path| std::fs::File::create(path).while_doing(|| format!("making {}", path.display()));
         command
@@ -89,7 +89,7 @@ impl Place {
             .stdout(file(&printed)?)
             .stderr(file(&said)?);
         let child = command.spawn().while_doing(|| format!("starting {}", command.get_program().display()))?;
-        Ok(Running { child, printed, said })
+        Ok(CommandProcess { child, printed, said })
     }
 
     /// Runs `tardy` with the words of `line` to its end.
@@ -168,7 +168,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-impl Running {
+impl CommandProcess {
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap_or(0)
     }

@@ -8,7 +8,7 @@ use xtask::failure::{Failure, Result};
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
-use crate::place::{Place, Running, last_line};
+use crate::place::{CommandProcess, Place, last_line};
 
 pub(crate) const EACH: Fault = Fault {
     name: "stop-each",
@@ -27,7 +27,7 @@ pub(crate) const ALL: Fault = Fault {
 const LINE: &str = "run --for 3s --load fork --load io --load hackbench --quiet --out run";
 
 /// A run, once its loads have begun.
-fn under_load(place: &Place) -> Result<Running> {
+fn under_load(place: &Place) -> Result<CommandProcess> {
     let running = place.start(place.tardy_command(LINE))?;
     let is_loaded = || place.processes().len() > 4;
     if place.wait_until(is_loaded) { Ok(running) } else { Err(Failure::new("the loads of a run did not begin")) }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_results::compare::changes::folders_once;
 use tardy_results::compare::side::CompareError;
-use tardy_results::history::Collected;
+use tardy_results::history::RunCollection;
 use tardy_results::history::run::HistoryRun;
 
 #[cfg(feature = "arrow")]
@@ -47,8 +47,8 @@ pub fn is_table(path: &Path) -> bool {
 ///
 /// # Errors
 /// [`TableError`] where one cannot be read, clocks differ, or `each` says so.
-pub fn collected(paths: &[PathBuf], mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>) -> Result<Collected, TableError> {
-    let mut runs = Collected::default();
+pub fn collected(paths: &[PathBuf], mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>) -> Result<RunCollection, TableError> {
+    let mut runs = RunCollection::default();
     let mut add = |run: &HistoryRun| if runs.add(run)? { each(run) } else { Ok(()) };
     for path in paths {
         if is_table(path) {

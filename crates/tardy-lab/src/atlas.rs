@@ -19,10 +19,10 @@ use super::boot::Guest;
 use super::cache::{Cache, Lock, try_lock, write_whole};
 use super::diagnosis::{Blame, Cause, Failure};
 use super::digest::Digest;
+use super::guest_job::{Ending, GuestJob};
 use super::host_cpu::HostCpu;
 use super::initramfs::AddedFile;
 use super::machine::Machine;
-use super::plan::{Ending, GuestPlan};
 use super::qemu::Qemu;
 use super::snapshot::Snapshots;
 use super::variant::Variant;
@@ -43,7 +43,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub struct Cells<'a> {
     pub machine: &'a Machine,
     /// What the guest of a load does, with the seed of a replica.
-    pub plan_of_cell: &'a (dyn Fn(&str, u32) -> GuestPlan + Sync),
+    pub job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
     /// Further files for all of them.
@@ -56,12 +56,12 @@ pub struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    fn guest<'g>(&'g self, variant: &'g Variant, replica: u32, plan: &'g GuestPlan) -> Guest<'g> {
+    fn guest<'g>(&'g self, variant: &'g Variant, replica: u32, job: &'g GuestJob) -> Guest<'g> {
         Guest {
             variant,
             machine: self.machine,
             pad: (self.pad_of_replica)(replica),
-            plan,
+            job,
             binary: self.binary,
             added: self.added,
             wall_limit: self.wall_limit,
@@ -225,8 +225,8 @@ impl Maker<'_> {
         let part = self.folder.join(CELLS).join(format!(".part-{name}"));
         // Left by a lab that was killed: nobody else has this name's lock.
         remove(&part)?;
-        let plan = (self.cells.plan_of_cell)(load, group.replica);
-        let guest = self.cells.guest(&self.index.grid.variants[group.variant], group.replica, &plan);
+        let job = (self.cells.job_of_cell)(load, group.replica);
+        let guest = self.cells.guest(&self.index.grid.variants[group.variant], group.replica, &job);
         let result = guest.run(qemu, &part).map(|_| ());
         if let Err(failure) = &result {
             if !failure.is_kept() {

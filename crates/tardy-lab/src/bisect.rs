@@ -11,7 +11,7 @@ pub enum Answer {
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum BisectResult {
     /// The first bad kernel is behind `good`, and no later than `bad`; between them stand only kernels that cannot tell.
     Between { good: usize, bad: usize },
     /// The first is not good.
@@ -24,22 +24,22 @@ pub enum Found {
 ///
 /// # Errors
 /// That of a test, which ends the search.
-pub fn bisect<E>(count: usize, mut test: impl FnMut(usize) -> Result<Answer, E>) -> Result<Found, E> {
+pub fn bisect<E>(count: usize, mut test: impl FnMut(usize) -> Result<Answer, E>) -> Result<BisectResult, E> {
     let last = count.saturating_sub(1);
     match test(last)? {
         Answer::Bad => {}
-        answer => return Ok(Found::LastNotBad(answer)),
+        answer => return Ok(BisectResult::LastNotBad(answer)),
     }
     match test(0)? {
         Answer::Good => {}
-        answer => return Ok(Found::FirstNotGood(answer)),
+        answer => return Ok(BisectResult::FirstNotGood(answer)),
     }
     let (mut good, mut bad) = (0_usize, last);
     let mut cannot_tell: Vec<usize> = Vec::new();
     loop {
         let middle = good.midpoint(bad);
         let untested = (good + 1..bad).filter(|place| !cannot_tell.contains(place));
-        let Some(next) = untested.min_by_key(|place| place.abs_diff(middle)) else { return Ok(Found::Between { good, bad }) };
+        let Some(next) = untested.min_by_key(|place| place.abs_diff(middle)) else { return Ok(BisectResult::Between { good, bad }) };
         match test(next)? {
             Answer::Good => good = next,
             Answer::Bad => bad = next,
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     /// The kernels from `bad` on are bad, those in `mute` cannot tell; what was found, and how many tests it took.
-    fn found(count: usize, bad: usize, mute: &[usize]) -> (Found, usize) {
+    fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {
             () if mute.contains(&place) => Answer::CannotTell,
@@ -71,22 +71,22 @@ mod tests {
     fn the_first_bad_kernel_is_found_wherever_it_is_in_few_tests() {
         for bad in 1..64 {
             let (found, tests) = found(64, bad, &[]);
-            assert_eq!(found, Found::Between { good: bad - 1, bad });
+            assert_eq!(found, BisectResult::Between { good: bad - 1, bad });
             assert!(tests <= 2 + 6, "{bad}: {tests}");
         }
     }
 
     #[test]
     fn kernels_that_cannot_tell_are_passed_over_and_bound_what_is_known() {
-        assert_eq!(found(9, 5, &[4, 3]).0, Found::Between { good: 2, bad: 5 });
-        assert_eq!(found(3, 1, &[1]).0, Found::Between { good: 0, bad: 2 });
+        assert_eq!(found(9, 5, &[4, 3]).0, BisectResult::Between { good: 2, bad: 5 });
+        assert_eq!(found(3, 1, &[1]).0, BisectResult::Between { good: 0, bad: 2 });
     }
 
     #[test]
     fn ends_that_are_not_as_said_stop_the_search() {
-        assert_eq!(found(5, 9, &[]), (Found::LastNotBad(Answer::Good), 1));
-        assert_eq!(found(5, 0, &[]), (Found::FirstNotGood(Answer::Bad), 2));
-        assert_eq!(found(5, 2, &[4]).0, Found::LastNotBad(Answer::CannotTell));
+        assert_eq!(found(5, 9, &[]), (BisectResult::LastNotBad(Answer::Good), 1));
+        assert_eq!(found(5, 0, &[]), (BisectResult::FirstNotGood(Answer::Bad), 2));
+        assert_eq!(found(5, 2, &[4]).0, BisectResult::LastNotBad(Answer::CannotTell));
         assert_eq!(bisect(3, |_| Err::<Answer, _>("no QEMU")), Err("no QEMU"));
     }
 }

@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 use tardy_machine::facts::CompiledPreemption;
 use tardy_run::delays::{self, DelayChunk, DelayReader, SampleDelay};
 use tardy_run::folder::{self, FolderError};
-use tardy_trace::explain::{Cause, Component, Known};
+use tardy_trace::explain::{Cause, Certainty, Component};
 
 use crate::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
@@ -57,7 +57,7 @@ pub struct Blame {
     /// The thread or softirq.
     pub name: String,
     /// How that is known.
-    pub known: Known,
+    pub known: Certainty,
     /// How long the sample waited in the delay.
     pub waited: Nanos,
     /// How much of it is laid to the cause, and to interrupts and softirqs on top of it.
@@ -180,7 +180,7 @@ mod tests {
     fn judged(cause: Cause, name: &str, lengths: [u64; 3]) -> JudgedDelay {
         let holder = |cause, name: &str| DelayHolder {
             cause,
-            known: Known::Inferred,
+            known: Certainty::Inferred,
             name: name.into(),
             priority: None,
             work: None,

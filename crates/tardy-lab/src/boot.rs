@@ -1,4 +1,4 @@
-//! One guest from its plan to its run folder: prepares the files, boots, takes the result out, and tells why where there is none.
+//! One guest from its job to its run folder: prepares the files, boots, takes the result out, and tells why where there is none.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -11,28 +11,28 @@ use super::cpio::{self, Entry};
 use super::diagnosis::{self, Cause, Failure};
 use super::digest::Digest;
 use super::exchange::{self, ReceiveError};
+use super::guest_job::{Ending, GuestJob, GuestReport};
 use super::initramfs::{self, AddedFile};
 use super::machine::{Machine, MainThread, kernel_command_line};
-use super::plan::{Ending, GuestPlan, GuestReport};
+use super::provenance::{self, Inputs, PROVENANCE_NAME, Provenance};
 use super::qemu::{
     Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, KNOWN_NAME, LIBRARY_NAME, QEMU_LOG_NAME, Qemu, SEEN_NAME, SHARED_NAME,
     STATE_NAME, STOP_OPTIONS,
 };
-use super::record::{self, Inputs, RECORD_NAME, Record};
 use super::snapshot::{SnapshotError, Snapshots};
 use super::variant::Variant;
-use super::watch::{self, WatchError, Watching};
+use super::watch::{self, WatchError, WatchSetup};
 
 /// Name of the report in the archive that the guest hands out.
 pub(super) const REPORT_NAME: &str = "guest.json";
-/// Name of the folder with the planned program's files.
+/// Name of the folder with the guest's program's files.
 pub(super) const OUTPUT_NAME: &str = "out";
-/// What the planned program wrote to its standard output, in the archive and in the run folder.
+/// What the guest's program wrote to its standard output, in the archive and in the run folder.
 pub const STDOUT_NAME: &str = "stdout.log";
 /// The same for its standard error.
 pub const STDERR_NAME: &str = "stderr.log";
 
-/// Exit codes of the planned program that leave a run worth keeping: done, a verdict failed, inconclusive.
+/// Exit codes of the guest's program that leave a run worth keeping: done, a verdict failed, inconclusive.
 const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub struct Guest<'a> {
     /// The member of the ensemble.
     pub pad: u32,
     /// What the guest does.
-    pub plan: &'a GuestPlan,
+    pub job: &'a GuestJob,
     /// The static program that becomes /init.
     pub binary: &'a Path,
     /// Further files for it.
@@ -54,7 +54,7 @@ pub struct Guest<'a> {
     /// Where it begins from a snapshot in place of booting: where those are.
     pub snapshots: Option<&'a Snapshots>,
     /// Where it is watched from outside: what that needs.
-    pub watching: Option<&'a Watching>,
+    pub watching: Option<&'a WatchSetup>,
 }
 
 impl Guest<'_> {
@@ -62,7 +62,7 @@ impl Guest<'_> {
     ///
     /// # Errors
     /// [`Failure`]; the console stays in the folder.
-    pub fn run(&self, qemu: &Qemu, folder: &Path) -> Result<Record, Failure> {
+    pub fn run(&self, qemu: &Qemu, folder: &Path) -> Result<Provenance, Failure> {
         let host = |path: &Path, error: std::io::Error| alone(Cause::Host(format!("{}: {error}", path.display())));
         std::fs::create_dir_all(folder).map_err(|error| host(folder, error))?;
         let result = self.run_in(qemu, folder);
@@ -76,7 +76,7 @@ impl Guest<'_> {
         result
     }
 
-    fn run_in(&self, qemu: &Qemu, folder: &Path) -> Result<Record, Failure> {
+    fn run_in(&self, qemu: &Qemu, folder: &Path) -> Result<Provenance, Failure> {
         let mut inputs = self.prepare(qemu, folder)?;
         let command_line = inputs.command_line.clone();
         let host = |error: &dyn std::fmt::Display| alone(Cause::Host(error.to_string()));
@@ -98,25 +98,25 @@ impl Guest<'_> {
         let shared = folder.join(SHARED_NAME);
         let memory = std::fs::read(&shared).map_err(|error| alone(Cause::Host(format!("{}: {error}", shared.display()))))?;
         let archive = exchange::receive(&memory).map_err(|error| fail(self.cause_of_silence(error, end, &console, folder)))?;
-        let record = self.keep(inputs, archive, folder, restored).map_err(fail)?;
+        let provenance = self.keep(inputs, archive, folder, restored).map_err(fail)?;
         if let Some(symbols) = &symbols {
             watch::keep(folder, symbols, self.machine).map_err(|error| host(&error))?;
         }
-        Ok(record)
+        Ok(provenance)
     }
 
     /// Puts what the plugin needs into the folder; a kernel whose symbols are not known yet is booted for them.
-    fn watch(&self, watching: &Watching, qemu: &Qemu, folder: &Path) -> Result<KernelSymbols, WatchError> {
-        let boot = |plan: &GuestPlan, folder: &Path| {
-            let guest = Guest { plan, snapshots: None, watching: None, ..self.clone() };
+    fn watch(&self, watching: &WatchSetup, qemu: &Qemu, folder: &Path) -> Result<KernelSymbols, WatchError> {
+        let boot = |job: &GuestJob, folder: &Path| {
+            let guest = Guest { job, snapshots: None, watching: None, ..self.clone() };
             guest.run(qemu, folder).map(drop).map_err(|failure| failure.cause.to_string())
         };
-        let symbols = watching.symbols((self.variant, self.plan, self.added), boot)?;
+        let symbols = watching.symbols((self.variant, self.job, self.added), boot)?;
         watching.prepare(&symbols, self.machine, folder)?;
         Ok(symbols)
     }
 
-    /// The plan goes in through the shared memory; it and the snapshot become part of the inputs.
+    /// The job goes in through the shared memory; it and the snapshot become part of the inputs.
     fn run_from_snapshot(
         &self,
         snapshots: &Snapshots,
@@ -124,11 +124,11 @@ impl Guest<'_> {
         boot: &Boot<'_>,
         inputs: &mut Inputs,
     ) -> Result<(BootEnd, Duration), SnapshotError> {
-        let plan = serde_json::to_vec(self.plan).expect("a plan is plain data");
+        let job = serde_json::to_vec(self.job).expect("a job is plain data");
         let snapshot = snapshots.of(&inputs.digest(), qemu, boot, self.wall_limit, &boot.folder.join(CONSOLE_NAME))?;
         inputs.snapshot = Some(snapshot.digest.clone());
-        inputs.plan = Some(Digest::of_bytes(&plan));
-        snapshot.run(qemu, boot, &plan, self.wall_limit)
+        inputs.job = Some(Digest::of_bytes(&job));
+        snapshot.run(qemu, boot, &job, self.wall_limit)
     }
 
     fn failure_of_snapshot(&self, error: &SnapshotError, folder: &Path, is_restored: bool) -> Failure {
@@ -149,14 +149,14 @@ impl Guest<'_> {
     /// Writes the initial file system and tells everything that will determine the run.
     fn prepare(&self, qemu: &Qemu, folder: &Path) -> Result<Inputs, Failure> {
         let path = folder.join(INITRAMFS_NAME);
-        let before = self.snapshots.map(|_| self.plan.until_pause());
-        let plan = before.as_ref().unwrap_or(self.plan);
-        let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, plan, self.added));
+        let before = self.snapshots.map(|_| self.job.until_pause());
+        let job = before.as_ref().unwrap_or(self.job);
+        let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, job, self.added));
         let digest = written.and_then(|_| Digest::of_file(&path));
         Ok(self.inputs(qemu, digest.map_err(|error| alone(Cause::Host(format!("{}: {error}", path.display()))))?))
     }
 
-    /// What determines a run with this initial file system, before a snapshot and its plan are known.
+    /// What determines a run with this initial file system, before a snapshot and its job are known.
     pub(super) fn inputs(&self, qemu: &Qemu, initramfs: Digest) -> Inputs {
         let mut options = self.machine.options(MainThread::TakesTurns);
         options.extend(self.snapshots.iter().flat_map(|_| STOP_OPTIONS.map(str::to_owned)));
@@ -169,7 +169,7 @@ impl Guest<'_> {
             qemu: qemu.version.clone(),
             options,
             snapshot: None,
-            plan: None,
+            job: None,
         }
     }
 
@@ -185,8 +185,8 @@ impl Guest<'_> {
         }
     }
 
-    /// Unpacks what came out, judges it and writes the record.
-    fn keep(&self, inputs: Inputs, archive: &[u8], folder: &Path, restored: Option<Duration>) -> Result<Record, Cause> {
+    /// Unpacks what came out, judges it and writes where it comes from.
+    fn keep(&self, inputs: Inputs, archive: &[u8], folder: &Path, restored: Option<Duration>) -> Result<Provenance, Cause> {
         let mut entries = cpio::read(archive).map_err(|error| Cause::Torn(error.to_string()))?;
         let report = take(&mut entries, REPORT_NAME).ok_or_else(|| Cause::Torn("the guest's report is missing".into()))?;
         let guest: GuestReport = serde_json::from_slice(report).map_err(|error| Cause::Torn(format!("the guest's report: {error}")))?;
@@ -201,18 +201,18 @@ impl Guest<'_> {
             write(name, content)?;
         }
         self.judge(&guest, logs[1].1)?;
-        let record = Record {
-            version: record::VERSION,
+        let provenance = Provenance {
+            version: provenance::VERSION,
             input_digest: inputs.digest(),
             inputs,
-            sample_digest: record::sample_digest(&run),
+            sample_digest: provenance::sample_digest(&run),
             output_digest: Digest::of_bytes(archive),
             guest,
-            meaning: record::meaning(self.machine).to_owned(),
+            meaning: provenance::meaning(self.machine).to_owned(),
             restore_ms: restored.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         };
-        write(RECORD_NAME, &serde_json::to_vec_pretty(&record).expect("a record is plain data"))?;
-        Ok(record)
+        write(PROVENANCE_NAME, &serde_json::to_vec_pretty(&provenance).expect("provenance is plain data"))?;
+        Ok(provenance)
     }
 
     fn judge(&self, guest: &GuestReport, stderr: &[u8]) -> Result<(), Cause> {

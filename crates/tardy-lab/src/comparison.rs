@@ -13,7 +13,7 @@ use tardy_results::summary::model::Summary;
 use super::digest::Digest;
 use super::experiment::{Outcome, Repetition};
 use super::machine::Accelerator;
-use super::record::Record;
+use super::provenance::Provenance;
 use super::variant::Variant;
 
 /// The comparison of all variants.
@@ -165,7 +165,7 @@ impl Comparison {
 }
 
 pub(super) fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunResult {
-    let record = outcome.result.as_ref().ok();
+    let provenance = outcome.result.as_ref().ok();
     let failure = outcome.result.as_ref().err().map(|failure| failure.cause.to_string());
     let failure = match &outcome.repetition {
         Some(Repetition::Failed(failure)) => Some(format!("the second run: {failure}")),
@@ -179,20 +179,20 @@ pub(super) fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunR
     RunResult {
         replica: outcome.replica,
         folder: outcome.folder.clone(),
-        input_digest: record.map(|record| record.input_digest.clone()),
-        sample_digest: record.and_then(|record| record.sample_digest.clone()),
+        input_digest: provenance.map(|provenance| provenance.input_digest.clone()),
+        sample_digest: provenance.and_then(|provenance| provenance.sample_digest.clone()),
         failure: failure.or_else(|| unreadable.cloned()),
         repeated,
-        virtual_ns: record.map(|record| record.guest.ended_at),
-        instructions: record.and_then(instructions),
+        virtual_ns: provenance.map(|provenance| provenance.guest.ended_at),
+        instructions: provenance.and_then(instructions),
         wall_s: outcome.wall.as_secs_f64(),
-        restore_ms: record.and_then(|record| record.restore_ms),
+        restore_ms: provenance.and_then(|provenance| provenance.restore_ms),
     }
 }
 
-fn instructions(record: &Record) -> Option<u64> {
-    let machine = &record.inputs.machine;
-    let busy = record.guest.ended_at.0.checked_sub(record.guest.idle?.0)?;
+fn instructions(provenance: &Provenance) -> Option<u64> {
+    let machine = &provenance.inputs.machine;
+    let busy = provenance.guest.ended_at.0.checked_sub(provenance.guest.idle?.0)?;
     let count = u64::try_from(busy / machine.instruction_shift.per_instruction().get()).ok()?;
     (machine.accelerator == Accelerator::Tcg).then_some(count)
 }

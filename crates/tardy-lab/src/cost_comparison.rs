@@ -135,7 +135,7 @@ mod tests {
     use tardy_core::series::ClockKind;
     use tardy_core::units::Nanos;
 
-    use tardy_results::cost::summary::{How, MetricSummary};
+    use tardy_results::cost::summary::{CostMethod, MetricSummary};
     use tardy_run::cost::{CacheState, CostSet, LeftOut};
     use tardy_run::record::State;
 
@@ -166,7 +166,7 @@ mod tests {
             warnings: Vec::new(),
             kernel: None,
             machine: Default::default(),
-            how: How {
+            how: CostMethod {
                 set: CostSet::Metrics,
                 command: Vec::new(),
                 unit: "instructions",

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Ending;
+use super::guest_job::Ending;
 
 /// Lines of the console that are shown with a failure.
 const TAIL_LINES: usize = 12;
@@ -28,7 +28,7 @@ pub enum Cause {
         /// The limit in seconds.
         limit_s: u64,
     },
-    /// The guest's clock: the planned program did not end.
+    /// The guest's clock: the guest's program did not end.
     TimeLimit,
     /// The machine was switched off without a result.
     NoResult,
@@ -38,7 +38,7 @@ pub enum Cause {
     Torn(String),
     /// QEMU gave up; its own words.
     Qemu(String),
-    /// The planned program failed; how, and its last words.
+    /// The guest's program failed; how, and its last words.
     Program {
         /// How it ended.
         ending: Ending,

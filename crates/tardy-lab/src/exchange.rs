@@ -1,4 +1,4 @@
-//! The memory that host and guest share (QEMU's ivshmem device): a header and one archive; before that, in a run from a snapshot, the plan.
+//! The memory that host and guest share (QEMU's ivshmem device): a header and one archive; before that, in a run from a snapshot, the job.
 //!
 //! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it costs no virtual time worth naming and wakes nothing on the
 //! host, so the measurement stays deterministic. The header is written last: a guest that stops in between has handed out nothing.
@@ -11,10 +11,10 @@ use tardy_sys::mmap::SharedMapping;
 const HEADER_LENGTH: usize = 64;
 /// An archive follows.
 const MAGIC: &[u8; 8] = b"tardylab";
-/// The guest has stopped itself and waits for a plan; nothing follows.
+/// The guest has stopped itself and waits for a job; nothing follows.
 const PAUSE_MAGIC: &[u8; 8] = b"tardywai";
-/// A plan for the guest follows.
-const PLAN_MAGIC: &[u8; 8] = b"tardyask";
+/// A job for the guest follows.
+const JOB_MAGIC: &[u8; 8] = b"tardyask";
 const VERSION: u32 = 1;
 
 /// Writes an archive into the shared memory; [`Sender::finish`] makes it valid.
@@ -50,7 +50,7 @@ fn header(magic: &[u8; 8], checksum: u32, length: usize) -> [u8; HEADER_LENGTH] 
     header
 }
 
-/// Says that the guest is about to stop itself and wait for a plan.
+/// Says that the guest is about to stop itself and wait for a job.
 ///
 /// # Errors
 /// `UnexpectedEof` when the memory is smaller than a header.
@@ -64,26 +64,26 @@ pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)
 }
 
-/// A plan as it is laid at the beginning of the shared memory.
+/// A job as it is laid at the beginning of the shared memory.
 #[must_use]
-pub fn plan_block(plan: &[u8]) -> Vec<u8> {
-    let mut block = header(PLAN_MAGIC, crc32fast::hash(plan), plan.len()).to_vec();
-    block.extend_from_slice(plan);
+pub fn job_block(job: &[u8]) -> Vec<u8> {
+    let mut block = header(JOB_MAGIC, crc32fast::hash(job), job.len()).to_vec();
+    block.extend_from_slice(job);
     block
 }
 
-/// The guest's side of [`plan_block`].
+/// The guest's side of [`job_block`].
 ///
 /// # Errors
 /// `InvalidData` when there is none.
-pub fn read_plan(memory: &SharedMapping) -> io::Result<Vec<u8>> {
-    let none = || io::Error::new(io::ErrorKind::InvalidData, "the host let the machine go on without a plan");
+pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
+    let none = || io::Error::new(io::ErrorKind::InvalidData, "the host let the machine go on without a job");
     let mut header = [0; HEADER_LENGTH];
     memory.read_at(0, &mut header)?;
     let length = usize::try_from(u64_at(&header, 16)).ok().filter(|length| *length <= memory.len());
-    let mut plan = vec![0; length.filter(|_| header.starts_with(PLAN_MAGIC)).ok_or_else(none)?];
-    memory.read_at(HEADER_LENGTH, &mut plan)?;
-    if crc32fast::hash(&plan) == u32_at(&header, 12) { Ok(plan) } else { Err(none()) }
+    let mut job = vec![0; length.filter(|_| header.starts_with(JOB_MAGIC)).ok_or_else(none)?];
+    memory.read_at(HEADER_LENGTH, &mut job)?;
+    if crc32fast::hash(&job) == u32_at(&header, 12) { Ok(job) } else { Err(none()) }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -190,14 +190,14 @@ mod tests {
         let mut memory = SharedMapping::new(file.as_fd(), 4096).unwrap();
         announce_pause(&mut memory).unwrap();
         assert!(is_paused(&std::fs::read(&path).unwrap()));
-        assert_eq!(read_plan(&memory).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        std::os::unix::fs::FileExt::write_all_at(&file, &plan_block(b"plan"), 0).unwrap();
-        assert_eq!(read_plan(&memory).unwrap(), b"plan");
+        assert_eq!(read_job(&memory).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        std::os::unix::fs::FileExt::write_all_at(&file, &job_block(b"job"), 0).unwrap();
+        assert_eq!(read_job(&memory).unwrap(), b"job");
         let content = std::fs::read(&path).unwrap();
         assert!(!is_paused(&content));
         assert_eq!(receive(&content), Err(ReceiveError::Nothing));
         memory.write_at(HEADER_LENGTH, b"x").unwrap();
-        assert!(read_plan(&memory).is_err(), "a changed plan is noticed");
+        assert!(read_job(&memory).is_err(), "a changed job is noticed");
     }
 
     #[test]

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use super::boot::Guest;
 use super::cache::Cache;
 use super::diagnosis::{Cause, Failure};
+use super::guest_job::GuestJob;
 use super::host_cpu::HostCpu;
 use super::initramfs::AddedFile;
 use super::kept_digests::{self, OtherSamples};
 use super::machine::Machine;
-use super::plan::GuestPlan;
+use super::provenance::Provenance;
 use super::qemu::Qemu;
-use super::record::Record;
 use super::snapshot::Snapshots;
 use super::variant::Variant;
-use super::watch::Watching;
+use super::watch::WatchSetup;
 
 /// One of several equal parts of an experiment, which other machines do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +67,8 @@ pub struct Experiment<'a> {
     pub shard: Shard,
     /// Each guest a second time, to compare the digests.
     pub twice: bool,
-    /// The plan for a replica: it sets the probes' seed.
-    pub plan_of_replica: &'a (dyn Fn(u32) -> GuestPlan + Sync),
+    /// The job for a replica: it sets the probes' seed.
+    pub job_of_replica: &'a (dyn Fn(u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
     /// Further files for the guests of a variant.
@@ -82,7 +82,7 @@ pub struct Experiment<'a> {
     /// Where every guest begins from a snapshot: where those are.
     pub snapshots: Option<&'a Snapshots>,
     /// Where every guest is watched from outside: what that needs. A second run is not watched, so that it shows whether watching changed the first.
-    pub watching: Option<&'a Watching>,
+    pub watching: Option<&'a WatchSetup>,
     /// Where the run folders come to be: `VARIANT/replica-NNN`.
     pub out: &'a Path,
     /// Whether no further guest is needed after this one; those under way end.
@@ -99,7 +99,7 @@ pub struct Outcome {
     /// Its run folder.
     pub folder: PathBuf,
     /// How it went.
-    pub result: Result<Record, Failure>,
+    pub result: Result<Provenance, Failure>,
     /// What the second run says, when there is one.
     pub repetition: Option<Repetition>,
     /// How long it took on the host, both runs together.
@@ -164,25 +164,25 @@ impl Experiment<'_> {
     }
 
     /// A watched guest must have the samples that it had unwatched, where that was measured.
-    fn compared_with_unwatched(&self, record: Record) -> Result<Record, Failure> {
+    fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
-            return Ok(record);
+            return Ok(provenance);
         }
         let failed = |error: OtherSamples| Failure { cause: Cause::Host(error.to_string()), console_tail: Vec::new(), has_booted: true };
-        kept_digests::compare(self.cache, &record).map_err(failed)?;
-        Ok(record)
+        kept_digests::compare(self.cache, &provenance).map_err(failed)?;
+        Ok(provenance)
     }
 
     fn run_guest(&self, qemu: &Qemu, variant: usize, replica: u32) -> Outcome {
         let started = Instant::now();
-        let plan = (self.plan_of_replica)(replica);
+        let job = (self.job_of_replica)(replica);
         let variant_ref = &self.variants[variant];
         let added = (self.added)(variant_ref);
         let guest = Guest {
             variant: variant_ref,
             machine: self.machine,
             pad: replica,
-            plan: &plan,
+            job: &job,
             binary: self.binary,
             added: &added,
             wall_limit: self.wall_limit,
@@ -190,19 +190,19 @@ impl Experiment<'_> {
             watching: self.watching,
         };
         let folder = self.folder((variant, replica));
-        let result = guest.run(qemu, &folder).and_then(|record| self.compared_with_unwatched(record));
+        let result = guest.run(qemu, &folder).and_then(|provenance| self.compared_with_unwatched(provenance));
         let repetition = match &result {
             Ok(first) if self.twice => Some(repeat(&Guest { watching: None, ..guest.clone() }, qemu, first, &folder)),
             _ => None,
         };
-        if let (Ok(record), true) = (&result, self.watching.is_none() || matches!(repetition, Some(Repetition::Same))) {
-            kept_digests::keep(self.cache, record);
+        if let (Ok(provenance), true) = (&result, self.watching.is_none() || matches!(repetition, Some(Repetition::Same))) {
+            kept_digests::keep(self.cache, provenance);
         }
         Outcome { variant, replica, folder, result, repetition, wall: started.elapsed() }
     }
 }
 
-fn repeat(guest: &Guest<'_>, qemu: &Qemu, first: &Record, folder: &Path) -> Repetition {
+fn repeat(guest: &Guest<'_>, qemu: &Qemu, first: &Provenance, folder: &Path) -> Repetition {
     let mut again = folder.as_os_str().to_owned();
     again.push("-again");
     let again = PathBuf::from(again);

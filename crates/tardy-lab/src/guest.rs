@@ -1,6 +1,6 @@
 //! The guest's side: what the binary does as the first process of a machine of the lab.
 //!
-//! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with the planned arguments, collects every orphan, hands the
+//! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with the arguments of its job, collects every orphan, hands the
 //! result out and switches the machine off. Where the host keeps snapshots it stops the machine before that. It has one thread and sleeps while the measurement runs.
 
 mod hand_out;
@@ -21,7 +21,7 @@ use tardy_sys::{clock, init, watched};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
-use super::plan::{Ending, GuestPlan, GuestReport, OUTPUT_FOLDER, PLAN_PATH, Program, SYMBOLS_NAME, Task, VERSION};
+use super::guest_job::{Ending, GuestJob, GuestReport, JOB_PATH, OUTPUT_FOLDER, Program, SYMBOLS_NAME, Task, VERSION};
 
 /// The program that a shell runs in.
 pub const SHELL: &str = "/bin/busybox";
@@ -37,10 +37,10 @@ const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 pub fn is_guest_init() -> bool {
     // A process can be the first one of a namespace too, as the guardian of the loads is; nothing is mounted only in the machine's first one.
     let is_first = std::process::id() == 1 && !Path::new("/proc/self").exists();
-    (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(PLAN_PATH).exists()
+    (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(JOB_PATH).exists()
 }
 
-/// Does the plan and switches off. Returns only if switching off fails; the kernel panics then, which the host sees.
+/// Does the job and switches off. Returns only if switching off fails; the kernel panics then, which the host sees.
 pub fn run() -> io::Error {
     if std::process::id() != 1 {
         inject::run();
@@ -56,39 +56,39 @@ fn try_run() -> io::Result<()> {
     let mut remarks = system::mount_all();
     remarks.extend(system::switch_loopback_on());
     let booted_at = Nanos(clock::monotonic());
-    let plan: GuestPlan = serde_json::from_slice(&std::fs::read(PLAN_PATH)?)?;
-    if plan.version != VERSION {
-        return Err(io::Error::other(format!("the plan has version {}, this binary knows {VERSION}", plan.version)));
+    let job: GuestJob = serde_json::from_slice(&std::fs::read(JOB_PATH)?)?;
+    if job.version != VERSION {
+        return Err(io::Error::other(format!("the job has version {}, this binary knows {VERSION}", job.version)));
     }
     init::hold_back_child_signal()?;
     // Above the loads, or the time limit would come late; it sleeps while the measurement runs, and children do not inherit it.
     if let Err(error) = sched::set_policy(0, Policy::Fifo { priority: PRIORITY }) {
         remarks.push(format!("the first process has no real-time priority: {error}"));
     }
-    let missing = plan.modules.iter().find_map(|module| system::load_module(module).err());
+    let missing = job.modules.iter().find_map(|module| system::load_module(module).err());
     if let Err(error) = page_list::empty() {
         remarks.push(format!("the CPU's list of free pages is as the boot left it: {error}"));
     }
     eprintln!("{BOOTED}");
-    std::thread::sleep(plan.settle.to_std());
-    let plan = match plan.task {
-        Task::Pause => pause::pause_for_plan()?,
-        _ => plan,
+    std::thread::sleep(job.settle.to_std());
+    let job = match job.task {
+        Task::Pause => pause::pause_for_job()?,
+        _ => job,
     };
     let started_at = Nanos(clock::monotonic());
     watched::say::<{ watched::BEGIN }>();
-    let ending = match (&plan.task, missing) {
+    let ending = match (&job.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
-        (Task::Pause, _) => return Err(io::Error::other("the plan for after the pause is to pause again")),
+        (Task::Pause, _) => return Err(io::Error::other("the job for after the pause is to pause again")),
         (Task::Run(_), Some(error)) => Ending::NotStarted(error),
-        (Task::Run(program), None) => run_planned(program, &plan)?,
+        (Task::Run(program), None) => run_program(program, &job)?,
     };
     watched::say::<{ watched::END }>();
-    if plan.hand_out_symbols {
+    if job.hand_out_symbols {
         std::fs::create_dir_all(OUTPUT_FOLDER)?;
         std::fs::copy("/proc/kallsyms", Path::new(OUTPUT_FOLDER).join(SYMBOLS_NAME))?;
     }
-    if plan.injection.is_some() {
+    if job.injection.is_some() {
         remarks.extend(inject::keep_log().err());
     }
     let report = GuestReport {
@@ -109,7 +109,7 @@ fn try_run() -> io::Result<()> {
 }
 
 /// Starts the program, and what runs beside it, and collects children until it has ended or its time is over.
-fn run_planned(program: &Program, plan: &GuestPlan) -> io::Result<Ending> {
+fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     // A measurement makes its run folder itself; another program finds a place for what it wants to be kept.
     if program.path.is_some() {
         std::fs::create_dir_all(OUTPUT_FOLDER)?;
@@ -118,20 +118,20 @@ fn run_planned(program: &Program, plan: &GuestPlan) -> io::Result<Ending> {
     let mut command = Command::new(program.path.as_deref().unwrap_or("/proc/self/exe"));
     let stderr = log(STDERR_NAME)?;
     in_guest(&mut command).args(&program.arguments).stdout(log(STDOUT_NAME)?).stderr(stderr.try_clone()?);
-    let mut loads = match plan.loads.is_empty() {
+    let mut loads = match job.loads.is_empty() {
         true => None,
-        false => Some(start_loads(&plan.loads, plan.time_limit, &stderr)?),
+        false => Some(start_loads(&job.loads, job.time_limit, &stderr)?),
     };
     #[allow(clippy::zombie_processes, reason = "collected with all other children below")]
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return Ok(Ending::NotStarted(error.to_string())),
     };
-    let injector = match plan.injection {
+    let injector = match job.injection {
         Some(_) => Some(Command::new("/proc/self/exe").env_clear().env(INJECTOR_VARIABLE, "1").stdin(Stdio::null()).spawn()?),
         None => None,
     };
-    let deadline = Instant::now() + plan.time_limit.to_std();
+    let deadline = Instant::now() + job.time_limit.to_std();
     let ending = collect_until_ended(child.id(), deadline)?;
     if let Some(mut injector) = injector {
         // It may have ended and been collected above.

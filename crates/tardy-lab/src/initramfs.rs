@@ -1,4 +1,4 @@
-//! The guest's initial file system: the static binary as /init, its plan, and what else was asked for. Uncompressed, because every kernel can read that
+//! The guest's initial file system: the static binary as /init, its job, and what else was asked for. Uncompressed, because every kernel can read that
 //! and QEMU copies it at once; the same input gives the same bytes.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::cpio::Writer;
 use super::digest::{Digest, Digester};
-use super::plan::{GuestPlan, PLAN_PATH};
+use super::guest_job::{GuestJob, JOB_PATH};
 
 /// Folders that /init mounts something on, or that programs expect; a folder comes before what lies in it.
 const FOLDERS: [&str; 13] = ["bin", "dev", "etc", "lib", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var", "var/tmp"];
@@ -28,7 +28,7 @@ pub struct AddedFile {
 ///
 /// # Errors
 /// What reading the files and writing to `sink` report; the message names the file.
-pub fn write<W: Write>(sink: W, binary: &Path, plan: &GuestPlan, added: &[AddedFile]) -> io::Result<W> {
+pub fn write<W: Write>(sink: W, binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<W> {
     let mut writer = Writer::new(sink);
     let mut folders: BTreeSet<String> = BTreeSet::new();
     for folder in FOLDERS {
@@ -40,8 +40,8 @@ pub fn write<W: Write>(sink: W, binary: &Path, plan: &GuestPlan, added: &[AddedF
     writer.character_device("dev/null", (1, 3))?;
     file_of(&mut writer, "init", binary, 0o755)?;
     writer.link("bin/tardy", "/init")?;
-    let plan = serde_json::to_vec(plan).expect("a plan is plain data");
-    writer.file_of_bytes(PLAN_PATH.trim_start_matches('/'), 0o644, &plan)?;
+    let job = serde_json::to_vec(job).expect("a job is plain data");
+    writer.file_of_bytes(JOB_PATH.trim_start_matches('/'), 0o644, &job)?;
     for file in added {
         for (end, _) in file.path.match_indices('/') {
             if folders.insert(file.path[..end].to_owned()) {
@@ -57,8 +57,8 @@ pub fn write<W: Write>(sink: W, binary: &Path, plan: &GuestPlan, added: &[AddedF
 ///
 /// # Errors
 /// As [`write()`].
-pub fn digest(binary: &Path, plan: &GuestPlan, added: &[AddedFile]) -> io::Result<Digest> {
-    Ok(write(Digester::default(), binary, plan, added)?.finish())
+pub fn digest(binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
+    Ok(write(Digester::default(), binary, job, added)?.finish())
 }
 
 fn file_of<W: Write>(writer: &mut Writer<W>, path: &str, source: &Path, permissions: u32) -> io::Result<()> {
@@ -71,13 +71,13 @@ fn file_of<W: Write>(writer: &mut Writer<W>, path: &str, source: &Path, permissi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Program, Task, VERSION};
+    use crate::guest_job::{Program, Task, VERSION};
     use tardy_core::units::Nanos;
 
     fn archive(folder: &Path, added: &[AddedFile]) -> io::Result<Vec<u8>> {
         let time_limit = Nanos::from_secs(1);
         let task = Task::Run(Program { path: None, arguments: vec!["list".into()] });
-        let plan = GuestPlan {
+        let job = GuestJob {
             version: VERSION,
             task,
             settle: Nanos::ZERO,
@@ -87,7 +87,7 @@ mod tests {
             injection: None,
             hand_out_symbols: false,
         };
-        write(Vec::new(), &folder.join("binary"), &plan, added)
+        write(Vec::new(), &folder.join("binary"), &job, added)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::cache::{Cache, write_whole};
 use super::machine::Accelerator;
-use super::record::Record;
+use super::provenance::Provenance;
 
 /// The folder in the cache.
 const FOLDER: &str = "samples";
@@ -23,8 +23,8 @@ pub struct OtherSamples {
 }
 
 /// Keeps the digest of an unwatched guest. A cache that cannot be written keeps none.
-pub(super) fn keep(cache: &Cache, record: &Record) {
-    if let Some(digests) = Digests::of(record) {
+pub(super) fn keep(cache: &Cache, provenance: &Provenance) {
+    if let Some(digests) = Digests::of(provenance) {
         digests.keep(cache);
     }
 }
@@ -33,8 +33,8 @@ pub(super) fn keep(cache: &Cache, record: &Record) {
 ///
 /// # Errors
 /// [`OtherSamples`].
-pub(super) fn compare(cache: &Cache, record: &Record) -> Result<(), OtherSamples> {
-    Digests::of(record).map_or(Ok(()), |digests| digests.compare(cache))
+pub(super) fn compare(cache: &Cache, provenance: &Provenance) -> Result<(), OtherSamples> {
+    Digests::of(provenance).map_or(Ok(()), |digests| digests.compare(cache))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,9 +45,9 @@ struct Digests<'a> {
 
 impl<'a> Digests<'a> {
     /// On the host's clock no run is repeated.
-    fn of(record: &'a Record) -> Option<Self> {
-        let samples = record.sample_digest.as_ref().filter(|_| record.inputs.machine.accelerator == Accelerator::Tcg)?;
-        Some(Self { inputs: record.input_digest.as_str(), samples: samples.as_str() })
+    fn of(provenance: &'a Provenance) -> Option<Self> {
+        let samples = provenance.sample_digest.as_ref().filter(|_| provenance.inputs.machine.accelerator == Accelerator::Tcg)?;
+        Some(Self { inputs: provenance.input_digest.as_str(), samples: samples.as_str() })
     }
 
     fn place(self, cache: &Cache) -> Option<PathBuf> {

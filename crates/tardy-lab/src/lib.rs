@@ -3,7 +3,7 @@
 //! - Kernels and their packages: [`kernel`], [`apt`], [`deb`], [`cache`], [`digest`], [`image`], [`models`], [`variant`]
 //! - A guest: [`binary`] and [`initramfs`] ([`cpio`]) go in, [`qemu`] and [`machine`] run it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and
 //!   [`snapshot`] start it, [`exchange`] and [`diagnosis`] tell what came out
-//! - Experiments: [`plan`], [`experiment`], [`guest`], [`record`]; their answers in [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
+//! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their answers in [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
 //! - Whether explanations are right: [`injection`] makes delays of known truth, [`blame`], [`agreement`] and [`seen_delays`] hold explanations against them;
 //!   [`watch`] sees a guest from outside
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ pub mod digest;
 pub mod exchange;
 pub mod experiment;
 pub mod guest;
+pub mod guest_job;
 pub mod host_cpu;
 pub mod image;
 pub mod initramfs;
@@ -34,9 +35,8 @@ pub mod kept_digests;
 pub mod kernel;
 pub mod machine;
 pub mod models;
-pub mod plan;
+pub mod provenance;
 pub mod qemu;
-pub mod record;
 pub mod seen_delays;
 pub mod several_cpus;
 pub mod snapshot;

@@ -5,7 +5,7 @@ use tardy_core::units::Nanos;
 use tardy_machine::clock::{INSTRUCTION_MARK, VIRTUAL_CLOCK_MARK};
 
 use super::architecture::Architecture;
-use super::plan::MARK;
+use super::guest_job::MARK;
 
 /// How QEMU executes the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -8,11 +8,11 @@ use tardy_core::units::Nanos;
 use super::boot::Guest;
 use super::cache::{Cache, write_whole};
 use super::diagnosis::{Cause, Failure};
+use super::guest_job::{self, GuestJob, Program, Task};
 use super::kernel::Kernel;
 use super::machine::Machine;
-use super::plan::{self, GuestPlan, Program, Task};
+use super::provenance::Provenance;
 use super::qemu::Qemu;
-use super::record::Record;
 use super::variant::Variant;
 
 /// A guest that does nothing has booted and switched off by then, also on a busy host.
@@ -30,8 +30,8 @@ pub fn models(kernel: &Kernel, machine: &Machine, qemu: &Qemu, binary: &Path, ca
     }
     let folder = cache.scratch("probe").map_err(|error| host(error.to_string()))?;
     let variant = Variant::new(kernel.clone(), None, Vec::new());
-    let record = boot_once(&variant, machine, qemu, binary, WALL_LIMIT, folder.path())?;
-    let models = choice(record.guest.preemption.as_deref().unwrap_or_default());
+    let provenance = boot_once(&variant, machine, qemu, binary, WALL_LIMIT, folder.path())?;
+    let models = choice(provenance.guest.preemption.as_deref().unwrap_or_default());
     write_whole(&kept, &serde_json::to_vec(&models).expect("words are plain data")).map_err(|error| host(error.to_string()))?;
     Ok(models)
 }
@@ -47,9 +47,9 @@ pub fn boot_once(
     binary: &Path,
     wall_limit: Duration,
     folder: &Path,
-) -> Result<Record, Failure> {
-    let plan = GuestPlan {
-        version: plan::VERSION,
+) -> Result<Provenance, Failure> {
+    let job = GuestJob {
+        version: guest_job::VERSION,
         task: Task::Run(Program { path: None, arguments: vec!["--version".to_owned()] }),
         settle: Nanos::ZERO,
         time_limit: Nanos::from_secs(10),
@@ -58,7 +58,7 @@ pub fn boot_once(
         injection: None,
         hand_out_symbols: false,
     };
-    let guest = Guest { variant, machine, pad: 0, plan: &plan, binary, added: &[], wall_limit, snapshots: None, watching: None };
+    let guest = Guest { variant, machine, pad: 0, job: &job, binary, added: &[], wall_limit, snapshots: None, watching: None };
     guest.run(qemu, folder)
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tardy_core::units::Nanos;
 use tardy_sys::child::kill_with_parent;
 
-use crate::plan::{GuestPlan, GuestReport, MARK, Program, Task, VERSION};
+use crate::guest_job::{GuestJob, GuestReport, MARK, Program, Task, VERSION};
 use crate::{cpio, exchange, initramfs};
 
 /// Memory through which the result comes out.
@@ -74,7 +74,7 @@ pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestErr
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
     let program = Program { path: None, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect() };
-    let plan = GuestPlan {
+    let job = GuestJob {
         version: VERSION,
         task: Task::Run(program),
         settle: Nanos::ZERO,
@@ -84,7 +84,7 @@ pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestErr
         injection: None,
         hand_out_symbols: false,
     };
-    initramfs::write(BufWriter::new(File::create(path("initramfs"))?), guest.tardy, &plan, &[])?;
+    initramfs::write(BufWriter::new(File::create(path("initramfs"))?), guest.tardy, &job, &[])?;
     File::create(path("shared"))?.set_len(u64::from(SHARED_MIB) << 20)?;
     let mut child = kill_with_parent(&mut command(guest, folder.path())).spawn()?;
     let deadline = Instant::now() + Duration::from_nanos(2 * guest.time_limit.get().unsigned_abs());

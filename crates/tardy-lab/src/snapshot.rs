@@ -1,7 +1,7 @@
 //! Snapshots: the state of a guest that has booted and settled, from which a run begins without booting.
 //!
 //! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the machine's state to a file, and every run begins by reading
-//! that file, the first one too. What a run begins from is part of its identity: two runs from the same snapshot with the same plan give the same samples; a
+//! that file, the first one too. What a run begins from is part of its identity: two runs from the same snapshot with the same job give the same samples; a
 //! run that booted gives others, as another replica does.
 
 use std::fs::File;
@@ -69,8 +69,8 @@ pub enum SnapshotError {
     /// The state does not fit.
     #[error("the machine did not come back from its snapshot ({0}): remove the folder `snapshots` of tardy's cache")]
     NotRestored(String),
-    /// The plan is longer than the memory through which it goes.
-    #[error("the plan does not fit into the memory shared with the guest: give more with --shared")]
+    /// The job is longer than the memory through which it goes.
+    #[error("the job does not fit into the memory shared with the guest: give more with --shared")]
     PlanTooLong,
 }
 
@@ -185,21 +185,21 @@ fn make(qemu: &Qemu, boot: &Boot<'_>, prepared: &Path, wall_limit: Duration) -> 
 }
 
 impl Snapshot {
-    /// Lets the machine go on with a plan, in the boot's folder, which holds the same initial file system. Returns how it ended, and how long it took until the
+    /// Lets the machine go on with a job, in the boot's folder, which holds the same initial file system. Returns how it ended, and how long it took until the
     /// guest went on.
     ///
     /// # Errors
     /// [`SnapshotError`].
-    pub fn run(&self, qemu: &Qemu, boot: &Boot<'_>, plan: &[u8], wall_limit: Duration) -> Result<(BootEnd, Duration), SnapshotError> {
+    pub fn run(&self, qemu: &Qemu, boot: &Boot<'_>, job: &[u8], wall_limit: Duration) -> Result<(BootEnd, Duration), SnapshotError> {
         let started = Instant::now();
-        let block = exchange::plan_block(plan);
+        let block = exchange::job_block(job);
         if block.len() as u64 > u64::from(boot.machine.shared_mib) << 20 {
             return Err(SnapshotError::PlanTooLong);
         }
         link(&self.state, &boot.folder.join(STATE_NAME))?;
         let mut machine = boot.start_controlled(qemu, Some(STATE_NAME), started + wall_limit)?;
         let status = machine.wait_while("query-status", "status", &["inmigrate"])?;
-        // Reading the state has overwritten the shared memory: only now is it the plan's place.
+        // Reading the state has overwritten the shared memory: only now is it the job's place.
         let shared = boot.folder.join(SHARED_NAME);
         if !exchange::is_paused(&beginning(&shared)?) {
             return Err(SnapshotError::NotRestored(status));

@@ -1,7 +1,7 @@
 //! Watching a guest from outside: the plugin of QEMU, what it must know of the kernel, and what it leaves in the run folder.
 //!
 //! The symbols of a kernel come from a boot of its own, once for each kernel and its modules, and are kept in the cache: a watched guest has the same initial
-//! file system, command line and plan as one that is not watched, and therefore the same samples.
+//! file system, command line and job as one that is not watched, and therefore the same samples.
 
 use std::fs;
 use std::io;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tardy_core::units::Nanos;
-use tardy_outside::kernel_symbols::{Asked, KernelSymbols, SymbolsError};
+use tardy_outside::kernel_symbols::{KernelSymbols, PluginOptions, SymbolsError};
 use tardy_outside::plugin;
 use tardy_outside::store::{self, StoreError};
 
 use super::architecture::Architecture;
 use super::cache::{Cache, CacheError, write_whole};
 use super::digest::{Digest, Digester};
+use super::guest_job::{GuestJob, Program, SYMBOLS_NAME, Task};
 use super::initramfs::AddedFile;
 use super::machine::{Accelerator, Machine};
-use super::plan::{GuestPlan, Program, SYMBOLS_NAME, Task};
 use super::qemu::{KNOWN_NAME, LIBRARY_NAME, Qemu, SEEN_NAME};
 use super::variant::Variant;
 
@@ -79,14 +79,14 @@ pub fn check(machine: &Machine) -> Result<(), WatchError> {
 
 /// What watching needs beside the guest.
 #[derive(Debug, Clone)]
-pub struct Watching {
+pub struct WatchSetup {
     library: PathBuf,
     cache: Cache,
     /// Of how many samples of each phase, the worst ones, what was executed before them is kept.
     worst: u32,
 }
 
-impl Watching {
+impl WatchSetup {
     /// With the plugin at `library`, or else with the tool's own, which is put into the cache.
     ///
     /// # Errors
@@ -117,23 +117,23 @@ impl Watching {
         let known = folder.join(KNOWN_NAME);
         fs::write(
             &known,
-            symbols.known(machine.memory_mib, Asked { instruction_ns: instruction_ns(machine), worst: self.worst, paths: true })?,
+            symbols.known(machine.memory_mib, PluginOptions { instruction_ns: instruction_ns(machine), worst: self.worst, paths: true })?,
         )
         .map_err(file_error(&known))?;
         let library = folder.join(LIBRARY_NAME);
         symlink(&self.library, &library).map_err(file_error(&library))
     }
 
-    /// The symbols of a guest's kernel with its modules: kept ones, or those that `boot` leaves in the folder that it is given, with the plan that it is given.
+    /// The symbols of a guest's kernel with its modules: kept ones, or those that `boot` leaves in the folder that it is given, with the job that it is given.
     ///
     /// # Errors
     /// [`WatchError`].
     pub(super) fn symbols(
         &self,
-        (variant, plan, added): (&Variant, &GuestPlan, &[AddedFile]),
-        boot: impl FnOnce(&GuestPlan, &Path) -> Result<(), String>,
+        (variant, job, added): (&Variant, &GuestJob, &[AddedFile]),
+        boot: impl FnOnce(&GuestJob, &Path) -> Result<(), String>,
     ) -> Result<KernelSymbols, WatchError> {
-        let key = key(variant, plan, added).map_err(file_error(&variant.kernel.image))?;
+        let key = key(variant, job, added).map_err(file_error(&variant.kernel.image))?;
         // Several guests of a kernel begin at once: one boots for all.
         let _lock = self.cache.lock(&format!("symbols-{}", key.as_str()))?;
         let kept = self.cache.folder("symbols")?.join(key.as_str());
@@ -141,15 +141,15 @@ impl Watching {
             return Ok(KernelSymbols::parse(&text));
         }
         let folder = self.cache.scratch("probe")?;
-        let plan = GuestPlan {
+        let job = GuestJob {
             task: Task::Run(Program { path: None, arguments: vec!["--version".to_owned()] }),
             settle: Nanos::ZERO,
             loads: Vec::new(),
             injection: None,
             hand_out_symbols: true,
-            ..plan.clone()
+            ..job.clone()
         };
-        boot(&plan, folder.path()).map_err(WatchError::Boot)?;
+        boot(&job, folder.path()).map_err(WatchError::Boot)?;
         let path = folder.path().join(SYMBOLS_NAME);
         let text = fs::read_to_string(&path).map_err(file_error(&path))?;
         write_whole(&kept, text.as_bytes())?;
@@ -172,13 +172,13 @@ fn instruction_ns(machine: &Machine) -> u64 {
 }
 
 /// What the addresses of a guest's symbols depend on.
-fn key(variant: &Variant, plan: &GuestPlan, added: &[AddedFile]) -> io::Result<Digest> {
+fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
     let mut digester = Digester::default();
     digester.update_block(variant.kernel.digest.as_str().as_bytes());
     for file in added.iter().filter(|file| file.path.ends_with(".ko")) {
         digester.update_block(Digest::of_file(&file.source)?.as_str().as_bytes());
     }
-    plan.modules.iter().for_each(|module| digester.update_block(module.as_bytes()));
+    job.modules.iter().for_each(|module| digester.update_block(module.as_bytes()));
     Ok(digester.finish())
 }
 
@@ -243,7 +243,7 @@ mod tests {
         };
         let refused = |machine: &Machine, version: &str| {
             let qemu = Qemu { program: "qemu", version: version.to_owned() };
-            Watching::new(machine, &qemu, None, &cache).map(drop).map_err(|error| error.to_string())
+            WatchSetup::new(machine, &qemu, None, &cache).map(drop).map_err(|error| error.to_string())
         };
         let old = "QEMU emulator version 7.2.22";
         assert_eq!(refused(&usual, old), Ok(()));

@@ -18,9 +18,9 @@ use crate::draw::{self, Look};
 use crate::screen::Screen;
 
 /// What is to be put back. It is static because a panic of any thread must leave a terminal on which its message can be read.
-static TAKEN: Mutex<Option<Taken>> = Mutex::new(None);
+static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
-struct Taken {
+struct SavedTerminal {
     setting: Option<Setting>,
 }
 
@@ -43,7 +43,7 @@ impl Terminal {
         put_back_on_panic();
         let has_keys = Self::has_keys();
         let setting = has_keys.then(|| terminal::read_single_keys(io::stdin().as_fd())).transpose()?;
-        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Taken { setting });
+        *SAVED.lock().unwrap_or_else(PoisonError::into_inner) = Some(SavedTerminal { setting });
         let taken = || {
             let mut out = BufWriter::with_capacity(FRAME_BYTES, io::stderr());
             out.queue(EnterAlternateScreen)?.queue(Hide)?.flush()?;
@@ -57,7 +57,7 @@ impl Terminal {
 
     /// Draws a picture.
     pub(crate) fn draw(&mut self, screen: &Screen, look: Look) -> io::Result<()> {
-        if TAKEN.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        if SAVED.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return Err(io::Error::other("the terminal was put back by a panic"));
         }
         let size = size();
@@ -94,11 +94,11 @@ impl Drop for Terminal {
 
 /// Puts the terminal back, once.
 pub(crate) fn put_back() {
-    let Some(taken) = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let Some(saved) = SAVED.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     let mut out = io::stderr().lock();
     // What cannot be written to is gone, and needs nothing put back.
     let _ = out.queue(LeaveAlternateScreen).and_then(|out| out.queue(Show)).and_then(Write::flush);
-    if let Some(setting) = taken.setting {
+    if let Some(setting) = saved.setting {
         let _ = terminal::restore(io::stdin().as_fd(), &setting);
     }
 }

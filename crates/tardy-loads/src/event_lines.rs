@@ -14,13 +14,13 @@ pub struct EventLines {
     /// When each load started.
     started: Vec<(String, Nanos)>,
     /// The last work of each worker, to make rates of totals.
-    previous: Vec<Previous>,
+    previous: Vec<PreviousLine>,
 }
 
 const RATE_INTERVAL_MIN: Nanos = Nanos::from_millis(200);
 
 #[derive(Debug)]
-struct Previous {
+struct PreviousLine {
     load: String,
     cpu: Option<CpuId>,
     operations: u64,
@@ -48,10 +48,11 @@ impl EventLines {
             LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, at, .. } => {
                 let on = cpu.map_or_else(|| "all".to_owned(), |cpu| format!("cpu{cpu}"));
                 let index = self.previous.iter().position(|previous| previous.load == *load && previous.cpu == *cpu);
-                let now = Previous { load: load.clone(), cpu: *cpu, operations: *operations, bytes: *bytes, cpu_time: *cpu_time, at: *at };
+                let now =
+                    PreviousLine { load: load.clone(), cpu: *cpu, operations: *operations, bytes: *bytes, cpu_time: *cpu_time, at: *at };
                 let index = index.unwrap_or_else(|| {
                     let at = self.started.iter().find(|(started, _)| started == load).map_or(*at, |(_, at)| *at);
-                    self.previous.push(Previous { load: load.clone(), cpu: *cpu, operations: 0, bytes: 0, cpu_time: Nanos::ZERO, at });
+                    self.previous.push(PreviousLine { load: load.clone(), cpu: *cpu, operations: 0, bytes: 0, cpu_time: Nanos::ZERO, at });
                     self.previous.len() - 1
                 });
                 // The last report may come right after one of the whole seconds; a rate of so short a time says nothing.
@@ -76,7 +77,7 @@ impl EventLines {
     }
 }
 
-fn rate_line(before: &Previous, now: &Previous, (on, summed): (&str, Option<usize>), errors: u64) -> String {
+fn rate_line(before: &PreviousLine, now: &PreviousLine, (on, summed): (&str, Option<usize>), errors: u64) -> String {
     let of = summed.map_or_else(String::new, |cpus| format!(" of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }));
     let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
     let operations = (now.operations - before.operations) as f64 / seconds;
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_is_summed_over_cpus_says_over_how_many() {
-        let at = |seconds| Previous {
+        let at = |seconds| PreviousLine {
             load: "hackbench".to_owned(),
             cpu: None,
             operations: 0,

@@ -1,7 +1,7 @@
 //! Loads: ways to stress the system while probes run, each bounded, each telling how much it did.
 //!
 //! A load is one file in this folder and one line in [`LOADS`]; the help text, `tardy list loads`, the resolution of requests and the tests
-//! that walk the list follow from its [`LoadInfo`]. The measuring process only resolves requests to plans ([`plan`]); the work itself runs in
+//! that walk the list follow from its [`LoadInfo`]. The measuring process only resolves requests to plans ([`resolve`]); the work itself runs in
 //! processes below the guardian ([`crate::guardian`]). Each is one [`worker`].
 
 mod allowance;
@@ -38,7 +38,6 @@ pub mod nfs_compile;
 mod pace;
 pub mod pi_futex;
 pub mod ping_flood;
-pub mod plan;
 pub mod printk;
 pub mod procfs;
 mod program;
@@ -46,6 +45,7 @@ pub mod receive;
 pub mod reclaim;
 pub mod request;
 pub mod resolution;
+pub mod resolve;
 pub mod scratch;
 pub mod sharing;
 pub mod thp;
@@ -58,8 +58,8 @@ pub mod worker_process;
 pub mod writeback;
 
 pub use info::{LoadInfo, Placement};
-pub use plan::resolve_all;
 pub use request::LoadRequest;
+pub use resolve::resolve_all;
 use tardy_machine::unsupported::Unsupported;
 
 /// Every load, in the order in which they are listed.
@@ -118,7 +118,7 @@ mod tests {
         for (index, info) in LOADS.iter().enumerate() {
             assert!(LOADS[..index].iter().all(|other| other.name != info.name), "{} twice", info.name);
             assert!(!composite::COMPOSITES.iter().any(|composite| composite.name == info.name), "{} is a composite's name", info.name);
-            assert!(!info.does.is_empty() && !info.hurts.is_empty() && !info.source.is_empty(), "{}", info.name);
+            assert!(!info.does.is_empty() && !info.effect.is_empty() && !info.source.is_empty(), "{}", info.name);
             assert!(info.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", info.name);
         }
     }
@@ -147,7 +147,7 @@ mod tests {
         for composite in composite::COMPOSITES {
             for name in composite.loads() {
                 let info = find(name).unwrap_or_else(|| panic!("{}: no load {name}", composite.name));
-                assert!(!info.by_name_only || composite.names_dangers, "{}: {name} runs only by name", composite.name);
+                assert!(!info.can_do_harm || composite.names_dangers, "{}: {name} runs only by name", composite.name);
             }
         }
     }

@@ -61,7 +61,7 @@ pub struct JournalError {
 
 /// What became of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Undone {
+pub struct UndoResult {
     pub setting: String,
     /// What happened to it.
     pub result: Result<String, String>,
@@ -121,7 +121,7 @@ impl Journal {
     }
 
     /// Puts everything back and removes the journal; what could not be put back is told, and stays in the journal.
-    pub fn undo(mut self) -> Vec<Undone> {
+    pub fn undo(mut self) -> Vec<UndoResult> {
         self.is_undone = true;
         undo(&self.path, &self.entries)
     }
@@ -137,7 +137,7 @@ impl Drop for Journal {
 }
 
 /// What is back leaves the journal: the next start must not write over what somebody has set since.
-fn undo(path: &Path, entries: &Entries) -> Vec<Undone> {
+fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
     let mut undone = Vec::new();
     let mut left = Entries { interrupts: Vec::new(), loads: Vec::new(), ..entries.clone() };
     for to in &entries.interrupts {
@@ -150,14 +150,14 @@ fn undo(path: &Path, entries: &Entries) -> Vec<Undone> {
         if result.is_err() {
             left.interrupts.push(to.clone());
         }
-        undone.push(Undone { setting: to.path.display().to_string(), result });
+        undone.push(UndoResult { setting: to.path.display().to_string(), result });
     }
     for (undo, result) in run_all(&entries.loads) {
         if result.is_err() {
             left.loads.insert(0, undo.clone());
         }
         let result = result.map(|()| "done".to_owned()).map_err(|error| error.to_string());
-        undone.push(Undone { setting: undo.to_string(), result });
+        undone.push(UndoResult { setting: undo.to_string(), result });
     }
     if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
@@ -312,7 +312,7 @@ impl LeftBehind {
 
     /// Puts its settings back, if they are of this boot, and removes it. Files of loads are there after a restart, too.
     #[must_use]
-    pub fn undo(&self) -> Vec<Undone> {
+    pub fn undo(&self) -> Vec<UndoResult> {
         let interrupts = if self.is_of_this_boot { self.entries.interrupts.clone() } else { Vec::new() };
         undo(&self.path, &Entries { interrupts, loads: self.changes_of_loads(), ..self.entries.clone() })
     }

@@ -7,11 +7,11 @@ use tardy_core::cpu::{CpuList, ParseCpuListError};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_probes::probe::{self, ProbeSpec};
-use tardy_run::keep::Keep;
+use tardy_run::keep::KeptSamples;
 use tardy_run::plan::{FLAGS, Origin, PolicyName};
 use tardy_run::system_clock::SystemClock;
 use tardy_run::threshold::ThresholdAction;
-use tardy_run::tracing::Explain;
+use tardy_run::tracing::ExplainLevel;
 
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
 
@@ -56,7 +56,7 @@ pub struct Request {
     /// What the run is held to.
     pub requirement: Requirement,
     /// Samples to store.
-    pub keep: Keep,
+    pub keep: KeptSamples,
     /// Folder in memory to write to while measuring.
     pub spool: Option<PathBuf>,
     /// What to do about sleep states of all CPUs.
@@ -78,7 +78,7 @@ pub struct Request {
     /// What is done at `stop_above`, or at the deadline.
     pub on_threshold: Vec<ThresholdAction>,
     /// What of the kernel's trace is recorded to explain samples.
-    pub explain: Explain,
+    pub explain: ExplainLevel,
     /// Whether all of it is kept.
     pub keep_trace: bool,
     /// Whether periods and priorities are accepted that the machine may not keep up with.

@@ -59,11 +59,11 @@ pub struct Stretch {
 pub struct Moment {
     /// In ns from the window's due time.
     pub at: i64,
-    pub what: What,
+    pub what: MomentKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum MomentKind {
     /// A task gets the CPU.
     Task { task: u32, priority: i32 },
     /// What forbids to interrupt or to switch changes.
@@ -220,7 +220,7 @@ impl Reader {
             match step {
                 Step::Block(block) => walk.block(self.codes[block as usize], nanos(blocks[block as usize].instructions)),
                 Step::Task { task, priority } => walk.switch(task, priority),
-                Step::Context(context) => walk.moment(What::Context(context)),
+                Step::Context(context) => walk.moment(MomentKind::Context(context)),
                 Step::Halt => {}
             }
         }
@@ -241,7 +241,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn moment(&mut self, what: What) {
+    fn moment(&mut self, what: MomentKind) {
         self.result.moments.push(Moment { at: self.now, what });
     }
 
@@ -256,14 +256,14 @@ impl Walk<'_> {
 
     fn end_call(&mut self, call: usize) {
         self.result.calls[call].end = self.now;
-        self.moment(What::Returned(call));
+        self.moment(MomentKind::Returned(call));
     }
 
     fn push(&mut self, callee: Callee, back: u64, is_entry: bool) {
         let parent = self.stack().last().map(|frame| frame.call);
         let call = self.begin_call(callee, parent);
         self.stack().push(Frame { callee, back, is_entry, call });
-        self.moment(What::Called(call));
+        self.moment(MomentKind::Called(call));
     }
 
     /// Ends calls until so many frames are left.
@@ -275,7 +275,7 @@ impl Walk<'_> {
     }
 
     fn switch(&mut self, task: u32, priority: i32) {
-        self.moment(What::Task { task, priority });
+        self.moment(MomentKind::Task { task, priority });
         if self.task == Some(task) {
             return;
         }

@@ -14,9 +14,9 @@ use tardy_run::record::RunRecord;
 use crate::bound::Instances;
 use crate::calls::Reader;
 use crate::kind::Kind;
-use crate::store::{self, StoreError, Watched};
+use crate::store::{self, StoreError, WatchedGuest};
 use crate::stream::{Item, LongestStretch, Section, Site};
-use crate::theory::{Gathered, LongestRow, SchedulingBound, SectionLatencyRow, scheduling_bound, section_latency};
+use crate::theory::{GuestTotals, LongestRow, SchedulingBound, SectionLatencyRow, scheduling_bound, section_latency};
 
 /// What a guest's program says when the next phase begins (`tardy_sys::watched::PHASE`).
 const PHASE: u64 = 3;
@@ -151,7 +151,7 @@ impl Part {
 /// [`CensusError`].
 pub fn census(folder: &Path) -> Result<Census, CensusError> {
     let mut census = Census { groups: Vec::new(), corrected: 0, unstored: 0, knows_preemption: true, left_out_windows: 0 };
-    let mut gathered: Vec<Gathered> = Vec::new();
+    let mut gathered: Vec<GuestTotals> = Vec::new();
     let mut instruction_ns = 1;
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs)?;
@@ -208,7 +208,7 @@ pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
     folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
 }
 
-fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, Watched)>) -> Result<(), CensusError> {
+fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, WatchedGuest)>) -> Result<(), CensusError> {
     if let Some(watched) = store::read(folder)? {
         found.push((folder.to_owned(), watched));
         return Ok(());
@@ -228,7 +228,7 @@ fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, Watched)>) -> 
     folders.iter().try_for_each(|folder| find_runs(folder, depth - 1, found))
 }
 
-fn add_run(census: &mut Census, gathered: &mut Vec<Gathered>, run: &Path, watched: &Watched) -> Result<(), CensusError> {
+fn add_run(census: &mut Census, gathered: &mut Vec<GuestTotals>, run: &Path, watched: &WatchedGuest) -> Result<(), CensusError> {
     let mut parts: Vec<Part> = vec![Part::default()];
     let (mut sites, mut tasks, mut from) = (Vec::new(), Vec::new(), None);
     let mut paths = Reader::new(&watched.code);
@@ -260,7 +260,7 @@ fn add_run(census: &mut Census, gathered: &mut Vec<Gathered>, run: &Path, watche
         let before_phases = || if has_phases { "start".to_owned() } else { "program".to_owned() };
         let label = index.checked_sub(1).map_or_else(before_phases, |phase| labels.get(phase).cloned().unwrap_or_default());
         let place = group_of(&mut census.groups, &variant, &label);
-        gathered.resize_with(census.groups.len(), Gathered::default);
+        gathered.resize_with(census.groups.len(), GuestTotals::default);
         let (group, gathered) = (&mut census.groups[place], &mut gathered[place]);
         let preemption = record.as_ref().and_then(|record| record.machine.kernel.preemption.as_ref()?.is_full());
         group.is_preemptible = group.is_preemptible.or(preemption);
@@ -284,7 +284,7 @@ fn add_run(census: &mut Census, gathered: &mut Vec<Gathered>, run: &Path, watche
     Ok(())
 }
 
-fn nanos(instructions: u64, watched: &Watched) -> Nanos {
+fn nanos(instructions: u64, watched: &WatchedGuest) -> Nanos {
     Nanos(i64::try_from(instructions.saturating_mul(watched.instruction_ns)).unwrap_or(i64::MAX))
 }
 
@@ -307,7 +307,7 @@ fn group_of(groups: &mut Vec<Group>, variant: &str, load: &str) -> usize {
     })
 }
 
-fn longest_row(longest: &LongestStretch, path: Vec<String>, watched: &Watched, tasks: &[String]) -> LongestRow {
+fn longest_row(longest: &LongestStretch, path: Vec<String>, watched: &WatchedGuest, tasks: &[String]) -> LongestRow {
     LongestRow {
         what: longest.what,
         length_ns: nanos(longest.length, watched),
@@ -318,7 +318,7 @@ fn longest_row(longest: &LongestStretch, path: Vec<String>, watched: &Watched, t
     }
 }
 
-fn function(watched: &Watched, address: u64) -> String {
+fn function(watched: &WatchedGuest, address: u64) -> String {
     watched.functions.get(&format!("{address:x}")).cloned().unwrap_or_else(|| format!("{address:#x}"))
 }
 
@@ -339,7 +339,7 @@ fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
 
 /// The phase's virtual length, its sections, and the latencies of its samples. Sections after the phase, while its load ends, are left out; where the CPU was idle
 /// for a part of the phase, that much after it is taken for it. What of the samples cannot be read is said by who shows the run.
-fn add_samples(gathered: &mut Gathered, run: &Path, record: &RunRecord, (phase, blocked): (usize, &[(u64, u64)])) {
+fn add_samples(gathered: &mut GuestTotals, run: &Path, record: &RunRecord, (phase, blocked): (usize, &[(u64, u64)])) {
     let Some((begin, end)) = record.phases.get(phase).and_then(|phase| Some((phase.begin_ns, phase.end_ns?))) else { return };
     let length = (end.0 - begin.0).max(0).cast_unsigned();
     gathered.phase_ns += length;
@@ -356,7 +356,7 @@ fn add_samples(gathered: &mut Gathered, run: &Path, record: &RunRecord, (phase, 
     }
 }
 
-fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, task: String, watched: &Watched) {
+fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, task: String, watched: &WatchedGuest) {
     let (total, longest) = (nanos(tally.total, watched), nanos(tally.longest, watched));
     kind.count += tally.count;
     kind.total_ns = Nanos(kind.total_ns.0.saturating_add(total.0));
@@ -375,7 +375,7 @@ fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, t
 
 /// The variant's name in the lab's record, or the folder's.
 fn variant_of(run: &Path) -> String {
-    let record = std::fs::read(run.join(tardy_run::guest_start::LAB_RECORD_NAME)).ok();
+    let record = std::fs::read(run.join(tardy_run::guest_start::PROVENANCE_NAME)).ok();
     let record: Option<serde_json::Value> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let name = record.as_ref().and_then(|record| record["inputs"]["variant"]["name"].as_str());
     name.map_or_else(|| run.file_name().unwrap_or_default().to_string_lossy().into_owned(), str::to_owned)

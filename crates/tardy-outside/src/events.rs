@@ -3,7 +3,7 @@
 use tardy_trace::event::{Event, Head, Kind as EventKind, Thread};
 use tardy_trace::text::Text;
 
-use crate::calls::{Call, Callee, Calls, What};
+use crate::calls::{Call, Callee, Calls, MomentKind};
 use crate::stream::{Context, Window};
 
 /// The function of a timer that wakes a sleeping thread.
@@ -52,14 +52,14 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
     let mut has_timer = false;
     // Before anything else: the thread's name and priority, and its timer.
     let own_priority = calls.moments.iter().rev().find_map(|moment| match moment.what {
-        What::Task { task, priority } if task == window.task => Some(priority),
+        MomentKind::Task { task, priority } if task == window.task => Some(priority),
         _ => None,
     });
     let name = |task: u32| Text::from(tasks.get(task as usize).map_or("", String::as_str));
     let own_thread = Thread { pid: own, priority: own_priority.unwrap_or(120), name: name(window.task) };
     for moment in &calls.moments {
         match moment.what {
-            What::Task { task, priority } => {
+            MomentKind::Task { task, priority } => {
                 let next = Thread { pid: pid(task, tasks), priority, name: name(task) };
                 if !has_timer {
                     (has_timer, teller.thread) = (true, own_thread);
@@ -76,14 +76,14 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
                 }
                 teller.thread = next;
             }
-            What::Context(context) => {
+            MomentKind::Context(context) => {
                 let left = teller.context.is_in_interrupt() && !context.is_in_interrupt();
                 if left && let Some(exit) = interrupt.take() {
                     teller.tell(moment.at, exit, 0);
                 }
                 teller.context = context;
             }
-            What::Called(place) => {
+            MomentKind::Called(place) => {
                 let call = &calls.calls[place];
                 let Callee::Function(function) = call.callee else { continue };
                 let name = calls.names[function as usize].as_ref();
@@ -104,7 +104,7 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
                     teller.tell(moment.at, EventKind::Waking { thread: own_thread, target_cpu: 0 }, 0);
                 }
             }
-            What::Returned(place) => {
+            MomentKind::Returned(place) => {
                 let call = &calls.calls[place];
                 if waking.is_some_and(|waking| waking.timer == place) {
                     teller.tell(moment.at, EventKind::TimerExpireExit { timer: TIMER }, 0);
@@ -161,7 +161,7 @@ fn vector(function: &str) -> Option<(EventKind, EventKind)> {
 
 /// The calls that woke the thread.
 #[derive(Debug, Clone, Copy)]
-struct Waking {
+struct WakingCalls {
     /// Of the timer's function.
     timer: usize,
     /// Of the scheduler's.
@@ -170,8 +170,8 @@ struct Waking {
 
 /// The thread was asleep when it was due, and the last timer's function of the first timer interrupt from then on that wakes a thread woke it: a timer that
 /// is due earlier is called earlier.
-fn waking(window: &Window, calls: &Calls) -> Option<Waking> {
-    let mut found: Option<(Waking, Option<usize>)> = None;
+fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
+    let mut found: Option<(WakingCalls, Option<usize>)> = None;
     let name = |call: &Call| if let Callee::Function(function) = call.callee { calls.names[function as usize].as_ref() } else { "" };
     let run = |call: usize| {
         std::iter::successors(Some(call), |&call| calls.calls[call].parent)
@@ -182,10 +182,10 @@ fn waking(window: &Window, calls: &Calls) -> Option<Waking> {
         let Some(timer) = above.into_iter().find(|&call| name(&calls.calls[call]) == WAKER) else { continue };
         match found {
             Some((_, first)) if first != run(timer) => break,
-            _ => found = Some((Waking { timer, waker: place }, run(timer))),
+            _ => found = Some((WakingCalls { timer, waker: place }, run(timer))),
         }
     }
     let is_before_the_end =
-        |&(waking, _): &(Waking, _)| calls.calls[waking.timer].begin <= i64::try_from(window.latency).unwrap_or(i64::MAX);
+        |&(waking, _): &(WakingCalls, _)| calls.calls[waking.timer].begin <= i64::try_from(window.latency).unwrap_or(i64::MAX);
     found.filter(is_before_the_end).map(|(waking, _)| waking)
 }

@@ -30,7 +30,7 @@ struct Symbol {
 
 /// What is asked of the plugin.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct PluginOptions {
     /// Virtual time of an instruction.
     pub instruction_ns: u64,
     /// Of how many samples of each phase, the worst ones, what was executed before them is kept; at most 1024.
@@ -120,7 +120,7 @@ impl KernelSymbols {
     ///
     /// # Errors
     /// [`SymbolsError`].
-    pub fn known(&self, memory_mib: u32, asked: Asked) -> Result<String, SymbolsError> {
+    pub fn known(&self, memory_mib: u32, asked: PluginOptions) -> Result<String, SymbolsError> {
         let required = |name: &'static str| self.address(name).ok_or(SymbolsError::Missing(name));
         let mut text = String::new();
         let mut line = |name: &str, value: u64| writeln!(text, "{name} {value:x}").expect("writing to a string cannot fail");
@@ -177,7 +177,7 @@ impl KernelSymbols {
 mod tests {
     use super::*;
 
-    const ASKED: Asked = Asked { instruction_ns: 4, worst: 10, paths: true };
+    const ASKED: PluginOptions = PluginOptions { instruction_ns: 4, worst: 10, paths: true };
     const TEXT: &str = "\
 000000000001fd50 A __preempt_count
 000000000001fbc0 A current_task

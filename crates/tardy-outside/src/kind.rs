@@ -28,7 +28,7 @@ impl Kind {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// Its number.
+    /// Its place in [`Self::ALL`], which is its number in the plugin's files.
     #[must_use]
     pub fn index(self) -> usize {
         self as usize

@@ -16,7 +16,7 @@ use tardy_trace::merge::Item as TraceItem;
 use crate::calls::{Call, Callee, Calls, Reader};
 use crate::events::{WAKER, events, pid};
 use crate::kind::Kind;
-use crate::store::{self, StoreError, Watched};
+use crate::store::{self, StoreError, WatchedGuest};
 use crate::stream::{Item, Window};
 
 /// A section that lay in the way of a sample.
@@ -135,7 +135,7 @@ pub fn late_samples(run: &Path, facts: Facts, mut visit: impl FnMut(LateSample))
     Ok(())
 }
 
-fn function(watched: &Watched, address: u64) -> String {
+fn function(watched: &WatchedGuest, address: u64) -> String {
     watched.functions.get(&format!("{address:x}")).cloned().unwrap_or_else(|| format!("{address:#x}"))
 }
 

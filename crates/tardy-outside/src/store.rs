@@ -17,12 +17,12 @@ use crate::stream::{End, Item, StreamError, StreamReader};
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
-/// Version of [`Watched`]. History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches.
+/// Version of [`WatchedGuest`]. History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches.
 const VERSION: u32 = 3;
 
 /// What is known of a watched guest besides its sections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watched {
+pub struct WatchedGuest {
     /// Version of this file.
     pub version: u32,
     /// Virtual time of one instruction.
@@ -74,7 +74,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64) -> Result<Watched, StoreError> {
+pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64) -> Result<WatchedGuest, StoreError> {
     let stream_error = |error| StoreError::Stream { path: raw.to_owned(), error };
     let open = || File::open(raw).map_err(file_error(raw));
     let mut reader = StreamReader::new(BufReader::new(open()?)).map_err(stream_error)?;
@@ -93,7 +93,7 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     let functions = addresses.filter_map(name).collect();
     let code = symbols.functions(reader.blocks().iter().map(|block| block.pc));
     let End { corrected, unstored, knows_preemption, left_out_windows, knows_scheduler, left_out_paths } = end;
-    let watched = Watched {
+    let watched = WatchedGuest {
         version: VERSION,
         instruction_ns,
         sections,
@@ -128,14 +128,15 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn read(run: &Path) -> Result<Option<Watched>, StoreError> {
+pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
     let path = run.join(FOLDER).join(DESCRIPTION_NAME);
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::File { path, error }),
     };
-    let watched: Watched = serde_json::from_slice(&bytes).map_err(|error| StoreError::File { path: path.clone(), error: error.into() })?;
+    let watched: WatchedGuest =
+        serde_json::from_slice(&bytes).map_err(|error| StoreError::File { path: path.clone(), error: error.into() })?;
     if watched.version > VERSION {
         return Err(StoreError::Version { path, version: watched.version });
     }

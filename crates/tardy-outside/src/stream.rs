@@ -88,9 +88,9 @@ pub struct Section {
 pub struct Block {
     /// Address of its first instruction.
     pub pc: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// Its instructions.
+    /// How many instructions it has.
     pub instructions: u64,
 }
 
@@ -99,7 +99,7 @@ pub struct Block {
 pub struct Window {
     /// When the sample was due, on the guest's clock.
     pub due: i64,
-    /// Its latency.
+    /// How late it was, in ns.
     pub latency: u64,
     /// The task that took it, by number.
     pub task: u32,
@@ -134,7 +134,7 @@ pub enum Step {
     Block(u32),
     /// From here on a task has the CPU.
     Task {
-        /// Its number.
+        /// The task, by number.
         task: u32,
         /// The kernel's priority of it.
         priority: i32,

@@ -73,7 +73,7 @@ pub struct ShareAbove {
 
 /// What guests add up to for one variant and load.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct GuestTotals {
     /// Of each guest.
     pub interrupts: Vec<Instances>,
     /// Lengths of the stretches in which no other task could run, in ns.
@@ -84,7 +84,7 @@ pub(crate) struct Gathered {
 }
 
 /// The bound, where the plugin told the stretches that it is made of.
-pub(crate) fn scheduling_bound(longest: &[LongestRow], gathered: &Gathered, instruction_ns: u64) -> Option<SchedulingBound> {
+pub(crate) fn scheduling_bound(longest: &[LongestRow], gathered: &GuestTotals, instruction_ns: u64) -> Option<SchedulingBound> {
     let of = |stretch| longest.iter().find(|row| row.what == Longest::Stretch(stretch)).map(|row| row.length_ns.0.max(0).cast_unsigned());
     let instructions = |stretch| of(stretch).map_or(0, |ns| ns / instruction_ns.max(1));
     of(Stretch::ToSchedule)?;
@@ -110,7 +110,7 @@ pub(crate) fn scheduling_bound(longest: &[LongestRow], gathered: &Gathered, inst
 }
 
 /// abeni2002's distribution, where there are samples to set it beside.
-pub(crate) fn section_latency(gathered: &mut Gathered) -> Option<SectionLatencyRow> {
+pub(crate) fn section_latency(gathered: &mut GuestTotals) -> Option<SectionLatencyRow> {
     let model = SectionLatency::new(std::mem::take(&mut gathered.blocked), gathered.phase_ns)?;
     let samples = &mut gathered.samples;
     samples.sort_unstable();
@@ -151,7 +151,7 @@ mod tests {
         let longest = [row(Stretch::BeforeScheduler, 4000), row(Stretch::ToSchedule, 2000), row(Stretch::SwitchDelay, 3000)];
         let mut interrupts = Instances::default();
         interrupts.add(1, 0, 500);
-        let gathered = Gathered { interrupts: vec![interrupts], ..Gathered::default() };
+        let gathered = GuestTotals { interrupts: vec![interrupts], ..GuestTotals::default() };
         let bound = scheduling_bound(&longest, &gathered, 4).unwrap();
         assert_eq!((bound.without_interrupts_ns, bound.observed_ns, bound.interrupts), (Nanos(6000), Some(Nanos(3000)), 1));
         let assumed: Vec<_> = bound.bounds.iter().map(|assumed| (assumed.bound_ns, assumed.ratio)).collect();
@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn the_distribution_begins_behind_the_shortest_way() {
         let samples = vec![14_000, 14_000, 64_000, 14_000];
-        let mut gathered = Gathered { blocked: vec![100_000, 200_000], phase_ns: 1_000_000, samples, ..Gathered::default() };
+        let mut gathered = GuestTotals { blocked: vec![100_000, 200_000], phase_ns: 1_000_000, samples, ..GuestTotals::default() };
         let row = section_latency(&mut gathered).unwrap();
         assert_eq!((row.way_ns, row.compared_from_ns, row.distance.samples), (Nanos(14_000), Nanos(24_000), 4));
         let share = row.shares.iter().find(|share| share.above_ns == Nanos(50_000)).unwrap();
         // Of both sections, what is longer than 36 us.
         assert!((share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9, "{share:?}");
-        assert_eq!(section_latency(&mut Gathered::default()), None);
+        assert_eq!(section_latency(&mut GuestTotals::default()), None);
     }
 }

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::experiment::{Extent, Place};
     use crate::published;
-    use crate::quantity::{EACH, Of};
+    use crate::quantity::{EACH, QuantitySource};
 
     #[test]
     fn there_are_at_least_forty_claims_with_names_of_their_own() {
@@ -268,7 +268,7 @@ mod tests {
                     let kernels = experiment.kernel_names();
                     let is_known = value.ours.kernel == EACH || kernels.contains(&value.ours.kernel);
                     assert!(is_known || experiment.kernels.is_empty(), "{}: {} is none of {kernels:?}", claim.id, value.ours.kernel);
-                    let is_cost = matches!(value.ours.of, Of::Cost { .. });
+                    let is_cost = matches!(value.ours.of, QuantitySource::Cost { .. });
                     assert!(is_cost == experiment.cost.is_some() || experiment.arguments.is_empty(), "{}", claim.id);
                 }
             }

@@ -106,12 +106,12 @@ pub struct Quantity {
     /// Which kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with `+ticks` where timers fire on ticks only and `older` before it; or [`EACH`].
     pub kernel: String,
     /// What is taken of it.
-    pub of: Of,
+    pub of: QuantitySource,
 }
 
 /// What is taken of an experiment.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Of {
+pub enum QuantitySource {
     /// Samples of a phase, of the probe named or the only one.
     Phase { phase: String, probe: Option<String>, statistic: Statistic },
     /// What one operation of a service costs.
@@ -123,8 +123,8 @@ impl Quantity {
     #[must_use]
     pub fn unit(&self) -> Unit {
         match &self.of {
-            Of::Phase { statistic, .. } => statistic.unit(),
-            Of::Cost { .. } => Unit::Number,
+            QuantitySource::Phase { statistic, .. } => statistic.unit(),
+            QuantitySource::Cost { .. } => Unit::Number,
         }
     }
 }
@@ -141,11 +141,15 @@ impl FromStr for Quantity {
             None => (None, words[0]),
         };
         let of = match words[1..] {
-            ["cost", metric] => Of::Cost { metric: metric.to_owned() },
-            [phase, statistic] => Of::Phase { phase: phase.to_owned(), probe: None, statistic: statistic.parse().map_err(refuse)? },
-            [phase, statistic, probe] => {
-                Of::Phase { phase: phase.to_owned(), probe: Some(probe.to_owned()), statistic: statistic.parse().map_err(refuse)? }
+            ["cost", metric] => QuantitySource::Cost { metric: metric.to_owned() },
+            [phase, statistic] => {
+                QuantitySource::Phase { phase: phase.to_owned(), probe: None, statistic: statistic.parse().map_err(refuse)? }
             }
+            [phase, statistic, probe] => QuantitySource::Phase {
+                phase: phase.to_owned(),
+                probe: Some(probe.to_owned()),
+                statistic: statistic.parse().map_err(refuse)?,
+            },
             _ => return Err(refuse("write KERNEL PHASE STATISTIC, as in `none procfs max`")),
         };
         Ok(Self { experiment, kernel: kernel.to_owned(), of })
@@ -197,11 +201,11 @@ mod tests {
     fn a_quantity_names_kernel_phase_and_statistic_and_may_name_experiment_and_probe() {
         let found: Quantity = "sweep:rt idle p99.999 parallel".parse().unwrap();
         assert_eq!((found.experiment.as_deref(), &*found.kernel, found.unit()), (Some("sweep"), "rt", Unit::Time));
-        let Of::Phase { phase, probe, statistic } = found.of else { panic!() };
+        let QuantitySource::Phase { phase, probe, statistic } = found.of else { panic!() };
         assert_eq!((&*phase, probe.as_deref()), ("idle", Some("parallel")));
         assert!(matches!(statistic, Statistic::Quantile(share) if (share - 0.99999).abs() < 1e-12), "{statistic:?}");
         assert_eq!("none io <10us".parse::<Quantity>().unwrap().unit(), Unit::Share);
-        assert_eq!("rt cost fork".parse::<Quantity>().unwrap().of, Of::Cost { metric: "fork".into() });
+        assert_eq!("rt cost fork".parse::<Quantity>().unwrap().of, QuantitySource::Cost { metric: "fork".into() });
         for wrong in ["", "none", "none io", "none io largest", "none io p101", "none io <ten"] {
             assert!(wrong.parse::<Quantity>().is_err(), "{wrong}");
         }

@@ -8,7 +8,7 @@
 //! - `open` takes hold of what one place needs. It runs on the main thread before any thread of the run exists, and returns [`ProbeInstance`]: the [`Member`]s,
 //!   notes for the reader, and the error of the probe's clock.
 //!
-//! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`Ready::wait`] separates preparation from the loop and hands over the start
+//! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`] separates preparation from the loop and hands over the start
 //! time and the stop signal. One thread and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair of threads is two members of
 //! one `open`. They share what `open` made, such as an `Arc` or two ends of a pipe. `role` names the second one in reports.
 //!
@@ -17,7 +17,7 @@
 //! `is_outside_verdict` keeps values that are not lateness out of verdicts. On a grid the clock tells how many samples to expect; elsewhere `begin_cycle`
 //! counts them.
 //!
-//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over one by one, so the ring counts them in bins (`counts_small`,
+//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over one by one, so the ring counts them in bins (`bins_below_least`,
 //! `Producer::count`): recorded, not stored, in the histogram. `Producer::observed` says how long the probe looked for gaps. The share of time in the summary
 //! rests on it.
 //!
@@ -25,6 +25,7 @@
 //! its description does not name. Tests of one probe's own behaviour go into `tests/integration/probes.rs`.
 
 pub mod app;
+mod busy_loop;
 pub mod cyclic;
 pub mod epoll;
 pub mod eventfd;
@@ -39,7 +40,6 @@ pub mod media;
 pub mod member;
 pub mod mqueue;
 pub mod nanosleep;
-mod occupying;
 pub mod oslat;
 mod pair;
 pub mod parallel;
@@ -58,7 +58,7 @@ pub mod usleep;
 pub mod work;
 
 pub use info::{Cycles, Placement, ProbeInfo, Refusal};
-pub use member::{DetectedGrid, Member, OpenContext, ProbeInstance, Ready};
+pub use member::{DetectedGrid, Member, OpenContext, ProbeInstance, StartGate};
 pub use request::ProbeSpec;
 pub use series_info::{SeriesInfo, SeriesKind};
 

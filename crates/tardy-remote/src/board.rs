@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::binary::{self, BinaryError};
 use super::host::Address;
-use super::on_board::{self, COMMAND, Returned};
+use super::on_board::{self, BoardOutput, COMMAND};
 use super::ssh::{Ssh, UNREACHED};
 
 /// What the folder on a board is called.
@@ -100,7 +100,7 @@ impl Board<'_> {
     ///
     /// # Errors
     /// [`BoardError`]. Nothing stays on the board but where the error says so.
-    pub fn carry_out(&self, order: &Order, out: &Path, tell: &dyn Fn(Event)) -> Result<Returned, BoardError> {
+    pub fn carry_out(&self, order: &Order, out: &Path, tell: &dyn Fn(Event)) -> Result<BoardOutput, BoardError> {
         let found = self.capture("looking for a folder", self.ssh.shell(self.address, FIND_FOLDER))?;
         // A board's shell may greet before.
         let value = |name: &str| found.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
@@ -122,7 +122,7 @@ impl Board<'_> {
     ///
     /// # Errors
     /// [`BoardError`].
-    pub fn fetch(&self, folder: &str, out: &Path, tell: &dyn Fn(Event)) -> Result<Returned, BoardError> {
+    pub fn fetch(&self, folder: &str, out: &Path, tell: &dyn Fn(Event)) -> Result<BoardOutput, BoardError> {
         let lost = |said: String| BoardError::Lost { said, address: self.address.clone(), folder: folder.to_owned() };
         self.through_breaks(tell, || self.capture("waiting", self.on_board(folder, "wait"))).map_err(|error| match error {
             BoardError::Unreached(said) => lost(said),
@@ -205,7 +205,7 @@ impl Board<'_> {
         }
     }
 
-    fn receive(&self, folder: &str, out: &Path) -> Result<Returned, BoardError> {
+    fn receive(&self, folder: &str, out: &Path) -> Result<BoardOutput, BoardError> {
         let mut command = self.on_board(folder, "send");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(BoardError::NoSsh)?;
         let from = child.stdout.take().expect("it is piped");

@@ -160,7 +160,7 @@ const COMPLETE: &str = "complete";
 
 /// What a command left on its board.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Returned {
+pub struct BoardOutput {
     /// What it ended with; nothing where something ended it from outside, as a restart of the board.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
@@ -173,7 +173,7 @@ pub struct Returned {
 ///
 /// # Errors
 /// Those of reading and writing; `InvalidData` for what no board sends, `UnexpectedEof` where the end is missing, `AlreadyExists`.
-pub fn receive(from: impl io::Read, out: &Path) -> io::Result<Returned> {
+pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let place = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(place)?;
     let folder = tempfile::Builder::new().prefix(".tardy-from-board").tempdir_in(place)?;
@@ -205,7 +205,7 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<Returned> {
         fs::rename(made, out)?;
     }
     let code = String::from_utf8_lossy(&read("status")).trim().parse().ok();
-    Ok(Returned { code, stdout: read("stdout"), stderr: read("stderr"), has_out })
+    Ok(BoardOutput { code, stdout: read("stdout"), stderr: read("stderr"), has_out })
 }
 
 #[cfg(test)]
@@ -236,7 +236,7 @@ mod tests {
         let here = tempfile::tempdir().unwrap();
         let out = here.path().join("boards/one");
         let returned = receive(&bytes[..], &out).unwrap();
-        assert_eq!(returned, Returned { code: Some(4), stdout: b"said".to_vec(), stderr: b"warned".to_vec(), has_out: true });
+        assert_eq!(returned, BoardOutput { code: Some(4), stdout: b"said".to_vec(), stderr: b"warned".to_vec(), has_out: true });
         assert_eq!(fs::read_to_string(out.join("samples/a")).unwrap(), "xyz");
         assert_eq!(receive(&bytes[..], &out).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         // Every block is a place where the connection may end.

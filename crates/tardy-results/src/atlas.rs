@@ -113,7 +113,7 @@ pub struct CellNumbers {
 }
 
 /// The cell's runs while they are read.
-struct Gathered {
+struct CellRuns {
     together: Histogram,
     p999: Vec<Nanos>,
     max: Vec<Nanos>,
@@ -156,7 +156,7 @@ impl Atlas {
 }
 
 fn gather<'a>(cells: impl Iterator<Item = &'a CellInput>, kernel: &mut AtlasKernel, period: &mut Option<Nanos>) -> AtlasCell {
-    let mut gathered = Gathered { together: Histogram::new(Budget::ANALYSIS), p999: Vec::new(), max: Vec::new(), failures: Vec::new() };
+    let mut gathered = CellRuns { together: Histogram::new(Budget::ANALYSIS), p999: Vec::new(), max: Vec::new(), failures: Vec::new() };
     for cell in cells {
         match &cell.result {
             Err(failure) => gathered.failures.push(failure.clone()),
@@ -175,7 +175,7 @@ fn gather<'a>(cells: impl Iterator<Item = &'a CellInput>, kernel: &mut AtlasKern
     gathered.finish()
 }
 
-impl Gathered {
+impl CellRuns {
     /// The last phase is the one under load: where a load is named, an idle one comes before it.
     fn add(&mut self, run: &LoadedRun) {
         let phase = run.record.phases.last().map(|phase| phase.name.as_str());

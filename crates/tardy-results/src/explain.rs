@@ -199,7 +199,7 @@ pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Writ
     let grids = question.period.map(|period| due::grids(new_explainer(), items(), period, !is_monotonic)).unwrap_or_default();
     let period_ns = grids.values().next().map(|grid| grid.period_ns);
     let mut explainer = new_explainer().with_grids(grids);
-    let mut seen = Seen::default();
+    let mut seen = TraceContents::default();
     let mut ranking = Ranking::new(question);
     let mut perfetto = perfetto.map(|out| Writer::new(out, is_monotonic));
     let mut merge = items();
@@ -263,7 +263,7 @@ fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
 
 /// What there is in a trace, whosever it is.
 #[derive(Debug, Default)]
-struct Seen {
+struct TraceContents {
     kinds: RecordedKinds,
     cpus: BTreeSet<u32>,
     events: u64,
@@ -281,7 +281,7 @@ struct Seen {
     threads: std::collections::BTreeMap<tardy_trace::text::Text, u64>,
 }
 
-impl Seen {
+impl TraceContents {
     fn take(&mut self, item: &Item) {
         self.first.get_or_insert(item.time());
         self.last = item.time();

@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 use tardy_statistics::regressions::{Alarm, Watch, alarms};
 
 pub use accepted::{AcceptedError, accept, accepted};
-pub use collected::Collected;
+pub use collected::RunCollection;
 
 use crate::compare::facts::FactDifference;
 use crate::compare::group::Key;
@@ -84,7 +84,7 @@ pub struct LastingChange {
 
 /// What the runs that were collected come to; a change that begins with one of the `accepted` builds is the new normal.
 #[must_use]
-pub fn history(runs: &Collected, accepted: &BTreeSet<String>, margin: Margin) -> History {
+pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin) -> History {
     let (builds, places) = runs.builds(accepted);
     let series = runs.series(&places);
     let boards: Vec<String> = series.iter().map(|series| &series.board).collect::<BTreeSet<_>>().into_iter().cloned().collect();

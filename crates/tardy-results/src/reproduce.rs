@@ -12,7 +12,7 @@ use tardy_papers::published;
 use tardy_papers::quantity::{EACH, Quantity, Unit};
 
 use culprits::{Culprit, culprits};
-use measured::{Measured, Refusal};
+use measured::{PaperRuns, Refusal};
 
 /// All that was reproduced.
 #[derive(Debug, Clone, Serialize)]
@@ -140,14 +140,14 @@ pub fn reproduce(papers: &[Paper], folder: &Path, place: Place, extent: Extent, 
 }
 
 fn of_paper(paper: &Paper, folder: &Path, place: Place, extent: Extent, replicas: u32) -> PaperResult {
-    let measured = Measured::read(paper, folder);
+    let measured = PaperRuns::read(paper, folder);
     let experiment = |experiment: &tardy_papers::experiment::Experiment| ExperimentResult {
         name: experiment.name.clone(),
         about: experiment.about.clone(),
         command: experiment.command(place, extent, replicas).map(|words| typed(&words)),
         kernels: measured.kernels(&experiment.name),
         remarks: measured.remarks(&experiment.name),
-        culprits: if experiment.is_for_culprits { culprits(&Measured::first_runs(&experiment.name, folder)) } else { Vec::new() },
+        culprits: if experiment.is_for_culprits { culprits(&PaperRuns::first_runs(&experiment.name, folder)) } else { Vec::new() },
     };
     PaperResult {
         name: paper.name,
@@ -165,7 +165,7 @@ pub fn typed(words: &[String]) -> String {
     format!("tardy {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
-fn of_claim(claim: &Claim, measured: &Measured, place: Place) -> ClaimResult {
+fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
     let cannot = match place {
         Place::Lab => &claim.lab,
         Place::Local => &claim.local,
@@ -212,7 +212,7 @@ struct Case {
     values: Vec<f64>,
 }
 
-fn test(claim: &Claim, measured: &Measured) -> Result<Vec<Case>, Refusal> {
+fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
     let is_of_each = claim.values.iter().any(|value| value.ours.kernel == EACH);
     let kernels: Vec<Option<String>> =
         if is_of_each { measured.kernels(&claim.experiment).into_iter().map(|(kernel, _)| Some(kernel)).collect() } else { vec![None] };
@@ -245,7 +245,7 @@ fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
     Some([*values.get(values.len().checked_sub(1)? / 2)?, *values.first()?, *values.last()?])
 }
 
-fn of_table(table: &TableBeside, measured: &Measured) -> TableResult {
+fn of_table(table: &TableBeside, measured: &PaperRuns) -> TableResult {
     let cell = |row: &str, kernel: &str, column: &str, rest: &str| {
         let published = table.published(row, column).map(|cell| cell.printed);
         let Some(quantity) = table.quantity(kernel, rest).expect("a test parses every cell") else { return (published, None) };

@@ -27,7 +27,7 @@ use foldhash::HashMap;
 use tardy_core::units::Nanos;
 use tardy_core::varint::{Reader, fold, put, put_signed, unfold};
 use tardy_sys::regular_file;
-use tardy_trace::explain::{Cause, Component, Known};
+use tardy_trace::explain::{Cause, Certainty, Component};
 
 /// First bytes of a file; the digit is the format's version.
 pub const FILE_MAGIC: [u8; 8] = *b"TARDYDL1";
@@ -46,7 +46,7 @@ pub struct DelayHolder {
     /// What kept the thread waiting.
     pub cause: Cause,
     /// How that is known.
-    pub known: Known,
+    pub known: Certainty,
     /// Of the interrupt, softirq or thread; empty where there is none.
     pub name: String,
     /// The kernel's priority of a thread.
@@ -68,9 +68,9 @@ pub enum DelayWaker {
     Nobody,
     /// A timer, by its function.
     Timer(Arc<str>),
-    /// An interrupt.
+    /// A hard interrupt; its name is not kept.
     Interrupt,
-    /// A softirq.
+    /// A softirq; its name is not kept.
     Softirq,
     /// A thread, by its name.
     Thread(Arc<str>),
@@ -140,7 +140,7 @@ struct Shape {
 type ShapePiece = (Component, usize, u32);
 
 /// A holder with its texts by place: name, and work; and its stacks and sender by place and 1.
-type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>, [usize; 3]);
+type ChunkHolder = (Cause, Certainty, usize, Option<i32>, Option<usize>, [usize; 3]);
 /// Functions of a stack, by the place of their texts.
 type ChunkStack = Vec<usize>;
 
@@ -268,9 +268,9 @@ impl Encoder {
             put(
                 &mut body,
                 match known {
-                    Known::Seen => 0,
-                    Known::Inferred => 1,
-                    Known::CannotTell(other) => 2 + code(&Cause::ALL, other),
+                    Certainty::Seen => 0,
+                    Certainty::Inferred => 1,
+                    Certainty::CannotTell(other) => 2 + code(&Cause::ALL, other),
                 },
             );
             put(&mut body, name as u64);
@@ -435,9 +435,9 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
     for _ in 0..count(&mut reader)? {
         let cause = *Cause::ALL.get(count(&mut reader)?)?;
         let known = match reader.take()? {
-            0 => Known::Seen,
-            1 => Known::Inferred,
-            other => Known::CannotTell(*Cause::ALL.get(usize::try_from(other - 2).ok()?)?),
+            0 => Certainty::Seen,
+            1 => Certainty::Inferred,
+            other => Certainty::CannotTell(*Cause::ALL.get(usize::try_from(other - 2).ok()?)?),
         };
         let name = texts.get(count(&mut reader)?)?.to_string();
         let priority = match reader.take()? {
@@ -520,7 +520,7 @@ mod tests {
 
     use super::*;
 
-    fn holder(cause: Cause, known: Known, name: &str) -> DelayHolder {
+    fn holder(cause: Cause, known: Certainty, name: &str) -> DelayHolder {
         let stack = |of: &str| if name == of { vec!["_raw_spin_lock".into(), "shrink_node".into()] } else { Vec::new() };
         let work = (name == "kworker/0:1").then(|| "vmstat_update".into());
         DelayHolder {
@@ -536,8 +536,8 @@ mod tests {
     }
 
     fn holders() -> Vec<DelayHolder> {
-        let cannot_tell = Known::CannotTell(Cause::LateInterrupt);
-        let named = [("", Known::Seen), ("dd", Known::Inferred), ("kworker/0:1", cannot_tell)];
+        let cannot_tell = Certainty::CannotTell(Cause::LateInterrupt);
+        let named = [("", Certainty::Seen), ("dd", Certainty::Inferred), ("kworker/0:1", cannot_tell)];
         Cause::ALL.iter().flat_map(|&cause| named.map(|(name, known)| holder(cause, known, name))).collect()
     }
 

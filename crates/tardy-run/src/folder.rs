@@ -44,7 +44,7 @@ pub enum FolderError {
     /// `run.json` is not what it should be.
     #[error("{path}: line {line}: {reason}: the file was damaged or written by hand")]
     Malformed {
-        /// The file.
+        /// The `run.json` that was read.
         path: PathBuf,
         /// Where.
         line: usize,
@@ -54,9 +54,9 @@ pub enum FolderError {
     /// A later tool wrote it.
     #[error("{path} has format {format}, this tool reads up to {FORMAT}: use a newer tardy")]
     TooNew {
-        /// The file.
+        /// The `run.json` that was read.
         path: PathBuf,
-        /// Its format.
+        /// The version that it states.
         format: u64,
     },
 }

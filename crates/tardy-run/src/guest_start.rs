@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 /// The file of the lab in a run folder.
-pub const LAB_RECORD_NAME: &str = "lab.json";
+pub const PROVENANCE_NAME: &str = "lab.json";
 
 /// Where a guest began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct GuestStart {
 }
 
 #[derive(Deserialize)]
-struct LabRecord {
+struct Provenance {
     inputs: Inputs,
 }
 
@@ -45,7 +45,7 @@ impl GuestStart {
     /// Of the run in `folder`; `None` where it was made on no guest, or its record cannot be read.
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
-        let record: LabRecord = serde_json::from_slice(&std::fs::read(folder.join(LAB_RECORD_NAME)).ok()?).ok()?;
+        let record: Provenance = serde_json::from_slice(&std::fs::read(folder.join(PROVENANCE_NAME)).ok()?).ok()?;
         let Inputs { variant, command_line, snapshot } = record.inputs;
         Some(Self { kernel: variant.kernel.digest, command_line, snapshot })
     }
@@ -59,11 +59,11 @@ mod tests {
     fn what_is_no_record_of_the_lab_says_nothing() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(GuestStart::read(folder.path()), None);
-        std::fs::write(folder.path().join(LAB_RECORD_NAME), "{}").unwrap();
+        std::fs::write(folder.path().join(PROVENANCE_NAME), "{}").unwrap();
         assert_eq!(GuestStart::read(folder.path()), None);
         let record =
             r#"{"version":1,"inputs":{"variant":{"name":"a","kernel":{"name":"b","digest":"c0"}},"command_line":"quiet","pad":3}}"#;
-        std::fs::write(folder.path().join(LAB_RECORD_NAME), record).unwrap();
+        std::fs::write(folder.path().join(PROVENANCE_NAME), record).unwrap();
         assert_eq!(GuestStart::read(folder.path()), Some(GuestStart { kernel: "c0".into(), command_line: "quiet".into(), snapshot: None }));
     }
 }

@@ -9,7 +9,7 @@ use tardy_core::units::{Nanos, ParseNanosError};
 /// Which samples go to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
-pub enum Keep {
+pub enum KeptSamples {
     /// Every one.
     #[default]
     All,
@@ -19,7 +19,7 @@ pub enum Keep {
     Histogram,
 }
 
-impl Keep {
+impl KeptSamples {
     /// Whether `sample` goes to the disk.
     #[must_use]
     pub fn stores(self, sample: &Sample) -> bool {
@@ -31,7 +31,7 @@ impl Keep {
     }
 }
 
-impl FromStr for Keep {
+impl FromStr for KeptSamples {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -20,9 +20,9 @@ pub struct Overhead {
 /// Of one measuring thread, between arming and disarming.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadOverhead {
-    /// Its probe.
+    /// The probe that the thread is of.
     pub probe: String,
-    /// Its CPU.
+    /// The CPU that it was bound to.
     pub cpu: Option<CpuId>,
     /// CPU time, sleeping and waking included.
     pub cpu_time_ns: Nanos,

@@ -34,7 +34,7 @@ pub enum Kind {
     },
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A path.
+    /// A file or folder.
     Path,
     /// A name of lower-case letters, digits and dashes, that begins with a letter.
     Name,
@@ -86,13 +86,13 @@ impl Parameter {
         Self::new(name, means, Kind::Bytes { min, max }, Some(default))
     }
 
-    /// A number.
+    /// A parameter that is a number from `min` to `max`.
     #[must_use]
     pub const fn count(name: &'static str, means: &'static str, default: &'static str, min: u64, max: u64) -> Self {
         Self::new(name, means, Kind::Count { min, max }, Some(default))
     }
 
-    /// A time.
+    /// A parameter that is a time from `min` to `max`.
     #[must_use]
     pub const fn duration(name: &'static str, means: &'static str, default: &'static str, min: Nanos, max: Nanos) -> Self {
         Self::new(name, means, Kind::Duration { min, max }, Some(default))
@@ -123,7 +123,7 @@ fn is_name(text: &str) -> bool {
 pub enum Value {
     /// A size in bytes.
     Bytes(u64),
-    /// A number.
+    /// How many of something.
     Count(u64),
     /// A time in ns.
     Duration(Nanos),
@@ -131,7 +131,7 @@ pub enum Value {
     Word(String),
     /// Any text: it takes the rest of a request, so that no other value can stand behind it.
     Text(String),
-    /// A path.
+    /// A file or folder.
     Path(PathBuf),
     /// A program and its arguments, each as the program gets it; no text of a request gives one.
     Words(Vec<String>),
@@ -290,9 +290,9 @@ pub enum ValueError {
         parameter: &'static str,
         /// As given.
         text: String,
-        /// The smallest.
+        /// The smallest that is taken, as a user writes it.
         min: String,
-        /// The largest.
+        /// The largest that is taken, as a user writes it.
         max: String,
     },
     /// Nothing at all.

@@ -16,11 +16,11 @@ use tardy_machine::undo::Undo;
 use tardy_sys::sched;
 
 use crate::device_writes::{self, DeviceWrites};
-use crate::keep::Keep;
+use crate::keep::KeptSamples;
 use crate::parameter::Values;
 use crate::system_clock::{ProbeClocks, ThreadClocks};
 use crate::threshold::ThresholdAction;
-use crate::tracing::Explain;
+use crate::tracing::ExplainLevel;
 
 /// Name of a responder's probe and series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
@@ -64,7 +64,8 @@ pub struct Plan {
     /// CPUs to measure.
     pub measured_cpus: CpuList,
     /// CPUs for the tool's own threads; the measured ones where none is left.
-    pub tool_cpus: CpuList,
+    #[serde(rename = "tool_cpus")]
+    pub housekeeping_cpus: CpuList,
     /// Phases in their order.
     pub phases: Vec<PhasePlan>,
     /// Cycles after which each thread ends by itself: where the only phase is counted in them, and has no load.
@@ -77,7 +78,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped_allowed: Option<u64>,
     /// Samples to store.
-    pub keep: Keep,
+    pub keep: KeptSamples,
     /// Folder in memory to write to while measuring.
     pub spool: Option<PathBuf>,
     /// Wake-up latency in us to ask the power management for; absent to leave it.
@@ -104,8 +105,8 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_threshold: Vec<ThresholdAction>,
     /// What of the kernel's trace is recorded to explain samples.
-    #[serde(default, skip_serializing_if = "Explain::is_off")]
-    pub explain: Explain,
+    #[serde(default, skip_serializing_if = "ExplainLevel::is_off")]
+    pub explain: ExplainLevel,
     /// Whether all of that is kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_trace: bool,
@@ -162,13 +163,13 @@ impl Plan {
             probes: Vec::new(),
             threads: Vec::new(),
             measured_cpus: measured.clone(),
-            tool_cpus: tool.clone(),
+            housekeeping_cpus: tool.clone(),
             phases: Vec::new(),
             cycles: None,
             window: None,
             misses_allowed: None,
             skipped_allowed: None,
-            keep: Keep::All,
+            keep: KeptSamples::All,
             spool: None,
             cpu_dma_latency_us: None,
             resume_latency_us: None,
@@ -179,7 +180,7 @@ impl Plan {
             stop_above: None,
             tracing_off: false,
             on_threshold: Vec::new(),
-            explain: Explain::Off,
+            explain: ExplainLevel::Off,
             keep_trace: false,
             changes: Vec::new(),
             wake_up_cost: None,
@@ -271,7 +272,7 @@ pub enum WaitsFor {
 /// One place of a probe: a measuring thread, or the threads that measure together there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadEntry {
-    /// Its probe.
+    /// The probe that it belongs to.
     pub probe: String,
     /// What it will do.
     #[serde(flatten)]
@@ -281,7 +282,7 @@ pub struct ThreadEntry {
 /// One phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhasePlan {
-    /// Its name.
+    /// As tables name it.
     pub name: String,
     /// How long it lasts; where it is counted in cycles, about how long these take.
     #[serde(rename = "length_ns")]
@@ -304,7 +305,7 @@ pub enum Change {
     },
     /// The wake-up latency that the power management may take on one CPU (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
     ResumeLatency {
-        /// The file.
+        /// The CPU's file below /sys.
         path: PathBuf,
         /// What it contains.
         old: String,

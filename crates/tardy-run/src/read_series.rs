@@ -24,7 +24,7 @@ pub enum SeriesError {
     /// The file cannot be opened or read.
     #[error("cannot read {path}: {error}")]
     Unreadable {
-        /// The file.
+        /// The series file.
         path: PathBuf,
         /// What the system said.
         error: io::Error,
@@ -32,7 +32,7 @@ pub enum SeriesError {
     /// The file is not a series.
     #[error("{path}: {error}: it was not written by tardy, or its beginning is damaged")]
     Format {
-        /// The file.
+        /// The series file.
         path: PathBuf,
         /// What is wrong.
         error: FormatError,

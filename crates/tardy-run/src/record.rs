@@ -69,7 +69,7 @@ pub struct Tool {
 /// A phase as it happened, never as planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRecord {
-    /// Its name.
+    /// That of the planned phase.
     pub name: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
@@ -89,7 +89,7 @@ pub struct PhaseRecord {
 pub struct LoadWork {
     /// Place of the phase in the list of phases.
     pub phase: usize,
-    /// The load.
+    /// The label that the plan gives it.
     pub load: String,
     /// CPU that this part of it ran on.
     pub cpu: Option<CpuId>,
@@ -166,12 +166,12 @@ pub struct SeriesRecord {
     pub failure: Option<StoreFailure>,
     /// Which of its samples another CPU took, where the kernel tells; stretch by stretch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub elsewhere: Vec<Elsewhere>,
+    pub elsewhere: Vec<MovedStretch>,
 }
 
 /// Samples in a row that a bound probe took on another CPU than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Elsewhere {
+pub struct MovedStretch {
     /// The CPU; of the last stretch that there is room for, the first of those after it.
     pub cpu: CpuId,
     /// When the first of them was due.
@@ -245,7 +245,7 @@ pub struct RunRecord {
     /// Where the series are while they are not yet in `samples/`: see `--spool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_folder: Option<PathBuf>,
-    /// The series.
+    /// One for each file of samples.
     pub series: Vec<SeriesRecord>,
     /// Measuring threads whose policy, priority or CPUs somebody else changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -73,7 +73,7 @@ impl std::fmt::Display for SystemClock {
 /// A clock, and how far it was ahead of the run's when the run began: add that to a time of the run for the time on this clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClockReading {
-    /// The clock.
+    /// Which clock was read.
     pub clock: SystemClock,
     /// How far it was ahead.
     #[serde(rename = "ahead_ns")]

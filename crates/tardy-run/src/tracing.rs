@@ -10,7 +10,7 @@ use tardy_trace::text::Text;
 /// How much is recorded to explain samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Explain {
+pub enum ExplainLevel {
     /// Nothing.
     #[default]
     Off,
@@ -22,7 +22,7 @@ pub enum Explain {
     Timerlat,
 }
 
-impl Explain {
+impl ExplainLevel {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Off, Self::Events, Self::Stacks, Self::Timerlat];
 
@@ -186,7 +186,7 @@ pub struct LoopRules {
     pub lock_waits: u64,
     /// All of them together.
     pub lock_waits_sum_ns: u64,
-    /// The longest.
+    /// The longest of them.
     pub lock_waits_max_ns: u64,
 }
 
@@ -208,7 +208,7 @@ pub struct RecordedKinds {
 /// A thread of lower priority that woke a loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LowerWaker {
-    /// Its name.
+    /// As the kernel has it.
     pub name: String,
     /// The kernel's.
     pub priority: i32,
@@ -247,7 +247,7 @@ impl LoopRules {
 pub struct ExplainedSeries {
     /// The series' file.
     pub file: String,
-    /// Its probe.
+    /// The probe that took its samples.
     pub probe: String,
     /// The CPU that the probe was bound to.
     pub cpu: Option<CpuId>,

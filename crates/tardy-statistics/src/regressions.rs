@@ -64,12 +64,12 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     let mut found = Vec::new();
     let probability_max = watch.false_alarms_a_build / (families.len() * LASTS.len()).max(1) as f64;
     // What stands before a build is the same for all numbers of last builds, until a baseline begins anew.
-    let mut befores: BTreeMap<usize, Before> = BTreeMap::new();
+    let mut befores: BTreeMap<usize, Baselines> = BTreeMap::new();
     for build in 0..builds {
         let mut suspects: Vec<(bool, Alarm)> = Vec::new();
         for last in LASTS {
             let Some(from) = (build + 1).checked_sub(last) else { continue };
-            let before = befores.entry(from).or_insert_with(|| Before::of(values, &begins, families, from, watch));
+            let before = befores.entry(from).or_insert_with(|| Baselines::of(values, &begins, families, from, watch));
             let suspect = |(family, members): (usize, &Vec<usize>)| {
                 let Judgement { difference, deviations, probability } = judged(values, members, before, family, from..build + 1)?;
                 let is_change = probability < probability_max && difference.abs() > watch.difference_min;
@@ -99,13 +99,13 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
 }
 
 /// What stands before a build: of each series with a baseline, and of each family if half its series have one.
-struct Before {
-    series: Vec<Option<OneBefore>>,
-    families: Vec<Option<FamilyBefore>>,
+struct Baselines {
+    series: Vec<Option<SeriesBaseline>>,
+    families: Vec<Option<FamilyBaseline>>,
 }
 
 /// The baseline of a series.
-struct OneBefore {
+struct SeriesBaseline {
     builds: Range<usize>,
     mean: f64,
     deviation: f64,
@@ -113,7 +113,7 @@ struct OneBefore {
     freedom: f64,
 }
 
-impl OneBefore {
+impl SeriesBaseline {
     /// In standard deviations from the baseline's mean.
     fn standardized(&self, value: f64) -> f64 {
         (value - self.mean) / self.deviation
@@ -121,7 +121,7 @@ impl OneBefore {
 }
 
 /// The baseline of a family, in standard deviations of its series.
-struct FamilyBefore {
+struct FamilyBaseline {
     /// Series with a baseline.
     present: usize,
     /// Mean deviation of its series, in the unit of the values.
@@ -134,7 +134,7 @@ struct FamilyBefore {
     known: usize,
 }
 
-impl Before {
+impl Baselines {
     /// Before the build `from`, of series whose baselines begin with `begins` at the earliest.
     fn of(values: &[Vec<Option<f64>>], begins: &[usize], families: &[Vec<usize>], from: usize, watch: Watch) -> Self {
         let latest = from.saturating_sub(watch.baseline_max);
@@ -149,16 +149,21 @@ impl Before {
         let one = |baseline: Option<(Range<usize>, Moments, f64)>| {
             let (builds, moments, freedom) = baseline?;
             let deviation = prior.drawn(moments.variance()?, freedom).sqrt();
-            (deviation > 0.0).then_some(OneBefore { builds, mean: moments.mean()?, deviation, freedom: freedom + prior.freedom })
+            (deviation > 0.0).then_some(SeriesBaseline { builds, mean: moments.mean()?, deviation, freedom: freedom + prior.freedom })
         };
-        let series: Vec<Option<OneBefore>> = baselines.into_iter().map(one).collect();
+        let series: Vec<Option<SeriesBaseline>> = baselines.into_iter().map(one).collect();
         let families = families.iter().map(|members| family_before(values, members, &series, watch)).collect();
         Self { series, families }
     }
 }
 
-fn family_before(values: &[Vec<Option<f64>>], members: &[usize], series: &[Option<OneBefore>], watch: Watch) -> Option<FamilyBefore> {
-    let present: Vec<(usize, &OneBefore)> = members.iter().filter_map(|&member| Some((member, series[member].as_ref()?))).collect();
+fn family_before(
+    values: &[Vec<Option<f64>>],
+    members: &[usize],
+    series: &[Option<SeriesBaseline>],
+    watch: Watch,
+) -> Option<FamilyBaseline> {
+    let present: Vec<(usize, &SeriesBaseline)> = members.iter().filter_map(|&member| Some((member, series[member].as_ref()?))).collect();
     if present.is_empty() || present.len() * 2 < members.len() {
         return None;
     }
@@ -179,7 +184,7 @@ fn family_before(values: &[Vec<Option<f64>>], members: &[usize], series: &[Optio
         // The builds of one board share what a boot drew: the family's own spread says how much.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
-    (known >= watch.baseline_min).then_some(FamilyBefore {
+    (known >= watch.baseline_min).then_some(FamilyBaseline {
         present: present.len(),
         deviation,
         centre: moments.mean()?,
@@ -273,7 +278,7 @@ struct Judgement {
 const NEARLY_ALL: f64 = 0.8;
 
 /// By how much the `last` builds of these series differ from the baseline.
-fn judged(values: &[Vec<Option<f64>>], members: &[usize], before: &Before, family: usize, last: Range<usize>) -> Option<Judgement> {
+fn judged(values: &[Vec<Option<f64>>], members: &[usize], before: &Baselines, family: usize, last: Range<usize>) -> Option<Judgement> {
     let base = before.families[family].as_ref()?;
     let mut means = [const { Mean { sum: 0.0, count: 0 } }; LASTS[LASTS.len() - 1]];
     let present = || members.iter().filter_map(|&member| Some((&values[member][last.clone()], before.series[member].as_ref()?)));
@@ -300,9 +305,10 @@ fn judged(values: &[Vec<Option<f64>>], members: &[usize], before: &Before, famil
 }
 
 /// Whether nearly every series of a family differs by half of `deviations` at least.
-fn is_of_all(values: &[Vec<Option<f64>>], members: &[usize], before: &Before, last: Range<usize>, deviations: f64) -> bool {
-    let present: Vec<(usize, &OneBefore)> = members.iter().filter_map(|&member| Some((member, before.series[member].as_ref()?))).collect();
-    let own = |(member, one): &&(usize, &OneBefore)| {
+fn is_of_all(values: &[Vec<Option<f64>>], members: &[usize], before: &Baselines, last: Range<usize>, deviations: f64) -> bool {
+    let present: Vec<(usize, &SeriesBaseline)> =
+        members.iter().filter_map(|&member| Some((member, before.series[member].as_ref()?))).collect();
+    let own = |(member, one): &&(usize, &SeriesBaseline)| {
         let mut own = Mean::default();
         values[*member][last.clone()].iter().flatten().for_each(|&value| own.add(one.standardized(value)));
         own.of(1).unwrap_or(0.0) * deviations.signum() >= deviations.abs() / 2.0

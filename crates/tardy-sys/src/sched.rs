@@ -103,9 +103,9 @@ pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
 /// The calling thread runs [`AHEAD`] of ordinary ones until this is dropped. One with a policy of its own, or without the right, stays as it is.
 #[derive(Debug)]
-pub struct Ahead(Option<SchedAttr>);
+pub struct AheadGuard(Option<SchedAttr>);
 
-impl Ahead {
+impl AheadGuard {
     #[must_use]
     pub fn of_ordinary() -> Self {
         let ordinary = attributes(0).ok().filter(|attr| attr.policy == libc::SCHED_OTHER as u32);
@@ -113,7 +113,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for AheadGuard {
     fn drop(&mut self) {
         if let Some(before) = self.0.take() {
             let _ = Attributes(before).give(0);
@@ -173,7 +173,7 @@ mod tests {
     fn a_thread_is_ahead_for_a_time_and_its_children_are_not() {
         let nice = || attributes(0).unwrap().nice;
         std::thread::spawn(move || {
-            let ahead = Ahead::of_ordinary();
+            let ahead = AheadGuard::of_ordinary();
             let is_allowed = ahead.0.is_some();
             assert_eq!(nice(), if is_allowed { -20 } else { 0 });
             assert_eq!(std::thread::spawn(nice).join().unwrap(), 0);

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 /// Whose usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum UsageScope {
     /// The calling thread.
     Thread,
     /// The whole process.
@@ -37,11 +37,11 @@ pub struct Usage {
 ///
 /// # Errors
 /// Those of getrusage(2).
-pub fn usage(who: Who) -> io::Result<Usage> {
-    let who = match who {
-        Who::Thread => libc::RUSAGE_THREAD,
-        Who::Process => libc::RUSAGE_SELF,
-        Who::Children => libc::RUSAGE_CHILDREN,
+pub fn usage(scope: UsageScope) -> io::Result<Usage> {
+    let who = match scope {
+        UsageScope::Thread => libc::RUSAGE_THREAD,
+        UsageScope::Process => libc::RUSAGE_SELF,
+        UsageScope::Children => libc::RUSAGE_CHILDREN,
     };
     let mut raw = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the kernel fills one rusage at the pointer, which is valid for writing.
@@ -72,10 +72,10 @@ mod tests {
 
     #[test]
     fn a_touched_page_is_counted_as_a_fault() {
-        let before = usage(Who::Thread).unwrap();
+        let before = usage(UsageScope::Thread).unwrap();
         let fresh = std::hint::black_box(vec![1_u8; 8 << 20]);
-        let after = usage(Who::Thread).unwrap();
+        let after = usage(UsageScope::Thread).unwrap();
         assert!(after.faults_minor + after.faults_major > before.faults_minor + before.faults_major, "{}", fresh.len());
-        assert!(usage(Who::Process).unwrap().resident_bytes_max >= 8 << 20);
+        assert!(usage(UsageScope::Process).unwrap().resident_bytes_max >= 8 << 20);
     }
 }

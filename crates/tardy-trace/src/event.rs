@@ -72,7 +72,7 @@ pub struct Thread {
     pub pid: i32,
     /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 - priority), 100 to 139 all others.
     pub priority: i32,
-    /// Its name.
+    /// As the kernel has it.
     pub name: Text,
 }
 
@@ -165,7 +165,7 @@ pub enum Kind {
     TimerExpireEntry {
         /// Its address.
         timer: u64,
-        /// The function.
+        /// The function that is called.
         function: u64,
         /// The time by the timer's own clock that the interrupt read, in ns.
         now: i64,
@@ -230,7 +230,7 @@ pub enum Kind {
     },
     /// Text written to `trace_marker`, its beginning.
     Marker {
-        /// The text.
+        /// What was written.
         text: Text,
     },
     /// Something else.
@@ -238,10 +238,10 @@ pub enum Kind {
 }
 
 /// How an event is made of its fields.
-type Make = fn(&Values<'_>) -> Option<Kind>;
+type EventMaker = fn(&Values<'_>) -> Option<Kind>;
 
 /// Events by name, the fields that they need, and what is made of these.
-const KINDS: &[(&str, &[&str], Make)] = &[
+const KINDS: &[(&str, &[&str], EventMaker)] = &[
     ("sched_switch", &["prev_pid", "prev_prio", "prev_comm", "next_pid", "next_prio", "next_comm", "prev_state"], |values| {
         Some(Kind::Switch { previous: values.thread(0)?, next: values.thread(3)?, previous_state: values.number(6)? })
     }),
@@ -291,7 +291,7 @@ const IPI: &str = "ipi";
 /// What an event's data are read by.
 #[derive(Debug, Clone)]
 enum Reading {
-    Fields(Make, Vec<Place>),
+    Fields(EventMaker, Vec<Place>),
     Entry(Text),
     Exit(Text),
     Stack,

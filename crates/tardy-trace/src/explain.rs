@@ -180,7 +180,7 @@ impl Cause {
 /// How a cause is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Known {
+pub enum Certainty {
     /// Events say it.
     Seen,
     /// Events leave nothing else that is likely.
@@ -212,7 +212,7 @@ pub struct Piece {
     /// Who.
     pub holder: Holder,
     /// How that is known.
-    pub known: Known,
+    pub known: Certainty,
     /// The CPU.
     pub cpu: u32,
     /// When it begins, in ns of the trace's clock.
@@ -306,7 +306,7 @@ impl Waker {
 /// A wake-up of the thread, explained.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WakeUp {
-    /// The thread.
+    /// The thread that was woken.
     pub thread: Thread,
     /// When it was due, in ns of the trace's clock.
     pub due: u64,
@@ -318,7 +318,7 @@ pub struct WakeUp {
     pub interrupt: Option<u64>,
     /// The call of the timer's function.
     pub expiry: Option<u64>,
-    /// The waking.
+    /// When it was made runnable.
     pub waking: u64,
     /// The CPU that it was woken from.
     pub waking_cpu: u32,

@@ -28,7 +28,7 @@ pub enum LayoutError {
     /// It says what no kernel says.
     #[error("header_page has a field {field} at {offset} of {size} bytes, which no known kernel has")]
     Unknown {
-        /// Its name.
+        /// As header_page names it.
         field: &'static str,
         /// Where it begins.
         offset: usize,

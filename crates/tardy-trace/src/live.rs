@@ -12,7 +12,7 @@ use foldhash::HashMap;
 use crate::event::{Decoder, Kind};
 use crate::layout::PageLayout;
 use crate::merge::Item;
-use crate::page::{Missed, Page, PageError};
+use crate::page::{LostEvents, Page, PageError};
 
 /// Events that wait at most: 4 million, or some 500 MB; 2 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
@@ -150,7 +150,7 @@ impl Stream {
         let begin = page.time();
         if let Some(missed) = page.missed() {
             self.last = self.last.max(begin);
-            let count = if let Missed::Counted(count) = missed { Some(count) } else { None };
+            let count = if let LostEvents::Counted(count) = missed { Some(count) } else { None };
             counts.losses += 1;
             counts.lost_events += count.unwrap_or(0);
             self.queue.push_back(Item::Lost { cpu: self.cpu, time: self.last, count });

@@ -7,16 +7,16 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::event::{Decoder, Event};
 use crate::file::{Buffer, CompressionError, CounterRate, CpuPages};
 use crate::layout::PageLayout;
-use crate::page::{Missed, Page, PageError};
+use crate::page::{LostEvents, Page, PageError};
 
 /// What a stream of a trace consists of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Item {
-    /// An event.
+    /// An event of any CPU.
     Event(Event),
     /// Events of this CPU were lost before `time`.
     Lost {
-        /// The CPU.
+        /// The CPU whose events are missing.
         cpu: u32,
         /// When it goes on.
         time: u64,
@@ -152,7 +152,7 @@ impl Stream<'_> {
         };
         if let Some(missed) = page.missed() {
             self.last = self.last.max(ns(page.time()));
-            let count = if let Missed::Counted(count) = missed { Some(count) } else { None };
+            let count = if let LostEvents::Counted(count) = missed { Some(count) } else { None };
             self.queue.push_back(lost(self.last, count));
         }
         for record in &mut page {

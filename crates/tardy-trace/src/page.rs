@@ -43,7 +43,7 @@ pub enum PageError {
 
 /// Events that were lost before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missed {
+pub enum LostEvents {
     /// This many.
     Counted(u64),
     /// Nobody knows how many.
@@ -57,7 +57,7 @@ pub struct Page<'a> {
     at: usize,
     /// In the trace clock's unit, of the event read last; at first of the page.
     time: u64,
-    missed: Option<Missed>,
+    missed: Option<LostEvents>,
 }
 
 /// An event of a page.
@@ -83,10 +83,10 @@ impl<'a> Page<'a> {
         let data = rest.get(..length).ok_or(PageError::TooMuch { data: length, room: rest.len() })?;
         let missed = match (commit & MISSED != 0, commit & MISSED_STORED != 0) {
             (false, _) => None,
-            (true, false) => Some(Missed::Uncounted),
+            (true, false) => Some(LostEvents::Uncounted),
             (true, true) => {
                 let mut count = Cursor::at(rest, length);
-                Some(Missed::Counted(if layout.long_bytes == 8 { count.u64()? } else { u64::from(count.u32()?) }))
+                Some(LostEvents::Counted(if layout.long_bytes == 8 { count.u64()? } else { u64::from(count.u32()?) }))
             }
         };
         Ok(Self { data, at: 0, time, missed })
@@ -100,7 +100,7 @@ impl<'a> Page<'a> {
 
     /// What was lost between the page before and this one.
     #[must_use]
-    pub fn missed(&self) -> Option<Missed> {
+    pub fn missed(&self) -> Option<LostEvents> {
         self.missed
     }
 
@@ -230,8 +230,8 @@ mod tests {
         for layout in [LAYOUT_64, LAYOUT_32] {
             let missed = |flags, behind: &[u8]| Page::new(&page(layout, flags, &[], behind), layout).map(|page| page.missed());
             assert_eq!(missed(0, &[]), Ok(None));
-            assert_eq!(missed(MISSED, &[]), Ok(Some(Missed::Uncounted)));
-            assert_eq!(missed(MISSED | MISSED_STORED, &[7, 0, 0, 0, 0, 0, 0, 0]), Ok(Some(Missed::Counted(7))));
+            assert_eq!(missed(MISSED, &[]), Ok(Some(LostEvents::Uncounted)));
+            assert_eq!(missed(MISSED | MISSED_STORED, &[7, 0, 0, 0, 0, 0, 0, 0]), Ok(Some(LostEvents::Counted(7))));
             assert!(missed(MISSED | MISSED_STORED, &[7]).is_err());
         }
     }

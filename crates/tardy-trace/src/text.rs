@@ -57,7 +57,7 @@ impl Text {
         Some(text)
     }
 
-    /// The text.
+    /// What was kept of it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).expect("whole characters were written")

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use tardy_trace::event::{Decoder, Event, Head, Kind, Thread};
-use tardy_trace::explain::{Cause, Component, DueFrom, Explainer, Facts, Grid, Known, Piece, Preemption, Target, WakeUp, Waker};
+use tardy_trace::explain::{Cause, Certainty, Component, DueFrom, Explainer, Facts, Grid, Piece, Preemption, Target, WakeUp, Waker};
 use tardy_trace::file::TraceFile;
 use tardy_trace::merge::{Item, Merge};
 
@@ -42,7 +42,7 @@ fn explain_on(grid: Option<(i32, Grid)>, facts: Facts, items: &[Item]) -> (Vec<W
 
 /// A stream of one CPU, or of two.
 #[derive(Default)]
-struct Made {
+struct EventStream {
     items: Vec<Item>,
     cpu: u32,
     pid: i32,
@@ -50,7 +50,7 @@ struct Made {
     depth: u8,
 }
 
-impl Made {
+impl EventStream {
     fn at(&mut self, time: u64, kind: Kind) -> &mut Self {
         let head = Head { flags: self.flags, preempt_count: self.depth, pid: self.pid };
         self.items.push(Item::Event(Event { time, cpu: self.cpu, head, kind }));
@@ -93,7 +93,7 @@ impl Made {
     }
 }
 
-fn told(wake_up: &WakeUp) -> Vec<(Component, Cause, &str, Known, u64)> {
+fn told(wake_up: &WakeUp) -> Vec<(Component, Cause, &str, Certainty, u64)> {
     wake_up
         .pieces
         .iter()
@@ -103,7 +103,7 @@ fn told(wake_up: &WakeUp) -> Vec<(Component, Cause, &str, Known, u64)> {
 
 #[test]
 fn an_interval_is_cut_at_the_marks_and_by_holder() {
-    let mut made = Made::sleeping(1_000_000, OTHER);
+    let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_007_000, LOOP);
     let (found, _) = explain(Facts::default(), &made.items);
     assert_eq!(found.len(), 1);
@@ -112,19 +112,19 @@ fn an_interval_is_cut_at_the_marks_and_by_holder() {
     assert_eq!(
         told(wake_up),
         [
-            (Component::Timer, Cause::InterruptsOff, "dd", Known::CannotTell(Cause::LateInterrupt), 2_000),
-            (Component::Interrupt, Cause::Interrupt, "local_timer", Known::Seen, 1_000),
-            (Component::Expiry, Cause::Interrupt, "local_timer", Known::Seen, 500),
-            (Component::Switch, Cause::Interrupt, "local_timer", Known::Seen, 1_500),
-            (Component::Switch, Cause::Switch, "dd", Known::Inferred, 2_000),
+            (Component::Timer, Cause::InterruptsOff, "dd", Certainty::CannotTell(Cause::LateInterrupt), 2_000),
+            (Component::Interrupt, Cause::Interrupt, "local_timer", Certainty::Seen, 1_000),
+            (Component::Expiry, Cause::Interrupt, "local_timer", Certainty::Seen, 500),
+            (Component::Switch, Cause::Interrupt, "local_timer", Certainty::Seen, 1_500),
+            (Component::Switch, Cause::Switch, "dd", Certainty::Inferred, 2_000),
         ]
     );
 }
 
 #[test]
 fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
-    let mut made = Made { pid: OTHER, ..Made::default() };
-    let wake = |made: &mut Made, entry: u64, waking: u64| {
+    let mut made = EventStream { pid: OTHER, ..EventStream::default() };
+    let wake = |made: &mut EventStream, entry: u64, waking: u64| {
         made.flags = IN_INTERRUPT;
         made.at(entry, Kind::VectorEntry { name: "local_timer".into() });
         made.at(waking, Kind::Waking { thread: thread(LOOP), target_cpu: 0 });
@@ -167,7 +167,7 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
 }
 
 /// What is said of the longest stretch after the waking.
-fn longest(facts: Facts, made: &Made) -> (Cause, String, Known) {
+fn longest(facts: Facts, made: &EventStream) -> (Cause, String, Certainty) {
     let (found, _) = explain(facts, &made.items);
     let piece = found[0].pieces.iter().max_by_key(|piece| piece.length()).copied().expect("there are pieces");
     (piece.holder.cause, piece.holder.name.to_string(), piece.known)
@@ -176,13 +176,13 @@ fn longest(facts: Facts, made: &Made) -> (Cause, String, Known) {
 #[test]
 fn a_thread_that_goes_on_is_told_by_what_the_interrupt_found() {
     let cases = [
-        (1, None, Cause::PreemptionOff, Known::Inferred),
-        (0, Some(Preemption::No), Cause::KernelCode, Known::Inferred),
-        (0, Some(Preemption::Full), Cause::Switch, Known::Inferred),
-        (0, None, Cause::KernelCode, Known::CannotTell(Cause::PreemptionOff)),
+        (1, None, Cause::PreemptionOff, Certainty::Inferred),
+        (0, Some(Preemption::No), Cause::KernelCode, Certainty::Inferred),
+        (0, Some(Preemption::Full), Cause::Switch, Certainty::Inferred),
+        (0, None, Cause::KernelCode, Certainty::CannotTell(Cause::PreemptionOff)),
     ];
     for (depth, preemption, cause, known) in cases {
-        let mut made = Made::sleeping(1_000_000, OTHER);
+        let mut made = EventStream::sleeping(1_000_000, OTHER);
         made.timer_interrupt(1_002_000, 1_000_000, depth).switch(1_500_000, LOOP);
         assert_eq!(
             longest(Facts { preemption, ..Facts::default() }, &made),
@@ -194,7 +194,7 @@ fn a_thread_that_goes_on_is_told_by_what_the_interrupt_found() {
 
 #[test]
 fn only_the_last_stretch_before_the_thread_runs_may_be_the_switch() {
-    let mut made = Made::sleeping(1_000_000, OTHER);
+    let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_000_000, 1_000_000, 1);
     // Another interrupt 4 us later, while preemption is still off.
     (made.flags, made.depth) = (IN_INTERRUPT, 1);
@@ -213,15 +213,15 @@ fn only_the_last_stretch_before_the_thread_runs_may_be_the_switch() {
 #[test]
 fn threads_are_told_by_their_priority() {
     for (pid, cause) in [(30, Cause::HigherPriority), (31, Cause::EqualPriority)] {
-        let mut made = Made::sleeping(1_000_000, pid);
+        let mut made = EventStream::sleeping(1_000_000, pid);
         made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_500_000, LOOP);
-        assert_eq!(longest(Facts::default(), &made), (cause, thread(pid).name.to_string(), Known::Seen));
+        assert_eq!(longest(Facts::default(), &made), (cause, thread(pid).name.to_string(), Certainty::Seen));
     }
-    let mut made = Made::sleeping(1_000_000, 30);
+    let mut made = EventStream::sleeping(1_000_000, 30);
     made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_100_000, OTHER).switch(1_900_000, LOOP);
     assert_eq!(
         longest(Facts::default(), &made),
-        (Cause::FairServer, "dd".to_owned(), Known::Inferred),
+        (Cause::FairServer, "dd".to_owned(), Certainty::Inferred),
         "it was switched to while the loop waited"
     );
 }
@@ -229,53 +229,53 @@ fn threads_are_told_by_their_priority() {
 #[test]
 fn a_late_interrupt_is_told_from_interrupts_off_by_events_that_found_them_on() {
     let late = |event: bool| {
-        let mut made = Made::sleeping(1_000_000, OTHER);
+        let mut made = EventStream::sleeping(1_000_000, OTHER);
         if event {
             made.at(1_300_000, Kind::Other);
         }
         made.timer_interrupt(1_400_000, 1_000_000, 0).switch(1_405_000, LOOP);
         longest(Facts { is_guest: Some(false), ..Facts::default() }, &made)
     };
-    assert_eq!(late(false), (Cause::InterruptsOff, "dd".to_owned(), Known::Inferred));
-    assert_eq!(late(true), (Cause::LateInterrupt, String::new(), Known::Inferred));
+    assert_eq!(late(false), (Cause::InterruptsOff, "dd".to_owned(), Certainty::Inferred));
+    assert_eq!(late(true), (Cause::LateInterrupt, String::new(), Certainty::Inferred));
 }
 
 #[test]
 fn a_softirq_and_an_interrupt_before_the_switch_are_named() {
-    let mut made = Made::sleeping(1_000_000, OTHER);
+    let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_002_000, 1_000_000, 0);
     made.flags = 0x10;
     made.at(1_010_000, Kind::SoftirqEntry { vector: 3 }).at(1_300_000, Kind::SoftirqExit { vector: 3 });
     made.flags = 0;
     made.switch(1_301_000, LOOP);
-    assert_eq!(longest(Facts::default(), &made), (Cause::Softirq, "NET_RX".to_owned(), Known::Seen));
+    assert_eq!(longest(Facts::default(), &made), (Cause::Softirq, "NET_RX".to_owned(), Certainty::Seen));
 }
 
 #[test]
 fn a_softirq_whose_end_is_not_recorded_ends_with_the_flag_of_the_next_event() {
-    let mut made = Made::sleeping(1_000_000, 30);
+    let mut made = EventStream::sleeping(1_000_000, 30);
     made.timer_interrupt(1_002_000, 1_000_000, 0);
     made.flags = 0x10;
     made.at(1_010_000, Kind::SoftirqEntry { vector: 3 });
     made.flags = 0;
     made.at(1_020_000, Kind::Other).switch(1_301_000, LOOP);
-    assert_eq!(longest(Facts::default(), &made), (Cause::HigherPriority, "motor".to_owned(), Known::Seen));
+    assert_eq!(longest(Facts::default(), &made), (Cause::HigherPriority, "motor".to_owned(), Certainty::Seen));
 }
 
 #[test]
 fn interrupts_without_events_of_their_own_are_told_by_the_flags_of_others() {
-    let mut made = Made::sleeping(1_000_000, OTHER);
+    let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_002_000, 1_000_000, 0);
     made.items.retain(|item| !matches!(item, Item::Event(Event { kind: Kind::VectorEntry { .. } | Kind::VectorExit { .. }, .. })));
     made.switch(1_007_000, LOOP);
     let (found, _) = explain(Facts::default(), &made.items);
     assert_eq!(found[0].interrupt, None);
-    assert!(told(&found[0]).contains(&(Component::Expiry, Cause::Interrupt, "", Known::Inferred, 500)), "{:?}", told(&found[0]));
+    assert!(told(&found[0]).contains(&(Component::Expiry, Cause::Interrupt, "", Certainty::Inferred, 500)), "{:?}", told(&found[0]));
 }
 
 #[test]
 fn what_was_lost_is_unexplained_and_nothing_else() {
-    let mut made = Made::sleeping(1_000_000, OTHER);
+    let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_002_000, 1_000_000, 0);
     made.items.push(Item::Lost { cpu: 0, time: 1_400_000, count: Some(9) });
     made.switch(1_500_000, LOOP);
@@ -287,7 +287,7 @@ fn what_was_lost_is_unexplained_and_nothing_else() {
 
 #[test]
 fn where_the_switch_is_not_traced_the_lateness_is_a_lower_bound() {
-    let mut made = Made::sleeping(1_000_000, 0);
+    let mut made = EventStream::sleeping(1_000_000, 0);
     made.timer_interrupt(1_002_000, 1_000_000, 1);
     made.pid = LOOP;
     made.at(1_090_000, Kind::TimerStart { timer: TIMER, function: 1, expires: 2_000_000, soft_expires: 2_000_000, mode: Some(1) });
@@ -300,17 +300,17 @@ fn where_the_switch_is_not_traced_the_lateness_is_a_lower_bound() {
 
 #[test]
 fn timer_slack_is_the_threads_own() {
-    let mut made = Made { pid: LOOP, ..Made::default() };
+    let mut made = EventStream { pid: LOOP, ..EventStream::default() };
     made.at(100, Kind::TimerStart { timer: TIMER, function: 1, expires: 1_050_000, soft_expires: 1_000_000, mode: Some(0) })
         .switch(200, OTHER);
     made.timer_interrupt(1_052_000, 1_000_000, 0).switch(1_057_000, LOOP);
     let (found, _) = explain(Facts::default(), &made.items);
-    assert_eq!(told(&found[0])[0], (Component::Timer, Cause::Slack, "", Known::Seen, 50_000));
+    assert_eq!(told(&found[0])[0], (Component::Timer, Cause::Slack, "", Certainty::Seen, 50_000));
 }
 
 #[test]
 fn a_waker_of_lower_priority_and_page_faults_are_counted() {
-    let mut made = Made { pid: LOOP, ..Made::default() };
+    let mut made = EventStream { pid: LOOP, ..EventStream::default() };
     made.switch(100, OTHER);
     made.at(500, Kind::PageFault { is_user: true, address: 1 });
     made.at(1_000, Kind::Waking { thread: thread(LOOP), target_cpu: 0 }).switch(3_000, LOOP);

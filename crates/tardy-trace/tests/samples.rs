@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use tardy_trace::event::{Event, Head, Kind, Thread};
-use tardy_trace::explain::{Cause, Component, Delay, Facts, Known, Piece, Samples, Waker};
+use tardy_trace::explain::{Cause, Certainty, Component, Delay, Facts, Piece, Samples, Waker};
 use tardy_trace::merge::Item;
 
 const PROBE: i32 = 10;
@@ -26,13 +26,13 @@ fn thread(pid: i32) -> Thread {
 }
 
 /// A stream of one CPU.
-struct Made {
+struct EventStream {
     items: Vec<Item>,
     pid: i32,
     flags: u8,
 }
 
-impl Made {
+impl EventStream {
     fn new(pid: i32) -> Self {
         Self { items: Vec::new(), pid, flags: 0 }
     }
@@ -90,7 +90,7 @@ fn assert_covers(delay: &Delay, due: u64, woke: u64) {
     assert_eq!(at, woke, "{:?}", delay.pieces);
 }
 
-fn told(delay: &Delay) -> Vec<(Component, Cause, &str, Known, u64)> {
+fn told(delay: &Delay) -> Vec<(Component, Cause, &str, Certainty, u64)> {
     let told = |piece: &'_ Piece| (piece.component, piece.holder.cause, piece.known, piece.length());
     let names = delay.pieces.iter().map(|piece| piece.holder.name.as_str());
     let with_name = |((component, cause, known, length), name)| (component, cause, name, known, length);
@@ -99,48 +99,48 @@ fn told(delay: &Delay) -> Vec<(Component, Cause, &str, Known, u64)> {
 
 #[test]
 fn a_timers_way_goes_on_to_the_clock_read() {
-    let mut made = Made::new(PROBE);
+    let mut made = EventStream::new(PROBE);
     made.timer_set(100, 1_000_000).switch(200, OTHER).timer_interrupt(1_002_000).switch(1_007_000, PROBE);
     let delay = made.explain(&[PROBE], 1_000_000, 1_009_000);
     assert_eq!((delay.pid, delay.waker, delay.is_switch_seen), (Some(PROBE), Some(Waker::Timer(1)), true));
     assert_eq!(
         told(&delay),
         [
-            (Component::Timer, Cause::InterruptsOff, "dd", Known::CannotTell(Cause::LateInterrupt), 2_000),
-            (Component::Interrupt, Cause::Interrupt, "local_timer", Known::Seen, 1_000),
-            (Component::Expiry, Cause::Interrupt, "local_timer", Known::Seen, 500),
-            (Component::Switch, Cause::Interrupt, "local_timer", Known::Seen, 1_500),
-            (Component::Switch, Cause::Switch, "dd", Known::Inferred, 2_000),
-            (Component::Return, Cause::OwnCode, "", Known::Seen, 2_000),
+            (Component::Timer, Cause::InterruptsOff, "dd", Certainty::CannotTell(Cause::LateInterrupt), 2_000),
+            (Component::Interrupt, Cause::Interrupt, "local_timer", Certainty::Seen, 1_000),
+            (Component::Expiry, Cause::Interrupt, "local_timer", Certainty::Seen, 500),
+            (Component::Switch, Cause::Interrupt, "local_timer", Certainty::Seen, 1_500),
+            (Component::Switch, Cause::Switch, "dd", Certainty::Inferred, 2_000),
+            (Component::Return, Cause::OwnCode, "", Certainty::Seen, 2_000),
         ]
     );
 }
 
 #[test]
 fn a_timer_that_was_set_late_and_a_thread_that_took_the_cpu_are_parts_of_the_way() {
-    let mut made = Made::new(PROBE);
+    let mut made = EventStream::new(PROBE);
     // The sample counts from a clock read before the timer was set, and from 300 ns before the timer's own due time.
     made.timer_set(100, 1_000_300).switch(200, OTHER).timer_interrupt(1_000_400).switch(1_004_000, PROBE);
     made.switch(1_005_000, MOTOR).switch(1_505_000, PROBE);
     let delay = made.explain(&[PROBE], 1_000_000, 1_506_000);
     let told = told(&delay);
-    assert_eq!(told[0], (Component::Request, Cause::LaterTimer, "", Known::Seen, 300));
-    assert!(told.contains(&(Component::Return, Cause::HigherPriority, "motor", Known::Seen, 500_000)), "{told:?}");
+    assert_eq!(told[0], (Component::Request, Cause::LaterTimer, "", Certainty::Seen, 300));
+    assert!(told.contains(&(Component::Return, Cause::HigherPriority, "motor", Certainty::Seen, 500_000)), "{told:?}");
 }
 
 #[test]
 fn a_thread_that_is_woken_by_another_one_has_the_wakers_way_first() {
-    let mut made = Made::new(PROBE);
+    let mut made = EventStream::new(PROBE);
     made.switch(200, WAKER).waking(5_000).switch(7_000, PROBE);
     let delay = made.explain(&[PROBE, WAKER], 4_000, 8_000);
     assert_eq!((delay.pid, delay.waker), (Some(PROBE), Some(Waker::Thread(thread(WAKER)))), "the one that ran at the clock read took it");
-    assert_eq!(told(&delay)[0], (Component::Waker, Cause::Waker, "waker", Known::Inferred, 1_000));
-    assert_eq!(told(&delay).last(), Some(&(Component::Return, Cause::OwnCode, "", Known::Seen, 1_000)));
+    assert_eq!(told(&delay)[0], (Component::Waker, Cause::Waker, "waker", Certainty::Inferred, 1_000));
+    assert_eq!(told(&delay).last(), Some(&(Component::Return, Cause::OwnCode, "", Certainty::Seen, 1_000)));
 }
 
 #[test]
 fn a_switch_that_the_kernel_does_not_trace_is_one_piece_with_what_follows() {
-    let mut made = Made::new(PROBE);
+    let mut made = EventStream::new(PROBE);
     made.timer_set(100, 1_000_000).switch(200, 0).timer_interrupt(1_002_000);
     // The first sign of the thread comes behind its clock read, or not at all.
     let silent = made.explain(&[PROBE], 1_000_000, 1_009_000);
@@ -150,13 +150,13 @@ fn a_switch_that_the_kernel_does_not_trace_is_one_piece_with_what_follows() {
     for delay in [silent, later] {
         assert!(!delay.is_switch_seen);
         let last = *told(&delay).last().expect("there are pieces");
-        assert_eq!(last, (Component::SwitchAndReturn, Cause::OwnCode, "", Known::CannotTell(Cause::LeavingIdle), 4_000));
+        assert_eq!(last, (Component::SwitchAndReturn, Cause::OwnCode, "", Certainty::CannotTell(Cause::LeavingIdle), 4_000));
     }
 }
 
 #[test]
 fn a_gap_of_a_thread_that_was_awake_is_cut_by_what_ran_in_it() {
-    let mut made = Made::new(OTHER);
+    let mut made = EventStream::new(OTHER);
     made.switch(100, PROBE);
     made.flags = 0x09;
     made.at(5_000, Kind::VectorEntry { name: "local_timer".into() }).at(8_000, Kind::VectorExit { name: "local_timer".into() });
@@ -166,9 +166,9 @@ fn a_gap_of_a_thread_that_was_awake_is_cut_by_what_ran_in_it() {
     assert_eq!(
         told(&delay),
         [
-            (Component::Awake, Cause::OwnCode, "", Known::Seen, 1_000),
-            (Component::Awake, Cause::Interrupt, "local_timer", Known::Seen, 3_000),
-            (Component::Awake, Cause::OwnCode, "", Known::Seen, 1_000),
+            (Component::Awake, Cause::OwnCode, "", Certainty::Seen, 1_000),
+            (Component::Awake, Cause::Interrupt, "local_timer", Certainty::Seen, 3_000),
+            (Component::Awake, Cause::OwnCode, "", Certainty::Seen, 1_000),
         ]
     );
     assert_eq!(delay.waker, None);
@@ -176,39 +176,39 @@ fn a_gap_of_a_thread_that_was_awake_is_cut_by_what_ran_in_it() {
 
 #[test]
 fn what_was_lost_and_who_is_unknown_stay_unexplained_and_count() {
-    let mut made = Made::new(PROBE);
+    let mut made = EventStream::new(PROBE);
     made.timer_set(100, 1_000_000).switch(200, OTHER);
     made.items.push(Item::Lost { cpu: 0, time: 1_500_000, count: Some(7) });
     made.pid = PROBE;
     made.timer_set(1_600_000, 2_000_000);
     let delay = made.explain(&[PROBE], 1_000_000, 1_009_000);
-    assert_eq!(told(&delay), [(Component::Awake, Cause::Lost, "", Known::Seen, 9_000)]);
-    let unknown = Made::new(OTHER).explain(&[], 5, 9);
-    assert_eq!(told(&unknown), [(Component::Awake, Cause::Unknown, "", Known::Seen, 4)]);
+    assert_eq!(told(&delay), [(Component::Awake, Cause::Lost, "", Certainty::Seen, 9_000)]);
+    let unknown = EventStream::new(OTHER).explain(&[], 5, 9);
+    assert_eq!(told(&unknown), [(Component::Awake, Cause::Unknown, "", Certainty::Seen, 4)]);
 }
 
 #[test]
 fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
-    let waits = |made: &mut Made, reason: Kind| {
+    let waits = |made: &mut EventStream, reason: Kind| {
         made.at(10_000, reason);
         made.at(11_000, Kind::Switch { previous: thread(PROBE), previous_state: 2, next: thread(OTHER) });
         made.waking(900_000).switch(905_000, PROBE);
     };
     // It was due while it waited: nobody was on the way to wake it.
-    let mut made = Made::new(PROBE);
+    let mut made = EventStream::new(PROBE);
     waits(&mut made, Kind::PageFault { is_user: true, address: 4096 });
     let delay = made.explain(&[PROBE], 50_000, 910_000);
-    assert_eq!(told(&delay)[0], (Component::Waker, Cause::PageFault, "dd", Known::Seen, 850_000));
+    assert_eq!(told(&delay)[0], (Component::Waker, Cause::PageFault, "dd", Certainty::Seen, 850_000));
     assert_eq!(told(&delay)[1].0, Component::Switch);
     // It was woken in time, and waited before it read the clock: for whoever had the lock.
-    let mut made = Made::new(OTHER);
+    let mut made = EventStream::new(OTHER);
     made.waking(3_000).switch(4_000, PROBE);
     waits(&mut made, Kind::ContentionBegin { flags: 8 });
     let delay = made.explain(&[PROBE], 2_000, 910_000);
     let laid: Vec<_> = told(&delay).into_iter().filter(|piece| piece.1 == Cause::KernelLock).collect();
-    assert_eq!(laid, [(Component::Return, Cause::KernelLock, "dd", Known::Inferred, 889_000)]);
+    assert_eq!(laid, [(Component::Return, Cause::KernelLock, "dd", Certainty::Inferred, 889_000)]);
     // A page fault that took no wait, before it slept as it meant to, is no cause.
-    let mut made = Made::new(PROBE);
+    let mut made = EventStream::new(PROBE);
     made.at(10_000, Kind::PageFault { is_user: true, address: 4096 });
     made.switch(11_000, WAKER).waking(900_000).switch(905_000, PROBE);
     let delay = made.explain(&[PROBE], 50_000, 910_000);
@@ -217,11 +217,11 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
 
 #[test]
 fn an_interrupt_that_a_cpu_sent_says_whose_it_was() {
-    let mut made = Made::new(OTHER);
+    let mut made = EventStream::new(OTHER);
     made.at(900, Kind::IpiSend { cpu: Some(1), mask: 0 });
     made.switch(950, MOTOR).at(990, Kind::IpiSend { cpu: None, mask: 0b1 });
     made.switch(995, PROBE);
-    let interrupt = |made: &mut Made, start: u64| {
+    let interrupt = |made: &mut EventStream, start: u64| {
         made.flags = 0x09;
         made.at(start, Kind::VectorEntry { name: "call_function".into() })
             .at(start + 500, Kind::VectorExit { name: "call_function".into() });
@@ -239,7 +239,7 @@ fn an_interrupt_that_a_cpu_sent_says_whose_it_was() {
 #[test]
 fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up() {
     let stack = |place| Kind::Stack { place: Some(place) };
-    let mut made = Made::new(PROBE);
+    let mut made = EventStream::new(PROBE);
     made.timer_set(100, 1_000_000).switch(200, OTHER);
     made.flags = 0x09;
     made.at(1_002_000, Kind::VectorEntry { name: "local_timer".into() }).at(1_002_000, stack(7));

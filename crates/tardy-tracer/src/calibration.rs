@@ -24,22 +24,22 @@ const MARK: &str = "tardy: calibration";
 
 /// What the wake-ups showed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Calibrated {
+pub(crate) struct CalibrationResult {
     pub(crate) found: Calibration,
     /// Whether the trace numbers threads as this process does: it does not in a container with numbers of its own.
     pub(crate) are_numbers_shared: bool,
 }
 
-/// Sleeps on `cpu`, and looks at what the trace has of it. The thread is an ordinary one again then, bound to `tool_cpus`.
+/// Sleeps on `cpu`, and looks at what the trace has of it. The thread is an ordinary one again then, bound to `housekeeping_cpus`.
 pub(crate) fn calibrate(
     instance: &Instance,
     reader: &mut PageReader,
     facts: Facts,
     cpu: CpuId,
-    tool_cpus: &[u32],
-) -> io::Result<Calibrated> {
+    housekeeping_cpus: &[u32],
+) -> io::Result<CalibrationResult> {
     let slept = std::thread::scope(|scope| scope.spawn(|| sleep(instance, cpu)).join());
-    let _ = affinity::set(0, tool_cpus);
+    let _ = affinity::set(0, housekeeping_cpus);
     let own_number = slept.map_err(|_| io::Error::other("the calibration ended unexpectedly"))??;
     let mut are_numbers_shared = false;
     let mut live = Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied());
@@ -71,7 +71,7 @@ pub(crate) fn calibrate(
             found.switches += u64::from(wake_up.first_sign.is_none());
         }
     }
-    Ok(Calibrated { found, are_numbers_shared })
+    Ok(CalibrationResult { found, are_numbers_shared })
 }
 
 /// Returns the thread's number.

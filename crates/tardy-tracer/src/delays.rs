@@ -9,7 +9,7 @@ use foldhash::HashMap;
 use tardy_core::units::Nanos;
 use tardy_run::delays::{DelayHolder, DelayPiece, DelayWaker, DelayWriter, SampleDelay};
 use tardy_run::tracing::ExplainedSeries;
-use tardy_trace::explain::{Cause, Delay, Holder, Known, Piece, Waker};
+use tardy_trace::explain::{Cause, Certainty, Delay, Holder, Piece, Waker};
 use tardy_trace::live::Live;
 use tardy_trace::symbols::Symbols;
 use tardy_trace::text::Text;
@@ -49,7 +49,7 @@ pub(crate) struct Holders {
 }
 
 /// A holder, how it is known, and the places of its stacks.
-type Key = (Holder, Known, [Option<u32>; 2]);
+type Key = (Holder, Certainty, [Option<u32>; 2]);
 
 impl Holders {
     pub(crate) fn new(symbols: Symbols) -> Self {

@@ -2,7 +2,7 @@
 
 /// An event, by its folder below `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedEvent {
     /// As in `sched`.
     pub system: &'static str,
     /// As in `sched_switch`.
@@ -11,7 +11,7 @@ pub struct Wanted {
     pub is_needed: bool,
 }
 
-impl std::fmt::Display for Wanted {
+impl std::fmt::Display for WantedEvent {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}:{}", self.system, self.event)
     }
@@ -21,7 +21,7 @@ impl std::fmt::Display for Wanted {
 ///
 /// Not among them: `hrtimer_expire_exit`, because the end of the interrupt tells the same, and `hrtimer_cancel`, because a timer that expires was set anew
 /// (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both come with every wake-up, or with every way out of idle.
-pub const WANTED: &[Wanted] = &[
+pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
     helpful("sched", "sched_migrate_task"),
@@ -40,7 +40,7 @@ pub const WANTED: &[Wanted] = &[
 ];
 
 /// Events of the measuring threads alone: why one of them waited in the kernel. Loads have a hundred thousand of them in a second.
-pub const OF_PROBES: &[Wanted] = &[
+pub const OF_PROBES: &[WantedEvent] = &[
     helpful("exceptions", "page_fault_user"),
     helpful("exceptions", "page_fault_kernel"),
     helpful("lock", "contention_begin"),
@@ -48,16 +48,16 @@ pub const OF_PROBES: &[Wanted] = &[
 ];
 
 /// The same where the loop of a program is judged. It takes every thread of the system through the slow way of its system calls, so no other run has it.
-pub const OF_LOOPS: &[Wanted] = &[helpful("syscalls", "sys_enter_futex")];
+pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
 /// Interrupts between CPUs, and their own timers: by system, because each architecture has its own. All events of these that end in `_entry` or
 /// `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
-const fn needed(system: &'static str, event: &'static str) -> Wanted {
-    Wanted { system, event, is_needed: true }
+const fn needed(system: &'static str, event: &'static str) -> WantedEvent {
+    WantedEvent { system, event, is_needed: true }
 }
 
-const fn helpful(system: &'static str, event: &'static str) -> Wanted {
-    Wanted { system, event, is_needed: false }
+const fn helpful(system: &'static str, event: &'static str) -> WantedEvent {
+    WantedEvent { system, event, is_needed: false }
 }

@@ -21,7 +21,7 @@ const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
 /// A page of one CPU.
 #[derive(Debug, Clone)]
-struct Kept {
+struct KeptPage {
     /// Counted on each CPU, so that gaps show.
     number: u64,
     begins: u64,
@@ -31,11 +31,11 @@ struct Kept {
 /// Pages that may be wanted, and those that are.
 #[derive(Debug)]
 pub(crate) struct Evidence {
-    recent: Vec<VecDeque<Kept>>,
+    recent: Vec<VecDeque<KeptPage>>,
     numbers: Vec<u64>,
     bytes: Vec<usize>,
     /// The worst first: latency, and pages by place of the CPU.
-    worst: Vec<(u64, Vec<(usize, Kept)>)>,
+    worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
     has_changed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Evidence {
         let recent = &mut self.recent[place];
         self.bytes[place] += page.len();
         self.numbers[place] += 1;
-        recent.push_back(Kept { number: self.numbers[place], begins, bytes: Arc::new(page) });
+        recent.push_back(KeptPage { number: self.numbers[place], begins, bytes: Arc::new(page) });
         while self.bytes[place] > RECENT_BYTES_MAX {
             let Some(gone) = recent.pop_front() else { break };
             self.bytes[place] -= gone.bytes.len();
@@ -83,11 +83,11 @@ impl Evidence {
 
     fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {
         // A file has all CPUs up to the last one, whether they have pages or not.
-        let mut by_cpu: Vec<BTreeMap<u64, &Kept>> = vec![BTreeMap::new(); cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1)];
+        let mut by_cpu: Vec<BTreeMap<u64, &KeptPage>> = vec![BTreeMap::new(); cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1)];
         for (place, page) in self.worst.iter().flat_map(|(_, pages)| pages) {
             by_cpu[cpus[*place] as usize].insert(page.number, page);
         }
-        let length = |pages: &BTreeMap<u64, &Kept>| pages.values().map(|page| page.bytes.len() as u64).sum();
+        let length = |pages: &BTreeMap<u64, &KeptPage>| pages.values().map(|page| page.bytes.len() as u64).sum();
         let mut out = head.encode(&by_cpu.iter().map(length).collect::<Vec<u64>>());
         for pages in &by_cpu {
             let mut last = 0;

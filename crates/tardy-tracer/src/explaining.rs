@@ -31,7 +31,7 @@ pub(crate) const MARK: &str = "tardy ";
 
 /// A series whose samples are explained.
 #[derive(Debug)]
-pub(crate) struct Followed {
+pub(crate) struct SeriesFollower {
     /// The place whose threads take its samples.
     pub(crate) place: usize,
     /// The CPU that is looked at where the trace does not tell which one it was.
@@ -54,7 +54,7 @@ pub struct FollowedLoop {
 
 /// What explains samples.
 #[derive(Debug)]
-pub(crate) struct Explaining {
+pub(crate) struct SampleExplainer {
     pub(crate) live: Live,
     pub(crate) samples: Samples,
     /// Threads by the place that they wrote into the trace.
@@ -63,14 +63,14 @@ pub(crate) struct Explaining {
     pub(crate) opinions: Option<Opinions>,
     /// Loops of programs.
     pub(crate) loops: Vec<FollowedLoop>,
-    pub(crate) series: Vec<Followed>,
+    pub(crate) series: Vec<SeriesFollower>,
     pub(crate) holders: Holders,
     pub(crate) evidence: Evidence,
     pub(crate) batches: Receiver<Batch>,
-    pub(crate) new_series: Receiver<(Vec<Followed>, Vec<FollowedLoop>)>,
+    pub(crate) new_series: Receiver<(Vec<SeriesFollower>, Vec<FollowedLoop>)>,
 }
 
-impl Explaining {
+impl SampleExplainer {
     /// Decodes what is before `until`, and explains the samples about which everything is known by then.
     pub(crate) fn advance(&mut self, until: u64) {
         loop {
@@ -269,13 +269,13 @@ mod tests {
         let left_out = Arc::new(AtomicU64::new(0));
         let mut samples = Samples::new(Facts::default(), &HashMap::new());
         samples.follow(PROBE);
-        let mut explaining = Explaining {
+        let mut explaining = SampleExplainer {
             live: Live::new(Decoder::new(&formats()), LAYOUT, [0]),
             samples,
             threads: HashMap::from([(0, vec![PROBE])]),
             opinions: None,
             loops: Vec::new(),
-            series: vec![Followed { place: 0, home: 0, file, left_out, waiting: VecDeque::new(), explained_until: 0 }],
+            series: vec![SeriesFollower { place: 0, home: 0, file, left_out, waiting: VecDeque::new(), explained_until: 0 }],
             holders: Holders::new(Symbols::default()),
             evidence: Evidence::new(1),
             batches: batches_end,

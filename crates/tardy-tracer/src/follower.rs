@@ -8,7 +8,7 @@ use tardy_sys::clock;
 use tardy_trace::file::TraceHead;
 use tardy_trace::text::Text;
 
-use crate::explaining::Explaining;
+use crate::explaining::SampleExplainer;
 use crate::instance::Instance;
 use crate::kept::KeptPages;
 use crate::pages::PageReader;
@@ -30,7 +30,7 @@ const NAMES_MAX: usize = 16_384;
 pub(crate) struct Follower {
     pub(crate) instance: Instance,
     pub(crate) reader: PageReader,
-    pub(crate) explaining: Explaining,
+    pub(crate) explaining: SampleExplainer,
     pub(crate) evidence_path: PathBuf,
     pub(crate) kept: Option<KeptPages>,
     /// Whether the kernel records stacks.

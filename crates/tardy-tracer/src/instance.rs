@@ -11,7 +11,7 @@ use tardy_trace::file::TraceHead;
 use tardy_trace::format::{EventFormat, FormatError};
 use tardy_trace::layout::{LayoutError, PageLayout};
 
-use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, Wanted};
+use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, WantedEvent};
 use crate::second_opinion::TIMERLAT;
 
 /// Interrupts that the timer of a probe may come by, x86 first: of other architectures all device interrupts, of which the timer's is one.
@@ -63,7 +63,7 @@ pub struct Instance {
     /// What a file of its pages says of them.
     pub head: TraceHead,
     /// Events that are of measuring threads alone.
-    of_threads: Vec<Wanted>,
+    of_threads: Vec<WantedEvent>,
 }
 
 impl Instance {
@@ -231,7 +231,7 @@ impl Instance {
     /// Records the events that are of measuring threads alone, of these.
     pub fn record_events_of(&self, pids: &[i32]) {
         let named: Vec<String> = pids.iter().take(FILTER_PIDS_MAX).map(|pid| format!("common_pid == {pid}")).collect();
-        for Wanted { system, event, .. } in &self.of_threads {
+        for WantedEvent { system, event, .. } in &self.of_threads {
             // Absent events were noted.
             let _ = self.write(&format!("events/{system}/{event}/filter"), &named.join(" || "));
         }

@@ -20,7 +20,7 @@ const WAITING_MAX: usize = 1 << 16;
 
 /// A record of timerlat.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct TimerlatRecord {
     time: u64,
     cpu: u32,
     /// The thread, of a record of its own; the record of the interrupt has whoever was interrupted.
@@ -32,7 +32,7 @@ struct Told {
 /// Compares records with wake-ups as the stream goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Opinions {
-    waiting: VecDeque<Told>,
+    waiting: VecDeque<TimerlatRecord>,
     /// The latency that the last interrupt of each CPU told.
     in_interrupt: Vec<Option<u64>>,
     pub(crate) found: SecondOpinion,
@@ -46,7 +46,7 @@ impl Opinions {
             samples.follow(event.head.pid);
         }
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back(Told { time: event.time, cpu: event.cpu, pid: event.head.pid, context, latency });
+            self.waiting.push_back(TimerlatRecord { time: event.time, cpu: event.cpu, pid: event.head.pid, context, latency });
         }
     }
 

@@ -25,7 +25,7 @@ use tardy_trace::symbols::Symbols;
 use crate::calibration::{calibrate, kernel_symbols};
 use crate::delays::{DelayFile, Holders};
 use crate::evidence::Evidence;
-use crate::explaining::{Explaining, Followed, FollowedLoop, MARK};
+use crate::explaining::{FollowedLoop, MARK, SampleExplainer, SeriesFollower};
 use crate::follower::Follower;
 use crate::instance::{Instance, InstanceError};
 use crate::kept::KeptPages;
@@ -94,7 +94,7 @@ pub struct Options<'a> {
     /// CPUs whose events are recorded.
     pub cpus: &'a CpuList,
     /// CPUs that the reader may use.
-    pub tool_cpus: &'a CpuList,
+    pub housekeeping_cpus: &'a CpuList,
     /// Whether all pages are kept.
     pub keep_all: bool,
     /// Whether the kernel records stacks too.
@@ -134,15 +134,15 @@ pub struct Tracer {
     marker: Marker,
     is_ending: Arc<AtomicBool>,
     batches: SyncSender<Batch>,
-    new_series: SyncSender<(Vec<Followed>, Vec<FollowedLoop>)>,
+    new_series: SyncSender<(Vec<SeriesFollower>, Vec<FollowedLoop>)>,
     are_numbers_shared: bool,
-    handle: JoinHandle<Ended>,
+    handle: JoinHandle<TracerEnd>,
     record: TracingRecord,
     folder: PathBuf,
 }
 
 /// What the thread ends with.
-struct Ended {
+struct TracerEnd {
     follower: Follower,
     cpu_time: Nanos,
 }
@@ -163,9 +163,9 @@ impl Tracer {
         let has_timerlat = options.has_timerlat && no_second_opinion.is_none();
         let mut reader = PageReader::open(&instance, options.cpus).map_err(failed("cannot read the trace's pages"))?;
         let facts = facts(options);
-        let tool_cpus: Vec<u32> = options.tool_cpus.iter().map(|cpu| cpu.0).collect();
+        let housekeeping_cpus: Vec<u32> = options.housekeeping_cpus.iter().map(|cpu| cpu.0).collect();
         let first = options.cpus.iter().next().unwrap_or(CpuId(0));
-        let calibrated = calibrate(&instance, &mut reader, facts, first, &tool_cpus).map_err(failed("cannot calibrate"))?;
+        let calibrated = calibrate(&instance, &mut reader, facts, first, &housekeeping_cpus).map_err(failed("cannot calibrate"))?;
         let calibration = calibrated.found;
         if (calibration.wake_ups as f64) < calibration.sleeps as f64 * WAKE_UPS_MIN {
             return Err(NotTraced::Calibration(calibration));
@@ -203,7 +203,7 @@ impl Tracer {
         let kept = kept.map_err(failed("cannot keep the trace's pages"))?;
         let (batches, batches_end) = mpsc::sync_channel(BATCHES_MAX);
         let (new_series, new_series_end) = mpsc::sync_channel(1);
-        let explaining = Explaining {
+        let explaining = SampleExplainer {
             live: Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied()),
             samples: Samples::new(facts, &HashMap::new()),
             threads: HashMap::new(),
@@ -225,10 +225,10 @@ impl Tracer {
         let is_ending = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&is_ending);
         let thread = std::thread::Builder::new().name("tardy-tracer".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &tool_cpus);
+            let _ = affinity::set(0, &housekeeping_cpus);
             let _ = sched::set_policy(0, sched::Policy::Other { nice: NICE });
             follower.run(&ending);
-            Ended { follower, cpu_time: Nanos(clock::thread_cpu_time()) }
+            TracerEnd { follower, cpu_time: Nanos(clock::thread_cpu_time()) }
         });
         let handle = thread.map_err(failed("cannot start the reader of the trace"))?;
         let are_numbers_shared = calibrated.are_numbers_shared;
@@ -275,7 +275,7 @@ impl Tracer {
             };
             let home = series.cpu.map_or(0, |cpu| cpu.0);
             let file = DelayFile::create(&delays::path(&self.folder, &series.file), counts)?;
-            followed.push(Followed { place: series.place, home, file, left_out, waiting: Default::default(), explained_until: 0 });
+            followed.push(SeriesFollower { place: series.place, home, file, left_out, waiting: Default::default(), explained_until: 0 });
         }
         // A thread that is gone is found when it is joined.
         let _ = self.new_series.send((followed, loops));
@@ -290,7 +290,7 @@ impl Tracer {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();
         let ended = self.handle.join().map_err(|_| io::Error::other("the reader of the trace ended unexpectedly"))?;
-        let Ended { follower, cpu_time } = ended;
+        let TracerEnd { follower, cpu_time } = ended;
         if follower.kept.is_some() {
             KeptPages::write_head(&self.folder.join("trace"), &follower.head(), follower.reader.cpus())?;
         }

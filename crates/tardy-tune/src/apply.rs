@@ -6,7 +6,7 @@ use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use tardy_machine::journal::{Journal, JournalError, Undone};
+use tardy_machine::journal::{Journal, JournalError, UndoResult};
 use tardy_machine::root::Root;
 use tardy_machine::undo::Undo;
 use tardy_sys::{child, process, signal};
@@ -60,14 +60,14 @@ impl SettingsLock {
 
 /// Settings that are in force until this is dropped.
 #[derive(Debug)]
-pub struct Applied {
+pub struct AppliedSettings {
     /// What was changed.
     pub changes: Vec<Change>,
     programs: Vec<Program>,
     journal: Option<Journal>,
 }
 
-impl Applied {
+impl AppliedSettings {
     /// Puts `settings` in force; where two change one file, the later one counts.
     ///
     /// The thread that calls this must live as long as the settings: programs of settings are killed with it.
@@ -102,7 +102,7 @@ impl Applied {
     }
 
     /// Puts everything back, and tells what became of it.
-    pub fn undo(mut self) -> Vec<Undone> {
+    pub fn undo(mut self) -> Vec<UndoResult> {
         self.programs.clear();
         self.journal.take().map_or_else(Vec::new, Journal::undo)
     }
@@ -177,9 +177,9 @@ mod tests {
             Setting { name: name.into(), why: String::new(), files, while_on: Vec::new(), words: Vec::new(), only_named: false }
         }
 
-        fn apply(&self, settings: &[Setting]) -> Result<Applied, ApplyError> {
+        fn apply(&self, settings: &[Setting]) -> Result<AppliedSettings, ApplyError> {
             let lock = SettingsLock::take(self.path("state")).unwrap();
-            Applied::apply(settings, &lock, &Root::at(self.0.path()))
+            AppliedSettings::apply(settings, &lock, &Root::at(self.0.path()))
         }
 
         fn text(&self, name: &str) -> String {

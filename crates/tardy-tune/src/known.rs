@@ -23,7 +23,7 @@ pub struct Target<'a> {
 }
 
 /// A value for every file of a pattern.
-struct Known {
+struct KnownSetting {
     name: &'static str,
     /// Patterns below the root, as of [`Root::matching`], each with the value that all its files get.
     files: &'static [(&'static str, &'static str)],
@@ -31,16 +31,16 @@ struct Known {
     is_for: fn(Profile) -> bool,
 }
 
-const fn known(name: &'static str, files: &'static [(&'static str, &'static str)]) -> Known {
-    Known { name, files, only_named: false, is_for: |_| true }
+const fn known(name: &'static str, files: &'static [(&'static str, &'static str)]) -> KnownSetting {
+    KnownSetting { name, files, only_named: false, is_for: |_| true }
 }
 
-const KNOWN: &[Known] = &[
+const KNOWN: &[KnownSetting] = &[
     known("preemption-mode", &[("sys/kernel/debug/sched/preempt", "full")]),
     known("governor", &[("sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", "performance")]),
     known("energy-preference", &[("sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference", "performance")]),
     // A more even speed has a price: less of it.
-    Known { only_named: true, ..known("turbo", &[("sys/devices/system/cpu/intel_pstate/no_turbo", "1")]) },
+    KnownSetting { only_named: true, ..known("turbo", &[("sys/devices/system/cpu/intel_pstate/no_turbo", "1")]) },
     known("pcie-power", &[("sys/module/pcie_aspm/parameters/policy", "performance")]),
     known("timer-migration", &[("proc/sys/kernel/timer_migration", "0")]),
     known("watchdog", &[("proc/sys/kernel/watchdog", "0")]),
@@ -60,13 +60,16 @@ const KNOWN: &[Known] = &[
     known("busy-polling", &[("proc/sys/net/core/busy_poll", "0"), ("proc/sys/net/core/busy_read", "0")]),
     known("utilisation-clamp", &[("proc/sys/kernel/sched_util_clamp_min_rt_default", "1024")]),
     known("bpf-statistics", &[("proc/sys/kernel/bpf_stats_enabled", "0")]),
-    Known { is_for: |profile| matches!(profile, Profile::VmHost), ..known("kvm-host", &[("sys/module/kvm/parameters/halt_poll_ns", "0")]) },
+    KnownSetting {
+        is_for: |profile| matches!(profile, Profile::VmHost),
+        ..known("kvm-host", &[("sys/module/kvm/parameters/halt_poll_ns", "0")])
+    },
     // Without throttling, a real-time task that never sleeps takes the machine with it.
-    Known { only_named: true, ..known("real-time-throttling", &[("proc/sys/kernel/sched_rt_runtime_us", "-1")]) },
+    KnownSetting { only_named: true, ..known("real-time-throttling", &[("proc/sys/kernel/sched_rt_runtime_us", "-1")]) },
     // Tasks of the fair class then wait for as long as real-time ones run.
-    Known { only_named: true, ..known("fair-server", &[("sys/kernel/debug/sched/fair_server/cpu*/runtime", "0")]) },
+    KnownSetting { only_named: true, ..known("fair-server", &[("sys/kernel/debug/sched/fair_server/cpu*/runtime", "0")]) },
     // Half of the CPUs are gone.
-    Known { only_named: true, ..known("smt", &[("sys/devices/system/cpu/smt/control", "off")]) },
+    KnownSetting { only_named: true, ..known("smt", &[("sys/devices/system/cpu/smt/control", "off")]) },
 ];
 
 /// All that this machine has, in the order of the table; what needs to know CPUs comes last.
@@ -78,7 +81,7 @@ pub fn settings(target: &Target<'_>) -> Vec<Setting> {
     found
 }
 
-impl Known {
+impl KnownSetting {
     fn here(&self, target: &Target<'_>) -> Option<Setting> {
         let of_pattern = |(pattern, value): &(&str, &str)| -> Vec<(PathBuf, String)> {
             target.root.matching(pattern).iter().map(|path| (target.root.path(path), (*value).to_owned())).collect()

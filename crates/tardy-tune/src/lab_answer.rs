@@ -5,7 +5,7 @@ use serde::Serialize;
 use tardy_core::units::Nanos;
 
 /// Kernels that could not be had, with the reason.
-pub type Absent = Vec<(String, String)>;
+pub type MissingKernels = Vec<(String, String)>;
 
 /// What the search comes to, as it is printed and kept.
 #[derive(Debug, Serialize)]
@@ -28,7 +28,7 @@ pub struct Answer {
     /// All that lower the goal somewhere and raise it nowhere, where there are several.
     pub together: Option<Row>,
     /// Kernels that could not be had, with the reason.
-    pub absent: Absent,
+    pub absent: MissingKernels,
 }
 
 /// A setting under every load.

@@ -116,7 +116,7 @@ pub struct SettingResult {
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct SearchResult {
     /// One for each setting.
     pub settings: Vec<SettingResult>,
     /// The goal with everything as found, in ns: geometric mean of such runs, else of all.
@@ -129,7 +129,7 @@ pub struct Found {
     pub runs: usize,
 }
 
-impl Found {
+impl SearchResult {
     /// The places of the settings that lower the goal.
     #[must_use]
     pub fn useful(&self) -> Vec<usize> {
@@ -148,7 +148,7 @@ pub fn runs_min(settings: usize) -> usize {
 ///
 /// # Errors
 /// [`SearchError`].
-pub fn search<B: Bench>(settings: usize, effort: Effort, bench: &mut B) -> Result<Found, SearchError<B::Error>> {
+pub fn search<B: Bench>(settings: usize, effort: Effort, bench: &mut B) -> Result<SearchResult, SearchError<B::Error>> {
     let rows = design::folded(settings);
     match settings {
         0 => return Err(SearchError::NoSetting),
@@ -180,7 +180,7 @@ pub fn search<B: Bench>(settings: usize, effort: Effort, bench: &mut B) -> Resul
     // It would share the pairs with those that chance sends there.
     let shared = ((left - together_runs) / (2 * (count + 1))).min(PAIRS_MAX);
     let smallest_share = smallest(spread, trials.len(), shared, confidence_of_pairs(half, count + 1, shared)).exp_m1();
-    let mut result = Found { settings: found, base_ns: 0.0, smallest_share, together: None, runs: 0 };
+    let mut result = SearchResult { settings: found, base_ns: 0.0, smallest_share, together: None, runs: 0 };
     let useful = result.useful();
     if useful.len() > 1 && together_runs > 0 {
         result.together = state.together(&useful, settings, effort.confidence)?;
@@ -306,20 +306,20 @@ mod tests {
     use super::*;
 
     /// A made machine: settings that multiply the goal, or do nothing; runs that spread, and a drift.
-    struct Made {
+    struct SimulatedMachine {
         factors: Vec<f64>,
         spread: f64,
         random: Pcg64Mcg,
         runs: usize,
     }
 
-    impl Made {
+    impl SimulatedMachine {
         fn new(factors: &[f64], spread: f64, seed: u64) -> Self {
             Self { factors: factors.to_vec(), spread, random: Pcg64Mcg::seed_from_u64(seed), runs: 0 }
         }
     }
 
-    impl Bench for Made {
+    impl Bench for SimulatedMachine {
         type Error = std::convert::Infallible;
 
         fn measure(&mut self, on: &[bool]) -> Result<f64, Self::Error> {
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn of_searches_over_ten_settings_that_do_nothing_at_most_one_in_twenty_calls_any_useful() {
         let wrong = |&seed: &u64| {
-            let found = search(10, effort(seed, 240), &mut Made::new(&[1.0; 10], 0.2, seed + 1000)).unwrap();
+            let found = search(10, effort(seed, 240), &mut SimulatedMachine::new(&[1.0; 10], 0.2, seed + 1000)).unwrap();
             found.settings.iter().any(|setting| setting.outcome != Outcome::NothingSeen)
         };
         let searches = 400;
@@ -356,7 +356,7 @@ mod tests {
         let searches = 300;
         let (mut found_in, mut covered) = (0, 0);
         for seed in 0..searches {
-            let found = search(10, effort(seed, 240), &mut Made::new(&factors, 0.2, seed + 5000)).unwrap();
+            let found = search(10, effort(seed, 240), &mut SimulatedMachine::new(&factors, 0.2, seed + 5000)).unwrap();
             found_in += u64::from(found.settings[3].outcome == Outcome::Lowers);
             covered += u64::from(found.settings[3].difference.interval.contains(0.45_f64.ln()));
         }
@@ -366,11 +366,11 @@ mod tests {
 
     #[test]
     fn the_smallest_effect_that_is_promised_is_found_in_nine_searches_of_ten() {
-        let promised = search(10, effort(1, 240), &mut Made::new(&[1.0; 10], 0.2, 1)).unwrap().smallest_share;
+        let promised = search(10, effort(1, 240), &mut SimulatedMachine::new(&[1.0; 10], 0.2, 1)).unwrap().smallest_share;
         let mut factors = [1.0; 10];
         factors[6] = 1.0 / (1.0 + promised);
         let is_found = |&seed: &u64| {
-            let found = search(10, effort(seed, 240), &mut Made::new(&factors, 0.2, seed + 9000)).unwrap();
+            let found = search(10, effort(seed, 240), &mut SimulatedMachine::new(&factors, 0.2, seed + 9000)).unwrap();
             found.settings[6].outcome == Outcome::Lowers
         };
         let found = (0..300).filter(is_found).count();
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn harm_is_called_harm_and_what_helps_is_tried_together() {
-        let found = search(4, effort(1, 400), &mut Made::new(&[0.5, 1.0, 0.7, 1.8], 0.1, 2)).unwrap();
+        let found = search(4, effort(1, 400), &mut SimulatedMachine::new(&[0.5, 1.0, 0.7, 1.8], 0.1, 2)).unwrap();
         let outcomes: Vec<Outcome> = found.settings.iter().map(|setting| setting.outcome).collect();
         assert_eq!(outcomes, [Outcome::Lowers, Outcome::NothingSeen, Outcome::Lowers, Outcome::Raises]);
         assert_eq!(found.useful(), [0, 2]);
@@ -392,15 +392,15 @@ mod tests {
 
     #[test]
     fn the_same_seed_makes_the_same_search() {
-        let one = |seed| search(5, effort(seed, 200), &mut Made::new(&[0.8; 5], 0.2, 3)).unwrap();
+        let one = |seed| search(5, effort(seed, 200), &mut SimulatedMachine::new(&[0.8; 5], 0.2, 3)).unwrap();
         assert_eq!(one(7), one(7));
         assert_ne!(one(7), one(8));
     }
 
     #[test]
     fn a_budget_that_is_too_small_is_refused_with_what_is_needed() {
-        let error = search(10, effort(1, 20), &mut Made::new(&[1.0; 10], 0.1, 1)).unwrap_err();
+        let error = search(10, effort(1, 20), &mut SimulatedMachine::new(&[1.0; 10], 0.1, 1)).unwrap_err();
         assert!(matches!(error, SearchError::TooFew { needed: 56, there: 20 }), "{error}");
-        assert!(matches!(search(0, effort(1, 20), &mut Made::new(&[], 0.1, 1)), Err(SearchError::NoSetting)));
+        assert!(matches!(search(0, effort(1, 20), &mut SimulatedMachine::new(&[], 0.1, 1)), Err(SearchError::NoSetting)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tardy_lab::blame::{JudgedDelay, judge};
 use tardy_lab::injection::Context;
-use tardy_trace::explain::{Cause, Known};
+use tardy_trace::explain::{Cause, Certainty};
 
 use super::{Experiment, holds, identity, name};
 use crate::failure::{Failure, Result};
@@ -101,7 +101,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
 
 fn of_variant(context: Context, variant: &str, judged: &[JudgedDelay]) -> Vec<String> {
     let blamed = || judged.iter().filter_map(|one| one.blamed.as_ref());
-    let cannot_tell = blamed().filter(|blame| matches!(blame.known, Known::CannotTell(_))).count();
+    let cannot_tell = blamed().filter(|blame| matches!(blame.known, Certainty::CannotTell(_))).count();
     let off = blamed().map(|blame| blame.off().0).max();
     vec![
         context.name().to_owned(),

@@ -6,8 +6,8 @@ use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::cache::Cache;
+use tardy_lab::guest_job::Ending;
 use tardy_lab::kernel;
-use tardy_lab::plan::Ending;
 use tardy_lab::several_cpus::{self, Guest};
 
 use super::holds;

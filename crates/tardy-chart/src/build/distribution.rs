@@ -3,7 +3,7 @@
 use tardy_core::summary::dependence::Dependence;
 use tardy_statistics::confidence::Confidence;
 
-use super::super::data::{Group, ProbeData, RunData, What};
+use super::super::data::{Group, GroupKind, ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
 use super::super::scale::{Scale, latency_name};
 use super::super::words;
@@ -112,7 +112,7 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
 /// The models' lines with their bands: that of the worst series is shown, the others are asked for.
 fn models(kind: Kind, data: &ProbeData, low: f64) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
-    let processors = data.groups.iter().filter(|group| group.what == What::Processor);
+    let processors = data.groups.iter().filter(|group| group.what == GroupKind::Processor);
     for (place, group) in
         data.groups.iter().take(1).map(|group| (None, group)).chain(processors.enumerate().map(|(place, group)| (Some(place), group)))
     {
@@ -223,7 +223,7 @@ fn table(kind: Kind, groups: &[Group]) -> Table {
     let what = if kind == Kind::Cdf { "share at or below" } else { "share at or above" };
     let head = ["samples", "latency, µs", what, "lower, 95 %", "upper, 95 %"].map(str::to_owned).to_vec();
     let mut rows = Vec::new();
-    for group in groups.iter().filter(|group| group.what != What::Processor) {
+    for group in groups.iter().filter(|group| group.what != GroupKind::Processor) {
         for point in points(group, ROWS_A_DECADE) {
             let (lower, upper) = point.interval(kind, &group.dependence);
             let shares = [point.share(kind), lower, upper].map(words::share);
@@ -262,7 +262,7 @@ mod tests {
         values.iter().for_each(|&value| histogram.record(value));
         Group {
             name: "g".into(),
-            what: What::All,
+            what: GroupKind::All,
             histogram,
             dependence: Dependence::of_extremal_index(values.len() as u64, 1.0),
             model: Vec::new(),

@@ -1,7 +1,7 @@
 //! The histogram, with the loads or the CPUs laid over it.
 
 use super::super::bins::{Bins, resolution};
-use super::super::data::{Group, ProbeData, RunData, What};
+use super::super::data::{Group, GroupKind, ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
 use super::super::scale::{Scale, latency_name};
 use super::super::words;
@@ -76,22 +76,22 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
 
 /// A layer for each group: all samples and the loads of the largest latencies are shown, CPUs only where there are no loads.
 pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
-    let mut largest: Vec<i64> = of(data, What::Load).filter_map(|group| group.histogram.max()).collect();
+    let mut largest: Vec<i64> = of(data, GroupKind::Load).filter_map(|group| group.histogram.max()).collect();
     largest.sort_unstable_by_key(|&max| std::cmp::Reverse(max));
     let least = largest.get(LOADS_SHOWN - 1).copied().unwrap_or(i64::MIN);
     let layer = |group: &Group| {
         let place = || of(data, group.what).position(|other| other.name == group.name).unwrap_or(0);
         let (tone, is_hidden) = match group.what {
-            What::All => (Tone::All, false),
-            What::Load => (Tone::Series(place()), group.histogram.max().is_some_and(|max| max < least)),
-            What::Processor => (Tone::Series(place()), !largest.is_empty()),
+            GroupKind::All => (Tone::All, false),
+            GroupKind::Load => (Tone::Series(place()), group.histogram.max().is_some_and(|max| max < least)),
+            GroupKind::Processor => (Tone::Series(place()), !largest.is_empty()),
         };
         Layer::new(&group.name, tone, shape(group)).hidden(is_hidden)
     };
     data.groups.iter().map(layer).collect()
 }
 
-fn of(data: &ProbeData, what: What) -> impl Iterator<Item = &Group> {
+fn of(data: &ProbeData, what: GroupKind) -> impl Iterator<Item = &Group> {
     data.groups.iter().filter(move |group| group.what == what)
 }
 

@@ -2,7 +2,7 @@
 
 use tardy_statistics::confidence::Confidence;
 
-use super::super::data::{Group, RunData, What};
+use super::super::data::{Group, GroupKind, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 use super::super::words;
@@ -101,7 +101,7 @@ fn points(group: &Group) -> Vec<Point> {
 fn table(groups: &[Group]) -> Table {
     let head = ["samples", "percentile", "latency, µs", "lower, 95 %, µs", "upper, 95 %, µs"].map(str::to_owned).to_vec();
     let mut rows = Vec::new();
-    for group in groups.iter().filter(|group| group.what != What::Processor) {
+    for group in groups.iter().filter(|group| group.what != GroupKind::Processor) {
         let points = points(group);
         let last = points.len().saturating_sub(1);
         // One row a third of a nine, and the largest.

@@ -3,7 +3,7 @@
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::numbers::percentiles;
 
-use super::super::data::{ProbeData, RunData, What};
+use super::super::data::{GroupKind, ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 use super::super::words;
@@ -104,7 +104,7 @@ fn gather(run: &RunData, probes: &[&ProbeData], (name, is_loaded): (&'static str
     let histogram = |probe: &&ProbeData| {
         // Samples between phases belong to no load; of a run with one kind of phase, all do.
         let groups = probe.groups.iter().filter(|group| {
-            if is_all { group.what == What::All } else { group.what == What::Load && loads.contains(&group.name.as_str()) }
+            if is_all { group.what == GroupKind::All } else { group.what == GroupKind::Load && loads.contains(&group.name.as_str()) }
         });
         let mut together = Histogram::new(Budget::ANALYSIS);
         groups.for_each(|group| together.merge(&group.histogram));

@@ -73,7 +73,7 @@ impl SummaryOptions {
 
 /// Wake-ups before their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Early {
+pub struct EarlyCounts {
     /// How many.
     pub count: u64,
     /// The earliest, in ns; negative.
@@ -92,7 +92,7 @@ pub struct SeriesAccumulator {
     /// Runs of consecutive misses.
     pub miss_runs: MissRuns,
     /// Wake-ups before their time.
-    pub early: Early,
+    pub early: EarlyCounts,
     /// Stalls as long as those that throttling makes.
     pub stalls: u64,
     /// Samples that skipped due times.
@@ -128,7 +128,7 @@ impl SeriesAccumulator {
             cells: BTreeMap::new(),
             jitter: Histogram::new(Budget::ANALYSIS),
             miss_runs: MissRuns::default(),
-            early: Early::default(),
+            early: EarlyCounts::default(),
             stalls: 0,
             skipping: 0,
             samples: 0,

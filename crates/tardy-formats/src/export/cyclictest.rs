@@ -60,14 +60,14 @@ pub struct HistogramShape {
 /// A run as cyclictest would have it.
 #[derive(Debug)]
 pub struct CyclictestRun {
-    threads: Vec<Taken>,
+    threads: Vec<ThreadSamples>,
     unit: Unit,
     process: u32,
 }
 
 /// What one thread took.
 #[derive(Debug)]
-struct Taken {
+struct ThreadSamples {
     thread: Thread,
     values: Histogram,
     /// In ns.
@@ -78,7 +78,7 @@ struct Taken {
     samples: Vec<(Nanos, i64)>,
 }
 
-impl Taken {
+impl ThreadSamples {
     fn read(thread: &Thread, series: &ExportedSeries) -> Result<Self, ExportError> {
         let mut samples = Vec::new();
         series.samples(|sample| {
@@ -122,7 +122,7 @@ impl CyclictestRun {
                 probe: thread.probe.clone(),
                 has: super::run::names(&run.series),
             })?;
-            Taken::read(thread, series)
+            ThreadSamples::read(thread, series)
         };
         Ok(Self { threads: threads.iter().map(take).collect::<Result<_, _>>()?, unit, process: run.record.tool.process })
     }
@@ -131,7 +131,7 @@ impl CyclictestRun {
     #[must_use]
     pub fn summary(&self) -> String {
         let width = if self.unit == Unit::Nanos { 8 } else { 5 };
-        let line = |(number, taken): (usize, &Taken)| {
+        let line = |(number, taken): (usize, &ThreadSamples)| {
             let Thread { priority, interval, .. } = taken.thread;
             let [least, last, average, most] = [
                 taken.values.min().map_or(NO_MINIMUM, |least| self.unit.of(least)),
@@ -162,7 +162,7 @@ impl CyclictestRun {
             format!("# {head}:{cells}\n")
         };
         let in_unit = |value: i64| u64::try_from(self.unit.of(value).max(0)).unwrap_or_default();
-        let of_each = |value: &dyn Fn(&Taken) -> i64| self.threads.iter().map(|taken| in_unit(value(taken))).collect::<Vec<u64>>();
+        let of_each = |value: &dyn Fn(&ThreadSamples) -> i64| self.threads.iter().map(|taken| in_unit(value(taken))).collect::<Vec<u64>>();
         let mut text = "# Histogram\n".to_owned();
         for bucket in 0..shape.buckets as usize {
             let counts = with_sum(counted.iter().map(|(counts, _)| counts[bucket]).collect());
@@ -173,7 +173,7 @@ impl CyclictestRun {
         let most_of_all = most.iter().max().copied().filter(|_| shape.has_sum);
         text += &row("Total", with_sum(counted.iter().map(|(counts, _)| counts.iter().sum()).collect()), 9);
         text += &row("Min Latencies", of_each(&|taken| taken.values.min().unwrap_or_default()), 5);
-        text += &row("Avg Latencies", of_each(&Taken::average), 5);
+        text += &row("Avg Latencies", of_each(&ThreadSamples::average), 5);
         text += &row("Max Latencies", most.into_iter().chain(most_of_all).collect(), 5);
         text += &row("Histogram Overflows", with_sum(counted.iter().map(|&(_, beyond)| beyond).collect()), 5);
         text += "# Histogram Overflow at cycle number:\n";
@@ -198,7 +198,7 @@ impl CyclictestRun {
     /// What `-v` prints of the values: thread, cycle and value of each, in the order in which they were taken.
     #[must_use]
     pub fn values(&self) -> String {
-        let of_thread = |(number, taken): (usize, &Taken)| {
+        let of_thread = |(number, taken): (usize, &ThreadSamples)| {
             let line = move |(cycle, &(at, latency)): (usize, &(Nanos, i64))| (at, number, cycle, latency);
             taken.samples.iter().enumerate().map(line).collect::<Vec<_>>()
         };
@@ -244,10 +244,10 @@ mod tests {
 
     use super::*;
 
-    fn taken(latencies: &[i64]) -> Taken {
+    fn taken(latencies: &[i64]) -> ThreadSamples {
         let mut values = Histogram::new(Budget::ANALYSIS);
         latencies.iter().for_each(|&latency| values.record(latency));
-        Taken {
+        ThreadSamples {
             thread: Thread { probe: "cyclic".into(), cpu: CpuId(0), priority: 95, interval: Nanos::from_micros(1000) },
             sum: latencies.iter().map(|&latency| i128::from(latency)).sum(),
             last: latencies.last().copied(),

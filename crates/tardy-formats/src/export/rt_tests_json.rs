@@ -87,7 +87,7 @@ impl Exporter for RtTestsJson {
     fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
         run.one_probe("rt-tests-json")?;
         let series: Vec<&ExportedSeries> = run.series.iter().collect();
-        let whole = Whole {
+        let whole = DocumentHead {
             command_line: command_line(run),
             return_code: Exit::of_run(&run.summary) as u8,
             has_histogram: true,
@@ -99,7 +99,7 @@ impl Exporter for RtTestsJson {
 
 /// What a document says beside its threads.
 #[derive(Debug, Clone)]
-pub struct Whole {
+pub struct DocumentHead {
     /// What was typed.
     pub command_line: String,
     pub return_code: u8,
@@ -112,7 +112,7 @@ pub struct Whole {
 ///
 /// # Errors
 /// Those of the disk.
-pub fn write(run: &ExportedRun, series: &[&ExportedSeries], whole: Whole, out: &mut dyn Write) -> Result<(), ExportError> {
+pub fn write(run: &ExportedRun, series: &[&ExportedSeries], whole: DocumentHead, out: &mut dyn Write) -> Result<(), ExportError> {
     let mut threads = Vec::new();
     for (index, series) in series.iter().enumerate() {
         threads.push((index, thread(run, series, &series.histogram()?, &whole)));
@@ -148,7 +148,7 @@ fn system_info(machine: &MachineFacts) -> SystemInfo {
     }
 }
 
-fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram, whole: &Whole) -> Thread {
+fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram, whole: &DocumentHead) -> Thread {
     let unit = |nanos| whole.unit.of(nanos);
     let mut histogram: Vec<(i64, u64)> = Vec::new();
     counts.for_each(|value, count| match histogram.last_mut() {

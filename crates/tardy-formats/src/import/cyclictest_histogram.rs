@@ -13,7 +13,7 @@ use tardy_run::imported::StatedTotals;
 use super::cyclictest_summary::{SummaryLine, THREAD_NOTE};
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines};
-use super::unit_told::{self, Typical};
+use super::unit_told::{self, TypicalValue};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format = Format {
@@ -100,7 +100,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
 
 impl Table {
     /// The median bucket of each thread that has samples, in the file's unit.
-    fn typical(&self, settings: &Settings, threads: usize) -> Vec<Typical> {
+    fn typical(&self, settings: &Settings, threads: usize) -> Vec<TypicalValue> {
         let of = |thread: usize| {
             let total: u64 = self.rows.iter().fold(0, |sum, (_, counts)| sum.saturating_add(counts[thread]));
             let mut seen = 0_u64;
@@ -110,7 +110,7 @@ impl Table {
                 seen > 0 && seen >= total / 2
             })?;
             let stated = u32::try_from(thread).ok().and_then(|id| self.intervals.get(&id).copied());
-            Some(Typical { value: *value, interval_us: settings.period.or(stated).map(|period| period.get() / 1_000) })
+            Some(TypicalValue { value: *value, interval_us: settings.period.or(stated).map(|period| period.get() / 1_000) })
         };
         (0..threads.min(self.columns)).filter_map(of).collect()
     }

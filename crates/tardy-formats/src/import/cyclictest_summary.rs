@@ -8,7 +8,7 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::unit_told::{self, Typical};
+use super::unit_told::{self, TypicalValue};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format = Format {
@@ -77,7 +77,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     let measured = as_written.values().filter(|line| line.cycles > 0);
     let typical = |line: &SummaryLine| {
         let interval = settings.period.unwrap_or(line.interval).get() / 1_000;
-        Typical { value: line.avg, interval_us: Some(interval).filter(|&interval| interval > 0) }
+        TypicalValue { value: line.avg, interval_us: Some(interval).filter(|&interval| interval > 0) }
     };
     let told = unit_told::unit(source, settings, &measured.map(typical).collect::<Vec<_>>())?;
     let unit = told.unit;

@@ -18,7 +18,7 @@ use tardy_run::imported::StatedTotals;
 
 use super::cyclictest_summary::THREAD_NOTE;
 use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
-use super::unit_told::{self, Typical};
+use super::unit_told::{self, TypicalValue};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format =
@@ -152,9 +152,9 @@ impl Reader<'_> {
         let typical = |(thread, mut values): (u32, Vec<i64>)| {
             values.sort_unstable();
             let interval = self.period(thread).map(|period| period / 1_000);
-            Typical { value: values[values.len() / 2], interval_us: interval }
+            TypicalValue { value: values[values.len() / 2], interval_us: interval }
         };
-        let typical: Vec<Typical> = of_thread.into_iter().map(typical).collect();
+        let typical: Vec<TypicalValue> = of_thread.into_iter().map(typical).collect();
         let told = unit_told::unit(source, self.settings, &typical)?;
         self.notes.extend(told.note);
         self.unit = Some(told.unit);

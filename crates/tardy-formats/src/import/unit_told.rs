@@ -8,14 +8,14 @@ const DIVIDE: i64 = 1_000;
 
 /// Typical values of a thread as they stand in the file, and its interval in us.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Typical {
+pub(super) struct TypicalValue {
     pub(super) value: i64,
     pub(super) interval_us: Option<i64>,
 }
 
 /// The unit, and what is to be said of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UnitTold {
+pub(super) struct UnitChoice {
     pub(super) unit: Unit,
     pub(super) note: Option<String>,
 }
@@ -24,26 +24,26 @@ pub(super) struct UnitTold {
 ///
 /// # Errors
 /// [`ImportError::Ask`] where both are possible.
-pub(super) fn unit(source: &Source, settings: &Settings, typical: &[Typical]) -> Result<UnitTold, ImportError> {
+pub(super) fn unit(source: &Source, settings: &Settings, typical: &[TypicalValue]) -> Result<UnitChoice, ImportError> {
     if let Some(unit) = settings.unit {
-        return Ok(UnitTold { unit, note: None });
+        return Ok(UnitChoice { unit, note: None });
     }
     told(typical).ok_or_else(|| {
         source.ask("this output", "the unit of its values, which could be us or ns (cyclictest -N)", "--unit us or --unit ns")
     })
 }
 
-fn told(typical: &[Typical]) -> Option<UnitTold> {
+fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
     let Some(least) = typical.iter().min_by_key(|typical| typical.value) else {
-        return Some(UnitTold { unit: Unit::Us, note: Some("the unit is not stated: taken as us".to_owned()) });
+        return Some(UnitChoice { unit: Unit::Us, note: Some("the unit is not stated: taken as us".to_owned()) });
     };
     if least.value < DIVIDE {
         let note = "the unit is not stated: taken as us, since no wake-up takes so few ns";
-        return Some(UnitTold { unit: Unit::Us, note: Some(note.to_owned()) });
+        return Some(UnitChoice { unit: Unit::Us, note: Some(note.to_owned()) });
     }
     // As us, most wake-ups would be later than the next due time.
-    let is_beyond = |typical: &Typical| typical.interval_us.is_some_and(|interval| typical.value > interval);
-    typical.iter().all(is_beyond).then(|| UnitTold {
+    let is_beyond = |typical: &TypicalValue| typical.interval_us.is_some_and(|interval| typical.value > interval);
+    typical.iter().all(is_beyond).then(|| UnitChoice {
         unit: Unit::Ns,
         note: Some(format!(
             "the unit is not stated: taken as ns (cyclictest -N), since a usual latency of {} us would be longer than the interval; give --unit us if not",
@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn a_unit_is_told_where_only_one_is_possible() {
         let of = |values: &[(i64, i64)]| {
-            let typical: Vec<Typical> = values.iter().map(|&(value, us)| Typical { value, interval_us: (us > 0).then_some(us) }).collect();
+            let typical: Vec<TypicalValue> =
+                values.iter().map(|&(value, us)| TypicalValue { value, interval_us: (us > 0).then_some(us) }).collect();
             told(&typical).map(|told| told.unit)
         };
         assert_eq!(of(&[(23, 1_000), (31, 1_500)]), Some(Unit::Us));

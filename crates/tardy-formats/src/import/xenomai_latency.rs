@@ -35,11 +35,11 @@ struct Statements {
     mean_sum: f64,
     overruns: u64,
     /// The line of the whole run.
-    whole: Option<Whole>,
+    whole: Option<RunTotals>,
     buckets: Vec<(i64, u64)>,
 }
 
-struct Whole {
+struct RunTotals {
     min: i64,
     mean: f64,
     max: i64,
@@ -165,7 +165,7 @@ impl Statements {
     }
 }
 
-fn whole(rest: &str) -> Option<Whole> {
+fn whole(rest: &str) -> Option<RunTotals> {
     let fields: Vec<&str> = rest.split('|').map(str::trim).collect();
     let [min, mean, max, overruns, ..] = fields[..] else { return None };
     let clock = fields.last()?.split('/').next()?.trim();
@@ -174,7 +174,7 @@ fn whole(rest: &str) -> Option<Whole> {
         [hours, minutes, seconds] => hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds),
         _ => None,
     });
-    Some(Whole {
+    Some(RunTotals {
         min: nanos(min, Unit::Us)?,
         mean: nanos(mean, Unit::Us)? as f64,
         max: nanos(max, Unit::Us)?,

@@ -54,14 +54,14 @@ impl Index {
     /// What reading the guests' files reports.
     pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
         // What a guest does until its state is kept is the same for all cells.
-        let initramfs = initramfs::digest(cells.binary, &(cells.plan_of_cell)("", 0).until_pause(), cells.added)?;
+        let initramfs = initramfs::digest(cells.binary, &(cells.job_of_cell)("", 0).until_pause(), cells.added)?;
         let mut keys = Vec::with_capacity(grid.variants.len() * grid.loads.len() * grid.replicas as usize);
         for variant in &grid.variants {
             for replica in 0..grid.replicas {
                 for load in &grid.loads {
-                    let plan = (cells.plan_of_cell)(load, replica);
-                    let mut inputs = cells.guest(variant, replica, &plan).inputs(qemu, initramfs.clone());
-                    inputs.plan = Some(Digest::of_bytes(&serde_json::to_vec(&plan).expect("a plan is plain data")));
+                    let job = (cells.job_of_cell)(load, replica);
+                    let mut inputs = cells.guest(variant, replica, &job).inputs(qemu, initramfs.clone());
+                    inputs.job = Some(Digest::of_bytes(&serde_json::to_vec(&job).expect("a job is plain data")));
                     keys.push(inputs.digest());
                 }
             }

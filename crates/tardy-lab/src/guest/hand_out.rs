@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::boot::{OUTPUT_NAME, REPORT_NAME, STDERR_NAME, STDOUT_NAME};
 use crate::cpio::{self, Writer};
 use crate::exchange::Sender;
-use crate::plan::{GuestReport, OUTPUT_FOLDER};
+use crate::guest_job::{GuestReport, OUTPUT_FOLDER};
 
 use super::pci;
 

@@ -1,4 +1,4 @@
-//! Firing known delays in the guest while the planned program runs, and keeping the module's log with the run.
+//! Firing known delays in the guest while the guest's program runs, and keeping the module's log with the run.
 
 use std::fs;
 use std::io::Write;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tardy_sys::sched::{self, Policy};
 
+use crate::guest_job::{GuestJob, JOB_PATH, OUTPUT_FOLDER, Program, Task};
 use crate::injection::LOG_PATH;
-use crate::plan::{GuestPlan, OUTPUT_FOLDER, PLAN_PATH, Program, Task};
 
 /// The module's folder in debugfs.
 const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
@@ -20,7 +20,7 @@ const PRIORITY: u32 = 10;
 const START_MAX: Duration = Duration::from_secs(30);
 const START_STEP: Duration = Duration::from_millis(10);
 
-/// Fires all delays of the plan one after another and ends the process.
+/// Fires all delays of the job one after another and ends the process.
 pub(super) fn run() -> ! {
     match fire_all() {
         Ok(()) => std::process::exit(0),
@@ -32,13 +32,13 @@ pub(super) fn run() -> ! {
 }
 
 fn fire_all() -> std::io::Result<()> {
-    let plan: GuestPlan = serde_json::from_slice(&fs::read(PLAN_PATH)?)?;
-    let Some(injection) = plan.injection else { return Ok(()) };
+    let job: GuestJob = serde_json::from_slice(&fs::read(JOB_PATH)?)?;
+    let Some(injection) = job.injection else { return Ok(()) };
     // Above the loads, so that every delay comes at its time, and below every probe; and a real-time task's sleep ends exactly, where another one's may be put
     // off until the next timer, which would tie the delays to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
-    if let Task::Run(Program { path: None, .. }) = plan.task {
+    if let Task::Run(Program { path: None, .. }) = job.task {
         wait_for_series();
     }
     let mut fire = fs::File::options().write(true).open(Path::new(MODULE_FOLDER).join("fire"))?;

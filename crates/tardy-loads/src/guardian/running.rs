@@ -21,7 +21,7 @@ const RESTARTS_MAX: u32 = 3;
 const RESTART_DELAY: Nanos = Nanos::from_millis(200);
 
 /// Where events go.
-type Tell<'a> = &'a mut dyn FnMut(LoadEvent);
+type EventSink<'a> = &'a mut dyn FnMut(LoadEvent);
 
 /// A load of a phase.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ struct WorkerProcess {
 
 impl RunningLoad {
     /// Starts all workers.
-    pub(super) fn start(phase: u32, mut plan: LoadPlan, tell: Tell<'_>) -> Self {
+    pub(super) fn start(phase: u32, mut plan: LoadPlan, tell: EventSink<'_>) -> Self {
         let started = Nanos(clock::monotonic());
         tell(LoadEvent::Started { load: plan.label.clone(), phase, at: started });
         let weight = sharing::weight(&plan);
@@ -117,14 +117,14 @@ impl RunningLoad {
     }
 
     /// Reads what the workers say.
-    pub(super) fn listen(&mut self, tell: Tell<'_>) {
+    pub(super) fn listen(&mut self, tell: EventSink<'_>) {
         for slot in &mut self.slots {
             slot.listen(&self.plan.label, self.phase, tell);
         }
     }
 
     /// A worker's process is gone.
-    pub(super) fn reaped(&mut self, pid: i32, status: ExitStatus, tell: Tell<'_>) {
+    pub(super) fn reaped(&mut self, pid: i32, status: ExitStatus, tell: EventSink<'_>) {
         self.last_reaped = Nanos(clock::monotonic());
         let finishing = self.kill_at.is_some();
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.process.as_ref().is_some_and(|process| process.pid == pid)) {
@@ -134,7 +134,7 @@ impl RunningLoad {
     }
 
     /// Restarts and kills what is due.
-    pub(super) fn keep_time(&mut self, now: i64, tell: Tell<'_>) {
+    pub(super) fn keep_time(&mut self, now: i64, tell: EventSink<'_>) {
         let overdue = self.kill_at.is_some_and(|due| now >= due.get());
         for slot in &mut self.slots {
             if slot.restart_at.is_some_and(|due| now >= due.get()) {
@@ -154,7 +154,7 @@ impl RunningLoad {
     }
 
     /// Whether all of it is gone; tells so.
-    pub(super) fn tell_if_ended(&self, tell: Tell<'_>) -> bool {
+    pub(super) fn tell_if_ended(&self, tell: EventSink<'_>) -> bool {
         if self.slots.iter().any(|slot| slot.end.is_none()) {
             return false;
         }
@@ -181,7 +181,7 @@ impl RunningLoad {
 
 impl RunningLoad {
     /// What a load changed it takes back itself when it ends; one that was killed cannot, and the next phase must not find it.
-    fn undo(&self, tell: Tell<'_>) {
+    fn undo(&self, tell: EventSink<'_>) {
         // The controller of the groups is others' too, as long as the phase lasts.
         let own: Vec<Undo> = self.plan.undo.iter().filter(|undo| !sharing::is_of_all(undo)).cloned().collect();
         for (_, result) in run_all(&own) {
@@ -210,11 +210,11 @@ impl Slot {
         self.plan.cpus.iter().next().filter(|_| self.plan.cpus.len() == 1)
     }
 
-    fn problem(&self, text: String, tell: Tell<'_>) {
+    fn problem(&self, text: String, tell: EventSink<'_>) {
         tell(LoadEvent::Problem { load: Some(self.plan.load.label.clone()), text });
     }
 
-    fn spawn(&mut self, tell: Tell<'_>) {
+    fn spawn(&mut self, tell: EventSink<'_>) {
         self.restart_at = None;
         let plan = serde_json::to_string(&self.plan).expect("a plan is plain data, which always becomes JSON");
         let mut program = Program::new("/proc/self/exe");
@@ -239,7 +239,7 @@ impl Slot {
         }
     }
 
-    fn listen(&mut self, label: &str, phase: u32, tell: Tell<'_>) {
+    fn listen(&mut self, label: &str, phase: u32, tell: EventSink<'_>) {
         let Some(process) = &mut self.process else { return };
         for line in process.reports.take() {
             match serde_json::from_str(&line) {
@@ -268,13 +268,13 @@ impl Slot {
         }
     }
 
-    fn tell_work(&self, label: &str, phase: u32, tell: Tell<'_>) {
+    fn tell_work(&self, label: &str, phase: u32, tell: EventSink<'_>) {
         let Work { operations, bytes, errors, cpu_time } = self.before + self.current;
         let (load, at) = (label.to_owned(), Nanos(clock::monotonic()));
         tell(LoadEvent::Work { load, phase, cpu: self.cpu(), operations, bytes, errors, cpu_time, at });
     }
 
-    fn reaped(&mut self, status: ExitStatus, finishing: bool, phase: u32, tell: Tell<'_>) {
+    fn reaped(&mut self, status: ExitStatus, finishing: bool, phase: u32, tell: EventSink<'_>) {
         let killed = self.process.take().is_some_and(|process| process.killed);
         let died = (!finishing && !self.absent).then(|| status.to_string());
         let (load, cpu, at) = (self.plan.load.label.clone(), self.cpu(), Nanos(clock::monotonic()));
@@ -296,7 +296,7 @@ impl Slot {
     }
 
     /// Ended without being asked to: restarted, or given up.
-    fn died(&mut self, status: String, tell: Tell<'_>) {
+    fn died(&mut self, status: String, tell: EventSink<'_>) {
         let on = self.cpu().map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
         if self.restarts == RESTARTS_MAX {
             self.problem(
@@ -315,7 +315,7 @@ impl Slot {
         );
     }
 
-    fn kill(&mut self, is_cut: bool, tell: Tell<'_>) {
+    fn kill(&mut self, is_cut: bool, tell: EventSink<'_>) {
         let label = self.plan.load.label.clone();
         let Some(process) = &mut self.process else { return };
         if process.killed {

@@ -16,7 +16,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "busy",
     does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY where one is given, and records when",
-    hurts: "nothing of lower priority runs on the CPU meanwhile; as the moments are known, what a measurement says of them can be checked",
+    effect: "nothing of lower priority runs on the CPU meanwhile; as the moments are known, what a measurement says of them can be checked",
     source: "today",
     parameters: &[
         Parameter::duration("length", "how long it occupies the CPU", "1ms", Nanos::from_micros(1), Nanos::from_secs(60)),
@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
         },
         Parameter::path("record", "file that the moments go to, with .cpuN added: one line an interval, start, end and CPU time in ns"),
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
     resolve,

@@ -13,7 +13,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cache",
     does: "writes to every cache line of an area larger than the last-level cache, in order and in jumps",
-    hurts: "what a task needs at its wake-up has to come from memory, over a bus that is busy",
+    effect: "what a task needs at its wake-up has to come from memory, over a bus that is busy",
     source: "today",
     parameters: &[Parameter {
         name: "size",
@@ -22,7 +22,7 @@ pub const INFO: LoadInfo = LoadInfo {
         default: None,
         needed: false,
     }],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

@@ -16,10 +16,10 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "caps-lock",
     does: "switches the keyboard's caps-lock light on and off, through its LED device or the console",
-    hurts: "some keyboard drivers wait for the controller's answer with interrupts off; it is in no list because it confuses whoever types",
+    effect: "some keyboard drivers wait for the controller's answer with interrupts off; it is in no list because it confuses whoever types",
     source: "abeni2002",
     parameters: &[Parameter::duration("pause", "rest between two changes", "1ms", Nanos::ZERO, Nanos::from_secs(10)), PASSES],
-    by_name_only: true,
+    can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

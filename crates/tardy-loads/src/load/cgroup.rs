@@ -13,10 +13,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cgroup",
     does: "makes control groups, moves itself through them and removes them",
-    hurts: "each move stops all forks and exits of the system for a moment, and groups are taken apart in the background",
+    effect: "each move stops all forks and exits of the system for a moment, and groups are taken apart in the background",
     source: "today",
     parameters: &[Parameter::count("groups", "groups that each worker makes at a time", "16", 1, 1000)],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

@@ -45,7 +45,7 @@ impl Composite {
     /// The names of its loads.
     pub fn loads(&self) -> Box<dyn Iterator<Item = &'static str>> {
         if self.members.is_empty() {
-            return Box::new(LOADS.iter().filter(|info| !info.by_name_only && !needs_values(info)).map(|info| info.name));
+            return Box::new(LOADS.iter().filter(|info| !info.can_do_harm && !needs_values(info)).map(|info| info.name));
         }
         Box::new(self.members.iter().copied())
     }

@@ -15,10 +15,10 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "console",
     does: "switches between the virtual terminal that is shown and a free one",
-    hurts: "long paths in the console driver, which redraws the screen; it is in no list because it takes the screen from whoever sits there",
+    effect: "long paths in the console driver, which redraws the screen; it is in no list because it takes the screen from whoever sits there",
     source: "abeni2002",
     parameters: &[Parameter::duration("pause", "rest between switches", "10ms", Nanos::ZERO, Nanos::from_secs(10)), PASSES],
-    by_name_only: true,
+    can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

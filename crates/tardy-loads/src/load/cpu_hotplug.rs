@@ -16,7 +16,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
     does: "takes one CPU offline and brings it online again, over and over",
-    hurts: "stops all CPUs for a moment, moves every task and timer; it is in no list because tasks bound to the CPU lose their binding",
+    effect: "stops all CPUs for a moment, moves every task and timer; it is in no list because tasks bound to the CPU lose their binding",
     source: "today",
     parameters: &[
         Parameter {
@@ -28,7 +28,7 @@ pub const INFO: LoadInfo = LoadInfo {
         },
         Parameter::duration("pause", "rest after each change", "100ms", Nanos::from_millis(1), Nanos::from_secs(60)),
     ],
-    by_name_only: true,
+    can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

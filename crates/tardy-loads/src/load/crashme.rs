@@ -14,13 +14,13 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "crashme",
     does: "executes random bytes in short-lived processes that have no files, no network and no system calls",
-    hurts: "exceptions of every kind, signals and exits in a row; it is in no list because it also finds faults of CPUs and kernels",
+    effect: "exceptions of every kind, signals and exits in a row; it is in no list because it also finds faults of CPUs and kernels",
     source: "williams2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each program", "1KiB", 16, 1 << 20),
         Parameter::count("seed", "seed of the random bytes; each worker adds its number", "1", 0, u64::MAX),
     ],
-    by_name_only: true,
+    can_do_harm: true,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

@@ -13,10 +13,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "dd",
     does: "reads /dev/zero and writes /dev/null in small blocks",
-    hurts: "system calls without end on a CPU that is never idle; the kernel clears memory for each read",
+    effect: "system calls without end on a CPU that is never idle; the kernel clears memory for each read",
     source: "koolwal2009, mckenney2009",
     parameters: &[Parameter::bytes("block", "bytes of one read and one write call, as dd's bs", "512B", 1, 1 << 30)],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

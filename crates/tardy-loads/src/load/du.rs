@@ -14,10 +14,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "du",
     does: "reads the size of every file below a folder, without leaving its file system, over and over",
-    hurts: "walks of the directory cache and its locks, reads from the disk, and memory reclaim of what is cached",
+    effect: "walks of the directory cache and its locks, reads from the disk, and memory reclaim of what is cached",
     source: "koolwal2009",
     parameters: &[Parameter { name: "folder", means: "where to start", kind: Kind::Path, default: Some("/"), needed: false }],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

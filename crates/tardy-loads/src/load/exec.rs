@@ -13,10 +13,10 @@ use crate::children::tied_command;
 pub const INFO: LoadInfo = LoadInfo {
     name: "exec",
     does: "runs a command of yours by the shell, again each time it ends; at the end it gets SIGTERM, and SIGKILL 5 s later",
-    hurts: "whatever the command does; its memory, files and processes are not bounded by tardy",
+    effect: "whatever the command does; its memory, files and processes are not bounded by tardy",
     source: "today",
     parameters: &[Parameter { name: "command", means: "the command, with its arguments", kind: Kind::Text, default: None, needed: true }],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

@@ -18,14 +18,14 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "fifos-mmap",
     does: "two processes send data through a pipe, then one maps a file, changes and syncs it; in turns",
-    hurts: "wake-ups between processes in a row, page faults on a shared file, dirty pages written back",
+    effect: "wake-ups between processes in a row, page faults on a shared file, dirty pages written back",
     source: "williams2002",
     parameters: &[
         Parameter::bytes("size", "bytes that each turn sends, and bytes of the file", "8MiB", 4 << 10, 1 << 34),
         Parameter::bytes("block", "bytes of one write and one read call", "4KiB", 1, 1 << 20),
         allowance::RATE,
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
     resolve,

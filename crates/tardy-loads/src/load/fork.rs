@@ -14,7 +14,7 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "fork",
     does: "forks a burst of processes that wait for each other, run all at once, write to shared pages and end; over and over",
-    hurts: "copies of page tables, copy-on-write faults, a long run queue, and many processes that end and are reaped together",
+    effect: "copies of page tables, copy-on-write faults, a long run queue, and many processes that end and are reaped together",
     source: "abeni2002",
     parameters: &[
         Parameter::count("processes", "processes of one burst, divided among the load CPUs", "512", 1, 100_000),
@@ -23,7 +23,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::duration("pause", "rest between bursts", "0ns", Nanos::ZERO, Nanos::from_secs(3600)),
         PASSES,
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

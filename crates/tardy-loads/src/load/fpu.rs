@@ -10,10 +10,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "fpu",
     does: "multiplies matrices of 64-bit floating-point numbers",
-    hurts: "keeps a CPU busy in user mode with its floating-point registers in use, which every switch to another thread must save",
+    effect: "keeps a CPU busy in user mode with its floating-point registers in use, which every switch to another thread must save",
     source: "williams2002",
     parameters: &[Parameter::count("size", "rows and columns of the matrices", "128", 2, 4096)],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

@@ -17,7 +17,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "fs",
     does: "makes files with holes, truncates and extends them, renames them over each other and unlinks them",
-    hurts: "long paths in the file system: block maps, journals, directory locks, pages freed in bulk",
+    effect: "long paths in the file system: block maps, journals, directory locks, pages freed in bulk",
     source: "williams2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each file, most of them holes", "4MiB", 64 << 10, 1 << 40),
@@ -26,7 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::path("folder", "folder to work in, instead of the scratch folder"),
         allowance::RATE,
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
     resolve,

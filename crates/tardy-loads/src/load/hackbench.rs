@@ -26,7 +26,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "hackbench",
     does: "groups of senders and receivers, each sender writing small messages to each receiver of its group; over and over",
-    hurts: "hundreds of tasks that wake each other, and a scheduler that moves them among CPUs",
+    effect: "hundreds of tasks that wake each other, and a scheduler that moves them among CPUs",
     source: "koolwal2009",
     parameters: &[
         Parameter::count("groups", "groups of tasks; where it is not given, five for each CPU where that is more", "10", 1, 1000),
@@ -37,7 +37,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::choice("tasks", "what senders and receivers are", &["process", "thread"]),
         Parameter::count("whole", "first rounds that are never cut short by the load's end", "0", 0, 1000),
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

@@ -25,13 +25,13 @@ pub struct LoadInfo {
     /// What it does, one line.
     pub does: &'static str,
     /// Why that costs latency, one line.
-    pub hurts: &'static str,
+    pub effect: &'static str,
     /// The paper it comes from, or `today`.
     pub source: &'static str,
     /// What can be set; in this order where a request gives values without names.
     pub parameters: &'static [Parameter],
     /// Whether it can do harm, so that no list contains it and only its own name asks for it.
-    pub by_name_only: bool,
+    pub can_do_harm: bool,
     /// Where its workers run.
     pub placement: Placement,
     /// Whether it writes files to a disk, and so needs a share of its room.

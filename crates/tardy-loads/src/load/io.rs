@@ -20,7 +20,7 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "io",
     does: "reads zeros, writes them to a file on the run's own file system, through to the device, reads them back from it, truncates it; in large blocks",
-    hurts: "long copies between user space, kernel and device; nine tenths of its time is in the kernel, and truncation frees pages in bulk",
+    effect: "long copies between user space, kernel and device; nine tenths of its time is in the kernel, and truncation frees pages in bulk",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each worker's file", "64MiB", 64 << 10, 1 << 40),
@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
         allowance::RATE,
         PASSES,
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
     resolve,

@@ -14,10 +14,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "ipi",
     does: "a thread on each load CPU interrupts all others: memory barriers on all of them, and page protections that all must learn of",
-    hurts: "each interrupt comes at once, whatever runs there, a real-time task too; the sender waits for every answer",
+    effect: "each interrupt comes at once, whatever runs there, a real-time task too; the sender waits for every answer",
     source: "today",
     parameters: &[Parameter::choice("by", "memory barriers, page protections, or both in turn", &["both", "barriers", "protections"])],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

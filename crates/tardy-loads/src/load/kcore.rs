@@ -13,14 +13,14 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "kcore",
     does: "reads the system's memory through /proc/kcore, over and over",
-    hurts: "long copies of kernel memory; it is not in any list because it reads what belongs to every process and driver",
+    effect: "long copies of kernel memory; it is not in any list because it reads what belongs to every process and driver",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes("size", "bytes to read from the start, each time", "512MiB", 4 << 10, 1 << 46),
         Parameter::bytes("block", "bytes of one read call", "1MiB", 512, 1 << 24),
         PASSES,
     ],
-    by_name_only: true,
+    can_do_harm: true,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

@@ -16,7 +16,7 @@ use crate::children::tied_command;
 pub const INFO: LoadInfo = LoadInfo {
     name: "kernel-build",
     does: "configures and builds a kernel with make -jN, cleans, and builds again",
-    hurts: "many processes that start, map, compute, write files and end; the load of everyday development",
+    effect: "many processes that start, map, compute, write files and end; the load of everyday development",
     source: "koolwal2009, mckenney2009",
     parameters: &[
         Parameter::path("tree", "a clean kernel tree, or an archive of one; unset, /usr/src/linux-source-*"),
@@ -29,7 +29,7 @@ pub const INFO: LoadInfo = LoadInfo {
         },
         Parameter::choice("config", "what to build", &["defconfig", "tinyconfig", "allnoconfig", "allmodconfig", "allyesconfig"]),
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::Once,
     uses_disk: true,
     resolve,

@@ -12,7 +12,7 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
     does: "a process touches a large area page by page and gives it back; over and over",
-    hurts: "page faults in a row, and at exit or munmap the whole area is unmapped and freed at once",
+    effect: "page faults in a row, and at exit or munmap the whole area is unmapped and freed at once",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each worker's area", "128MiB", 64 << 10, 1 << 40),
@@ -20,7 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::choice("free", "how the area is given back", &["exit", "munmap"]),
         PASSES,
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

@@ -13,13 +13,13 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "mmap-lock",
     does: "threads on every load CPU map, touch, protect and unmap areas of one address space",
-    hurts: "they wait for the address space's lock, and every unmapping interrupts the other CPUs to flush their translations",
+    effect: "they wait for the address space's lock, and every unmapping interrupts the other CPUs to flush their translations",
     source: "today",
     parameters: &[
         Parameter::count("threads", "threads on each CPU", "2", 1, 1000),
         Parameter::bytes("size", "bytes of each area", "1MiB", 16 << 10, 1 << 30),
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

@@ -13,10 +13,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "netlink",
     does: "asks the kernel for all links, addresses, routes, neighbours and rules, over and over; changes nothing",
-    hurts: "long dumps under the lock of the network configuration (rtnl), which drivers and daemons wait for",
+    effect: "long dumps under the lock of the network configuration (rtnl), which drivers and daemons wait for",
     source: "today",
     parameters: &[Parameter::bytes("block", "bytes of one read call", "32KiB", 8 << 10, 1 << 20)],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

@@ -24,7 +24,7 @@ use crate::children::tied_command;
 pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
     does: "compiles C files of its own over an NFS mount, from a server on the loopback interface; over and over",
-    hurts: "file systems, network and page cache at once, in the kernel's own threads; it is in no list because it mounts and needs root",
+    effect: "file systems, network and page cache at once, in the kernel's own threads; it is in no list because it mounts and needs root",
     source: "williams2002",
     parameters: &[
         Parameter::count("files", "C files of one round", "64", 1, 10_000),
@@ -36,7 +36,7 @@ pub const INFO: LoadInfo = LoadInfo {
             needed: false,
         },
     ],
-    by_name_only: true,
+    can_do_harm: true,
     placement: Placement::Once,
     uses_disk: true,
     resolve,

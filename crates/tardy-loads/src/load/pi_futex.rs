@@ -17,14 +17,14 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "pi-futex",
     does: "threads take locks with priority inheritance in chains: each holds one lock and waits for the next, the last is a real-time task",
-    hurts: "the kernel walks each chain with raw locks held and interrupts off, and raises and lowers the priority of every owner on it",
+    effect: "the kernel walks each chain with raw locks held and interrupts off, and raises and lowers the priority of every owner on it",
     source: "today",
     parameters: &[
         Parameter::count("chains", "chains for each load CPU", "1", 1, 64),
         Parameter::count("length", "threads of a chain", "8", 2, 64),
         Parameter::count("priority", "real-time priority of each chain's last thread; 0 for none", "1", 0, 49),
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

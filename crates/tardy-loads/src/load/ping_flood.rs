@@ -14,10 +14,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "ping-flood",
     does: "sends ICMP echo requests to an address of its own in 127.0.0.0/8 and waits for each answer, without pause",
-    hurts: "a network softirq for each request and each answer",
+    effect: "a network softirq for each request and each answer",
     source: "koolwal2009",
     parameters: &[Parameter::bytes("size", "bytes of data in each request, as ping's -s", "56B", 8, 60_000)],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

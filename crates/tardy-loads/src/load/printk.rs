@@ -15,13 +15,13 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "printk",
     does: "writes messages to the kernel's log at a bounded rate",
-    hurts: "where the level reaches a console, each character goes out with interrupts or preemption off; it fills the log that others need",
+    effect: "where the level reaches a console, each character goes out with interrupts or preemption off; it fills the log that others need",
     source: "today",
     parameters: &[
         Parameter::count("rate", "messages a second", "100", 1, 10_000),
         Parameter::count("level", "importance, 7 (debugging) to 0; consoles show what is below their level (dmesg -n)", "7", 0, 7),
     ],
-    by_name_only: true,
+    can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
     resolve,

@@ -15,14 +15,14 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "procfs",
     does: "reads maps, smaps, status and stat of every process, kallsyms and other long files in /proc, over and over",
-    hurts: "long walks over lists and page tables that are shared with every other process, under their locks",
+    effect: "long walks over lists and page tables that are shared with every other process, under their locks",
     source: "abeni2002",
     parameters: &[
         Parameter::count("mappings", "mappings that each worker adds to its own maps, to make them long", "2000", 0, 60_000),
         Parameter::bytes("block", "bytes of one read call", "64KiB", 512, 1 << 24),
         PASSES,
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

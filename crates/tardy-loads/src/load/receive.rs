@@ -16,14 +16,14 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "receive",
     does: "small UDP packets at full rate over a pair of virtual Ethernet devices, in network namespaces of its own",
-    hurts: "the network's softirq handles a batch of packets in one go, on the CPU of whoever sends; nothing else runs there meanwhile",
+    effect: "the network's softirq handles a batch of packets in one go, on the CPU of whoever sends; nothing else runs there meanwhile",
     source: "today",
     parameters: &[
         Parameter::bytes("size", "bytes of a packet", "64B", 1, 1400),
         Parameter::count("batch", "packets that are sent at once", "32", 1, 64),
         Parameter::choice("over", "a pair of devices in namespaces of its own, or the loopback device", &["veth", "loopback"]),
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

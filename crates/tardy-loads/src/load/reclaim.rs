@@ -22,13 +22,13 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "reclaim",
     does: "needs more memory than its own control group may have, so that the kernel takes pages back all the time; compacts memory now and then",
-    hurts: "the kernel scans lists of pages under their locks, unmaps and frees them in the caller's time, and compaction copies pages about",
+    effect: "the kernel scans lists of pages under their locks, unmaps and frees them in the caller's time, and compaction copies pages about",
     source: "today",
     parameters: &[
         Parameter::bytes("size", "bytes that each worker may have, and needs more of", "64MiB", 8 << 20, 1 << 40),
         Parameter::duration("compact", "how often all memory is compacted; 0s for never", "1s", Nanos::ZERO, Nanos::from_secs(3600)),
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

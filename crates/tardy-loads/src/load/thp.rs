@@ -13,10 +13,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
     does: "faults huge pages in, splits each by giving one small page of it back, has them put together again, and leaves some to khugepaged",
-    hurts: "2 MiB are cleared or copied at once, every CPU forgets its translations, and the address space is locked meanwhile",
+    effect: "2 MiB are cleared or copied at once, every CPU forgets its translations, and the address space is locked meanwhile",
     source: "today",
     parameters: &[Parameter::bytes("size", "bytes of each worker's area", "32MiB", 4 << 20, 1 << 34)],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

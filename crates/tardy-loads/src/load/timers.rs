@@ -14,13 +14,13 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "timers",
     does: "arms thousands of high-resolution timers for the same moment, over and over",
-    hurts: "all of them fire in one timer interrupt, which lasts as long as their number",
+    effect: "all of them fire in one timer interrupt, which lasts as long as their number",
     source: "today",
     parameters: &[
         Parameter::count("timers", "timers of each worker", "1000", 1, 1_000_000),
         Parameter::duration("period", "between two moments", "3ms", Nanos::from_micros(100), Nanos::from_secs(10)),
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

@@ -14,10 +14,10 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "ttcp",
     does: "sends data without end over a TCP connection on the loopback interface, to a process that reads it",
-    hurts: "the network's softirq work runs in long batches, on the CPU of whoever sends",
+    effect: "the network's softirq work runs in long batches, on the CPU of whoever sends",
     source: "williams2002",
     parameters: &[Parameter::bytes("block", "bytes of one write and one read call", "128KiB", 1, 1 << 24)],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
     resolve,

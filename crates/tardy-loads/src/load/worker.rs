@@ -12,7 +12,7 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::LoadPlan;
-use tardy_sys::usage::{Who, usage};
+use tardy_sys::usage::{UsageScope, usage};
 use tardy_sys::{clock, signal};
 
 use super::Unsupported;
@@ -208,7 +208,7 @@ impl Worker {
 
 fn cpu_time() -> Nanos {
     let used = |who| usage(who).map_or(0, |usage| usage.user + usage.system);
-    Nanos(used(Who::Process) + used(Who::Children))
+    Nanos(used(UsageScope::Process) + used(UsageScope::Children))
 }
 
 /// The stop request is the end of standard input; nothing is ever written to it.

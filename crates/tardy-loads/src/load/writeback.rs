@@ -20,7 +20,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "writeback",
     does: "dirties pages all over a file and has them written to the device by fsync, fdatasync and sync_file_range in turn",
-    hurts: "the file system commits its journal, the block layer merges and completes in softirq, and whoever writes waits for it",
+    effect: "the file system commits its journal, the block layer merges and completes in softirq, and whoever writes waits for it",
     source: "today",
     parameters: &[
         Parameter::bytes("size", "bytes of each worker's file", "32MiB", 64 << 10, 1 << 40),
@@ -29,7 +29,7 @@ pub const INFO: LoadInfo = LoadInfo {
         allowance::RATE,
         device::FOLDER,
     ],
-    by_name_only: false,
+    can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
     resolve,

@@ -139,12 +139,12 @@ fn first_good(check: &Check) -> usize {
 }
 
 /// Files that are out of the way until this is dropped.
-struct Aside<'a> {
+struct HiddenFiles<'a> {
     tree: &'a FakeRoot,
     files: Vec<String>,
 }
 
-impl<'a> Aside<'a> {
+impl<'a> HiddenFiles<'a> {
     fn put(tree: &'a FakeRoot, files: BTreeSet<String>) -> Self {
         fs::create_dir_all(tree.path().join("aside")).unwrap();
         let aside = Self { tree, files: files.into_iter().collect() };
@@ -158,7 +158,7 @@ impl<'a> Aside<'a> {
     }
 }
 
-impl Drop for Aside<'_> {
+impl Drop for HiddenFiles<'_> {
     fn drop(&mut self) {
         self.paths().for_each(|(file, hidden)| fs::rename(hidden, file).unwrap());
     }
@@ -228,7 +228,7 @@ fn a_file_that_is_absent_is_never_a_fault() {
     let trees = trees();
     for check in CHECKS {
         let (case, tree) = &trees[first_good(check)];
-        let aside = Aside::put(tree, files_of(check, tree));
+        let aside = HiddenFiles::put(tree, files_of(check, tree));
         let state = case.state(tree, check);
         drop(aside);
         assert!(!matches!(state, State::Improvable { .. }), "{} in case {}: {state:?}", check.name, case.name);
@@ -244,7 +244,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
         let found = std::iter::once(&trees[first_good(check)]).chain(&trees).find(has_files);
         let (case, tree) = found.unwrap_or_else(|| panic!("no case has a file of {}", check.name));
         let files = files_of(check, tree);
-        let aside = Aside::put(tree, files.clone());
+        let aside = HiddenFiles::put(tree, files.clone());
         // Reading a folder fails for root too.
         files.iter().for_each(|file| fs::create_dir(tree.path().join(file)).unwrap());
         let state = case.state(tree, check);

@@ -21,14 +21,14 @@ const NAMED_MAX: usize = 6;
 
 /// What is shown while a run lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum ProgressDisplay {
     Nothing,
     Lines,
     /// A screen, which needs a terminal; lines where it cannot be had.
     Screen(Look),
 }
 
-impl Shown {
+impl ProgressDisplay {
     pub(super) fn look(self) -> Option<Look> {
         match self {
             Self::Nothing | Self::Lines => None,
@@ -56,9 +56,9 @@ enum Style {
 
 impl Live {
     /// For a run of about `length`, from `start` on, with its screen if it has one.
-    pub(super) fn new(shown: Shown, screen: Option<(Arc<Feed>, View)>, start: Nanos, length: Nanos) -> Self {
+    pub(super) fn new(shown: ProgressDisplay, screen: Option<(Arc<Feed>, View)>, start: Nanos, length: Nanos) -> Self {
         let style = match (shown, io::stderr().is_terminal()) {
-            (Shown::Nothing, _) => Style::Silent,
+            (ProgressDisplay::Nothing, _) => Style::Silent,
             _ if screen.is_some() => Style::Screen,
             (_, true) => Style::Rewritten,
             (_, false) => Style::Lines,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use tardy_core::accounting::Counts;
     use tardy_core::cpu::CpuId;
-    use tardy_probes::record::series::Worst;
+    use tardy_probes::recording::series::WorstSample;
 
     #[test]
     fn the_worst_cpu_comes_first_and_losses_are_loud() {
@@ -151,7 +151,7 @@ mod tests {
             probe: "cyclic".into(),
             cpu: Some(CpuId(cpu)),
             counts: Counts { lost, ..Counts::default() },
-            worst: Some(Worst { latency: Nanos(latency), due: Nanos(0) }),
+            worst: Some(WorstSample { latency: Nanos(latency), due: Nanos(0) }),
         };
         let line = line(Nanos::from_secs(12), Nanos::from_secs(30), "io", &[progress(0, 5_000, 0), progress(1, 70_000, 2)]);
         assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  CPU 1: 70.0 us  CPU 0: 5.00 us; 2 SAMPLES LOST");

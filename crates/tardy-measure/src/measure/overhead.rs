@@ -4,28 +4,28 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_run::overhead::ThreadOverhead;
 use tardy_sys::clock;
-use tardy_sys::usage::{Usage, Who, usage};
+use tardy_sys::usage::{Usage, UsageScope, usage};
 
 /// Counts at the start of a loop.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Before {
+pub(super) struct StartCounts {
     cpu_time: i64,
     usage: Usage,
 }
 
-impl Before {
+impl StartCounts {
     /// Call it on the measuring thread, as the last thing before the loop.
     pub(super) fn now() -> Self {
         // The first call pays for what the second one measures: the page that `usage` lives in, the clock's code.
-        let _ = usage(Who::Thread);
+        let _ = usage(UsageScope::Thread);
         let _ = clock::thread_cpu_time();
-        Self { usage: usage(Who::Thread).unwrap_or_default(), cpu_time: clock::thread_cpu_time() }
+        Self { usage: usage(UsageScope::Thread).unwrap_or_default(), cpu_time: clock::thread_cpu_time() }
     }
 
     /// What came since; call it on the same thread, as the first thing after the loop.
     pub(super) fn since(&self, probe: &str, cpu: Option<CpuId>) -> ThreadOverhead {
         let cpu_time = clock::thread_cpu_time() - self.cpu_time;
-        let after = usage(Who::Thread).unwrap_or_default();
+        let after = usage(UsageScope::Thread).unwrap_or_default();
         let before = &self.usage;
         ThreadOverhead {
             probe: probe.to_owned(),

@@ -11,7 +11,7 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_live::feed::Feed;
 use tardy_live::pace::Pace;
-use tardy_probes::record::series::{SeriesRecorder, Worst};
+use tardy_probes::recording::series::{SeriesRecorder, WorstSample};
 use tardy_run::histogram_file;
 use tardy_run::reserved_file::ReservedFile;
 use tardy_run::series_writer::FLUSH_INTERVAL;
@@ -37,7 +37,7 @@ pub struct Progress {
     pub cpu: Option<CpuId>,
     pub counts: Counts,
     /// Its worst sample.
-    pub worst: Option<Worst>,
+    pub worst: Option<WorstSample>,
 }
 
 /// The recorder under way.

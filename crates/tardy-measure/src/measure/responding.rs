@@ -10,10 +10,10 @@ use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
 use tardy_probes::link::Link;
 use tardy_probes::link::answer_log::AnswerLog;
-use tardy_probes::record::ring::ring;
-use tardy_probes::record::series::SeriesRecorder;
+use tardy_probes::recording::ring::ring;
+use tardy_probes::recording::series::SeriesRecorder;
 use tardy_run::folder::RunFolder;
-use tardy_run::keep::Keep;
+use tardy_run::keep::KeptSamples;
 use tardy_run::parameter::Value;
 use tardy_run::plan::{Origin, Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor};
 use tardy_run::record::{PhaseRecord, RunRecord, State};
@@ -39,7 +39,7 @@ pub struct ResponderRequest<'a> {
     /// Real-time priority; none for an ordinary task.
     pub priority: Option<u32>,
     /// Samples to store.
-    pub keep: Keep,
+    pub keep: KeptSamples,
 }
 
 /// The run under way.
@@ -97,7 +97,7 @@ impl RespondRun {
         // They have none yet.
         record.series.iter_mut().for_each(|series| series.counts = None);
         folder.update(&record)?;
-        let cpus = &record.plan.tool_cpus;
+        let cpus = &record.plan.housekeeping_cpus;
         let keeper = KeeperThread::start(cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
         let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), cpus, keeper.keeper(), None, None)
             .map_err(system("cannot start the recorder"))?;

@@ -25,7 +25,7 @@ use tardy_sys::signal::{self, SignalFd};
 use tardy_sys::{clock, sched};
 
 use crate::descriptors::remedy;
-use crate::measure::live::Shown;
+use crate::measure::live::ProgressDisplay;
 use tardy_machine::journal::JournalError;
 
 /// Why a run could not be made or finished.
@@ -71,11 +71,15 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
 ///
 /// # Errors
 /// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is none.
-pub fn run(plan: Plan, out: &Path, shown: Shown, metrics: Option<TcpListener>, root: &Root) -> Result<RunRecord, SessionError> {
+pub fn run(plan: Plan, out: &Path, shown: ProgressDisplay, metrics: Option<TcpListener>, root: &Root) -> Result<RunRecord, SessionError> {
     let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
     let guardian = has_loads
         .then(|| {
-            Guardian::start(GuardianOptions { cpus: plan.tool_cpus.clone(), group: plan.load_cgroup.clone(), ..GuardianOptions::default() })
+            Guardian::start(GuardianOptions {
+                cpus: plan.housekeeping_cpus.clone(),
+                group: plan.load_cgroup.clone(),
+                ..GuardianOptions::default()
+            })
         })
         .transpose()?;
     let signals =
@@ -93,7 +97,7 @@ pub fn run(plan: Plan, out: &Path, shown: Shown, metrics: Option<TcpListener>, r
         let _ = std::fs::remove_dir_all(out);
         error
     })?;
-    let ahead = sched::Ahead::of_ordinary();
+    let ahead = sched::AheadGuard::of_ordinary();
     let ran = follow::follow(armed, shown, root)?;
     drop(ahead);
     closing::close(ran, root)

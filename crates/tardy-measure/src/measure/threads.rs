@@ -10,15 +10,15 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::groups;
-use tardy_probes::probe::{Member, Ready};
-use tardy_probes::record::control::Control;
+use tardy_probes::probe::{Member, StartGate};
+use tardy_probes::recording::control::Control;
 use tardy_run::overhead::ThreadOverhead;
 use tardy_run::plan::ThreadEntry;
 use tardy_run::system_clock::SystemClock;
 use tardy_sys::post::Post;
 use tardy_sys::{affinity, clock, memlock, sched};
 
-use super::overhead::Before;
+use super::overhead::StartCounts;
 use super::scheduling::Scheduling;
 
 /// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.
@@ -112,10 +112,10 @@ pub(super) fn launch(
             let _ = ready.send((sched::thread_id(), Scheduling::of(0).ok(), warnings));
             drop(ready);
             let start = line.wait();
-            before.set(Some(Before::now()));
+            before.set(Some(StartCounts::now()));
             start
         };
-        let result = (member.run)(Ready::new(&control, wait));
+        let result = (member.run)(StartGate::new(&control, wait));
         // A thread that failed before the start has no overhead, and its error is what counts.
         let overhead = before.get().map(|before| before.since(&label, cpu));
         ThreadReport { overhead, error: result.err(), scheduling: Scheduling::of(0).ok() }

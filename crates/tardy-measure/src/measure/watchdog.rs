@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use tardy_core::cpu::{CpuId, CpuList};
-use tardy_probes::record::control::Control;
+use tardy_probes::recording::control::Control;
 use tardy_sys::rlimit::{self, Resource};
 use tardy_sys::{affinity, clock, sched};
 

@@ -128,7 +128,7 @@ pub enum PlanError {
 impl PlanError {
     /// Whether the machine lacks something that was asked for; else the request itself is wrong.
     #[must_use]
-    pub fn is_of_the_machine(&self) -> bool {
+    pub fn is_unsupported_here(&self) -> bool {
         matches!(
             self,
             Self::ProbeAbsent { .. }

@@ -34,7 +34,7 @@ pub(super) fn resolve(
     for phase in in_order(scenario, seed) {
         let mut loads = Vec::new();
         for (asked, resolved) in resolve_loads(&phase, cpus, &host)? {
-            let resolved = if is_built_in && asked.info.by_name_only && !request.allow.iter().any(|name| name == asked.info.name) {
+            let resolved = if is_built_in && asked.info.can_do_harm && !request.allow.iter().any(|name| name == asked.info.name) {
                 Err(not_allowed(asked.info.name))
             } else {
                 resolved

@@ -14,11 +14,11 @@ use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
 use tardy_machine::unsupported::Unsupported;
 use tardy_probes::probe::{Placement, ProbeInfo, Refusal};
-use tardy_run::keep::Keep;
+use tardy_run::keep::KeptSamples;
 use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_run::threshold::ThresholdAction;
-use tardy_run::tracing::Explain;
+use tardy_run::tracing::ExplainLevel;
 use tardy_sys::{clock, disk, sched};
 
 use super::error::PlanError;
@@ -58,7 +58,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
     let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
     let bytes = |keep| bytes_needed(keep, &probes, &threads, scenario.length());
     let bytes_estimated = bytes(request.keep);
-    check_folders(request, out, bytes_estimated, bytes(Keep::Histogram))?;
+    check_folders(request, out, bytes_estimated, bytes(KeptSamples::Histogram))?;
     let load_cpus = load_cpus(request, &measured, &of_loads(request, &processors)?)?;
     let (phases, mut warnings) = phases::resolve(request, scenario, out, &load_cpus, seed)?;
     let wake_up_cost = check_wake_up_cost(request, &probes, &measured, !left.is_empty())?;
@@ -83,7 +83,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         warm_up: scenario.warm_up,
         probes: probes.iter().map(|(_, plan)| plan.clone()).collect(),
         threads,
-        tool_cpus: if left.is_empty() { measured.clone() } else { left },
+        housekeeping_cpus: if left.is_empty() { measured.clone() } else { left },
         measured_cpus: measured,
         phases,
         cycles: scenario.only_cycles(),
@@ -107,7 +107,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         tracing_off: request.tracing_off,
         // A trace of the threshold is one of the run.
         explain: if request.on_threshold.contains(&ThresholdAction::Trace) {
-            request.explain.max(Explain::Events)
+            request.explain.max(ExplainLevel::Events)
         } else {
             request.explain
         },
@@ -311,16 +311,16 @@ fn threads_of(request: &Request, cycles: Option<u64>, probes: &[Probe], measured
         .collect()
 }
 
-fn bytes_needed(keep: Keep, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
+fn bytes_needed(keep: KeptSamples, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
     let samples_of = |thread: &ThreadEntry| {
         let of_probe = probes.iter().find(|(_, plan)| plan.name == thread.probe);
         of_probe.map_or(0.0, |(info, probe)| info.series.len() as f64 * length.get() as f64 / probe.period.get() as f64)
     };
     let samples: f64 = threads.iter().map(samples_of).sum();
     let stored = match keep {
-        Keep::All => samples * BYTES_A_SAMPLE,
-        Keep::Tail(_) => samples * BYTES_A_SAMPLE / 100.0,
-        Keep::Histogram => 0.0,
+        KeptSamples::All => samples * BYTES_A_SAMPLE,
+        KeptSamples::Tail(_) => samples * BYTES_A_SAMPLE / 100.0,
+        KeptSamples::Histogram => 0.0,
     };
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }

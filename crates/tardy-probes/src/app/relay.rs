@@ -5,8 +5,8 @@ use tardy_sys::{clock, sched};
 
 use super::memory::{AppMemory, Cycle, LoopReader};
 use super::track::{OffGrid, Track};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 /// How often the rings of the loops are emptied; they hold 1.6 s and more.
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
@@ -150,7 +150,7 @@ fn take(cycle: Cycle, lost: u64, tells_done: bool, start: &mut Track, done: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::ring::{Consumer, ring};
+    use crate::recording::ring::{Consumer, ring};
     use std::sync::Arc;
     use tardy_app::Loop;
     use tardy_core::sample::Record;

@@ -5,7 +5,7 @@
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 
-use crate::record::ring::Producer;
+use crate::recording::ring::Producer;
 
 /// Turns one value of each cycle (its start, or the end of its work) into the samples of one series.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Track {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::ring::{Consumer, ring};
+    use crate::recording::ring::{Consumer, ring};
     use proptest::prelude::*;
     use tardy_core::sample::{Gap, Record};
     use tardy_core::series::Schedule;

@@ -4,7 +4,7 @@ use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 
-use crate::record::ring::Producer;
+use crate::recording::ring::Producer;
 
 /// Where a responder writes what it did.
 #[derive(Debug)]

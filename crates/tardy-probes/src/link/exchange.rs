@@ -10,7 +10,7 @@ use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 
-use crate::record::ring::Producer;
+use crate::recording::ring::Producer;
 
 /// The initiator's end of a link.
 pub trait Initiator {
@@ -320,7 +320,7 @@ impl std::fmt::Display for NetworkFloor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::ring::{Consumer, ring};
+    use crate::recording::ring::{Consumer, ring};
     use std::collections::VecDeque;
     use tardy_core::sample::Record;
 

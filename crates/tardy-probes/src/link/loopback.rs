@@ -15,20 +15,20 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     example: "",
     carries: "bytes over a pseudo-terminal, for a first try",
     answered_by: "the run itself",
-    parse: |_| Ok(Arc::new(Here)),
+    parse: |_| Ok(Arc::new(ThisProcess)),
 };
 
 /// This process.
 #[derive(Debug)]
-struct Here;
+struct ThisProcess;
 
-impl fmt::Display for Here {
+impl fmt::Display for ThisProcess {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
     }
 }
 
-impl Place for Here {
+impl Place for ThisProcess {
     fn initiate(&self) -> io::Result<Initiation> {
         let (initiator, responder) = byte_stream::loopback()?;
         let opened = Initiation::new(initiator, ByteInitiator::floor()?);

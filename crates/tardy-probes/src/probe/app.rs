@@ -18,9 +18,9 @@ use crate::app::program::{Ending, LoopDescription, Program, look_at};
 use crate::app::relay::{LoopRings, RunningLoop, relay};
 
 const DONE: SeriesInfo =
-    SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, counts_small: false };
+    SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, bins_below_least: false };
 const START: SeriesInfo =
-    SeriesInfo { part: "start", quantity: "start", kind: SeriesKind::Grid, is_outside_verdict: true, counts_small: false };
+    SeriesInfo { part: "start", quantity: "start", kind: SeriesKind::Grid, is_outside_verdict: true, bins_below_least: false };
 
 /// The parameter with the program.
 pub(super) const COMMAND: &str = "command";

@@ -13,8 +13,8 @@ use super::member::one_thread;
 use super::schedule::grid_of;
 use super::timer_clock::TimerClock;
 use super::{OpenContext, ProbeInstance};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "cyclic",

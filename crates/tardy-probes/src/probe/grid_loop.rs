@@ -9,8 +9,8 @@ use tardy_sys::clock;
 
 use super::schedule::grid_of;
 use super::timer_clock::TimerClock;
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 /// Waits by `sleep_until` for each due time, one after another; it answers with the first read of the clock after the wake-up.
 pub(super) fn by_due_times(

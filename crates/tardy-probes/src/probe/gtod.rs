@@ -8,13 +8,13 @@ use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 
+use super::busy_loop::Share;
 use super::info::ProbeInfo;
 use super::member::{Member, Run};
-use super::occupying::Share;
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "gtod",
@@ -30,8 +30,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         Nanos::from_micros(60),
     )],
     series: &[
-        SeriesInfo { counts_small: true, ..SeriesInfo::GAPS },
-        SeriesInfo { part: "monotonic", counts_small: true, ..SeriesInfo::GAPS },
+        SeriesInfo { bins_below_least: true, ..SeriesInfo::GAPS },
+        SeriesInfo { part: "monotonic", bins_below_least: true, ..SeriesInfo::GAPS },
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,

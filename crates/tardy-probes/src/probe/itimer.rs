@@ -17,8 +17,8 @@ use super::member::{Member, Run};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "itimer",

@@ -26,13 +26,13 @@ use super::{OpenContext, ProbeInstance, Refusal};
 use card::Card;
 
 const SKEW: SeriesInfo =
-    SeriesInfo { part: "", quantity: "audio/video skew", kind: SeriesKind::Skew, is_outside_verdict: false, counts_small: false };
+    SeriesInfo { part: "", quantity: "audio/video skew", kind: SeriesKind::Skew, is_outside_verdict: false, bins_below_least: false };
 const FRAME: SeriesInfo = SeriesInfo {
     part: "frame",
     quantity: "inter-frame time less the period",
     kind: SeriesKind::Interval { has_own_clock: false },
     is_outside_verdict: true,
-    counts_small: false,
+    bins_below_least: false,
 };
 
 /// `delay` where the audio clock is not delayed on purpose.

@@ -8,8 +8,8 @@ use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
 
 use super::series_info::SeriesInfo;
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 /// What one place of a probe is opened with.
 #[derive(Debug)]
@@ -99,16 +99,16 @@ pub struct Member {
     /// Whether the watchdog ends it when it never sleeps. One that occupies its CPU by design must give it up for a share of the time
     /// instead, and sleep then: the limit on real-time CPU time stands behind it.
     pub is_watched: bool,
-    /// Prepares what must be prepared on the thread itself, waits for the start with [`Ready::wait`], measures until the control says stop, and
+    /// Prepares what must be prepared on the thread itself, waits for the start with [`StartGate::wait`], measures until the control says stop, and
     /// closes its producers. Called once; the loop inside is concrete.
     pub run: Run,
 }
 
 /// What a thread does.
-pub type Run = Box<dyn FnOnce(Ready<'_>) -> io::Result<()> + Send>;
+pub type Run = Box<dyn FnOnce(StartGate<'_>) -> io::Result<()> + Send>;
 
 /// A thread that is prepared and may wait for the start.
-pub struct Ready<'a> {
+pub struct StartGate<'a> {
     control: &'a Control,
     wait: Box<dyn FnOnce() -> Nanos + 'a>,
 }
@@ -132,7 +132,7 @@ impl Start<'_> {
     }
 }
 
-impl<'a> Ready<'a> {
+impl<'a> StartGate<'a> {
     /// `wait` says that the thread is ready, and returns the start when it has come.
     pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {
         Self { control, wait: Box::new(wait) }
@@ -161,13 +161,13 @@ impl std::fmt::Debug for Member {
 }
 
 /// A measuring loop with one thread and one series.
-pub type Measure = fn(&ThreadPlan, Producer, &Control) -> io::Result<()>;
+pub type MeasuringLoop = fn(&ThreadPlan, Producer, &Control) -> io::Result<()>;
 
 /// The usual place: one thread that runs `measure` for the first series.
 ///
 /// # Errors
 /// Where there is no producer, which is a mistake of the caller.
-pub fn one_thread(mut opening: OpenContext<'_>, measure: Measure) -> io::Result<ProbeInstance> {
+pub fn one_thread(mut opening: OpenContext<'_>, measure: MeasuringLoop) -> io::Result<ProbeInstance> {
     let producer = opening.producers.pop().ok_or_else(|| io::Error::other("a probe was opened without a series"))?;
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {

@@ -17,16 +17,16 @@ use tardy_run::plan::{PolicyName, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::{self, Calibration};
 use tardy_sys::tracepoint_counter::TracepointCounter;
-use tardy_sys::usage::{Who, usage};
+use tardy_sys::usage::{UsageScope, usage};
 
+use super::busy_loop::{Anchor, Share};
 use super::info::ProbeInfo;
 use super::interrupt_counter;
 use super::member::{Member, Run};
-use super::occupying::{Anchor, Share};
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "oslat",
@@ -234,5 +234,5 @@ fn measure(
 
 /// How often the kernel took the CPU from this thread to give it to another one.
 fn count_switches() -> u64 {
-    usage(Who::Thread).map_or(0, |usage| usage.switches_involuntary)
+    usage(UsageScope::Thread).map_or(0, |usage| usage.switches_involuntary)
 }

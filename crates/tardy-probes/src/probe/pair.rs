@@ -23,7 +23,7 @@ use super::member::{Member, Run, Start};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{OpenContext, ProbeInstance};
-use crate::record::ring::Producer;
+use crate::recording::ring::Producer;
 
 /// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.
 pub(super) trait Channel: Sized + Send + Sync + 'static {
@@ -57,8 +57,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
     ],
     series: &[
-        SeriesInfo { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false },
-        SeriesInfo { part: "timer", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: true, counts_small: false },
+        SeriesInfo { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, bins_below_least: false },
+        SeriesInfo { part: "timer", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: true, bins_below_least: false },
     ],
     waits_for: WaitsFor::Event,
     resolve,
@@ -332,9 +332,9 @@ fn stop_after(start: &Start<'_>, result: io::Result<()>) -> io::Result<()> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::probe::Ready;
-    use crate::record::control::Control;
-    use crate::record::ring::{Consumer, ring};
+    use crate::probe::StartGate;
+    use crate::recording::control::Control;
+    use crate::recording::ring::{Consumer, ring};
     use proptest::prelude::*;
     use tardy_core::sample::Record;
     use tardy_core::series::Schedule;
@@ -409,7 +409,7 @@ pub(super) mod tests {
             let line = Arc::clone(&line);
             std::thread::spawn(move || {
                 let control = Control::new(None, None);
-                run(Ready::new(&control, move || {
+                run(StartGate::new(&control, move || {
                     line.wait();
                     Nanos(clock::monotonic() + 1_000_000)
                 }))

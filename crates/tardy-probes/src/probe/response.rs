@@ -18,20 +18,20 @@ use crate::link::initiation::{Answers, Initiation};
 use crate::link::respond::{Responder, ResponderResult};
 
 const ROUND_TRIP: SeriesInfo =
-    SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };
+    SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, bins_below_least: false };
 const LOOK: SeriesInfo = SeriesInfo {
     part: "look",
     quantity: "longest time between two looks",
     kind: SeriesKind::Event,
     is_outside_verdict: true,
-    counts_small: false,
+    bins_below_least: false,
 };
 const IN_RESPONDER: SeriesInfo = SeriesInfo {
     part: "responder",
     quantity: "time in the responder",
     kind: SeriesKind::Event,
     is_outside_verdict: true,
-    counts_small: false,
+    bins_below_least: false,
 };
 /// Of answers that the other machine's kernel gives: another name, so that the two kinds never stand in one table.
 const IN_KERNEL: SeriesInfo = SeriesInfo { part: "in-kernel", quantity: "round trip, answered in the kernel", ..ROUND_TRIP };

@@ -15,7 +15,7 @@ pub struct SeriesInfo {
     /// Whether its values say nothing about a deadline.
     pub is_outside_verdict: bool,
     /// Whether values below the probe's parameter `least` are counted one by one without their time, because they come all the time.
-    pub counts_small: bool,
+    pub bins_below_least: bool,
 }
 
 /// When samples of a series are due, and what their values say. All are in ns.
@@ -41,21 +41,21 @@ pub enum SeriesKind {
 impl SeriesInfo {
     /// Latencies on a grid.
     pub const GRID_LATENCY: Self =
-        Self { part: "", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: false, counts_small: false };
+        Self { part: "", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: false, bins_below_least: false };
     /// Latencies without a schedule.
     pub const EVENT_LATENCY: Self =
-        Self { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };
+        Self { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, bins_below_least: false };
     /// Interval errors; they are no latenesses, and no verdict rests on them.
     pub const INTERVAL_ERROR: Self = Self {
         part: "",
         quantity: "interval error",
         kind: SeriesKind::Interval { has_own_clock: false },
         is_outside_verdict: true,
-        counts_small: false,
+        bins_below_least: false,
     };
 
     /// Gaps, which say nothing about a deadline.
-    pub const GAPS: Self = Self { part: "", quantity: "gap", kind: SeriesKind::Gap, is_outside_verdict: true, counts_small: false };
+    pub const GAPS: Self = Self { part: "", quantity: "gap", kind: SeriesKind::Gap, is_outside_verdict: true, bins_below_least: false };
 
     /// The name of the series of `probe`.
     #[must_use]

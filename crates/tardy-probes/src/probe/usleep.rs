@@ -16,8 +16,8 @@ use super::member::{Member, Run, one_thread};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance, nanosleep};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 /// By how much the kernel may slew its clock: MAXFREQ of include/linux/timex.h.
 const SLEW_PARTS_PER_MILLION: i64 = 500;

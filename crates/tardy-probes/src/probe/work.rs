@@ -20,8 +20,8 @@ use super::member::{Finish, Member, Run};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{OpenContext, ProbeInstance};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 use crate::work::{Calibration, UnitOfWork};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -47,7 +47,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     series: &[
         SeriesInfo::GRID_LATENCY,
-        SeriesInfo { part: "done", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, counts_small: false },
+        SeriesInfo { part: "done", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, bins_below_least: false },
     ],
     resolve,
     open,
@@ -174,7 +174,7 @@ fn measure(plan: &ThreadPlan, mut unit: UnitOfWork, mut started: Producer, mut d
 mod tests {
     use super::*;
     use crate::probe::ProbeSpec;
-    use crate::record::ring::ring;
+    use crate::recording::ring::ring;
     use tardy_core::sample::Record;
     use tardy_core::series::Schedule;
     use tardy_run::plan::PolicyName;
@@ -223,7 +223,7 @@ mod tests {
         let (unit, _) = UnitOfWork::calibrated(WorkKind::Syscalls, Nanos::from_micros(20), 0).unwrap();
         let ((started, mut started_out), (done, mut done_out)) = (ring(64), ring(64));
         measure(&thread, unit, started, done, &Control::new(None, None)).unwrap();
-        let drained = |consumer: &mut crate::record::ring::Consumer| {
+        let drained = |consumer: &mut crate::recording::ring::Consumer| {
             let mut samples = Vec::new();
             consumer.drain_up_to(u64::MAX, |record| {
                 if let Record::Sample(sample) = record {

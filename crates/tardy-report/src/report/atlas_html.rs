@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use tardy_core::units::Nanos;
 use tardy_results::atlas::{Atlas, AtlasCell};
 
-use super::atlas_text::{Shown, change_head, change_row, changes_title, kernel_head, kernel_row, notes, remarks, summary, word};
+use super::atlas_text::{CellStatistic, change_head, change_row, changes_title, kernel_head, kernel_row, notes, remarks, summary, word};
 use super::page::{Page, maker, themed};
 use tardy_chart::model::{HEAT_LEVELS, Tone};
 use tardy_chart::palette::variable;
@@ -20,7 +20,7 @@ pub fn page(atlas: &Atlas) -> String {
             h1 { "Atlas of kernels" }
             p { (summary(atlas)) "." }
             @for note in notes(atlas) { p.note { (note) } }
-            @for shown in Shown::ALL { (heat_map(atlas, shown)) }
+            @for shown in CellStatistic::ALL { (heat_map(atlas, shown)) }
             h2 { "From release to release" }
             p { (changes_title(atlas)) "." }
             @if !atlas.changes.is_empty() {
@@ -49,7 +49,7 @@ fn style() -> String {
     themed(&format!("{STYLE}{levels}"))
 }
 
-fn heat_map(atlas: &Atlas, shown: Shown) -> Markup {
+fn heat_map(atlas: &Atlas, shown: CellStatistic) -> Markup {
     let values = atlas.cells.iter().flatten().filter_map(|cell| cell.numbers.as_ref()).map(|numbers| shown.of(numbers));
     let scale = LogScale::of(values);
     html! {
@@ -77,7 +77,7 @@ fn heat_map(atlas: &Atlas, shown: Shown) -> Markup {
     }
 }
 
-fn heat_cell(cell: &AtlasCell, shown: Shown, scale: Option<LogScale>, kernel: &str, load: &str) -> Markup {
+fn heat_cell(cell: &AtlasCell, shown: CellStatistic, scale: Option<LogScale>, kernel: &str, load: &str) -> Markup {
     let class = cell.numbers.as_ref().zip(scale).map(|(numbers, scale)| format!("h{}", scale.level(shown.of(numbers))));
     html! { td class=[class] title=(told(cell, kernel, load)) { (word(cell, shown)) } }
 }

@@ -15,12 +15,12 @@ const REPLICAS_MIN: u32 = 4;
 
 /// What a table shows of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum CellStatistic {
     Max,
     P999,
 }
 
-impl Shown {
+impl CellStatistic {
     pub(super) const ALL: [Self; 2] = [Self::Max, Self::P999];
 
     pub(super) fn title(self) -> &'static str {
@@ -42,7 +42,7 @@ impl Shown {
 #[must_use]
 pub fn text(atlas: &Atlas, columns: usize) -> String {
     let mut out = format!("{}\n", summary(atlas));
-    for shown in Shown::ALL {
+    for shown in CellStatistic::ALL {
         let mut table = Table::new(std::iter::once(shown.title()).chain(atlas.loads.iter().map(String::as_str)));
         for (kernel, cells) in atlas.kernels.iter().zip(&atlas.cells) {
             table.row(std::iter::once(kernel.name.clone()).chain(cells.iter().map(|cell| word(cell, shown))));
@@ -74,7 +74,7 @@ pub fn markdown(atlas: &Atlas) -> String {
     let head: Vec<String> = std::iter::once("kernel".to_owned()).chain(atlas.loads.iter().cloned()).collect();
     let both = |cell: &AtlasCell| match &cell.numbers {
         Some(numbers) => format!("{} / {}", numbers.max_ns, numbers.p999_ns),
-        None => word(cell, Shown::Max),
+        None => word(cell, CellStatistic::Max),
     };
     let row = |(kernel, cells): (&tardy_results::atlas::AtlasKernel, &Vec<AtlasCell>)| {
         std::iter::once(kernel.name.clone()).chain(cells.iter().map(both)).collect()
@@ -102,7 +102,7 @@ pub(super) fn summary(atlas: &Atlas) -> String {
     if there == all { size } else { format!("{size}; {there} of {all} runs are there") }
 }
 
-pub(super) fn word(cell: &AtlasCell, shown: Shown) -> String {
+pub(super) fn word(cell: &AtlasCell, shown: CellStatistic) -> String {
     match &cell.numbers {
         Some(numbers) => shown.of(numbers).to_string(),
         None if cell.failures.is_empty() => NOTHING.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tardy_results::explain::executed::Executed;
+use tardy_results::explain::executed::ExecutedCode;
 use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::stacks::StackRow;
 use tardy_results::explain::{LoopRow, words};
@@ -214,7 +214,7 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
 const SECTIONS_SHOWN: usize = 4;
 const EXECUTED_SHOWN: usize = 10;
 
-fn sections(out: &mut String, executed: &Executed) {
+fn sections(out: &mut String, executed: &ExecutedCode) {
     if executed.sections.is_empty() {
         return;
     }
@@ -235,7 +235,7 @@ fn sections(out: &mut String, executed: &Executed) {
     }
 }
 
-fn functions(out: &mut String, executed: &Executed, latency: u64) {
+fn functions(out: &mut String, executed: &ExecutedCode, latency: u64) {
     let _ = writeln!(out, "  {:>10}  {:>10}  {:>7}  function", "own time", "with calls", "calls");
     for row in executed.functions.iter().take(EXECUTED_SHOWN) {
         let (own, all) = (time(row.exclusive_ns), time(row.inclusive_ns));

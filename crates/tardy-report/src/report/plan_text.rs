@@ -13,7 +13,7 @@ pub fn text(plan: &Plan) -> String {
     for probe in &plan.probes {
         let _ = writeln!(out, "measure    {probe} on CPUs {}, {}", cpus(plan, probe), policy(probe));
     }
-    let _ = writeln!(out, "own work   on CPUs {}", plan.tool_cpus);
+    let _ = writeln!(out, "own work   on CPUs {}", plan.housekeeping_cpus);
     for phase in &plan.phases {
         let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on CPUs {}", load.label, load.cpus)).collect();
         let loads = if loads.is_empty() { "no load".to_owned() } else { loads.join(", ") };

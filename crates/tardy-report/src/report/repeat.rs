@@ -1,11 +1,11 @@
 //! The command line that asks for a run once more.
 
-use tardy_run::keep::Keep;
+use tardy_run::keep::KeptSamples;
 use tardy_run::parameter::Value;
 use tardy_run::plan::{Origin, Plan, PolicyName};
 use tardy_run::shell::{self, quoted};
 use tardy_run::threshold::ThresholdAction;
-use tardy_run::tracing::Explain;
+use tardy_run::tracing::ExplainLevel;
 
 /// The command line that asks for `plan`.
 #[must_use]
@@ -88,9 +88,9 @@ pub fn command(plan: &Plan) -> String {
         option("skipped", skipped.to_string());
     }
     match plan.keep {
-        Keep::All => {}
-        Keep::Tail(least) => option("keep", format!("tail:{}", least.exact())),
-        Keep::Histogram => option("keep", "histogram".to_owned()),
+        KeptSamples::All => {}
+        KeptSamples::Tail(least) => option("keep", format!("tail:{}", least.exact())),
+        KeptSamples::Histogram => option("keep", "histogram".to_owned()),
     }
     if let Some(limit) = plan.stop_above {
         option("stop-above", limit.exact());
@@ -116,10 +116,10 @@ pub fn command(plan: &Plan) -> String {
     if plan.aligned {
         words.push("--aligned".to_owned());
     }
-    let is_implied = plan.explain == Explain::Events && plan.on_threshold.contains(&ThresholdAction::Trace);
-    if plan.explain != Explain::Off && !is_implied {
+    let is_implied = plan.explain == ExplainLevel::Events && plan.on_threshold.contains(&ThresholdAction::Trace);
+    if plan.explain != ExplainLevel::Off && !is_implied {
         words.push(match plan.explain {
-            Explain::Off | Explain::Events => "--explain".to_owned(),
+            ExplainLevel::Off | ExplainLevel::Events => "--explain".to_owned(),
             level => format!("--explain={}", level.name()),
         });
     }

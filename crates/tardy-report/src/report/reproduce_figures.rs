@@ -4,13 +4,13 @@ use std::path::Path;
 
 use maud::{Markup, html};
 use tardy_chart::build::{self, curves};
-use tardy_chart::data::{Detail, RunData, What};
+use tardy_chart::data::{Detail, GroupKind, RunData};
 use tardy_chart::model::{Chart, Kind};
 use tardy_core::verdict::requirement::Requirement;
 use tardy_papers::claim::Paper;
 use tardy_papers::figure::{Figure, FigureKind};
 use tardy_papers::quantity::Quantity;
-use tardy_results::reproduce::measured::Measured;
+use tardy_results::reproduce::measured::PaperRuns;
 
 use super::history_html::drawn as chart_drawn;
 
@@ -18,7 +18,7 @@ use super::history_html::drawn as chart_drawn;
 const COLUMNS: usize = 1000;
 
 /// A figure with ours.
-pub struct Drawn {
+pub struct FigureCharts {
     /// By the name that the project uses.
     pub paper: &'static str,
     place: String,
@@ -29,9 +29,9 @@ pub struct Drawn {
 
 /// The figures of `papers` from the folders of their experiments below `folder`.
 #[must_use]
-pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<Drawn> {
-    let of_paper = |paper: &Paper| -> Vec<Drawn> {
-        let draw = |figure: &Figure| Drawn {
+pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<FigureCharts> {
+    let of_paper = |paper: &Paper| -> Vec<FigureCharts> {
+        let draw = |figure: &Figure| FigureCharts {
             paper: paper.name,
             place: figure.place.clone(),
             about: figure.about.clone(),
@@ -61,7 +61,7 @@ fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
 /// The first run of each kernel of the figure, under its kernel's name; of samples those under the figure's load.
 fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
     let Some(experiment) = figure.experiments.first() else { return Vec::new() };
-    let found = Measured::first_runs(experiment, folder);
+    let found = PaperRuns::first_runs(experiment, folder);
     let detail = Detail { columns: COLUMNS, points: 0, statistics: None };
     let run = |kernel: &String| {
         let (_, path) = found.iter().find(|(name, _)| name == kernel)?;
@@ -69,7 +69,7 @@ fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
         run.name.clone_from(kernel);
         if let Some(load) = &figure.load {
             for probe in &mut run.probes {
-                if let Some(place) = probe.groups.iter().position(|group| group.what == What::Load && group.name == *load) {
+                if let Some(place) = probe.groups.iter().position(|group| group.what == GroupKind::Load && group.name == *load) {
                     probe.groups.swap(0, place);
                 }
             }
@@ -81,7 +81,7 @@ fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
 
 /// Each curve from the first replica of each experiment.
 fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
-    let measured = Measured::read(paper, folder);
+    let measured = PaperRuns::read(paper, folder);
     let kernel = figure.kernels.first()?;
     let curve = |(name, rest): &(String, String)| {
         let quantity: Option<Quantity> = format!("{kernel} {rest}").parse().ok();
@@ -94,7 +94,7 @@ fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
 }
 
 /// The figure in the page; `index` tells its drawings apart.
-pub(super) fn of_figure(figure: &Drawn, index: usize) -> Markup {
+pub(super) fn of_figure(figure: &FigureCharts, index: usize) -> Markup {
     html! {
         h3 { (figure.place) }
         p.note { (figure.about) }

@@ -5,14 +5,14 @@ use tardy_papers::experiment::Place;
 use tardy_results::reproduce::{ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult};
 
 use super::page::{Page, maker, themed};
-use super::reproduce_figures::{Drawn, of_figure};
+use super::reproduce_figures::{FigureCharts, of_figure};
 use super::reproduce_text::{VIRTUAL, late, note, outcome, summary, times, value};
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
 
 /// The whole file.
 #[must_use]
-pub fn page(found: &Reproduction, figures: &[Drawn]) -> String {
+pub fn page(found: &Reproduction, figures: &[FigureCharts]) -> String {
     let body = html! {
         main {
             h1 { "Papers reproduced" }
@@ -25,7 +25,7 @@ pub fn page(found: &Reproduction, figures: &[Drawn]) -> String {
     Page { title: "Papers reproduced", style: &themed(STYLE), scripts: "" }.around(&body)
 }
 
-fn of_paper(paper: &PaperResult, figures: &[Drawn]) -> Markup {
+fn of_paper(paper: &PaperResult, figures: &[FigureCharts]) -> Markup {
     html! {
         section {
             h2 id=(paper.name) { (paper.name) }

@@ -12,7 +12,6 @@ use super::table::Table;
 /// What all numbers of the lab are.
 pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so that a latency is the length of the kernel's code path. Compare them with each other, never with a machine's.";
 
-/// The text.
 #[must_use]
 pub fn text(found: &Reproduction) -> String {
     let mut out = format!("{}\n", summary(found));

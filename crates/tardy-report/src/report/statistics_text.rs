@@ -222,7 +222,6 @@ fn level(model: &Model, horizon: &str) -> String {
     )
 }
 
-/// The fit.
 fn parameters(model: &Model) -> String {
     let by_blocks =
         model.level_by_blocks_ns.map_or_else(dash, |(level, interval)| format!("{} us, {}", micros(level), between(Some(interval))));

@@ -8,7 +8,7 @@ use tardy_core::units::three_digits;
 use tardy_results::document::Format;
 use tardy_tune::boot::{BootWord, LOADERS};
 use tardy_tune::question::{BEST, Question};
-use tardy_tune::search::{Found, Outcome, SettingResult};
+use tardy_tune::search::{Outcome, SearchResult, SettingResult};
 use tardy_tune::setting::{Setting, Standing};
 
 use super::table::Table;
@@ -123,7 +123,7 @@ fn row(setting: &Setting, standing: &Standing) -> serde_json::Value {
     })
 }
 
-pub fn found(question: &Question, found: &Found, out: &Path) -> String {
+pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     let goal = goal(question);
     let mut text = format!(
         "{}\n{goal} of cyclic {} on CPUs {}, as found: {}\n\n",
@@ -208,7 +208,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
     }
 }
 
-pub fn found_json(question: &Question, found: &Found) -> String {
+pub fn found_json(question: &Question, found: &SearchResult) -> String {
     let factor = |logarithm: f64| logarithm.exp();
     let settings: Vec<_> = question
         .settings

@@ -42,7 +42,7 @@ pub struct CostSummary {
     pub machine: [String; 2],
     /// How it was measured, without the metrics.
     #[serde(flatten)]
-    pub how: How,
+    pub how: CostMethod,
     /// The metrics, in the order of tables.
     pub metrics: Vec<MetricSummary>,
     /// Those that were not measured, and why.
@@ -51,7 +51,7 @@ pub struct CostSummary {
 
 /// How costs were measured.
 #[derive(Debug, Clone, Serialize)]
-pub struct How {
+pub struct CostMethod {
     /// What was measured.
     pub set: CostSet,
     /// The command, for sets of one.
@@ -144,8 +144,8 @@ pub fn of_record(path: &Path, record: RunRecord) -> Result<CostSummary, CostSumm
     })
 }
 
-fn how(cost: &CostRecord) -> How {
-    How {
+fn how(cost: &CostRecord) -> CostMethod {
+    CostMethod {
         set: cost.set,
         command: cost.command.clone(),
         unit: match cost.unit {

@@ -18,7 +18,7 @@ pub struct OutsideFacts {
 
 /// What was executed while a sample was late.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Executed {
+pub struct ExecutedCode {
     /// Sections that lay in its way, the longest first.
     pub sections: Vec<SectionInTheWay>,
     /// The functions, the most time of their own first.

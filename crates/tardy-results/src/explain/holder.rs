@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tardy_run::delays::DelayHolder;
-use tardy_trace::explain::{Cause, Holder, Known};
+use tardy_trace::explain::{Cause, Certainty, Holder};
 use tardy_trace::symbols::Symbols;
 
 /// Who held the CPU, and how that is known.
@@ -27,7 +27,7 @@ pub struct HolderFacts {
 
 impl HolderFacts {
     /// Of a trace that names functions.
-    pub(super) fn of(holder: &Holder, known: Known, symbols: &Symbols) -> Self {
+    pub(super) fn of(holder: &Holder, known: Certainty, symbols: &Symbols) -> Self {
         let work = holder.work.map(|address| symbols.name_or_address(address));
         let sender = holder.sender.map(|sender| sender.to_string());
         Self { sender, ..Self::new(holder.cause, holder.name.to_string(), holder.priority, work, known) }
@@ -38,11 +38,11 @@ impl HolderFacts {
         Self { sender: holder.sender.clone(), ..known }
     }
 
-    fn new(cause: Cause, name: String, priority: Option<i32>, work: Option<String>, known: Known) -> Self {
+    fn new(cause: Cause, name: String, priority: Option<i32>, work: Option<String>, known: Certainty) -> Self {
         let (word, or) = match known {
-            Known::Seen => ("seen", None),
-            Known::Inferred => ("inferred", None),
-            Known::CannotTell(other) => ("cannot_tell", Some(other)),
+            Certainty::Seen => ("seen", None),
+            Certainty::Inferred => ("inferred", None),
+            Certainty::CannotTell(other) => ("cannot_tell", Some(other)),
         };
         Self { cause, name, priority, work, sender: None, known: word, or }
     }

@@ -16,7 +16,7 @@ use tardy_trace::explain::{Facts, Preemption};
 use tardy_trace::merge::Item;
 use tardy_trace::perfetto::Writer;
 
-use super::executed::{Executed, OutsideFacts};
+use super::executed::{ExecutedCode, OutsideFacts};
 use super::run::{Reading, RunError, RunExplanation, RunQuestion, thread_name};
 
 /// Sections and functions that are told of a sample.
@@ -98,7 +98,7 @@ fn take(reading: &mut Reading<'_>, series: &ExplainedSeries, sample: LateSample)
         reading.stack(&holder, stack.ns);
     }
     if let Some(story) = told.story {
-        let mut executed = Executed { sections, functions };
+        let mut executed = ExecutedCode { sections, functions };
         executed.sections.truncate(SECTIONS_MAX);
         executed.functions.truncate(FUNCTIONS_MAX);
         reading.worst[story].executed = Some(executed);

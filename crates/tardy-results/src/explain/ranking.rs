@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tardy_trace::event::Thread;
-use tardy_trace::explain::{Cause, DueFrom, Holder, Known, WakeUp};
+use tardy_trace::explain::{Cause, Certainty, DueFrom, Holder, WakeUp};
 use tardy_trace::symbols::Symbols;
 
 use super::tally::Tally;
@@ -16,7 +16,7 @@ pub(super) struct Ranking<'a> {
     counts: WakeUpCounts,
     pids: BTreeSet<i32>,
     thread: Option<Thread>,
-    tally: Tally<(Holder, Known)>,
+    tally: Tally<(Holder, Certainty)>,
     /// The worst wake-ups, the worst first.
     worst: Vec<WakeUp>,
 }
@@ -46,7 +46,7 @@ impl<'a> Ranking<'a> {
         self.counts.ranked += 1;
         let pieces = wake_up.pieces.iter().map(|piece| (piece.component, (piece.holder, piece.known), piece.length()));
         let others = Holder { name: "too many names".into(), ..Holder::of(Cause::Unknown) };
-        self.tally.take(late, pieces, (others, Known::Seen));
+        self.tally.take(late, pieces, (others, Certainty::Seen));
         // Of equally late ones the first stays.
         let place = self.worst.partition_point(|other| other.lateness() >= late);
         if place < self.question.worst {

@@ -14,10 +14,10 @@ use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::RunRecord;
 use tardy_run::tracing::{ExplainedSeries, TracingRecord};
 use tardy_sys::regular_file;
-use tardy_trace::explain::{Cause, Known, Target};
+use tardy_trace::explain::{Cause, Certainty, Target};
 use tardy_trace::text::Text;
 
-use super::executed::{Executed, OutsideFacts};
+use super::executed::{ExecutedCode, OutsideFacts};
 use super::stacks::{StackRow, StackTally};
 use super::tally::Tally;
 use super::{ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, LoopRow, Question, StoryPiece, explain};
@@ -154,7 +154,7 @@ pub struct SampleStory {
     pub pieces: Vec<StoryPiece>,
     /// Which functions were executed, in which sections; of runs that are explained from outside.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub executed: Option<Executed>,
+    pub executed: Option<ExecutedCode>,
 }
 
 /// The kernel's trace around the worst samples of a run, below its folder.
@@ -283,7 +283,7 @@ pub(super) struct Reading<'a> {
 
 /// What became of a sample.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct SampleOutcome {
     pub(super) is_ranked: bool,
     /// Its place among the worst, where it is one of them.
     pub(super) story: Option<usize>,
@@ -321,7 +321,7 @@ impl<'a> Reading<'a> {
         };
         let others = reading.holders.place(&DelayHolder {
             cause: Cause::Unknown,
-            known: Known::Seen,
+            known: Certainty::Seen,
             name: "too many names".into(),
             priority: None,
             work: None,
@@ -388,13 +388,13 @@ impl<'a> Reading<'a> {
         self.check(&SeriesFile::open(&samples.join(&series.file))?, &path)
     }
 
-    pub(super) fn sample(&mut self, series: &ExplainedSeries, sample: &SampleDelay, chunk: &DelayChunk, places: &[usize]) -> Told {
+    pub(super) fn sample(&mut self, series: &ExplainedSeries, sample: &SampleDelay, chunk: &DelayChunk, places: &[usize]) -> SampleOutcome {
         self.counts.explained += 1;
         let is_unknown = sample.pieces.iter().any(|piece| chunk.holders[piece.holder].cause.is_unexplained());
         self.counts.with_unknown += u64::from(is_unknown);
         let latency = sample.sum();
         if i64::try_from(latency).is_ok_and(|latency| latency <= self.question.above.get()) {
-            return Told { is_ranked: false, story: None };
+            return SampleOutcome { is_ranked: false, story: None };
         }
         self.counts.ranked += 1;
         self.tally.take(latency, sample.pieces.iter().map(|piece| (piece.component, places[piece.holder], piece.length)), OTHERS);
@@ -404,7 +404,7 @@ impl<'a> Reading<'a> {
             self.worst.insert(place, story(self.record, series, sample, chunk));
             self.worst.truncate(self.question.worst);
         }
-        Told { is_ranked: true, story: Some(place).filter(|&place| place < self.question.worst) }
+        SampleOutcome { is_ranked: true, story: Some(place).filter(|&place| place < self.question.worst) }
     }
 
     /// Compares the sum of each sample's pieces with the latency that its series has. Both files have samples in the same order.

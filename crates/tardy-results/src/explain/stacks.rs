@@ -99,7 +99,7 @@ pub fn write_folded(rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tardy_trace::explain::Known;
+    use tardy_trace::explain::Certainty;
 
     use super::*;
 
@@ -108,7 +108,7 @@ mod tests {
         let (stack, ended) = (frames(stack), frames(ended));
         DelayHolder {
             cause: Cause::PreemptionOff,
-            known: Known::Inferred,
+            known: Certainty::Inferred,
             name: name.into(),
             priority: Some(120),
             work: None,

@@ -49,13 +49,13 @@ pub struct HolderRow {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Held {
+struct HolderTotal {
     sum_ns: u64,
     wake_ups: u64,
     max_ns: u64,
 }
 
-impl Held {
+impl HolderTotal {
     fn add(&mut self, ns: u64) {
         self.sum_ns = self.sum_ns.saturating_add(ns);
         self.wake_ups += 1;
@@ -100,11 +100,11 @@ const HOLDERS_MAX: usize = 100_000;
 pub(super) struct Tally<K> {
     all: Lengths,
     components: BTreeMap<Component, Lengths>,
-    holders: BTreeMap<K, Held>,
+    holders: BTreeMap<K, HolderTotal>,
 }
 
 /// What was counted.
-pub(super) struct Tallied {
+pub(super) struct LatenessBreakdown {
     pub(super) lateness: Option<Lateness>,
     /// In the order of the way.
     pub(super) components: Vec<ComponentRow>,
@@ -112,7 +112,7 @@ pub(super) struct Tallied {
     pub(super) holders: Vec<HolderRow>,
 }
 
-impl Tallied {
+impl LatenessBreakdown {
     /// What of the lateness has no holder.
     pub(super) fn unexplained_ns(&self) -> u64 {
         self.sum(|row| row.holder.cause.is_unexplained())
@@ -151,10 +151,10 @@ impl<K: Ord + Copy> Tally<K> {
     }
 
     /// What was counted, with holders in words.
-    pub(super) fn finish(self, facts: impl Fn(&K) -> HolderFacts) -> Tallied {
+    pub(super) fn finish(self, facts: impl Fn(&K) -> HolderFacts) -> LatenessBreakdown {
         let lateness = self.all.lateness();
         let all = self.all.sum_ns;
-        let row = |(holder, held): (&K, &Held)| HolderRow {
+        let row = |(holder, held): (&K, &HolderTotal)| HolderRow {
             holder: facts(holder),
             sum_ns: held.sum_ns,
             share: if all == 0 { 0.0 } else { held.sum_ns as f64 / all as f64 },
@@ -168,7 +168,7 @@ impl<K: Ord + Copy> Tally<K> {
             let Lateness { sum_ns, median_ns, max_ns, .. } = lateness;
             Some(ComponentRow { component, sum_ns, median_ns, max_ns, wake_ups: lengths.histogram.count() })
         };
-        Tallied { lateness, components: self.components.iter().filter_map(component).collect(), holders }
+        LatenessBreakdown { lateness, components: self.components.iter().filter_map(component).collect(), holders }
     }
 }
 

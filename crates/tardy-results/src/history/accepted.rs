@@ -12,7 +12,7 @@ const FILE: &str = "accepted.json";
 const LENGTH_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Accepted {
+struct AcceptedBuilds {
     builds: BTreeSet<String>,
 }
 
@@ -41,7 +41,7 @@ pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
         Ok(_) => {}
     }
     let text = std::fs::read(&path).map_err(error)?;
-    let accepted: Accepted = serde_json::from_slice(&text).map_err(|error| AcceptedError::Content { path: path.clone(), error })?;
+    let accepted: AcceptedBuilds = serde_json::from_slice(&text).map_err(|error| AcceptedError::Content { path: path.clone(), error })?;
     Ok(accepted.builds)
 }
 
@@ -51,7 +51,7 @@ pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
 /// [`AcceptedError`] where the file cannot be read or written.
 pub fn accept(folder: &Path, builds: &[String]) -> Result<PathBuf, AcceptedError> {
     let path = folder.join(FILE);
-    let mut accepted = Accepted { builds: accepted(folder)? };
+    let mut accepted = AcceptedBuilds { builds: accepted(folder)? };
     accepted.builds.extend(builds.iter().cloned());
     let text = serde_json::to_string_pretty(&accepted).expect("names are text") + "\n";
     let written = tardy_run::output_file::replace(&path, |mut file| io::Write::write_all(&mut file, text.as_bytes()));

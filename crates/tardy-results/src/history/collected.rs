@@ -15,18 +15,18 @@ use crate::compare::group::Key;
 use crate::compare::side::CompareError;
 
 /// Each value once, by a small number.
-struct Known<T> {
+struct Interner<T> {
     values: Vec<T>,
     places: HashMap<T, u32>,
 }
 
-impl<T> Default for Known<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self { values: Vec::new(), places: HashMap::new() }
     }
 }
 
-impl<T: Clone + Eq + Hash> Known<T> {
+impl<T: Clone + Eq + Hash> Interner<T> {
     fn place(&mut self, value: &T) -> u32 {
         if let Some(&place) = self.places.get(value) {
             return place;
@@ -57,11 +57,11 @@ struct RunValues {
 
 /// Runs of boards and builds, in any order.
 #[derive(Default)]
-pub struct Collected {
-    boards: Known<String>,
-    builds: Known<String>,
-    facts: Known<Facts>,
-    keys: Known<Key>,
+pub struct RunCollection {
+    boards: Interner<String>,
+    builds: Interner<String>,
+    facts: Interner<Facts>,
+    keys: Interner<Key>,
     runs: Vec<RunPlace>,
     /// Digest of each run's folder, start, board and build: a folder and a table may both have it.
     known: HashSet<u64>,
@@ -69,7 +69,7 @@ pub struct Collected {
     first: Option<(PathBuf, ClockKind)>,
 }
 
-impl Collected {
+impl RunCollection {
     /// Adds a run. False where it is there already.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use tardy_core::warning::Warning;
 use tardy_machine::facts::{CompiledPreemption, KernelFacts};
 use tardy_papers::claim::Paper;
 use tardy_papers::experiment::kernel_name;
-use tardy_papers::quantity::{Of, Quantity, Statistic};
+use tardy_papers::quantity::{Quantity, QuantitySource, Statistic};
 use tardy_run::folder;
 use tardy_run::record::{PhaseRecord, RunKind, RunRecord};
 
@@ -32,7 +32,7 @@ pub fn why_file(folder: &Path, experiment: &str) -> PathBuf {
 pub struct Refusal(pub String);
 
 /// All runs of a paper.
-pub struct Measured {
+pub struct PaperRuns {
     /// By experiment and kernel, in the order of replicas.
     runs: BTreeMap<(String, String), Vec<Run>>,
     /// Why runs are missing, by experiment.
@@ -44,7 +44,7 @@ enum Run {
     Costs(Box<CostSummary>),
 }
 
-impl Measured {
+impl PaperRuns {
     /// Reads what there is below `folder`: a folder an experiment, in it a run, or a folder of runs a kernel.
     #[must_use]
     pub fn read(paper: &Paper, folder: &Path) -> Self {
@@ -115,11 +115,11 @@ impl Measured {
         let key = key(quantity, experiment);
         let run = self.runs.get(&key).and_then(|runs| runs.get(replica)).ok_or_else(|| self.absent(&key))?;
         match (&quantity.of, run) {
-            (Of::Cost { metric }, Run::Costs(costs)) => {
+            (QuantitySource::Cost { metric }, Run::Costs(costs)) => {
                 let found = costs.metrics.iter().find(|found| found.name == *metric);
                 found.map(|found| found.cost).ok_or_else(|| Refusal(format!("{} was not measured on {}", metric, key.1)))
             }
-            (Of::Phase { phase, probe, statistic }, Run::Latencies(run)) => {
+            (QuantitySource::Phase { phase, probe, statistic }, Run::Latencies(run)) => {
                 let cell = cell(run, phase, probe.as_deref())?;
                 worth(&cell, *statistic).ok_or_else(|| Refusal(format!("there is no sample in the phase {phase} of {}", key.1)))
             }

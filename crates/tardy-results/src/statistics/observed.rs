@@ -31,14 +31,14 @@ pub struct ObservedStatistics {
     pub variance_ns2: Option<f64>,
     pub standard_deviation_ns: Option<f64>,
     /// Shares below limits.
-    pub below: Vec<Below>,
+    pub below: Vec<ShareBelow>,
     /// The smallest value that 99.999 % of the samples do not exceed; absent with fewer than 100,000.
     pub five_nines_ns: Option<i64>,
 }
 
 /// How much lay below a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Below {
+pub struct ShareBelow {
     pub limit_ns: Nanos,
     /// Samples below it.
     pub samples: u64,
@@ -87,7 +87,7 @@ pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Optio
         mode_samples: mode.1,
         variance_ns2: moments.variance(),
         standard_deviation_ns: moments.standard_deviation(),
-        below: limits.iter().zip(below).map(|(&limit_ns, samples)| Below { limit_ns, samples, share: share(samples) }).collect(),
+        below: limits.iter().zip(below).map(|(&limit_ns, samples)| ShareBelow { limit_ns, samples, share: share(samples) }).collect(),
         five_nines_ns: five_nines.filter(|_| samples >= 100_000),
     })
 }

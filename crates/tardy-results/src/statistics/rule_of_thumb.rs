@@ -25,7 +25,7 @@ pub struct RuleOfThumb {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateSource {
-    /// The user.
+    /// The user, by a flag.
     Given,
     /// The most that cpufreq's driver gives.
     CpufreqMax,

@@ -148,25 +148,25 @@ fn numbers_of<'a>(phase: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
 
 /// Who else may run while a probe waits: a load, or another probe, with its real-time priority; 0 for an ordinary one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Beside {
+struct Competitor {
     name: String,
     priority: u64,
 }
 
 /// The loads of the phases of that name, which are the same for each of them.
-fn loads_of(record: &RunRecord, phase: &str) -> Vec<Beside> {
+fn loads_of(record: &RunRecord, phase: &str) -> Vec<Competitor> {
     let planned = record.plan.phases.iter().find(|planned| planned.name == phase);
-    let beside = |load: &LoadPlan| Beside { name: load.name.clone(), priority: load.parameters.number("priority") };
+    let beside = |load: &LoadPlan| Competitor { name: load.name.clone(), priority: load.parameters.number("priority") };
     planned.map_or_else(Vec::new, |planned| planned.loads.iter().map(beside).collect())
 }
 
-fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Beside> {
+fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Competitor> {
     let others = record.plan.probes.iter().filter(|other| other.name != plan.name);
-    others.map(|other| Beside { name: other.name.clone(), priority: other.priority.map_or(0, u64::from) }).collect()
+    others.map(|other| Competitor { name: other.name.clone(), priority: other.priority.map_or(0, u64::from) }).collect()
 }
 
 /// Which source is alone for a probe of this priority, and by what; or why none is. `tick` is the timers' resolution where it is not high.
-fn isolated(priority: Option<u32>, probes: &[Beside], loads: &[Beside], tick: Option<Nanos>) -> Result<(Source, String), String> {
+fn isolated(priority: Option<u32>, probes: &[Competitor], loads: &[Competitor], tick: Option<Nanos>) -> Result<(Source, String), String> {
     let Some(priority) = priority.map(u64::from) else {
         return Err("an ordinary task waits for others at any time: give the probe a real-time priority".to_owned());
     };
@@ -193,8 +193,8 @@ fn isolated(priority: Option<u32>, probes: &[Beside], loads: &[Beside], tick: Op
 mod tests {
     use super::*;
 
-    fn beside(name: &str, priority: u64) -> Vec<Beside> {
-        vec![Beside { name: name.to_owned(), priority }]
+    fn beside(name: &str, priority: u64) -> Vec<Competitor> {
+        vec![Competitor { name: name.to_owned(), priority }]
     }
 
     const TICK: Option<Nanos> = Some(Nanos::from_millis(4));
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn each_source_is_alone_where_the_paper_says_so() {
         let source =
-            |priority, probes: &[Beside], loads: &[Beside], tick| isolated(priority, probes, loads, tick).map(|(source, _)| source);
+            |priority, probes: &[Competitor], loads: &[Competitor], tick| isolated(priority, probes, loads, tick).map(|(source, _)| source);
         assert_eq!(source(Some(98), &[], &[], None), Ok(Source::TimerResolution));
         assert_eq!(source(Some(98), &[], &[], TICK), Ok(Source::TimerResolution));
         assert_eq!(source(Some(98), &beside("nanosleep", 50), &beside("io", 0), None), Ok(Source::NonPreemptableSections));
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_mixed_says_what_it_is_mixed_with() {
-        let reason = |priority, probes: &[Beside], loads: &[Beside], tick| isolated(priority, probes, loads, tick).unwrap_err();
+        let reason = |priority, probes: &[Competitor], loads: &[Competitor], tick| isolated(priority, probes, loads, tick).unwrap_err();
         assert!(reason(None, &[], &[], None).contains("ordinary task"));
         assert!(
             reason(Some(98), &[], &beside("io", 0), TICK).contains("ticks of 4ms hide the rest"),

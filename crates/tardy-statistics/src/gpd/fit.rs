@@ -149,9 +149,9 @@ mod tests {
     }
 
     /// Threshold, count, scale, shape, their standard errors and the negative log-likelihood.
-    type Published = (f64, u64, f64, f64, f64, f64, f64);
+    type PublishedFit = (f64, u64, f64, f64, f64, f64, f64);
 
-    fn assert_fit(values: &[f64], (threshold, count, scale, shape, scale_error, shape_error, likelihood): Published) {
+    fn assert_fit(values: &[f64], (threshold, count, scale, shape, scale_error, shape_error, likelihood): PublishedFit) {
         let fit = fit_above(values, threshold);
         assert_eq!(fit.excesses, count);
         assert_close(fit.model.scale, scale, 1e-6);

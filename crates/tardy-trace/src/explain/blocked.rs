@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use foldhash::HashMap;
 
-use super::{Cause, Component, Holder, Known, Piece};
+use super::{Cause, Certainty, Component, Holder, Piece};
 use crate::event::{Event, Kind, Thread};
 
 /// The state of a thread that no signal wakes (TASK_UNINTERRUPTIBLE of include/linux/sched.h): what waits for a time, a pipe or a futex has another.
@@ -15,7 +15,7 @@ const SPANS_MAX: usize = 1 << 12;
 
 /// Waits by thread.
 #[derive(Debug, Default)]
-pub(super) struct Blocked {
+pub(super) struct ThreadWaits {
     threads: HashMap<i32, Stint>,
 }
 
@@ -37,7 +37,7 @@ struct Span {
     holder: Holder,
 }
 
-impl Blocked {
+impl ThreadWaits {
     /// Takes in an event that one of the threads wrote itself.
     pub(super) fn take_own(&mut self, event: &Event) {
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
@@ -100,7 +100,7 @@ impl Blocked {
                     continue;
                 }
                 // Who released the lock is whoever woke the thread; what a page came from is seen.
-                let known = if span.holder.cause == Cause::KernelLock { Known::Inferred } else { Known::Seen };
+                let known = if span.holder.cause == Cause::KernelLock { Certainty::Inferred } else { Certainty::Seen };
                 let waits = Piece { holder: span.holder, known, start: from, end: to, stack: None, ended: None, ..piece };
                 let parts = [Piece { end: from, ..piece }, waits, Piece { start: to, ..piece }];
                 for part in parts.into_iter().filter(|part| part.start < part.end) {

@@ -1,7 +1,7 @@
-//! From what a CPU was doing to who held it, in the words of [`Cause`] and [`Known`].
+//! From what a CPU was doing to who held it, in the words of [`Cause`] and [`Certainty`].
 
 use super::timeline::{Context, Moment};
-use super::{Cause, Component, Facts, Holder, Known, Preemption};
+use super::{Cause, Certainty, Component, Facts, Holder, Preemption};
 use crate::event::Thread;
 
 /// The idle thread's number.
@@ -28,34 +28,40 @@ pub(super) struct Wait<'a> {
 
 impl Wait<'_> {
     /// Who held the CPU in a stretch of `length` ns. Only the last one before the thread runs may be the switch itself.
-    pub(super) fn holder(&self, moment: Option<&Moment>, length: u64, is_last: bool, work: impl Fn(i32) -> Option<u64>) -> (Holder, Known) {
+    pub(super) fn holder(
+        &self,
+        moment: Option<&Moment>,
+        length: u64,
+        is_last: bool,
+        work: impl Fn(i32) -> Option<u64>,
+    ) -> (Holder, Certainty) {
         let is_short = is_last && length <= self.facts.switch_ns;
         let nobody = Holder::of;
         let named = |cause, name| Holder { name, ..nobody(cause) };
-        let Some(moment) = moment else { return (nobody(Cause::Unknown), Known::Seen) };
+        let Some(moment) = moment else { return (nobody(Cause::Unknown), Certainty::Seen) };
         if moment.is_lost {
-            return (nobody(Cause::Lost), Known::Seen);
+            return (nobody(Cause::Lost), Certainty::Seen);
         }
-        let Some(thread) = moment.thread else { return (nobody(Cause::Unknown), Known::Seen) };
+        let Some(thread) = moment.thread else { return (nobody(Cause::Unknown), Certainty::Seen) };
         match moment.top {
-            Context::Nmi => return (nobody(Cause::Nmi), Known::Seen),
-            Context::Interrupt(Some(name)) => return (named(Cause::Interrupt, name), Known::Seen),
-            Context::Interrupt(None) => return (nobody(Cause::Interrupt), Known::Inferred),
+            Context::Nmi => return (nobody(Cause::Nmi), Certainty::Seen),
+            Context::Interrupt(Some(name)) => return (named(Cause::Interrupt, name), Certainty::Seen),
+            Context::Interrupt(None) => return (nobody(Cause::Interrupt), Certainty::Inferred),
             Context::Softirq(Some(vector)) => {
                 let name = usize::try_from(vector).ok().and_then(|vector| SOFTIRQS.get(vector)).copied().unwrap_or_default();
-                return (named(Cause::Softirq, name.into()), Known::Seen);
+                return (named(Cause::Softirq, name.into()), Certainty::Seen);
             }
-            Context::Softirq(None) => return (nobody(Cause::Softirq), Known::Inferred),
+            Context::Softirq(None) => return (nobody(Cause::Softirq), Certainty::Inferred),
             Context::Thread => {}
         }
         let (cause, known) = match self.component {
             Component::Switch => self.before_switch(thread, is_short),
             Component::Timer | Component::Interrupt | Component::Expiry => self.before_waking(thread),
-            Component::Request if thread.pid == self.thread.pid => (Cause::OwnCode, Known::Seen),
-            Component::Request => (Cause::LaterTimer, Known::Seen),
-            Component::Waker => (Cause::Waker, Known::Inferred),
+            Component::Request if thread.pid == self.thread.pid => (Cause::OwnCode, Certainty::Seen),
+            Component::Request => (Cause::LaterTimer, Certainty::Seen),
+            Component::Waker => (Cause::Waker, Certainty::Inferred),
             Component::SwitchAndReturn if [IDLE, self.thread.pid].contains(&thread.pid) => {
-                (Cause::OwnCode, Known::CannotTell(Cause::LeavingIdle))
+                (Cause::OwnCode, Certainty::CannotTell(Cause::LeavingIdle))
             }
             Component::SwitchAndReturn => self.before_switch(thread, is_short),
             Component::Return | Component::Awake => self.awake(thread),
@@ -70,70 +76,70 @@ impl Wait<'_> {
     }
 
     /// The timer is due, and nothing but a thread is on its CPU: why does no interrupt come?
-    fn before_waking(&self, thread: Thread) -> (Cause, Known) {
+    fn before_waking(&self, thread: Thread) -> (Cause, Certainty) {
         if self.component != Component::Timer {
-            return (Cause::BeforeSoftirq, Known::Inferred);
+            return (Cause::BeforeSoftirq, Certainty::Inferred);
         }
-        let or_late = if self.facts.is_guest == Some(false) { Known::Inferred } else { Known::CannotTell(Cause::LateInterrupt) };
+        let or_late = if self.facts.is_guest == Some(false) { Certainty::Inferred } else { Certainty::CannotTell(Cause::LateInterrupt) };
         if thread.pid == IDLE {
             (Cause::LeavingIdle, or_late)
         } else if self.were_interrupts_on {
-            (Cause::LateInterrupt, Known::Inferred)
+            (Cause::LateInterrupt, Certainty::Inferred)
         } else if self.interrupted_depth.is_some_and(|depth| depth > 0) {
-            (Cause::InterruptsOff, Known::Inferred)
+            (Cause::InterruptsOff, Certainty::Inferred)
         } else {
             (Cause::InterruptsOff, or_late)
         }
     }
 
     /// The thread is woken, and another one is on its CPU.
-    fn before_switch(&self, thread: Thread, is_short: bool) -> (Cause, Known) {
+    fn before_switch(&self, thread: Thread, is_short: bool) -> (Cause, Certainty) {
         let waiting = self.thread;
         if thread.pid == waiting.pid {
-            return (Cause::Itself, Known::Seen);
+            return (Cause::Itself, Certainty::Seen);
         }
         if thread.pid == IDLE {
-            return (Cause::LeavingIdle, Known::Inferred);
+            return (Cause::LeavingIdle, Certainty::Inferred);
         }
         if waiting.priority >= FAIR && thread.priority >= FAIR {
-            return (Cause::Turns, Known::Seen);
+            return (Cause::Turns, Certainty::Seen);
         }
         match thread.priority.cmp(&waiting.priority) {
-            std::cmp::Ordering::Less => (Cause::HigherPriority, Known::Seen),
-            std::cmp::Ordering::Equal => (Cause::EqualPriority, Known::Seen),
-            std::cmp::Ordering::Greater if self.found != Some(thread.pid) => (Cause::FairServer, Known::Inferred),
+            std::cmp::Ordering::Less => (Cause::HigherPriority, Certainty::Seen),
+            std::cmp::Ordering::Equal => (Cause::EqualPriority, Certainty::Seen),
+            std::cmp::Ordering::Greater if self.found != Some(thread.pid) => (Cause::FairServer, Certainty::Inferred),
             std::cmp::Ordering::Greater => self.not_preempted(is_short),
         }
     }
 
     /// The thread had the CPU, and has not read the clock yet.
-    fn awake(&self, thread: Thread) -> (Cause, Known) {
+    fn awake(&self, thread: Thread) -> (Cause, Certainty) {
         let own = self.thread;
         if thread.pid == own.pid {
-            return (Cause::OwnCode, Known::Seen);
+            return (Cause::OwnCode, Certainty::Seen);
         }
         if thread.pid == IDLE {
-            return (Cause::Blocked, Known::Inferred);
+            return (Cause::Blocked, Certainty::Inferred);
         }
         if own.priority >= FAIR && thread.priority >= FAIR {
-            return (Cause::Turns, Known::Seen);
+            return (Cause::Turns, Certainty::Seen);
         }
         match thread.priority.cmp(&own.priority) {
-            std::cmp::Ordering::Less => (Cause::HigherPriority, Known::Seen),
-            std::cmp::Ordering::Equal => (Cause::EqualPriority, Known::Seen),
-            std::cmp::Ordering::Greater => (Cause::Blocked, Known::CannotTell(Cause::FairServer)),
+            std::cmp::Ordering::Less => (Cause::HigherPriority, Certainty::Seen),
+            std::cmp::Ordering::Equal => (Cause::EqualPriority, Certainty::Seen),
+            std::cmp::Ordering::Greater => (Cause::Blocked, Certainty::CannotTell(Cause::FairServer)),
         }
     }
 
     /// A thread of lower priority goes on though it should give way.
-    fn not_preempted(&self, is_short: bool) -> (Cause, Known) {
+    fn not_preempted(&self, is_short: bool) -> (Cause, Certainty) {
         match (self.interrupted_depth, self.facts.preemption) {
-            _ if is_short => (Cause::Switch, Known::Inferred),
-            (Some(1..), _) | (None, Some(Preemption::Full)) => (Cause::PreemptionOff, Known::Inferred),
-            (Some(0), Some(Preemption::No)) => (Cause::KernelCode, Known::Inferred),
-            (Some(0), Some(Preemption::Full)) => (Cause::Switch, Known::Inferred),
-            (Some(0) | None, None) => (Cause::KernelCode, Known::CannotTell(Cause::PreemptionOff)),
-            (None, Some(Preemption::No)) => (Cause::KernelCode, Known::CannotTell(Cause::PreemptionOff)),
+            _ if is_short => (Cause::Switch, Certainty::Inferred),
+            (Some(1..), _) | (None, Some(Preemption::Full)) => (Cause::PreemptionOff, Certainty::Inferred),
+            (Some(0), Some(Preemption::No)) => (Cause::KernelCode, Certainty::Inferred),
+            (Some(0), Some(Preemption::Full)) => (Cause::Switch, Certainty::Inferred),
+            (Some(0) | None, None) => (Cause::KernelCode, Certainty::CannotTell(Cause::PreemptionOff)),
+            (None, Some(Preemption::No)) => (Cause::KernelCode, Certainty::CannotTell(Cause::PreemptionOff)),
         }
     }
 }

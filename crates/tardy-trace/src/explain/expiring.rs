@@ -12,7 +12,7 @@ pub(super) struct Timer {
 
 /// A timer whose function a CPU is in.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Expiring {
+pub(super) struct ExpiringTimer {
     pub(super) time: u64,
     pub(super) now: i64,
     pub(super) function: u64,

@@ -56,14 +56,14 @@ pub struct LockWaits {
 
 /// Whose rules are counted: those of all threads that are explained, together; or those of some, each for itself.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct RuleScopes {
     all: Rules,
     threads: Option<Vec<(i32, Rules)>>,
     /// Threads of whoever measures: that they wake a loop, to end it, is none of its doing.
     observers: Vec<i32>,
 }
 
-impl Judged {
+impl RuleScopes {
     /// Nobody yet.
     pub(super) fn single_threads() -> Self {
         Self { threads: Some(Vec::new()), ..Self::default() }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::wake_up::{Functions, Way};
-use super::{Cause, Component, DueFrom, Explainer, Facts, Holder, Known, Piece, Rules, Target, WakeUp, Waker};
+use super::{Cause, Certainty, Component, DueFrom, Explainer, Facts, Holder, Piece, Rules, Target, WakeUp, Waker};
 use crate::event::Thread;
 use crate::merge::Item;
 use crate::text::Text;
@@ -182,7 +182,7 @@ fn nobody_s(cpu: u32, due: u64, woke: u64, cause: Cause) -> Delay {
     let piece = Piece {
         component: Component::Awake,
         holder: Holder::of(cause),
-        known: Known::Seen,
+        known: Certainty::Seen,
         cpu,
         start: due,
         end: woke,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use foldhash::HashMap;
 
-use super::expiring::Expiring;
+use super::expiring::ExpiringTimer;
 use crate::event::{Event, Head, Kind, Thread};
 use crate::text::Text;
 
@@ -102,7 +102,7 @@ pub(super) struct Timeline {
     /// When the outermost interrupt began, if its entry was seen, and how deep in sections without preemption it found the thread.
     pub(super) interrupt: Option<(u64, u8)>,
     /// The timer whose function it is in.
-    pub(super) expiring: Option<Expiring>,
+    pub(super) expiring: Option<ExpiringTimer>,
     /// The functions that it interrupted, where a trigger recorded them.
     pub(super) interrupted_stack: Option<u32>,
     /// The interrupt in which the softirq of timers was asked for last.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use foldhash::HashMap;
 
-use super::blocked::Blocked;
+use super::blocked::ThreadWaits;
 use super::cause::Wait;
-use super::expiring::{Expiring, Timer};
-use super::rules::{Judged, Rules};
+use super::expiring::{ExpiringTimer, Timer};
+use super::rules::{RuleScopes, Rules};
 use super::timeline::{Cpus, Timeline};
 use super::{Component, DueFrom, Facts, Grid, Piece, WakeUp, Waker};
 use crate::event::{Event, Kind, Thread};
@@ -74,11 +74,11 @@ pub struct Explainer {
     /// What kernel workers are busy with.
     work: HashMap<i32, u64>,
     /// Wake-ups under way, by thread.
-    waiting: HashMap<i32, Waiting>,
+    waiting: HashMap<i32, WaitingThread>,
     /// Due times of threads by number, in place of timers, and which of them was the last that the thread was woken for.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
-    judged: Judged,
-    blocked: Blocked,
+    judged: RuleScopes,
+    blocked: ThreadWaits,
     /// The last interrupt that was sent to each CPU: when, and by which thread's CPU.
     sent: BTreeMap<u32, (u64, Text)>,
     finished: Vec<WakeUp>,
@@ -88,7 +88,7 @@ pub struct Explainer {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingThread {
     thread: Thread,
     due: u64,
     /// Up to here the timer was allowed to be late.
@@ -107,7 +107,7 @@ struct Waiting {
     moves: Vec<(u64, u32)>,
 }
 
-impl Waiting {
+impl WaitingThread {
     /// The CPU that it waits for last, and from when on.
     fn last_queue(&self) -> (u64, u32) {
         self.moves.last().copied().unwrap_or(self.queue)
@@ -128,8 +128,8 @@ impl Explainer {
             work: HashMap::default(),
             waiting: HashMap::default(),
             grids: BTreeMap::new(),
-            judged: Judged::default(),
-            blocked: Blocked::default(),
+            judged: RuleScopes::default(),
+            blocked: ThreadWaits::default(),
             sent: BTreeMap::new(),
             finished: Vec::new(),
             unfinished: 0,
@@ -195,7 +195,7 @@ impl Explainer {
 
     /// Counts that of single threads, and of those of [`Explainer::judge`] only.
     pub(super) fn judge_single_threads(&mut self) {
-        self.judged = Judged::single_threads();
+        self.judged = RuleScopes::single_threads();
     }
 
     /// Counts that of this thread too.
@@ -321,11 +321,12 @@ impl Explainer {
         let interrupt =
             if event.head.is_in_interrupt() { timeline.interrupt.map(|(time, _)| time) } else { timeline.timer_softirq_raised.take() };
         let (pid, is_in_interrupt) = (event.head.pid, event.head.is_in_interrupt());
-        let expiring = Expiring { time: event.time, now, function, timer: self.timers.remove(&timer), interrupt, pid, is_in_interrupt };
+        let expiring =
+            ExpiringTimer { time: event.time, now, function, timer: self.timers.remove(&timer), interrupt, pid, is_in_interrupt };
         timeline.expiring = Some(expiring);
     }
 
-    fn end_expiry(&mut self, event: &Event, is_it: impl FnOnce(&Expiring) -> bool) {
+    fn end_expiry(&mut self, event: &Event, is_it: impl FnOnce(&ExpiringTimer) -> bool) {
         let timeline = self.cpus.get_or_add(event.cpu);
         if timeline.expiring.as_ref().is_some_and(is_it) {
             timeline.expiring = None;
@@ -386,7 +387,7 @@ impl Explainer {
             _ => (event.time, event.time, DueFrom::Waking),
         };
         let way = expiring.filter(|_| due_from != DueFrom::Waking);
-        let waiting = Waiting {
+        let waiting = WaitingThread {
             thread,
             due,
             slack_end,
@@ -409,7 +410,7 @@ impl Explainer {
 
     /// A time of the timer's clock as one of the trace's. The timer's interrupt read its clock shortly before the event: where the clocks differ, a due
     /// time is that much too late, and the lateness too small.
-    fn on_trace_clock(&self, expiring: Expiring, time: i64) -> u64 {
+    fn on_trace_clock(&self, expiring: ExpiringTimer, time: i64) -> u64 {
         let is_same = self.facts.is_monotonic && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
         if is_same { time.max(0).cast_unsigned() } else { expiring.time.saturating_add_signed(time.saturating_sub(expiring.now)) }
     }
@@ -470,20 +471,20 @@ impl Explainer {
         self.cpus.get(cpu)?.moment(time).filter(|moment| moment.time == time)?.stack
     }
 
-    fn finish(&mut self, waiting: Waiting, cpu: u32, ran: u64, first_sign: Option<u64>) {
+    fn finish(&mut self, waiting: WaitingThread, cpu: u32, ran: u64, first_sign: Option<u64>) {
         let ran = ran.max(waiting.waking);
         // Marks in order, each not before the one before it.
         let interrupt = waiting.interrupt.map(|time| time.clamp(waiting.due, waiting.waking));
         let expiry = waiting.expiry.map(|time| time.clamp(interrupt.unwrap_or(waiting.due), waiting.waking));
         let timer_end = interrupt.or(expiry).unwrap_or(waiting.waking);
         let slack_end = waiting.slack_end.clamp(waiting.due, timer_end);
-        let Waiting { thread, waking_cpu, interrupted_depth, functions, .. } = waiting;
+        let WaitingThread { thread, waking_cpu, interrupted_depth, functions, .. } = waiting;
         let way = Way { thread, waking_cpu, interrupted_depth, functions };
         let mut pieces = self.room();
         if slack_end > waiting.due {
             let holder = super::Holder::of(super::Cause::Slack);
             let (start, end) = (waiting.due, slack_end);
-            let known = super::Known::Seen;
+            let known = super::Certainty::Seen;
             pieces.push(Piece { component: Component::Timer, holder, known, cpu: waking_cpu, start, end, stack: None, ended: None });
         }
         if waiting.due_from != DueFrom::Waking {

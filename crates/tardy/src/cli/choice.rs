@@ -8,7 +8,7 @@ use tardy_results::cost::reference::Reference;
 use tardy_results::statistics::preset::Preset;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
-use tardy_run::tracing::Explain;
+use tardy_run::tracing::ExplainLevel;
 use tardy_run::work_kind::WorkKind;
 
 /// A value of a flag.
@@ -55,11 +55,11 @@ impl Choice for PolicyName {
     }
 }
 
-impl Choice for Explain {
-    const ALL: &'static [Self] = &Explain::ALL;
+impl Choice for ExplainLevel {
+    const ALL: &'static [Self] = &ExplainLevel::ALL;
 
     fn name(self) -> &'static str {
-        Explain::name(self)
+        ExplainLevel::name(self)
     }
 
     fn about(self) -> &'static str {

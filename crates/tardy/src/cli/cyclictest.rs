@@ -8,10 +8,10 @@ use tardy_core::units::Nanos;
 use tardy_formats::export::cyclictest::{HistogramShape, Thread, Unit};
 use tardy_measure::cyclictest_words::{Group, clock, cpus, duration, number};
 use tardy_measure::request::{CpuDmaLatency, MeasuredCpus, Request};
-use tardy_run::keep::Keep;
+use tardy_run::keep::KeptSamples;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
-use tardy_run::tracing::Explain;
+use tardy_run::tracing::ExplainLevel;
 
 /// Length where none is asked for: a signal ends it before.
 const LENGTH_MAX: Nanos = Nanos::from_secs(30 * 86_400);
@@ -260,7 +260,7 @@ impl CyclictestArgs {
             stop_above: self.break_above.map(Nanos::from_micros),
             tracing_off: self.tracemark && self.break_above.is_some(),
             on_threshold: Vec::new(),
-            explain: Explain::Off,
+            explain: ExplainLevel::Off,
             keep_trace: false,
             force: true,
         };
@@ -354,12 +354,12 @@ impl CyclictestArgs {
         Ok((policy, usual))
     }
 
-    fn keep(&self, length: Nanos, groups: &[Group]) -> Keep {
+    fn keep(&self, length: Nanos, groups: &[Group]) -> KeptSamples {
         let rate: f64 = groups.iter().map(|group| group.cpus.len() as f64 / group.interval.get() as f64).sum();
         match self.spike {
-            _ if self.verbose || self.tardy_out.is_some() || rate * length.get() as f64 <= SAMPLES_KEPT_MAX => Keep::All,
-            Some(limit) => Keep::Tail(Nanos::from_micros(limit)),
-            None => Keep::Histogram,
+            _ if self.verbose || self.tardy_out.is_some() || rate * length.get() as f64 <= SAMPLES_KEPT_MAX => KeptSamples::All,
+            Some(limit) => KeptSamples::Tail(Nanos::from_micros(limit)),
+            None => KeptSamples::Histogram,
         }
     }
 }
@@ -547,8 +547,11 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_is_printed() {
         let keep = |line| setup(line).unwrap().request.keep;
-        assert_eq!((keep("-D 1h"), keep("-D 10d -v"), keep("-D 10d --tardy-out x")), (Keep::All, Keep::All, Keep::All));
-        assert_eq!((keep("-b 300"), keep("-D 10d --spike=300")), (Keep::Histogram, Keep::Tail(Nanos::from_micros(300))));
+        assert_eq!(
+            (keep("-D 1h"), keep("-D 10d -v"), keep("-D 10d --tardy-out x")),
+            (KeptSamples::All, KeptSamples::All, KeptSamples::All)
+        );
+        assert_eq!((keep("-b 300"), keep("-D 10d --spike=300")), (KeptSamples::Histogram, KeptSamples::Tail(Nanos::from_micros(300))));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tardy_core::units::Nanos;
 use tardy_probes::link::Link;
-use tardy_run::keep::Keep;
+use tardy_run::keep::KeptSamples;
 
 use super::positive_duration;
 
@@ -36,7 +36,7 @@ pub struct RespondArgs {
     pub out: Option<PathBuf>,
     /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are counted
     #[arg(long, value_name = "WHAT", default_value = "all")]
-    pub keep: Keep,
+    pub keep: KeptSamples,
     /// Print what was done as JSON
     #[arg(long)]
     pub json: bool,

@@ -7,11 +7,11 @@ use tardy_core::units::Nanos;
 use tardy_measure::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 use tardy_probes::probe::ProbeSpec;
 use tardy_probes::probe::request::ProbeRequestError;
-use tardy_run::keep::Keep;
+use tardy_run::keep::KeptSamples;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 use tardy_run::threshold::ThresholdAction;
-use tardy_run::tracing::Explain;
+use tardy_run::tracing::ExplainLevel;
 
 use super::on::OnArgs;
 use super::{DeadlineArgs, choice, positive_duration};
@@ -139,8 +139,8 @@ pub struct RunArgs {
     /// Latencies are then those of a traced run: do not compare them with those of others. --explain=stacks also records which functions of the kernel were
     /// under way: that takes up to tens of microseconds each time, so such a run is for finding code, and `tardy compare` refuses it. The same holds for
     /// --explain=timerlat, which runs the kernel's tracer of that name beside and says how far both agree on its own wake-ups.
-    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "events", value_parser = choice::parser::<Explain>(), help_heading = LATE)]
-    pub explain: Option<Explain>,
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "events", value_parser = choice::parser::<ExplainLevel>(), help_heading = LATE)]
+    pub explain: Option<ExplainLevel>,
     /// With --explain: keep all of the trace, not only what surrounds the worst samples
     ///
     /// That is about 1 GB an hour and CPU at 1 kHz.
@@ -173,7 +173,7 @@ pub struct RunArgs {
     pub labels: Vec<(String, String)>,
     /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are counted
     #[arg(long, value_name = "WHAT", default_value = "all", help_heading = STORAGE)]
-    pub keep: Keep,
+    pub keep: KeptSamples,
     /// Folder in memory to write to while measuring; it is moved to --out at the end (for flash storage)
     #[arg(long, value_name = "FOLDER", help_heading = STORAGE)]
     pub spool: Option<PathBuf>,

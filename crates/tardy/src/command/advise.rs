@@ -70,7 +70,7 @@ pub fn run(args: &AdviseArgs) -> Exit {
 }
 
 /// What was asked for, in words and to be drawn.
-struct Advised {
+struct AdviceOutput {
     text: String,
     charts: Vec<Chart>,
     exit: Exit,
@@ -81,15 +81,15 @@ fn refuse(error: &AdviseError) -> Exit {
     if matches!(error, AdviseError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
 }
 
-fn of_paper(args: &AdviseArgs) -> Result<Advised, AdviseError> {
+fn of_paper(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
     let found = mckenney2009::conclusions();
     let names = ["real fast", "real time"];
     let charts = found.figures.iter().map(|figure| chart(figure, names, &Task::default())).collect();
     let text = if args.json { Format::ADVISE_PAPER.document(&found) } else { report::advise::mckenney2009::text(&found) };
-    Ok(Advised { text, charts, exit: Exit::Done })
+    Ok(AdviceOutput { text, charts, exit: Exit::Done })
 }
 
-fn of_runs(args: &AdviseArgs) -> Result<Advised, AdviseError> {
+fn of_runs(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
     let mut task = args.task.task();
     if task == Task::default() && !args.json && io::stdin().is_terminal() && io::stderr().is_terminal() {
         questions::ask(&mut task, &mut io::stdin().lock(), &mut io::stderr(), output::screen().columns)?;
@@ -109,7 +109,7 @@ fn of_runs(args: &AdviseArgs) -> Result<Advised, AdviseError> {
     } else {
         output::fitted(&report::advise::text::text(&advice, output::is_colored()))
     };
-    Ok(Advised { text, charts, exit })
+    Ok(AdviceOutput { text, charts, exit })
 }
 
 /// Draws all of them beside each other, on the same axes, so that they compare by eye.

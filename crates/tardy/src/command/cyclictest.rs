@@ -9,13 +9,13 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::{Severity, Warning};
 use tardy_formats::export::ExportError;
 use tardy_formats::export::cyclictest::{CyclictestRun, Thread};
-use tardy_formats::export::rt_tests_json::{self, Whole};
+use tardy_formats::export::rt_tests_json::{self, DocumentHead};
 use tardy_formats::export::run::{ExportedRun, ExportedSeries};
 use tardy_live::view;
 use tardy_machine::journal::Scratch;
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
-use tardy_measure::measure::live::Shown;
+use tardy_measure::measure::live::ProgressDisplay;
 use tardy_measure::measure::session;
 use tardy_measure::plan::resolve::resolve;
 use tardy_measure::request;
@@ -50,10 +50,10 @@ fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     let out = args.tardy_out.clone().or_else(|| scratch.as_ref().map(|scratch| scratch.path().join("run"))).unwrap_or_default();
     let scenario = request::scenario(&setup.request).map_err(|error| (Exit::Usage, error.to_string()))?;
     let plan = resolve(&setup.request, &scenario, &out, root)
-        .map_err(|error| (if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage }, error.to_string()))?;
+        .map_err(|error| (if error.is_unsupported_here() { Exit::Machine } else { Exit::Usage }, error.to_string()))?;
     announce(args, &setup, &plan.warnings, &processors)?;
     let is_watched = !args.quiet && !args.verbose && std::io::stdout().is_terminal() && view::is_possible();
-    let shown = if is_watched { Shown::Screen(output::look()) } else { Shown::Nothing };
+    let shown = if is_watched { ProgressDisplay::Screen(output::look()) } else { ProgressDisplay::Nothing };
     session::run(plan, &out, shown, None, root).map_err(|error| machine(&error))?;
     show(args, &setup, &out).map_err(|error| machine(&error))?;
     Ok(Exit::Done)
@@ -112,7 +112,7 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path) -> Result<(), ExportEr
     text.extend(args.break_above.and_then(|limit| taken.broken(Nanos::from_micros(limit))));
     output::print(&text)?;
     if let Some(file) = &args.json {
-        let whole = Whole {
+        let whole = DocumentHead {
             command_line: std::env::args().collect::<Vec<_>>().join(" "),
             return_code: 0,
             has_histogram: args.shape().is_some(),

@@ -58,7 +58,7 @@ impl CommandError {
 }
 
 /// Writes something of the run in a folder for another tool.
-type Write = fn(&Path, &mut dyn io::Write) -> Result<(), RunError>;
+type RunWriter = fn(&Path, &mut dyn io::Write) -> Result<(), RunError>;
 
 /// Runs the command.
 #[must_use]
@@ -96,7 +96,7 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
     if let Some(flag) = args.only_for_traces() {
         return Err(CommandError::NotOfRuns { flag, path });
     }
-    let files: [(_, Write); 2] = [(&args.perfetto, perfetto), (&args.trace_dat, trace_dat)];
+    let files: [(_, RunWriter); 2] = [(&args.perfetto, perfetto), (&args.trace_dat, trace_dat)];
     for (place, write) in files.into_iter().filter_map(|(place, write)| Some((place.as_ref()?, write))) {
         let written = output::replace(place, |file| write(&path, &mut BufWriter::with_capacity(1 << 18, file)));
         written.map_err(|error| match error {

@@ -13,7 +13,7 @@ use tardy_measure::scenario::built_in;
 use tardy_remote::binary;
 use tardy_remote::board::{Board, BoardError, Event, Order, Word};
 use tardy_remote::host::{Address, Host, all};
-use tardy_remote::on_board::{COMMAND, Job, Returned};
+use tardy_remote::on_board::{BoardOutput, COMMAND, Job};
 use tardy_remote::shards;
 use tardy_remote::ssh::Ssh;
 use tardy_results::exit::Exit;
@@ -28,7 +28,7 @@ use crate::cli::on::{FetchArgs, OnArgs};
 
 /// What a command makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Made {
+enum CommandProduct {
     /// A run; whether the user names the board in a label.
     Run {
         has_board: bool,
@@ -45,7 +45,7 @@ enum Made {
 /// What is to be done elsewhere; the words are those of this process.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
-    made: Made,
+    made: CommandProduct,
     out: Option<&'a Path>,
     is_quiet: bool,
     is_json: bool,
@@ -55,7 +55,7 @@ struct Request<'a> {
 impl Request<'_> {
     /// For a command that only says something.
     fn of_words(is_json: bool) -> Self {
-        Self { made: Made::Words, out: None, is_quiet: false, is_json, is_full: false }
+        Self { made: CommandProduct::Words, out: None, is_quiet: false, is_json, is_full: false }
     }
 
     fn format(&self) -> Format {
@@ -68,7 +68,7 @@ impl Request<'_> {
 }
 
 /// What became of one machine.
-type Outcome = Result<Returned, BoardError>;
+type Outcome = Result<BoardOutput, BoardError>;
 
 /// What is done for the machine of a number.
 type Task<'a> = dyn Fn(usize, &dyn Fn(Event)) -> Outcome + Sync + 'a;
@@ -85,22 +85,22 @@ pub fn elsewhere(command: &Command) -> Option<Exit> {
     let (on, request) = match command {
         Command::Run(args) => {
             let has_board = args.labels.iter().any(|(name, _)| name == "board");
-            let made = if args.dry_run { Made::Words } else { Made::Run { has_board } };
+            let made = if args.dry_run { CommandProduct::Words } else { CommandProduct::Run { has_board } };
             let (out, is_quiet, is_json) = (args.out.as_deref(), args.quiet, args.json);
             (&args.on, Request { made, out, is_quiet, is_json, is_full: args.full })
         }
         Command::Cost(args) => {
             let shared = args.shared();
             let (out, is_quiet, is_json) = (shared.out.as_deref(), shared.quiet, shared.json);
-            (&shared.on, Request { made: Made::Cost, out, is_quiet, is_json, is_full: false })
+            (&shared.on, Request { made: CommandProduct::Cost, out, is_quiet, is_json, is_full: false })
         }
         Command::Tune(args) => {
-            let made = if args.search { Made::Folder } else { Made::Words };
+            let made = if args.search { CommandProduct::Folder } else { CommandProduct::Words };
             (&args.on, Request { made, out: args.out.as_deref(), ..Request::of_words(args.json) })
         }
         Command::Lab(lab) => {
             let LabCommand::Run(args) = &lab.command else { return None };
-            (&args.on, Request { made: Made::Guests, out: Some(&args.out), ..Request::of_words(args.json) })
+            (&args.on, Request { made: CommandProduct::Guests, out: Some(&args.out), ..Request::of_words(args.json) })
         }
         Command::Doctor(args) => (&args.on, Request::of_words(args.json)),
         Command::Explain(args) => (&args.on, Request::of_words(args.json)),
@@ -130,7 +130,7 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
         Ok(words) => words,
         Err(word) => return refuse(format!("{} is no text in UTF-8", word.display())),
     };
-    if request.made == Made::Guests
+    if request.made == CommandProduct::Guests
         && let Some(word) = words.iter().find_map(|word| LEFT_HERE.into_iter().find(|flag| is_flag(word, flag)))
     {
         return refuse(format!("{word} names what is on this machine: run tardy lab there"));
@@ -138,7 +138,7 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
     let ssh = Ssh { configuration: on.ssh_config.clone(), may_ask: hosts.len() == 1 };
     let place = |host: &Host| if hosts.len() == 1 { out.clone() } else { out.join(&host.name) };
     let order = |(index, host): (usize, &Host)| {
-        let shard = (request.made == Made::Guests && hosts.len() > 1).then(|| format!("{}/{}", index + 1, hosts.len()));
+        let shard = (request.made == CommandProduct::Guests && hosts.len() > 1).then(|| format!("{}/{}", index + 1, hosts.len()));
         (Order { words: forwarded(&words, request, host, shard), binary: on.board_binary.clone() }, place(host))
     };
     let orders: Vec<(Order, PathBuf)> = hosts.iter().enumerate().map(order).collect();
@@ -152,7 +152,7 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
     };
     let places: Vec<PathBuf> = orders.into_iter().map(|(_, out)| out).collect();
     let exit = conclude(&hosts, outcomes, &places, request);
-    if request.made != Made::Guests || hosts.len() == 1 {
+    if request.made != CommandProduct::Guests || hosts.len() == 1 {
         return exit;
     }
     if let Err(error) = shards::bring_together(&places, &out) {
@@ -242,17 +242,17 @@ fn conclude(hosts: &[Host], outcomes: Vec<Outcome>, places: &[PathBuf], request:
         }
         exits.push(returned.code.map_or(Exit::Machine, exit_of));
         match (request.made, returned.has_out) {
-            (Made::Run { .. }, true) => runs.push((host.name.clone(), out.clone())),
-            (Made::Cost, true) => {
+            (CommandProduct::Run { .. }, true) => runs.push((host.name.clone(), out.clone())),
+            (CommandProduct::Cost, true) => {
                 if !is_alone {
                     println!("{}:", host.name);
                 }
                 let _ = super::cost::show(out, None, request.is_json);
             }
-            (Made::Run { .. } | Made::Cost, false) => {}
+            (CommandProduct::Run { .. } | CommandProduct::Cost, false) => {}
             // Shards are shown together.
-            (Made::Guests, _) if !is_alone => {}
-            (Made::Folder | Made::Guests | Made::Words, has_out) => {
+            (CommandProduct::Guests, _) if !is_alone => {}
+            (CommandProduct::Folder | CommandProduct::Guests | CommandProduct::Words, has_out) => {
                 if !is_alone {
                     println!("{}:", host.name);
                 }
@@ -319,14 +319,14 @@ fn forwarded(words: &[String], request: &Request<'_>, host: &Host, shard: Option
         }
     }
     let is_quiet = forwarded.iter().any(|word| matches!(word, Word::Text(text) if text == "--quiet" || text == "-q"));
-    if matches!(request.made, Made::Run { .. } | Made::Cost) && !is_quiet {
+    if matches!(request.made, CommandProduct::Run { .. } | CommandProduct::Cost) && !is_quiet {
         forwarded.push(text("--quiet"));
     }
-    if request.made == (Made::Run { has_board: false }) {
+    if request.made == (CommandProduct::Run { has_board: false }) {
         forwarded.extend([text("--label"), text(&format!("board={}", host.name))]);
     }
     forwarded.extend(shard.iter().flat_map(|shard| [text("--shard"), text(shard)]));
-    if request.made != Made::Words {
+    if request.made != CommandProduct::Words {
         forwarded.extend([text("--out"), Word::Out]);
     }
     forwarded.extend(program.iter().map(|word| text(word)));
@@ -368,9 +368,9 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     };
     // Of what kind it is, its folder says.
     let made = match tardy_run::folder::open(&out).map(|record| record.kind) {
-        Ok(tardy_run::record::RunKind::Cost) => Made::Cost,
-        Ok(_) => Made::Run { has_board: true },
-        Err(_) => Made::Folder,
+        Ok(tardy_run::record::RunKind::Cost) => CommandProduct::Cost,
+        Ok(_) => CommandProduct::Run { has_board: true },
+        Err(_) => CommandProduct::Folder,
     };
     conclude(&hosts, outcomes, std::slice::from_ref(&out), &Request { made, ..Request::of_words(false) })
 }
@@ -414,7 +414,7 @@ mod tests {
             format!("run --on ssh://a --for 1s --on=ssh://b --scenario {} --ssh-config c --out x --tune -- ./loop --on y", file.display());
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let host = Host { name: "a".to_owned(), address: "ssh://a".parse().unwrap() };
-        let request = Request { made: Made::Run { has_board: false }, ..Request::of_words(false) };
+        let request = Request { made: CommandProduct::Run { has_board: false }, ..Request::of_words(false) };
         let text = |text: &str| Word::Text(text.to_owned());
         let mut wanted: Vec<Word> = ["run", "--for", "1s", "--scenario"].map(text).to_vec();
         wanted.push(Word::File(String::new(), file));

@@ -18,7 +18,7 @@ use super::{folder_name, output};
 use crate::cli::reproduce::ReproduceArgs;
 
 /// How an experiment ended.
-enum Ended {
+enum ExperimentEnd {
     /// It has runs, now or from before.
     Done,
     /// It could not run here.
@@ -60,9 +60,9 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
     let mut exit = Exit::Done;
     for experiment in papers.iter().flat_map(|paper| &paper.experiments).filter(|_| !args.report_only) {
         match one(experiment, args, out)? {
-            Ended::Done => {}
-            Ended::Refused => exit = Exit::Machine,
-            Ended::Interrupted => {
+            ExperimentEnd::Done => {}
+            ExperimentEnd::Refused => exit = Exit::Machine,
+            ExperimentEnd::Interrupted => {
                 exit = Exit::Interrupted;
                 break;
             }
@@ -81,11 +81,11 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
 }
 
 /// Runs one experiment into a folder that gets its name once all of it is there.
-fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<Ended> {
+fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<ExperimentEnd> {
     let folder = out.join(&experiment.name);
-    let Some(words) = experiment.command(args.place(), args.extent(), args.replicas()) else { return Ok(Ended::Done) };
+    let Some(words) = experiment.command(args.place(), args.extent(), args.replicas()) else { return Ok(ExperimentEnd::Done) };
     if folder.exists() {
-        return Ok(Ended::Done);
+        return Ok(ExperimentEnd::Done);
     }
     let part = out.join(format!("{}.part", experiment.name));
     if part.exists() {
@@ -97,13 +97,13 @@ fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<
     let (code, said) = start(&words, &part, args.quiet)?;
     let why = why_file(out, &experiment.name);
     match code {
-        Some(130) | None => Ok(Ended::Interrupted),
+        Some(130) | None => Ok(ExperimentEnd::Interrupted),
         // Guests that failed leave the others' runs.
-        Some(0 | 1 | 4) => fs::rename(&part, &folder).map(|()| Ended::Done),
-        Some(3) if part.exists() && has_run(&part) => fs::rename(&part, &folder).map(|()| Ended::Refused),
+        Some(0 | 1 | 4) => fs::rename(&part, &folder).map(|()| ExperimentEnd::Done),
+        Some(3) if part.exists() && has_run(&part) => fs::rename(&part, &folder).map(|()| ExperimentEnd::Refused),
         Some(code) => {
             fs::write(why, said.unwrap_or_else(|| format!("it ended with exit code {code}")))?;
-            Ok(Ended::Refused)
+            Ok(ExperimentEnd::Refused)
         }
     }
 }

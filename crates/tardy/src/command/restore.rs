@@ -1,6 +1,6 @@
 //! `tardy restore`: puts back what a killed command left, which the next one that makes or changes anything does too.
 
-use tardy_machine::journal::{self, Undone};
+use tardy_machine::journal::{self, UndoResult};
 use tardy_machine::root::Root;
 use tardy_results::exit::Exit;
 
@@ -50,7 +50,7 @@ pub fn before_start() {
     }
 }
 
-fn line(undone: &Undone) -> String {
+fn line(undone: &UndoResult) -> String {
     match &undone.result {
         Ok(result) => format!("{}: {result}\n", undone.setting),
         Err(error) => format!("{}: NOT put back: {error}\n", undone.setting),

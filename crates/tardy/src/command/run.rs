@@ -7,7 +7,7 @@ use tardy_core::warning::{Severity, Warning};
 use tardy_live::view;
 use tardy_machine::root::Root;
 use tardy_measure::configuration::{self, Configuration};
-use tardy_measure::measure::live::Shown;
+use tardy_measure::measure::live::ProgressDisplay;
 use tardy_measure::measure::metrics;
 use tardy_measure::measure::session::{self, SessionError};
 use tardy_measure::plan::resolve::resolve;
@@ -54,7 +54,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         Ok(plan) => plan,
         Err(error) => {
             output::complain(&error);
-            return if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage };
+            return if error.is_unsupported_here() { Exit::Machine } else { Exit::Usage };
         }
     };
     plan.defaults = configuration::sentences(configuration.flags.iter().map(|(flag, default)| (*flag, default)));
@@ -95,11 +95,11 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     }
 }
 
-fn shown(args: &RunArgs) -> Shown {
+fn shown(args: &RunArgs) -> ProgressDisplay {
     match (args.quiet, args.no_live || !view::is_possible()) {
-        (true, _) => Shown::Nothing,
-        (false, true) => Shown::Lines,
-        (false, false) => Shown::Screen(output::look()),
+        (true, _) => ProgressDisplay::Nothing,
+        (false, true) => ProgressDisplay::Lines,
+        (false, false) => ProgressDisplay::Screen(output::look()),
     }
 }
 

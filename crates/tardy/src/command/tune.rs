@@ -15,7 +15,7 @@ use tardy_machine::root::Root;
 use tardy_measure::request::MeasuredCpus;
 use tardy_report::report::tune_text;
 use tardy_results::exit::Exit;
-use tardy_tune::apply::{Applied, SettingsLock};
+use tardy_tune::apply::{AppliedSettings, SettingsLock};
 use tardy_tune::boot;
 use tardy_tune::known::{self, Target};
 use tardy_tune::setting::{Setting, Settings, Standing};
@@ -69,7 +69,7 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     let is_named = |setting: &Setting| args.settings.is_some() || args.only.contains(&setting.name);
     let settings = changing(settings(args, &root, &cpus)?, &lock, &root, is_named)?;
     let signals = Signals::block().map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
-    let applied = Applied::apply(&settings, &lock, &root)?;
+    let applied = AppliedSettings::apply(&settings, &lock, &root)?;
     for change in &applied.changes {
         eprintln!("tardy: {}: {} -> {}", change.path.display(), change.now, change.wanted);
     }
@@ -88,14 +88,14 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
 }
 
 /// Settings that are in force for a run, until this is dropped.
-pub(super) struct Tuned {
+pub(super) struct RunSettings {
     pub(super) names: Vec<String>,
-    _applied: Applied,
+    _applied: AppliedSettings,
     _lock: SettingsLock,
 }
 
 /// Puts in force what a run asks for: the settings of a file, or those that are known for its CPUs.
-pub(super) fn for_run(file: Option<&Path>, asked: Option<&MeasuredCpus>, root: &Root) -> Result<Tuned, TuneError> {
+pub(super) fn for_run(file: Option<&Path>, asked: Option<&MeasuredCpus>, root: &Root) -> Result<RunSettings, TuneError> {
     let lock = SettingsLock::take(journal::folder())?;
     let settings = match file {
         Some(file) => Settings::read(file)?.settings,
@@ -106,8 +106,8 @@ pub(super) fn for_run(file: Option<&Path>, asked: Option<&MeasuredCpus>, root: &
         }
     };
     let settings = changing(settings, &lock, root, |_| file.is_some())?;
-    let applied = Applied::apply(&settings, &lock, root)?;
-    Ok(Tuned { names: settings.into_iter().map(|setting| setting.name).collect(), _applied: applied, _lock: lock })
+    let applied = AppliedSettings::apply(&settings, &lock, root)?;
+    Ok(RunSettings { names: settings.into_iter().map(|setting| setting.name).collect(), _applied: applied, _lock: lock })
 }
 
 /// `tardy doctor --against FILE`.

@@ -10,9 +10,9 @@ use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_machine::host::Host;
 use tardy_measure::scenario::ProbeRequest;
-use tardy_probes::probe::{Cycles, Member, OpenContext, ProbeInfo, ProbeSpec, Ready};
-use tardy_probes::record::control::Control;
-use tardy_probes::record::ring::ring;
+use tardy_probes::probe::{Cycles, Member, OpenContext, ProbeInfo, ProbeSpec, StartGate};
+use tardy_probes::recording::control::Control;
+use tardy_probes::recording::ring::ring;
 use tardy_run::plan::ThreadPlan;
 use tardy_run::system_clock::ThreadClocks;
 
@@ -220,7 +220,7 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
                 control.stop_at(start + Nanos::from_millis(length_ms));
                 start
             };
-            let run = move || allocation_counter::measure(|| (member.run)(Ready::new(control, start)).unwrap()).count_total;
+            let run = move || allocation_counter::measure(|| (member.run)(StartGate::new(control, start)).unwrap()).count_total;
             std::thread::Builder::new().spawn_scoped(scope, run).unwrap()
         };
         let running: Vec<_> = opened.members.into_iter().map(run).collect();

@@ -73,7 +73,7 @@ fn mounts() -> String {
 /// The request of a load for these tests: its name, with values where it needs some and with small ones where defaults are large. None for one
 /// that can do harm, where nobody said that it may.
 pub(crate) fn request_for_test(info: &tardy_loads::load::LoadInfo) -> Option<String> {
-    if info.by_name_only && std::env::var_os("TARDY_TEST_DANGEROUS").is_none() {
+    if info.can_do_harm && std::env::var_os("TARDY_TEST_DANGEROUS").is_none() {
         println!("{} runs only with TARDY_TEST_DANGEROUS=1", info.name);
         return None;
     }

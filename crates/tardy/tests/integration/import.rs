@@ -453,9 +453,9 @@ fn extremes_alone_decide_about_a_deadline_and_never_about_a_share() {
 }
 
 /// Takes everything and keeps nothing.
-struct Nowhere(usize);
+struct NullSink(usize);
 
-impl Sink for Nowhere {
+impl Sink for NullSink {
     fn open(&mut self, _: Descriptor) -> std::io::Result<usize> {
         self.0 += 1;
         Ok(self.0 - 1)
@@ -502,7 +502,7 @@ fn no_damage_to_a_sample_makes_any_reader_panic() {
                 for settings in
                     [Settings::default(), Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), ..Settings::default() }]
                 {
-                    let _ = format.read(&mut Source::of_bytes(bytes.clone()), &settings, &mut Nowhere(0));
+                    let _ = format.read(&mut Source::of_bytes(bytes.clone()), &settings, &mut NullSink(0));
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tardy_core::units::Nanos;
-use tardy_lab::plan::Ending;
+use tardy_lab::guest_job::Ending;
 use tardy_lab::several_cpus::{self, Guest};
 
 use crate::support::document;

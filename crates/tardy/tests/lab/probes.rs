@@ -8,8 +8,8 @@ use serde_json::Value;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_lab::architecture::Architecture;
+use tardy_lab::guest_job::{self, GuestJob, Program, Task};
 use tardy_lab::initramfs;
-use tardy_lab::plan::{self, GuestPlan, Program, Task};
 use tardy_lab::qemu::Qemu;
 use tardy_run::read_series::SeriesFile;
 
@@ -190,8 +190,8 @@ struct AnsweringGuest {
 impl AnsweringGuest {
     fn start(folder: &Path) -> Self {
         let program = Program { path: None, arguments: ["respond", "serial-bytes:/dev/ttyS1"].map(str::to_owned).to_vec() };
-        let plan = GuestPlan {
-            version: plan::VERSION,
+        let job = GuestJob {
+            version: guest_job::VERSION,
             task: Task::Run(program),
             settle: Nanos::ZERO,
             time_limit: Nanos::from_secs(3600),
@@ -201,7 +201,7 @@ impl AnsweringGuest {
             hand_out_symbols: false,
         };
         let initial = folder.join("initial");
-        initramfs::write(std::fs::File::create(&initial).unwrap(), Path::new(env!("CARGO_BIN_EXE_tardy")), &plan, &[]).unwrap();
+        initramfs::write(std::fs::File::create(&initial).unwrap(), Path::new(env!("CARGO_BIN_EXE_tardy")), &job, &[]).unwrap();
         Qemu::find(Architecture::Amd64).unwrap();
         // No counted instructions: the guest's clock is the host's, as its serial port is.
         let options =

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_lab::plan::Ending;
+use tardy_lab::guest_job::Ending;
 use tardy_lab::several_cpus::{self, Guest, GuestResult};
 
 use crate::{STOCK, kernel, lab_is_there};

@@ -94,7 +94,7 @@ fn where_work_was_due_a_skipped_due_time_misses_any_deadline() {
 fn early_wake_ups_and_stalls_are_counted() {
     let questions = SummaryOptions { stall: Some(Nanos(50_000)), ..SummaryOptions::default() };
     let accumulator = accumulate(&chunks(&samples(&[10, -7, 49_000, 39_000, 61_000, -3]), 4), &questions);
-    assert_eq!(accumulator.early, Early { count: 2, earliest: -7 });
+    assert_eq!(accumulator.early, EarlyCounts { count: 2, earliest: -7 });
     assert_eq!(accumulator.stalls, 1);
 }
 

@@ -16,9 +16,9 @@ use tardy_machine::journal::{self, Journal};
 use tardy_machine::root::Root;
 use tardy_machine::undo::{SPOOL_PREFIX, Undo};
 use tardy_probes::probe::{self, Cycles, DetectedGrid, OpenContext, ProbeInstance, SeriesInfo, SeriesKind};
-use tardy_probes::record::control::Control;
-use tardy_probes::record::ring::{Consumer, ring_with_bins};
-use tardy_probes::record::series::{PreparedSeries, SeriesRecorder};
+use tardy_probes::recording::control::Control;
+use tardy_probes::recording::ring::{Consumer, ring_with_bins};
+use tardy_probes::recording::series::{PreparedSeries, SeriesRecorder};
 use tardy_run::folder::RunFolder;
 use tardy_run::plan::{Change, Plan, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::record::{RunRecord, SeriesRecord};
@@ -102,8 +102,8 @@ pub(super) fn arm(
     let tracer = recording.and_then(|recording| recording.start(&mut record, folder.path(), root));
     note_timer_resolution(&mut record.warnings);
     let clock_read = clock_read_cost();
-    let tool_cpus: Vec<u32> = plan.tool_cpus.iter().map(|cpu| cpu.0).collect();
-    let _ = affinity::set(0, &tool_cpus);
+    let housekeeping_cpus: Vec<u32> = plan.housekeeping_cpus.iter().map(|cpu| cpu.0).collect();
+    let _ = affinity::set(0, &housekeeping_cpus);
     let control = Arc::new(control(&plan, root, &mut record.warnings));
     let OpenPlaces { places, series } = open_probes(&plan)?;
     let mut loops: Vec<(usize, i32)> =
@@ -133,20 +133,21 @@ pub(super) fn arm(
         tracing::follow(tracer, explained, loops.iter().copied()).map_err(system("cannot write the explanations"))?;
     }
     let feed = look.map(|_| Arc::new(Feed::default()));
-    let metrics = metrics.map(|listener| MetricsServer::start(listener, &plan.tool_cpus));
+    let metrics = metrics.map(|listener| MetricsServer::start(listener, &plan.housekeeping_cpus));
     let metrics = metrics.transpose().map_err(system("cannot start the thread that answers at --metrics"))?;
     if feed.is_some() || metrics.is_some() {
         series.iter_mut().for_each(|(series, _)| series.watch(plan.window));
     }
     folder.update(&record)?;
-    let keeper = KeeperThread::start(&plan.tool_cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
+    let keeper =
+        KeeperThread::start(&plan.housekeeping_cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
     let files = series.iter().map(|(series, _)| series.path());
     let desk = metrics.as_ref().map(|server| Arc::clone(server.desk()));
-    let recorder =
-        Recorder::start(files, &plan.tool_cpus, keeper.keeper(), feed.clone(), desk).map_err(system("cannot start the recorder"))?;
+    let recorder = Recorder::start(files, &plan.housekeeping_cpus, keeper.keeper(), feed.clone(), desk)
+        .map_err(system("cannot start the recorder"))?;
     let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
-        .then(|| Watchdog::start(&threads, &plan.tool_cpus, &control))
+        .then(|| Watchdog::start(&threads, &plan.housekeeping_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
     // Cycles of a probe without a grid take as long as they take, and phases that are counted in them as well.
@@ -156,7 +157,7 @@ pub(super) fn arm(
     let counted = series.iter().enumerate().filter(|(_, (_, plan))| plan.counts_cycles()).map(|(index, _)| index).collect();
     // A terminal that cannot be drawn on leaves lines.
     let screen =
-        look.zip(feed).and_then(|(look, feed)| View::start(Arc::clone(&feed), &plan.tool_cpus, look).ok().map(|view| (feed, view)));
+        look.zip(feed).and_then(|(look, feed)| View::start(Arc::clone(&feed), &plan.housekeeping_cpus, look).ok().map(|view| (feed, view)));
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
     // Everything is prepared and on the disk: nothing that the tool waits for comes between this and the first due time.
@@ -302,7 +303,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
         let planned = plan.probe(&entry.probe);
         let (info, probe) = planned.and_then(|probe| Some((probe::find(probe.kind())?, probe))).ok_or_else(unknown)?;
-        let bins = |series: &SeriesInfo| if series.counts_small { probe.parameters.duration("least").get() as usize } else { 0 };
+        let bins = |series: &SeriesInfo| if series.bins_below_least { probe.parameters.duration("least").get() as usize } else { 0 };
         let rings = || info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
         let (producers, consumers): (Vec<_>, Vec<_>) = made_on(entry.plan.cpu, rings);
         let opening = OpenContext { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
@@ -422,7 +423,7 @@ fn begin_series(series: Vec<(PreparedSeries, SeriesPlan)>, start: Nanos) -> Resu
 impl SeriesPlan {
     /// Whether its cycles come when those before them are over, and not by the clock. Loops of others count none, and of gaps only some are known.
     fn counts_cycles(&self) -> bool {
-        self.is_of_the_tool() && (matches!(self.info.kind, SeriesKind::Event | SeriesKind::Interval { .. }) || self.info.counts_small)
+        self.is_of_the_tool() && (matches!(self.info.kind, SeriesKind::Event | SeriesKind::Interval { .. }) || self.info.bins_below_least)
     }
 
     /// Whether threads of the tool's own take its samples.

@@ -4,11 +4,11 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_loads::guardian::Guardian;
 use tardy_machine::root::Root;
-use tardy_probes::record::series::SeriesRecorder;
+use tardy_probes::recording::series::SeriesRecorder;
 use tardy_run::overhead::{Overhead, ThreadOverhead};
 use tardy_run::record::{RunRecord, SeriesRecord, State};
 use tardy_sys::clock;
-use tardy_sys::usage::{Who, usage};
+use tardy_sys::usage::{UsageScope, usage};
 
 use super::follow::StoppedRun;
 use super::{SessionError, system, tracing};
@@ -74,7 +74,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let interference = after.since(&armed.before, &record.measured_cpus);
     record.warnings.extend(interference.warnings());
     record.interference = Some(interference);
-    let resident_bytes_max = usage(Who::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default();
+    let resident_bytes_max = usage(UsageScope::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default();
     record.overhead = Some(Overhead { clock_read_ns: armed.clock_read, threads, process_cpu_time_ns, resident_bytes_max });
     let mut folder = armed.folder;
     if !folder.identity().is_there() {

@@ -17,7 +17,7 @@ use super::loads::Loads;
 use super::threshold::Threshold;
 use super::{SessionError, system};
 use crate::measure::cycles::CycleCount;
-use crate::measure::live::{Live, Shown};
+use crate::measure::live::{Live, ProgressDisplay};
 use crate::measure::phases::{STUCK, Step, Timeline};
 use crate::measure::state_log::StateLog;
 
@@ -60,8 +60,9 @@ struct Follower {
     overruns: u64,
 }
 
-pub(super) fn follow(mut armed: ActiveRun, shown: Shown, root: &Root) -> Result<StoppedRun, SessionError> {
-    let state_log = StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.tool_cpus, root, armed.keeper.keeper());
+pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) -> Result<StoppedRun, SessionError> {
+    let state_log =
+        StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.housekeeping_cpus, root, armed.keeper.keeper());
     let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.length());
     let plan = &armed.record.plan;
     let threshold = Threshold::of(plan, armed.folder.path().to_owned());
@@ -125,7 +126,7 @@ impl Follower {
     }
 
     /// Whether the only phase has begun and ends with the threads, each after its own cycles: those without a schedule last longer than so many periods.
-    fn is_up_to_the_threads(&self) -> bool {
+    fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
         // Loops of others and players do not count any: for them it is the length of so many periods.
         let counts = |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::Own);
@@ -149,7 +150,7 @@ impl Follower {
     fn wait(&self) -> Result<(), SessionError> {
         let now = Nanos(clock::monotonic());
         let step = match &self.cycles {
-            _ if self.is_up_to_the_threads() => self.timeline.next().max(now + LOOK_AT_END),
+            _ if self.ends_with_threads() => self.timeline.next().max(now + LOOK_AT_END),
             Some(cycles) => cycles.next().max(now + LOOK_AT_END),
             None => self.timeline.next(),
         };
@@ -268,7 +269,7 @@ impl Follower {
     }
 
     fn step(&mut self, now: Nanos, root: &Root) -> Result<(), SessionError> {
-        if self.is_stopping || self.is_up_to_the_threads() {
+        if self.is_stopping || self.ends_with_threads() {
             return Ok(());
         }
         while let Some(step) = self.timeline.step(now) {

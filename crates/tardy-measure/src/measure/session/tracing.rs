@@ -9,11 +9,11 @@ use tardy_machine::tracefs::{self, Tracefs};
 use tardy_machine::undo::Undo;
 use tardy_run::plan::Plan;
 use tardy_run::record::RunRecord;
-use tardy_run::tracing::Explain;
+use tardy_run::tracing::ExplainLevel;
 use tardy_tracer::{FollowedLoop, FollowedSeries, NotTraced, Options, Tracer};
 
 use tardy_probes::probe::{self, Cycles};
-use tardy_probes::record::series::PreparedSeries;
+use tardy_probes::recording::series::PreparedSeries;
 
 /// A recording that can be made.
 pub(super) struct Recording {
@@ -23,7 +23,7 @@ pub(super) struct Recording {
 
 /// Finds what is needed to record, if the plan asks for it. What is missing is a warning.
 pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Option<Recording> {
-    if plan.explain == Explain::Off {
+    if plan.explain == ExplainLevel::Off {
         return None;
     }
     match Tracefs::open(root) {
@@ -47,7 +47,7 @@ impl Recording {
             record.plan.probes.iter().any(|probe| probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::OfAProgram));
         // A program may use the tool's CPUs too.
         let measured = record.plan.measured_cpus.iter();
-        let cpus = measured.chain(record.plan.tool_cpus.iter().filter(|_| has_loops)).collect();
+        let cpus = measured.chain(record.plan.housekeeping_cpus.iter().filter(|_| has_loops)).collect();
         let options = Options {
             root,
             machine: &record.machine,
@@ -55,10 +55,10 @@ impl Recording {
             folder,
             instance: &self.instance,
             cpus: &cpus,
-            tool_cpus: &record.plan.tool_cpus,
+            housekeeping_cpus: &record.plan.housekeeping_cpus,
             keep_all: record.plan.keep_trace,
-            has_stacks: record.plan.explain == Explain::Stacks,
-            has_timerlat: record.plan.explain == Explain::Timerlat,
+            has_stacks: record.plan.explain == ExplainLevel::Stacks,
+            has_timerlat: record.plan.explain == ExplainLevel::Timerlat,
             has_loops,
         };
         match Tracer::start(self.tracefs, &options) {

@@ -16,7 +16,7 @@ use crate::probe::member::{Member, Run};
 use crate::probe::schedule::grid_of;
 use crate::probe::series_info::SeriesKind;
 use crate::probe::{OpenContext, ProbeInstance, SeriesInfo};
-use crate::record::control::Control;
+use crate::recording::control::Control;
 
 const CARD_SKEW: SeriesInfo = SeriesInfo { part: "alsa", quantity: "audio/video skew by the sound card", ..SKEW };
 const CARD_FRAME: SeriesInfo = SeriesInfo {

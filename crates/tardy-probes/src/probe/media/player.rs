@@ -6,7 +6,7 @@ use std::io;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 
-use crate::record::ring::Producer;
+use crate::recording::ring::Producer;
 
 /// A clock and a relative sleep; the machine's own, or one that a test moves.
 pub(super) trait Time {
@@ -119,7 +119,7 @@ impl<S: Sound> Player<S> {
 mod tests {
     use super::*;
     use crate::probe::media::audio::AudioClock;
-    use crate::record::ring::{Consumer, ring};
+    use crate::recording::ring::{Consumer, ring};
     use tardy_core::sample::Record;
 
     const PERIOD: Nanos = Nanos(33_333_333);

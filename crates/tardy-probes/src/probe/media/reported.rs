@@ -16,8 +16,8 @@ use super::{FRAME, SKEW};
 use crate::app::track::Track;
 use crate::probe::member::{DetectedGrid, Member, Run};
 use crate::probe::{OpenContext, ProbeInstance, SeriesInfo};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 const REPORTED_SKEW: SeriesInfo = SeriesInfo { part: "player", quantity: "player-reported audio/video skew", ..SKEW };
 const REPORTED_FRAME: SeriesInfo =

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tardy_advise::advice::{Advice, Comparison};
 use tardy_advise::flow::{self, Choice};
-use tardy_advise::help::{Help, Helps};
+use tardy_advise::help::{Help, Improvements};
 use tardy_advise::judgement::{Basis, Conditions, Judgement, Margin};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::{Outcome, Verdict};
@@ -203,7 +203,7 @@ fn model(out: &mut String, comparison: &Comparison) {
     }
 }
 
-fn help(out: &mut String, helps: &Helps) {
+fn help(out: &mut String, helps: &Improvements) {
     let _ = writeln!(
         out,
         "what would help most on {} ({} settings are as they should be, {} cannot be read):",

@@ -6,7 +6,6 @@ use tardy_results::compare::model::{CandidateComparison, Comparison, Outcome, Se
 use super::cells;
 use crate::report::junit::{Case, Outcome as CaseOutcome, Suite, document};
 
-/// The document.
 #[must_use]
 pub fn text(comparison: &Comparison) -> String {
     let suites: Vec<Suite> = comparison

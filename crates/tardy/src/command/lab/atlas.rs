@@ -4,9 +4,9 @@ use std::path::Path;
 
 use tardy_lab::atlas::index::Grid;
 use tardy_lab::atlas::{self, CellResult, Cells, GroupEnd, Index, Maker, Shard};
+use tardy_lab::guest_job::{self, GuestJob, OUTPUT_FOLDER, Program, Task};
 use tardy_lab::models;
-use tardy_lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
-use tardy_lab::record::meaning;
+use tardy_lab::provenance::meaning;
 use tardy_lab::snapshot::Snapshots;
 use tardy_lab::variant::{Variant, make_names_unique};
 use tardy_report::report::{atlas_html, atlas_text};
@@ -79,8 +79,8 @@ pub(in crate::command) fn make(
     check_snapshots(&setting.machine)?;
     std::fs::create_dir_all(&arguments.out).map_err(|error| unreadable(&arguments.out, &error))?;
     let snapshots = Snapshots::at(setting.cache.folder("snapshots")?);
-    let plan_of_cell = |load: &str, replica: u32| GuestPlan {
-        version: plan::VERSION,
+    let job_of_cell = |load: &str, replica: u32| GuestJob {
+        version: guest_job::VERSION,
         task: Task::Run(Program { path: None, arguments: words(arguments, load, replica) }),
         settle: SETTLE,
         time_limit: arguments.time_limit,
@@ -91,7 +91,7 @@ pub(in crate::command) fn make(
     };
     let cells = Cells {
         machine: &setting.machine,
-        plan_of_cell: &plan_of_cell,
+        job_of_cell: &job_of_cell,
         binary: &setting.binary,
         added: &[],
         wall_limit: arguments.wall_limit.to_std(),

@@ -1,7 +1,7 @@
 //! `tardy lab bisect`: which of the kernels that are there is the first with a delay, over versions in place of commits.
 
 use serde::Serialize;
-use tardy_lab::bisect::{Answer, Found, bisect};
+use tardy_lab::bisect::{Answer, BisectResult, bisect};
 use tardy_lab::kernel::{self, Kernel, KernelError, KernelSource, versions_between};
 use tardy_lab::variant::Variant;
 use tardy_report::report::table::Table;
@@ -54,9 +54,9 @@ pub(super) fn run(arguments: &BisectArguments) -> Result<Exit, LabError> {
     let text = if arguments.json { Format::LAB_BISECT.document(&report) } else { output::fitted(&text(&report)) };
     output::print(&text).map_err(|error| LabError::Unable(error.to_string()))?;
     Ok(match found {
-        Found::Between { .. } => Exit::Done,
-        Found::FirstNotGood(Answer::CannotTell) | Found::LastNotBad(Answer::CannotTell) => Exit::Machine,
-        Found::FirstNotGood(_) | Found::LastNotBad(_) => Exit::Failed,
+        BisectResult::Between { .. } => Exit::Done,
+        BisectResult::FirstNotGood(Answer::CannotTell) | BisectResult::LastNotBad(Answer::CannotTell) => Exit::Machine,
+        BisectResult::FirstNotGood(_) | BisectResult::LastNotBad(_) => Exit::Failed,
     })
 }
 
@@ -106,14 +106,14 @@ fn test(arguments: &BisectArguments, setting: &Setting, source: &KernelSource, p
     Ok((answer, TestedKernel { kernel: source.to_string(), package, answer: word, words, place }))
 }
 
-fn report(found: &Found, kernels: &[KernelSource], mut tested: Vec<TestedKernel>) -> Report {
+fn report(found: &BisectResult, kernels: &[KernelSource], mut tested: Vec<TestedKernel>) -> Report {
     tested.sort_by_key(|kernel| kernel.place);
     let name = |place: usize| kernels[place].to_string();
     let not = |end: &str, word: &str, place: usize| format!("{} is not {word}: give another kernel as {end}", name(place));
     match *found {
-        Found::FirstNotGood(_) => Report { conclusion: not("GOOD", "good", 0), ..Report::of(tested) },
-        Found::LastNotBad(_) => Report { conclusion: not("BAD", "bad", kernels.len() - 1), ..Report::of(tested) },
-        Found::Between { good, bad } => {
+        BisectResult::FirstNotGood(_) => Report { conclusion: not("GOOD", "good", 0), ..Report::of(tested) },
+        BisectResult::LastNotBad(_) => Report { conclusion: not("BAD", "bad", kernels.len() - 1), ..Report::of(tested) },
+        BisectResult::Between { good, bad } => {
             let passed_over: Vec<String> = (good + 1..bad).map(name).collect();
             let besides = match passed_over.is_empty() {
                 true => String::new(),
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn the_conclusion_names_both_sides_and_what_lies_between_them() {
         let kernels: Vec<KernelSource> = ["a", "b", "c"].iter().map(|name| name.parse().unwrap()).collect();
-        let said = report(&Found::Between { good: 0, bad: 2 }, &kernels, Vec::new());
+        let said = report(&BisectResult::Between { good: 0, bad: 2 }, &kernels, Vec::new());
         assert_eq!(said.conclusion, "the first bad kernel is c, the last good one a; between them cannot tell: b");
         assert_eq!(said.passed_over, ["b"]);
-        let said = report(&Found::LastNotBad(Answer::Good), &kernels, Vec::new());
+        let said = report(&BisectResult::LastNotBad(Answer::Good), &kernels, Vec::new());
         assert_eq!((said.conclusion.as_str(), said.first_bad), ("c is not bad: give another kernel as BAD", None));
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn test(
     limit: Nanos,
 ) -> Result<(Answer, String), LabError> {
     let scratch = setting.cache.scratch("check")?;
-    let asked = Asked { limit: Some(limit), margin: None, is_of_sections: false };
+    let asked = CheckLimits { limit: Some(limit), margin: None, is_of_sections: false };
     let (verdict, _) = judge(setting, std::slice::from_ref(variant), measure, (replicas, false), asked, scratch.path())?;
     let max = verdict.max_ns.map_or(String::new(), |max| format!(", the largest {max}"));
     let answer = match verdict.exit() {
@@ -85,16 +85,20 @@ pub(super) fn test(
 
 /// What a kernel is held to. With a margin, the second variant is the baseline.
 #[derive(Clone, Copy)]
-struct Asked {
+struct CheckLimits {
     limit: Option<Nanos>,
     margin: Option<Margin>,
     /// The limit is for sections, and not for latencies.
     is_of_sections: bool,
 }
 
-fn with_baseline(arguments: &CheckArguments, setting: &Setting, mut variants: Vec<Variant>) -> Result<(Vec<Variant>, Asked), LabError> {
+fn with_baseline(
+    arguments: &CheckArguments,
+    setting: &Setting,
+    mut variants: Vec<Variant>,
+) -> Result<(Vec<Variant>, CheckLimits), LabError> {
     let Some(baseline) = &arguments.baseline else {
-        return Ok((variants, Asked { limit: arguments.limit, margin: None, is_of_sections: arguments.sections }));
+        return Ok((variants, CheckLimits { limit: arguments.limit, margin: None, is_of_sections: arguments.sections }));
     };
     if variants.len() != 1 {
         return Err(LabError::Usage("--baseline is compared with one kernel in one preemption model: give one".to_owned()));
@@ -103,7 +107,7 @@ fn with_baseline(arguments: &CheckArguments, setting: &Setting, mut variants: Ve
     let mut variant = Variant::new(kernel, variants[0].preemption.clone(), variants[0].words.clone());
     variant.name.push_str("-baseline");
     variants.push(variant);
-    Ok((variants, Asked { limit: arguments.limit, margin: Some(arguments.margin), is_of_sections: arguments.sections }))
+    Ok((variants, CheckLimits { limit: arguments.limit, margin: Some(arguments.margin), is_of_sections: arguments.sections }))
 }
 
 /// Runs the ensemble, all of it or until a guest decides.
@@ -112,7 +116,7 @@ fn judge(
     variants: &[Variant],
     measure: &MeasureArguments,
     (replicas, all): (u32, bool),
-    asked: Asked,
+    asked: CheckLimits,
     out: &Path,
 ) -> Result<(Verdict, Comparison), LabError> {
     let is_decided = |outcome: &Outcome| {
@@ -209,7 +213,7 @@ impl BesideBaseline {
 }
 
 impl Verdict {
-    fn new(comparison: &Comparison, outcomes: &[Outcome], asked: Asked) -> Self {
+    fn new(comparison: &Comparison, outcomes: &[Outcome], asked: CheckLimits) -> Self {
         // With a baseline, which comes second, what befalls the baseline says nothing of the kernel.
         let is_kernel = |variant: usize| asked.margin.is_none() || variant == 0;
         let blamed = |blame: Blame| {

@@ -3,7 +3,7 @@
 use tardy_costs::metrics::chosen;
 use tardy_lab::cost_comparison::CostComparison;
 use tardy_lab::experiment::Outcome;
-use tardy_lab::plan::{OUTPUT_FOLDER, Program};
+use tardy_lab::guest_job::{OUTPUT_FOLDER, Program};
 use tardy_lab::variant::Variant;
 use tardy_report::report::lab_cost_text;
 use tardy_results::cost::summary::summarize;

@@ -8,15 +8,15 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::comparison::{Comparison, RunResult};
 use tardy_lab::experiment::{Experiment, Outcome, Shard};
+use tardy_lab::guest_job::{self, GuestJob, OUTPUT_FOLDER, Program, Task};
 use tardy_lab::initramfs::AddedFile;
 use tardy_lab::injection::{MODULE_NAME, MODULE_PATH};
 use tardy_lab::kernel;
 use tardy_lab::machine::{Accelerator, Machine};
-use tardy_lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
-use tardy_lab::record::meaning;
+use tardy_lab::provenance::meaning;
 use tardy_lab::snapshot::Snapshots;
 use tardy_lab::variant::Variant;
-use tardy_lab::watch::Watching;
+use tardy_lab::watch::WatchSetup;
 use tardy_results::exit::Exit;
 use tardy_results::summary::summarize::summarize;
 
@@ -101,8 +101,8 @@ pub(super) fn run_programs(
     check_modules(variants, measure)?;
     let modules = modules_of_variants(setting, variants, measure)?;
     let loaded = lines_of_modules(&modules)?;
-    let plan_of_replica = |replica: u32| GuestPlan {
-        version: plan::VERSION,
+    let job_of_replica = |replica: u32| GuestJob {
+        version: guest_job::VERSION,
         task: Task::Run(program_of_replica(replica)),
         settle: SETTLE,
         time_limit: measure.time_limit,
@@ -131,7 +131,7 @@ pub(super) fn run_programs(
     let snapshots = if measure.snapshots { Some(Snapshots::at(setting.cache.folder("snapshots")?)) } else { None };
     let watching = match measure.watch {
         true => {
-            let watching = Watching::new(&setting.machine, &setting.qemu, measure.plugin.as_deref(), &setting.cache)?;
+            let watching = WatchSetup::new(&setting.machine, &setting.qemu, measure.plugin.as_deref(), &setting.cache)?;
             Some(watching.with_worst(measure.watch_worst.unwrap_or(WATCH_WORST)))
         }
         false => None,
@@ -143,7 +143,7 @@ pub(super) fn run_programs(
         replicas: ensemble.replicas,
         shard: ensemble.shard,
         twice: ensemble.verify_repeatable,
-        plan_of_replica: &plan_of_replica,
+        job_of_replica: &job_of_replica,
         binary: &setting.binary,
         added: &added,
         wall_limit: measure.wall_limit.to_std(),
@@ -170,7 +170,7 @@ struct LoadedModule {
 }
 
 impl LoadedModule {
-    /// As the guest's plan has it.
+    /// As the guest's job has it.
     fn line(&self) -> String {
         let line = format!("/{} {}", self.file.path, self.parameters);
         line.trim_end().to_owned()
@@ -216,7 +216,7 @@ fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     }
 }
 
-/// What the guests' plans, which are the same for all variants, have of modules.
+/// What the guests' jobs, which are the same for all variants, have of modules.
 fn lines_of_modules(modules: &BTreeMap<String, Vec<LoadedModule>>) -> Result<Vec<String>, LabError> {
     let mut variants = modules.iter().map(|(name, modules)| (name, modules.iter().map(LoadedModule::line).collect::<Vec<_>>()));
     let Some((first, lines)) = variants.next() else { return Ok(Vec::new()) };

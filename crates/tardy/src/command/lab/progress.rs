@@ -88,9 +88,9 @@ fn describe(variant: &Variant, outcome: &Outcome) -> String {
         (Ok(_), Some(Repetition::Different(folder))) => {
             format!("{head}: NOT DETERMINISTIC: the second run differs: {}", folder.display())
         }
-        (Ok(record), repetition) => {
-            let digest = record.sample_digest.as_ref().unwrap_or(&record.output_digest);
-            let restored = record.restore_ms.map_or(String::new(), |time| format!(", went on from its snapshot after {time} ms"));
+        (Ok(provenance), repetition) => {
+            let digest = provenance.sample_digest.as_ref().unwrap_or(&provenance.output_digest);
+            let restored = provenance.restore_ms.map_or(String::new(), |time| format!(", went on from its snapshot after {time} ms"));
             format!("{head}: {}{}{restored}", digest.short(), if repetition.is_some() { ", the same twice" } else { "" })
         }
     }

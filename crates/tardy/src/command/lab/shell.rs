@@ -3,9 +3,9 @@
 use tardy_core::units::Nanos;
 use tardy_lab::binary;
 use tardy_lab::guest::SHELL;
+use tardy_lab::guest_job::{self, GuestJob, Task};
 use tardy_lab::initramfs::{self, AddedFile};
 use tardy_lab::machine::kernel_command_line;
-use tardy_lab::plan::{self, GuestPlan, Task};
 use tardy_lab::qemu::{Boot, INITRAMFS_NAME};
 use tardy_results::exit::Exit;
 
@@ -25,8 +25,8 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
             "the guest needs a static busybox for its shell: {path}: {error}: install busybox-static, or give one with --busybox"
         ))
     })?;
-    let plan = GuestPlan {
-        version: plan::VERSION,
+    let job = GuestJob {
+        version: guest_job::VERSION,
         task: Task::Shell,
         settle: Nanos::ZERO,
         time_limit: Nanos::ZERO,
@@ -41,7 +41,7 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
     let folder = scratch.path();
     let unable = |error: std::io::Error| LabError::Unable(format!("{}: {error}", folder.display()));
     let written = std::fs::File::create(folder.join(INITRAMFS_NAME))
-        .and_then(|file| initramfs::write(std::io::BufWriter::new(file), &setting.binary, &plan, &added));
+        .and_then(|file| initramfs::write(std::io::BufWriter::new(file), &setting.binary, &job, &added));
     let result = written.map_err(unable).and_then(|_| {
         let command_line = kernel_command_line(&setting.machine, &variant.command_line_words(), 0);
         let boot =

@@ -13,15 +13,15 @@ pub(super) fn listing() -> Listing {
 }
 
 fn of_load(info: &LoadInfo) -> Entry {
-    let marks = if info.by_name_only { ", only when asked for by name" } else { "" };
-    let mut full = format!("{} ({}{marks})\n  {}\n  hurts: {}\n", info.name, info.source, info.does, info.hurts);
+    let marks = if info.can_do_harm { ", only when asked for by name" } else { "" };
+    let mut full = format!("{} ({}{marks})\n  {}\n  hurts: {}\n", info.name, info.source, info.does, info.effect);
     for parameter in info.parameters {
         let unset = if parameter.needed { "needed" } else { "unset" };
         let default = parameter.default.map_or_else(|| unset.to_owned(), |default| format!("default {default}"));
         let _ = writeln!(full, "    {:<12} {} ({}, {default})", parameter.name, parameter.means, parameter.kind);
     }
     let json = serde_json::json!({
-        "name": info.name, "does": info.does, "hurts": info.hurts, "source": info.source, "by_name_only": info.by_name_only,
+        "name": info.name, "does": info.does, "hurts": info.effect, "source": info.source, "by_name_only": info.can_do_harm,
         "parameters": info.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(),
     });
     Entry { name: info.name.to_owned(), line: info.does.to_owned(), full, json, group: None }

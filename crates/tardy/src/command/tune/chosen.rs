@@ -4,7 +4,7 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
 use tardy_measure::request::MeasuredCpus;
-use tardy_tune::apply::{Applied, ApplyError, SettingsLock};
+use tardy_tune::apply::{AppliedSettings, ApplyError, SettingsLock};
 use tardy_tune::known::{self, Target};
 use tardy_tune::setting::{Setting, Settings, Standing};
 
@@ -56,7 +56,7 @@ pub(super) fn changing(
             Standing::AsWanted => {}
             Standing::Changeable(_) if is_named(&setting) => found.push(setting),
             // Some files have a write bit and refuse all the same: better known before hundreds of runs than in one of them.
-            Standing::Changeable(_) => match Applied::apply([&setting], lock, root) {
+            Standing::Changeable(_) => match AppliedSettings::apply([&setting], lock, root) {
                 Ok(applied) => {
                     drop(applied);
                     found.push(setting);

@@ -15,7 +15,7 @@ use tardy_run::output_file;
 use tardy_statistics::confidence::Confidence;
 use tardy_tune::boot::TRIED;
 use tardy_tune::effects::{Effect, effects, replicas_min};
-use tardy_tune::lab_answer::{Absent, Answer, OfLoad, Row};
+use tardy_tune::lab_answer::{Answer, MissingKernels, OfLoad, Row};
 use tardy_tune::question::BEST;
 use tardy_tune::setting::{Setting, Settings};
 
@@ -97,7 +97,7 @@ fn arguments(args: &TuneArgs) -> AtlasArguments {
 }
 
 /// The first kernel as it is, then each word on it, then the other kernels; and those that cannot be had.
-fn variants(args: &TuneArgs, setting: &lab::Setting) -> Result<(Vec<Variant>, Absent), TuneError> {
+fn variants(args: &TuneArgs, setting: &lab::Setting) -> Result<(Vec<Variant>, MissingKernels), TuneError> {
     let lab = &args.lab_search;
     let found = lab.kernels.0.variants_there(setting.machine.architecture, &setting.cache, lab.machine.refresh);
     let (kernels, absent) = found.map_err(lab::LabError::from)?;
@@ -126,7 +126,7 @@ fn pad(replica: u32) -> u32 {
     (replica + 1) * 37
 }
 
-fn cells(setting: &lab::Setting, variants: Vec<Variant>, absent: Absent, arguments: &AtlasArguments) -> Result<Atlas, TuneError> {
+fn cells(setting: &lab::Setting, variants: Vec<Variant>, absent: MissingKernels, arguments: &AtlasArguments) -> Result<Atlas, TuneError> {
     let index = lab::atlas::make(setting, variants, absent, arguments, pad)?;
     Ok(Atlas::new(lab::atlas::input(&index, &arguments.out)))
 }

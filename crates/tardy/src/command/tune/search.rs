@@ -17,9 +17,9 @@ use tardy_results::summary::read;
 use tardy_run::output_file;
 use tardy_run::record::State;
 use tardy_statistics::confidence::Confidence;
-use tardy_tune::apply::{Applied, SettingsLock};
+use tardy_tune::apply::{AppliedSettings, SettingsLock};
 use tardy_tune::question::{BEST, Question};
-use tardy_tune::search::{Bench, Effort, Found, Stage, search};
+use tardy_tune::search::{Bench, Effort, SearchResult, Stage, search};
 use tardy_tune::setting::{Setting, Settings};
 use tardy_tune::waiting::Signals;
 
@@ -107,7 +107,7 @@ fn go_on(question: &Question, out: &Path, is_json: bool, lock: &SettingsLock, ro
     Ok(Exit::Done)
 }
 
-fn write(question: &Question, found: &Found, out: &Path) -> std::io::Result<()> {
+fn write(question: &Question, found: &SearchResult, out: &Path) -> std::io::Result<()> {
     put(&out.join(ANSWER), tune_text::found_json(question, found).as_bytes())?;
     let useful = Settings { settings: found.useful().into_iter().map(|place| question.settings.settings[place].clone()).collect() };
     let toml = useful.to_toml().map_err(std::io::Error::other)?;
@@ -157,7 +157,7 @@ impl Bench for Runs<'_> {
             return Ok(value);
         }
         let mut command = self.command(&folder, &names)?;
-        let applied = Applied::apply(settings, self.lock, self.root)?;
+        let applied = AppliedSettings::apply(settings, self.lock, self.root)?;
         let waited = self.signals.wait_for(&mut command);
         drop(applied);
         let (status, is_asked) = waited.map_err(|error| RunError::Start(line_of(&command), error))?;

@@ -41,7 +41,7 @@ pub fn resolve_all(
 
 fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, host: &Host, share: Bounds) -> Result<LoadPlan, Unsupported> {
     let info = request.info;
-    if info.by_name_only && !request.by_name {
+    if info.can_do_harm && !request.by_name {
         return Err(Unsupported::new("your word for it: this load can do harm", format!("ask for it by its name, `{}`", info.name)));
     }
     if cpus.is_empty() {

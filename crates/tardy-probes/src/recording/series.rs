@@ -14,8 +14,8 @@ use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
-use tardy_run::keep::Keep;
-use tardy_run::record::{Elsewhere, StoreFailure};
+use tardy_run::keep::KeptSamples;
+use tardy_run::record::{MovedStretch, StoreFailure};
 use tardy_run::series_writer::SeriesWriter;
 use tardy_tracer::Tap;
 
@@ -26,7 +26,7 @@ const CHUNK_SAMPLES_MAX: u64 = 65_536;
 
 /// The worst sample so far, for the live view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Worst {
+pub struct WorstSample {
     pub latency: Nanos,
     /// Its due time.
     pub due: Nanos,
@@ -47,12 +47,12 @@ pub struct SeriesRecorder {
 /// What has come out of the ring, and the chunk that it goes into.
 #[derive(Debug)]
 struct Tally {
-    keep: Keep,
+    keep: KeptSamples,
     encoder: ChunkEncoder,
     counts: Counts,
-    unwritten: Unwritten,
+    unwritten: UnwrittenChunk,
     histogram: Histogram,
-    worst: Option<Worst>,
+    worst: Option<WorstSample>,
     latest: Option<Sample>,
     /// What the bins of the ring had counted when they were last looked at.
     binned: Vec<u64>,
@@ -64,7 +64,7 @@ struct Tally {
 
 /// What stands in the chunk being built; counted as unstored if that chunk cannot be written.
 #[derive(Debug, Default)]
-struct Unwritten {
+struct UnwrittenChunk {
     samples: u64,
     first_due: Option<Nanos>,
 }
@@ -78,7 +78,7 @@ impl PreparedSeries {
     ///
     /// # Errors
     /// Those of creating the file.
-    pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: Keep) -> io::Result<Self> {
+    pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: KeptSamples) -> io::Result<Self> {
         let path = folder.join(descriptor.file_name());
         let writer = Some(SeriesWriter::without_head(&path)?);
         let encoder = ChunkEncoder::new(&descriptor);
@@ -92,7 +92,7 @@ impl PreparedSeries {
                 keep,
                 encoder,
                 counts: Counts::default(),
-                unwritten: Unwritten::default(),
+                unwritten: UnwrittenChunk::default(),
                 histogram: Histogram::new(Budget::RECORDER),
                 worst: None,
                 latest: None,
@@ -148,7 +148,7 @@ impl SeriesRecorder {
     ///
     /// # Errors
     /// Those of creating and writing the file.
-    pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: Keep) -> io::Result<Self> {
+    pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: KeptSamples) -> io::Result<Self> {
         let schedule = descriptor.schedule;
         PreparedSeries::create(folder, descriptor, consumer, keep)?.begin(schedule)
     }
@@ -253,7 +253,7 @@ impl SeriesRecorder {
 
     /// The worst sample so far.
     #[must_use]
-    pub fn worst(&self) -> Option<Worst> {
+    pub fn worst(&self) -> Option<WorstSample> {
         self.tally.worst
     }
 
@@ -271,7 +271,7 @@ impl SeriesRecorder {
 
     /// Samples that another CPU took than the one that the measuring thread was put on.
     #[must_use]
-    pub fn elsewhere(&self) -> Vec<Elsewhere> {
+    pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.consumer.elsewhere()
     }
 
@@ -304,7 +304,7 @@ impl SeriesRecorder {
     /// The histogram of all samples; `None` where every sample is in the file, which says more.
     #[must_use]
     pub fn histogram(&self) -> Option<&Histogram> {
-        (self.tally.keep != Keep::All || self.failure.is_some() || !self.tally.binned.is_empty()).then_some(&self.tally.histogram)
+        (self.tally.keep != KeptSamples::All || self.failure.is_some() || !self.tally.binned.is_empty()).then_some(&self.tally.histogram)
     }
 }
 
@@ -327,7 +327,7 @@ impl Tally {
         self.counts.skipped += u64::from(sample.skipped);
         self.latest = Some(sample);
         if self.worst.is_none_or(|worst| sample.latency > worst.latency) {
-            self.worst = Some(Worst { latency: sample.latency, due: sample.due });
+            self.worst = Some(WorstSample { latency: sample.latency, due: sample.due });
         }
         self.histogram.record(sample.latency.get());
         if !self.keep.stores(&sample) {
@@ -360,10 +360,10 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::ring::{Producer, ring};
+    use crate::recording::ring::{Producer, ring};
     use tardy_core::series::ClockKind;
 
-    fn recorder(folder: &std::path::Path, capacity: usize, keep: Keep) -> (Producer, SeriesRecorder) {
+    fn recorder(folder: &std::path::Path, capacity: usize, keep: KeptSamples) -> (Producer, SeriesRecorder) {
         let (producer, consumer) = ring(capacity);
         let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
         let descriptor = Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule);
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn accounting_holds_under_ring_overflow() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut producer, mut recorder) = recorder(folder.path(), 8, Keep::All);
+        let (mut producer, mut recorder) = recorder(folder.path(), 8, KeptSamples::All);
         let mut index = 0;
         for burst in [3, 20, 5, 40, 1] {
             for step in 0..burst {
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn samples_that_are_not_kept_are_counted_and_stand_in_the_histogram() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut producer, mut recorder) = recorder(folder.path(), 1024, Keep::Tail(Nanos(690)));
+        let (mut producer, mut recorder) = recorder(folder.path(), 1024, KeptSamples::Tail(Nanos(690)));
         (0..700).for_each(|index| producer.push(sample(index, 0)));
         producer.close(Nanos(700_000));
         assert!(recorder.try_close());
@@ -413,10 +413,10 @@ mod tests {
     #[test]
     fn what_the_ring_only_counts_is_recorded_and_stands_in_the_histogram() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut producer, consumer) = crate::record::ring::ring_with_bins(64, 100);
+        let (mut producer, consumer) = crate::recording::ring::ring_with_bins(64, 100);
         let schedule = Schedule::Event { request: Nanos(1) };
         let descriptor = Descriptor::latency("gaps", None, ClockKind::Hardware, schedule);
-        let mut recorder = SeriesRecorder::create(folder.path(), descriptor, consumer, Keep::All).unwrap();
+        let mut recorder = SeriesRecorder::create(folder.path(), descriptor, consumer, KeptSamples::All).unwrap();
         for value in 0..300 {
             producer.begin_cycle();
             if !producer.count(value % 110) {
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn a_series_that_is_still_running_is_not_closed() {
         let folder = tempfile::tempdir().unwrap();
-        let (producer, mut recorder) = recorder(folder.path(), 8, Keep::All);
+        let (producer, mut recorder) = recorder(folder.path(), 8, KeptSamples::All);
         assert!(!recorder.try_close());
         producer.close(Nanos(0));
         assert!(recorder.try_close());

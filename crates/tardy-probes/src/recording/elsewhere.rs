@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
-use tardy_run::record::Elsewhere;
+use tardy_run::record::MovedStretch;
 
 /// Stretches that there is room for; the last one takes all that come later.
 const STRETCHES_MAX: usize = 64;
@@ -51,9 +51,9 @@ impl Stretches {
     }
 
     /// What was noted; exact once the measuring thread has closed its ring.
-    pub(super) fn read(&self) -> Vec<Elsewhere> {
+    pub(super) fn read(&self) -> Vec<MovedStretch> {
         let used = self.used.load(Ordering::Acquire) as usize;
-        let value = |stretch: &Stretch| Elsewhere {
+        let value = |stretch: &Stretch| MovedStretch {
             cpu: CpuId(stretch.cpu.load(Ordering::Relaxed)),
             first_due_ns: Nanos(stretch.first_due.load(Ordering::Relaxed)),
             last_due_ns: Nanos(stretch.last_due.load(Ordering::Relaxed)),

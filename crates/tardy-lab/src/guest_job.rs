@@ -1,4 +1,4 @@
-//! What the host and the guest tell each other: the plan that lies in the guest's initial file system, and the report that comes back.
+//! What the host and the guest tell each other: the job that lies in the guest's initial file system, and the report that comes back.
 //!
 //! Both are read by the same version of the same binary, except when a snapshot or another build of the guest's binary is used; hence the version number.
 
@@ -7,27 +7,27 @@ use tardy_core::units::Nanos;
 
 use super::injection::Injection;
 
-/// Where the plan lies in the guest.
-pub const PLAN_PATH: &str = "/plan.json";
-/// The folder that the guest hands out: the planned program leaves its run there.
+/// Where the job lies in the guest.
+pub const JOB_PATH: &str = "/plan.json";
+/// The folder that the guest hands out: the guest's program leaves its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
 /// Where the guest leaves its kernel's symbols in [`OUTPUT_FOLDER`].
 pub const SYMBOLS_NAME: &str = "kallsyms";
 /// The word on the kernel's command line that marks a guest of the lab; the module for known delays refuses to load without it.
 pub const MARK: &str = "tardy.lab=1";
-/// Version of [`GuestPlan`] and [`GuestReport`].
+/// Version of [`GuestJob`] and [`GuestReport`].
 pub const VERSION: u32 = 1;
 
 /// What the guest is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestPlan {
+pub struct GuestJob {
     /// [`VERSION`].
     pub version: u32,
     /// What to do after the system has settled.
     pub task: Task,
     /// How long the guest sleeps after its boot before it begins: what the kernel still does in the background then ends.
     pub settle: Nanos,
-    /// When the planned program is stopped, in the guest's own time from its start.
+    /// When the guest's program is stopped, in the guest's own time from its start.
     pub time_limit: Nanos,
     /// Kernel modules in the initial file system, in the order of loading: each its path and, behind a space, its parameters.
     pub modules: Vec<String>,
@@ -49,7 +49,7 @@ pub enum Task {
     Run(Program),
     /// Start a shell on the console.
     Shell,
-    /// Stop the machine, so that the host can keep its state; then do the plan that the host has left in the shared memory. Modules are loaded before.
+    /// Stop the machine, so that the host can keep its state; then do the job that the host has left in the shared memory. Modules are loaded before.
     Pause,
 }
 
@@ -66,11 +66,11 @@ pub struct Program {
 pub struct GuestReport {
     /// [`VERSION`].
     pub version: u32,
-    /// How the planned program ended.
+    /// How the guest's program ended.
     pub ending: Ending,
     /// The guest's monotonic clock when /init began.
     pub booted_at: Nanos,
-    /// The same when the planned program was started.
+    /// The same when the guest's program was started.
     pub started_at: Nanos,
     /// The same when it had ended.
     pub ended_at: Nanos,
@@ -91,7 +91,7 @@ pub struct GuestReport {
     pub remarks: Vec<String>,
 }
 
-/// How the planned program ended.
+/// How the guest's program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
@@ -107,8 +107,8 @@ pub enum Ending {
     LoadsEnded,
 }
 
-impl GuestPlan {
-    /// What a guest is to do until its state is kept: everything that this plan does before its task, and nothing of the task.
+impl GuestJob {
+    /// What a guest is to do until its state is kept: everything that this job does before its task, and nothing of the task.
     #[must_use]
     pub fn until_pause(&self) -> Self {
         Self { task: Task::Pause, time_limit: Nanos::ZERO, loads: Vec::new(), injection: None, ..self.clone() }

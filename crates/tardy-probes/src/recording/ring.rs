@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::units::Nanos;
-use tardy_run::record::Elsewhere;
+use tardy_run::record::MovedStretch;
 use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
@@ -143,7 +143,7 @@ impl Producer {
             self.note_elsewhere(cpu, due);
         }
         if self.head == self.free_until {
-            self.push_slowly(due, latency, skipped);
+            self.push_or_lose(due, latency, skipped);
         } else {
             self.store(due.get(), latency.get(), u64::from(skipped));
         }
@@ -172,7 +172,7 @@ impl Producer {
     /// Its arguments are words, because a sample that is passed by its address lies in memory in the fast way too, at a dozen instructions a sample.
     #[cold]
     #[inline(never)]
-    fn push_slowly(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
+    fn push_or_lose(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
         let free_until = self.ring.tail.0.load(Ordering::Acquire) + self.ring.slots.len() as u64;
         let wanted = if self.gap.is_empty() { 1 } else { 2 };
         if free_until - self.head < wanted {
@@ -260,7 +260,7 @@ impl Consumer {
 
     /// Samples that another CPU took than the one that the measuring thread was put on.
     #[must_use]
-    pub fn elsewhere(&self) -> Vec<Elsewhere> {
+    pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.ring.elsewhere.read()
     }
 

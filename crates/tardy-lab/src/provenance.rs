@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::cpio::Entry;
 use super::digest::{Digest, Digester};
+use super::guest_job::GuestReport;
 use super::machine::{Accelerator, Machine};
-use super::plan::GuestReport;
 use super::variant::Variant;
 
-/// The record's name in a run folder.
-pub const RECORD_NAME: &str = tardy_run::guest_start::LAB_RECORD_NAME;
-/// Version of [`Record`]. History: 1, the first.
+/// The file's name in a run folder.
+pub const PROVENANCE_NAME: &str = tardy_run::guest_start::PROVENANCE_NAME;
+/// Version of [`Provenance`]. History: 1, the first.
 pub const VERSION: u32 = 1;
 
-/// What virtual time is; stands in every record, summary and report.
+/// What virtual time is; stands in every `lab.json`, summary and report.
 const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time, so a latency is the length of the kernel's code path; \
 caches, buses, firmware, SMIs and parallel CPUs are not modelled, and no figure is a worst case of a machine";
 /// The same under KVM.
@@ -41,7 +41,7 @@ pub struct Inputs {
     pub command_line: String,
     /// The member of the ensemble.
     pub pad: u32,
-    /// The initial file system: binary, plan and seed.
+    /// The initial file system: binary, job and seed.
     pub initramfs: Digest,
     /// What QEMU calls itself.
     pub qemu: String,
@@ -50,9 +50,9 @@ pub struct Inputs {
     /// The state that the run began from, where it did not boot.
     #[serde(default)]
     pub snapshot: Option<Digest>,
-    /// The plan that was done from there on; without a snapshot it is in the initial file system.
-    #[serde(default)]
-    pub plan: Option<Digest>,
+    /// The job that was done from there on; without a snapshot it is in the initial file system. `lab.json` calls it the plan.
+    #[serde(default, rename = "plan")]
+    pub job: Option<Digest>,
 }
 
 impl Inputs {
@@ -67,14 +67,14 @@ impl Inputs {
         digester.update_block(&self.machine.shared_mib.to_le_bytes());
         self.options.iter().for_each(|option| digester.update_block(option.as_bytes()));
         digester.update_block(self.snapshot.as_ref().map(Digest::as_str).unwrap_or_default().as_bytes());
-        self.plan.iter().for_each(|plan| digester.update_block(plan.as_str().as_bytes()));
+        self.job.iter().for_each(|job| digester.update_block(job.as_str().as_bytes()));
         digester.finish()
     }
 }
 
 /// A run's origin and its digests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct Provenance {
     /// [`VERSION`].
     pub version: u32,
     /// What went in.
@@ -111,13 +111,13 @@ pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
     Some(digester.finish())
 }
 
-impl Record {
-    /// Reads a run folder's record; `None` for a run that does not come from the lab.
+impl Provenance {
+    /// Of the run in a folder; `None` for a run that does not come from the lab.
     ///
     /// # Errors
     /// What reading the file and its JSON report.
     pub fn read(run: &Path) -> std::io::Result<Option<Self>> {
-        match std::fs::read(run.join(RECORD_NAME)) {
+        match std::fs::read(run.join(PROVENANCE_NAME)) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -154,5 +154,23 @@ mod tests {
         assert_ne!(base, of(&[("samples/b", b"1")]));
         assert_ne!(base, of(&[("samples/a", b"2")]));
         assert_eq!(of(&[("run.json", b"x")]), None);
+    }
+
+    /// Folders of older versions have it, and read the same.
+    #[test]
+    fn a_job_is_called_a_plan_in_the_file() {
+        let digest = "ab".repeat(32);
+        let kernel = serde_json::json!({ "source": "6.1", "name": "6.1", "image": "/image", "digest": digest, "architecture": "amd64" });
+        let machine = serde_json::json!({
+            "architecture": "amd64", "accelerator": "tcg", "instruction_shift": 2, "memory_mib": 512, "shared_mib": 64,
+        });
+        let text = serde_json::json!({
+            "variant": { "name": "6.1", "kernel": kernel, "words": [] },
+            "machine": machine, "command_line": "quiet", "pad": 0, "initramfs": digest, "qemu": "QEMU", "options": [],
+            "plan": digest,
+        });
+        let inputs: Inputs = serde_json::from_value(text).unwrap();
+        assert!(inputs.job.is_some());
+        assert_eq!(serde_json::to_value(&inputs).unwrap()["plan"], digest.as_str());
     }
 }

@@ -27,6 +27,8 @@ const AGAIN: [u64; 6] = [1, 2, 5, 10, 20, 30];
 pub enum BoardError {
     #[error("ssh cannot be started: {0}: apt-get install openssh-client")]
     NoSsh(io::Error),
+    #[error("not begun: {0}")]
+    NoThread(io::Error),
     #[error("not reached: {0}")]
     Unreached(String),
     #[error("{step}: {said}")]

@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
+use tardy_sys::regular_file;
 
 use crate::kernel_symbols::{Function, KernelSymbols};
 use crate::stream::{End, Item, StreamError, StreamReader};
@@ -17,6 +18,8 @@ use crate::stream::{End, Item, StreamError, StreamReader};
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
+/// More than any has: the names of a kernel's functions.
+const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 /// Version of [`Watched`]. History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches.
 const VERSION: u32 = 3;
 
@@ -130,7 +133,7 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
 /// [`StoreError`].
 pub fn read(run: &Path) -> Result<Option<Watched>, StoreError> {
     let path = run.join(FOLDER).join(DESCRIPTION_NAME);
-    let bytes = match std::fs::read(&path) {
+    let bytes = match regular_file::read(&path, DESCRIPTION_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::File { path, error }),
@@ -151,7 +154,7 @@ pub fn read_items(
     mut take: impl FnMut(Item, &StreamReader<BufReader<DeflateDecoder<BufReader<File>>>>),
 ) -> Result<(), StoreError> {
     let path = run.join(FOLDER).join(SECTIONS_NAME);
-    let file = File::open(&path).map_err(file_error(&path))?;
+    let file = regular_file::open(&path).map_err(file_error(&path))?;
     let stream_error = |error| StoreError::Stream { path: path.clone(), error };
     let mut reader = StreamReader::new(BufReader::new(DeflateDecoder::new(BufReader::new(file)))).map_err(stream_error)?;
     loop {

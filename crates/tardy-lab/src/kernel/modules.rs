@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use tardy_sys::regular_file;
 use tempfile::TempDir;
 
 use super::{Kernel, KernelError, fetch_companions};
@@ -21,6 +22,9 @@ pub fn modules(kernel: &Kernel, names: &[&str], cache: &Cache) -> Result<Vec<Pat
     names.iter().try_for_each(|name| found.add(&file_name(name)))?;
     Ok(found.order)
 }
+
+/// More than any module has: one with everything for a debugger has 100 MB.
+pub const MODULE_BYTES_MAX: u64 = 512 << 20;
 
 struct ModuleFinder<'a> {
     kernel: &'a Kernel,
@@ -48,7 +52,7 @@ impl ModuleFinder<'_> {
         if !path.exists() {
             write_whole(&path, &self.unpack(name)?)?;
         }
-        let content = std::fs::read(&path).map_err(|error| KernelError::Read { path: path.clone(), error })?;
+        let content = regular_file::read(&path, MODULE_BYTES_MAX).map_err(|error| KernelError::Read { path: path.clone(), error })?;
         for name in dependencies(&content) {
             self.add(&file_name(name))?;
         }
@@ -118,7 +122,10 @@ fn plain(path: &Path, content: Vec<u8>) -> std::io::Result<Vec<u8>> {
         return Ok(content);
     }
     let mut plain = Vec::new();
-    lzma_rust2::XzReader::new(&content[..], true).read_to_end(&mut plain)?;
+    lzma_rust2::XzReader::new(&content[..], true).take(MODULE_BYTES_MAX + 1).read_to_end(&mut plain)?;
+    if plain.len() as u64 > MODULE_BYTES_MAX {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "it unpacks to more than any module has"));
+    }
     Ok(plain)
 }
 

@@ -99,6 +99,16 @@ fn an_input_that_never_ends_is_refused_at_once() {
 }
 
 #[test]
+fn a_record_of_the_lab_that_never_ends_holds_up_nobody() {
+    let place = Workplace::new();
+    run(&place);
+    let without = place.tardy("compare run run");
+    fifo(&place.path("run/lab.json"));
+    let with = place.tardy("compare run run");
+    assert_eq!((with.code(), with.stdout), (without.code(), without.stdout));
+}
+
+#[test]
 fn texts_of_a_run_do_not_act_on_a_terminal() {
     let place = Workplace::new();
     run(&place);

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tardy_sys::{regular_file, unnamed_file};
 
@@ -20,7 +21,9 @@ const FOLDERS_OF_A_RUN: [&str; 2] = ["samples", "trace"];
 pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> Result<T, E>) -> Result<T, E> {
     refuse(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
+    // Two threads may write the same file.
+    static WRITTEN: AtomicU32 = AtomicU32::new(0);
+    name.push(format!(".{}-{}.part", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed)));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
         // Where the file system has files without names, a process that is killed leaves nothing.

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use tardy_machine::journal::Scratch;
 use tardy_sys::regular_file;
-use tempfile::TempDir;
 
 use super::{Kernel, KernelError, fetch_companions};
 use crate::cache::{Cache, write_whole};
@@ -39,7 +39,7 @@ struct ModuleFinder<'a> {
 /// Where modules come from.
 enum Package {
     Own(PathBuf),
-    Fetched { files: Vec<PathBuf>, _folder: TempDir },
+    Fetched { files: Vec<PathBuf>, _folder: Scratch },
 }
 
 impl ModuleFinder<'_> {

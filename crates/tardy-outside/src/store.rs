@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
+use tardy_run::output_file::replace_in_run;
 use tardy_sys::regular_file;
 
 use crate::kernel_symbols::{Function, KernelSymbols};
@@ -114,7 +115,7 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     let folder = run.join(FOLDER);
     std::fs::create_dir_all(&folder).map_err(file_error(&folder))?;
     let path = folder.join(SECTIONS_NAME);
-    let packed = File::create(&path).and_then(|file| {
+    let packed = replace_in_run(&path, |file| {
         let mut encoder = DeflateEncoder::new(BufWriter::new(file), Compression::new(6));
         io::copy(&mut File::open(raw)?, &mut encoder)?;
         encoder.finish()?.into_inner().map(drop).map_err(|error| error.into_error())
@@ -122,7 +123,7 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     packed.map_err(file_error(&path))?;
     let path = folder.join(DESCRIPTION_NAME);
     let text = serde_json::to_vec_pretty(&watched).expect("a description is plain data");
-    std::fs::write(&path, text).map_err(file_error(&path))?;
+    replace_in_run(&path, |mut file| file.write_all(&text)).map_err(file_error(&path))?;
     std::fs::remove_file(raw).map_err(file_error(raw))?;
     Ok(watched)
 }

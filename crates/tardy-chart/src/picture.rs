@@ -1,9 +1,8 @@
-//! Charts as a file: a picture, or their numbers, by the end of its name.
+//! Charts as a file: a picture, or their numbers, by the end of its name; standard output gets an SVG.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tardy_run::output_file::replace;
+use tardy_run::output_file::{is_standard_output, write};
 
 use super::csv;
 use super::draw::{Frame, beside, draw};
@@ -49,6 +48,7 @@ impl Picture {
             Some("svg") => Format::Svg,
             Some("png") => Format::Png,
             Some("csv") => Format::Csv,
+            None if is_standard_output(path) => Format::Svg,
             _ => return Err(PictureError::Format(path.to_owned())),
         };
         Ok(Self { path: path.to_owned(), format })
@@ -66,6 +66,6 @@ impl Picture {
             Format::Png => png::file(&scene(), scale)?,
             Format::Csv => csv::text(charts).into_bytes(),
         };
-        replace(&self.path, |mut file| file.write_all(&bytes)).map_err(|error| PictureError::Unwritable(self.path.clone(), error))
+        write(&self.path, &bytes).map_err(|error| PictureError::Unwritable(self.path.clone(), error))
     }
 }

@@ -62,6 +62,10 @@ const COMMANDS: &[(&str, bool)] = &[
     ("cost --metric open-close --rounds 1 --trials 3 --out run", false),
 ];
 
+/// What fails in the brief form, and the commands of which.
+const BRIEF_CALLS: &[&str] = &["openat", "write", "fsync", "rename", "linkat", "clone3"];
+const BRIEF_COMMANDS: [usize; 2] = [0, 5];
+
 /// How often each call is made.
 type Counts = BTreeMap<String, usize>;
 
@@ -74,9 +78,10 @@ fn attempt(ground: &Ground) -> Result<Tally> {
         return Ok(tally);
     }
     folders::base(ground)?;
-    for &(line, is_file) in COMMANDS {
+    let commands = COMMANDS.iter().enumerate().filter(|(place, _)| !ground.is_brief() || BRIEF_COMMANDS.contains(place));
+    for (_, &(line, is_file)) in commands {
         let (counts, good) = counted(ground, line, is_file)?;
-        for &(call, error) in CALLS {
+        for &(call, error) in CALLS.iter().filter(|(call, _)| !ground.is_brief() || BRIEF_CALLS.contains(call)) {
             let times = counts.get(call).copied().unwrap_or(0);
             for when in chosen(times, ground.tries(2, 40)) {
                 let about = format!("tardy {line}, {call} number {when} of {times} fails with {error}");
@@ -88,10 +93,13 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// At most `most` of the numbers 1 to `times`: all of them, or some spread over the whole with the first and the last.
+/// At most `most` of the numbers 1 to `times`: all of them, or some spread over the whole with the first and the last; the last if there is to be one.
 fn chosen(times: usize, most: usize) -> Vec<usize> {
     if times <= most {
         return (1..=times).collect();
+    }
+    if most == 1 {
+        return vec![times];
     }
     let mut chosen: Vec<usize> = (0..most).map(|index| 1 + index * (times - 1) / (most - 1)).collect();
     chosen.dedup();
@@ -177,9 +185,16 @@ mod tests {
     }
 
     #[test]
+    fn the_brief_form_names_calls_and_commands_that_there_are() {
+        assert!(BRIEF_CALLS.iter().all(|brief| CALLS.iter().any(|(call, _)| call == brief)));
+        assert!(COMMANDS[BRIEF_COMMANDS[0]].0.starts_with("export ") && COMMANDS[BRIEF_COMMANDS[1]].0.starts_with("run "));
+    }
+
+    #[test]
     fn few_calls_all_fail_and_of_many_the_first_and_the_last() {
         assert_eq!(chosen(3, 40), [1, 2, 3]);
         assert_eq!(chosen(100, 2), [1, 100]);
+        assert_eq!(chosen(100, 1), [100]);
         assert_eq!(chosen(0, 2), [0; 0]);
     }
 }

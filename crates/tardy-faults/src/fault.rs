@@ -19,6 +19,16 @@ pub(crate) struct Fault {
     pub(crate) attempt: fn(&Ground) -> Result<Tally>,
 }
 
+/// How often each fault is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Once, where the tool is most likely to fall: for every change, in about a minute.
+    Brief,
+    /// A few times.
+    Short,
+    Full,
+}
+
 /// Where faults are tried.
 #[derive(Debug)]
 pub(crate) struct Ground {
@@ -26,8 +36,7 @@ pub(crate) struct Ground {
     pub(crate) tardy: PathBuf,
     /// A memory file system that nobody else sees.
     pub(crate) folder: PathBuf,
-    /// Few tries of each fault.
-    pub(crate) is_short: bool,
+    pub(crate) form: Form,
 }
 
 /// What came of a fault.
@@ -48,9 +57,17 @@ impl Ground {
         Place::new(&self.tardy, &self.folder)
     }
 
-    /// `short` tries in the short form, else `full`.
+    /// `short` tries in the short form, `full` in the full one, and at most one in the brief one.
     pub(crate) fn tries(&self, short: usize, full: usize) -> usize {
-        if self.is_short { short } else { full }
+        match self.form {
+            Form::Brief => short.min(1),
+            Form::Short => short,
+            Form::Full => full,
+        }
+    }
+
+    pub(crate) fn is_brief(&self) -> bool {
+        self.form == Form::Brief
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use xtask::failure::{Result, While};
 
-use crate::fault::{Fault, Ground, Tally};
+use crate::fault::{Fault, Form, Ground, Tally};
 use crate::folders::{self, Folder};
 use crate::place::{Outcome, PATIENCE, Place};
 
@@ -46,7 +46,11 @@ fn limited(place: &Place, option: &str, limit: usize, line: &str) -> Result<Outc
 fn descriptors(ground: &Ground) -> Result<Tally> {
     folders::base(ground)?;
     let mut tally = Tally::default();
-    let limits: Vec<usize> = if ground.is_short { vec![4, 8, 12, 24] } else { (3..=64).collect() };
+    let limits: Vec<usize> = match ground.form {
+        Form::Brief => vec![8],
+        Form::Short => vec![4, 8, 12, 24],
+        Form::Full => (3..=64).collect(),
+    };
     for line in LINES {
         for &limit in &limits {
             let place = ground.place()?;

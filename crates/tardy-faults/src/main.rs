@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
-use fault::{Fault, Ground};
+use fault::{Fault, Form, Ground};
 use page::Row;
 use xtask::failure::{Failure, Result, While};
 use xtask::{failure, program, workspace};
@@ -47,6 +47,9 @@ const FAULTS: &[Fault] = &[
     machine::TWO_RUNS,
 ];
 
+/// Faults of the brief form: those that need no device, no control group and no CPU to themselves.
+const BRIEF: &[&str] = &["kill", "calls", "disk-full", "removed", "stop-all", "descriptors", "two-runs"];
+
 /// Try the faults that the tool must survive (as root), and print the table of docs/reliability.md
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask faults", bin_name = "cargo xtask faults", max_term_width = 110)]
@@ -57,14 +60,17 @@ struct FaultsArguments {
     /// Only say which faults there are, and what is demanded
     #[arg(long)]
     list: bool,
-    /// Few tries of each: for a look, and for CI
+    /// Few tries of each: a few minutes
     #[arg(long)]
     short: bool,
     /// Try this binary, in place of one that is built for users first
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
+    /// Once, and only faults that are tried within about a minute: what CI does with every change
+    #[arg(long, conflicts_with_all = ["short", "names"])]
+    brief: bool,
     /// Write the table to docs/reliability.md; rows of other faults stay as they are
-    #[arg(long, conflicts_with = "short")]
+    #[arg(long, conflicts_with_all = ["short", "brief"])]
     write: bool,
 }
 
@@ -77,7 +83,15 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
         FAULTS.iter().for_each(|fault| println!("{:<14} {}: {}", fault.name, fault.done, fault.demanded));
         return Ok(());
     }
-    let chosen = chosen(&arguments.names)?;
+    let form = match arguments {
+        FaultsArguments { brief: true, .. } => Form::Brief,
+        FaultsArguments { short: true, .. } => Form::Short,
+        _ => Form::Full,
+    };
+    let chosen: Vec<&Fault> = match form {
+        Form::Brief => FAULTS.iter().filter(|fault| BRIEF.contains(&fault.name)).collect(),
+        Form::Short | Form::Full => chosen(&arguments.names)?,
+    };
     if !tardy_sys::user::is_root() {
         return Err(Failure::new("faults are tried as root: they mount, limit and stop"));
     }
@@ -91,7 +105,7 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     mount_memory(folder.path())?;
     mount_memory(Path::new("/dev/shm"))?;
-    let ground = Ground { tardy, folder: folder.path().to_owned(), is_short: arguments.short };
+    let ground = Ground { tardy, folder: folder.path().to_owned(), form };
     let rows = chosen.into_iter().map(|fault| attempt(fault, &ground)).collect::<Vec<_>>();
     if arguments.write {
         page::write(&rows, FAULTS)?;
@@ -143,6 +157,11 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), FAULTS.len());
+    }
+
+    #[test]
+    fn the_brief_form_names_faults_that_there_are() {
+        assert!(BRIEF.iter().all(|brief| FAULTS.iter().any(|fault| fault.name == *brief)));
     }
 
     #[test]

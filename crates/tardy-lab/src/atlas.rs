@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tardy_sys::scoped;
 
 use super::boot::Guest;
 use super::cache::{Cache, Lock, try_lock, write_whole};
@@ -174,11 +175,7 @@ impl Maker<'_> {
             }
         };
         let jobs = self.jobs.clamp(1, self.groups().len().max(1));
-        std::thread::scope(|scope| {
-            for _ in 0..jobs {
-                scope.spawn(work);
-            }
-        });
+        scoped::share(jobs, work);
         failed.into_inner().expect("no holder of this lock panics").map_or(Ok(()), Err)
     }
 

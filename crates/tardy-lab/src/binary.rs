@@ -1,8 +1,9 @@
 //! The binary that runs in the guest: this one, or one built for the guest's architecture. It must be static: the guest has no libraries.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use tardy_sys::regular_file;
 
 use super::architecture::Architecture;
 
@@ -56,7 +57,7 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
     let no_program = || BinaryError::NoProgram(path.to_owned());
     let mut bytes = Vec::new();
-    let file = File::open(path).and_then(|file| file.take(HEADERS_LENGTH_MAX).read_to_end(&mut bytes));
+    let file = regular_file::open(path).and_then(|file| file.take(HEADERS_LENGTH_MAX).read_to_end(&mut bytes));
     file.map_err(|error| BinaryError::Read { path: path.to_owned(), error })?;
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return Err(no_program());

@@ -4,7 +4,8 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{NamedTempFile, TempDir};
+use tardy_machine::journal::Scratch;
+use tardy_run::output_file;
 
 use super::digest::Digest;
 
@@ -59,13 +60,13 @@ impl Cache {
         }
     }
 
-    /// A folder for one use, which nobody else has and which is removed when it is dropped.
+    /// A folder for one use, which nobody else has and which is removed when it is dropped; a killed command's is in its journal.
     ///
     /// # Errors
     /// [`CacheError::Io`].
-    pub fn scratch(&self, purpose: &str) -> Result<TempDir, CacheError> {
+    pub fn scratch(&self, purpose: &str) -> Result<Scratch, CacheError> {
         let parent = self.folder(purpose)?;
-        tempfile::Builder::new().prefix("").tempdir_in(&parent).map_err(|error| CacheError::Io { path: parent, error })
+        Scratch::make(&parent, purpose).map_err(|error| CacheError::Io { path: parent, error })
     }
 
     /// Waits until no other thread or process holds the lock of this name, and holds it until it is dropped.
@@ -127,11 +128,8 @@ pub struct Lock(#[expect(dead_code, reason = "closing the file gives the lock ba
 /// # Errors
 /// [`CacheError::Io`].
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), CacheError> {
-    let written = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).and_then(|mut file| {
-        file.write_all(content)?;
-        file.persist(path).map_err(|error| error.error)
-    });
-    written.map(|_| ()).map_err(|error| CacheError::Io { path: path.to_owned(), error })
+    let written = output_file::replace(path, |mut file| file.write_all(content));
+    written.map_err(|error| CacheError::Io { path: path.to_owned(), error })
 }
 
 #[cfg(test)]

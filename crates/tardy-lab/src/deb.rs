@@ -1,9 +1,10 @@
 //! Reads Debian packages (deb(5)): an `ar` archive with a compressed tar archive in it. No program of the host is needed, so a kernel package
 //! can be used on any distribution.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+use tardy_sys::regular_file;
 
 /// Why a package cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,8 @@ pub struct PackedFile {
 
 /// Largest file taken out of a package, in bytes: a defence against a damaged or hostile one. Kernel images are below 40 MB.
 const FILE_LENGTH_MAX: u64 = 512 << 20;
+/// Most that is unpacked of one, in bytes: a few kB can claim to be any length. Kernels with all their modules have 0.5 GB.
+const UNPACKED_MAX: u64 = 4 << 30;
 
 /// Takes the files out for which `wanted` says so, in the order of the package, until `enough` is satisfied with what there is.
 ///
@@ -47,7 +50,7 @@ pub fn extract(
     enough: &dyn Fn(&[PackedFile]) -> bool,
 ) -> Result<Vec<PackedFile>, DebError> {
     let read_error = |error| DebError::Read { path: package.to_owned(), error };
-    let mut archive = tar::Archive::new(data_member(package)?);
+    let mut archive = tar::Archive::new(data_member(package)?.take(UNPACKED_MAX));
     let mut found = Vec::new();
     for entry in archive.entries().map_err(read_error)? {
         let mut entry = entry.map_err(read_error)?;
@@ -72,7 +75,7 @@ pub fn extract(
 /// The decompressed tar archive with the package's files.
 fn data_member(package: &Path) -> Result<Box<dyn Read>, DebError> {
     let read_error = |error| DebError::Read { path: package.to_owned(), error };
-    let mut file = BufReader::new(File::open(package).map_err(read_error)?);
+    let mut file = BufReader::new(regular_file::open(package).map_err(read_error)?);
     let mut magic = [0; 8];
     file.read_exact(&mut magic).map_err(|_| DebError::NoPackage(package.to_owned()))?;
     if &magic != b"!<arch>\n" {

@@ -1,12 +1,12 @@
 //! SHA-256 digests of inputs and results.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
+use tardy_sys::regular_file;
 
 /// A SHA-256 digest, printed as 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Digest {
     /// # Errors
     /// What opening and reading the file reports.
     pub fn of_file(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = regular_file::open(path)?;
         let mut digester = Digester::default();
         let mut buffer = vec![0; 1 << 16];
         loop {

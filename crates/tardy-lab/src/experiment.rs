@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tardy_sys::scoped;
+
 use super::boot::Guest;
 use super::cache::Cache;
 use super::diagnosis::{Cause, Failure};
@@ -153,11 +155,7 @@ impl Experiment<'_> {
                 outcomes.lock().expect("no holder of this lock panics").push(outcome);
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 0..self.jobs.clamp(1, guests.len().max(1)) {
-                scope.spawn(work);
-            }
-        });
+        scoped::share(self.jobs.clamp(1, guests.len().max(1)), work);
         let mut outcomes = outcomes.into_inner().expect("no holder of this lock panics");
         outcomes.sort_by_key(|outcome| (outcome.variant, outcome.replica));
         outcomes

@@ -2,9 +2,10 @@
 //! and QEMU copies it at once; the same input gives the same bytes.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use tardy_sys::regular_file;
 
 use super::cpio::Writer;
 use super::digest::{Digest, Digester};
@@ -63,7 +64,7 @@ pub fn digest(binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<
 
 fn file_of<W: Write>(writer: &mut Writer<W>, path: &str, source: &Path, permissions: u32) -> io::Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", source.display()));
-    let mut file = File::open(source).map_err(named)?;
+    let mut file = regular_file::open(source).map_err(named)?;
     let length = file.metadata().map_err(named)?.len();
     writer.file(path, permissions, length, &mut file).map_err(named)
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tardy_sys::regular_file;
 
 use super::apt::AptError;
 use super::architecture::Architecture;
@@ -21,7 +22,7 @@ use super::deb::{self, DebError, PackedFile};
 use super::digest::Digest;
 use super::image::{self, ImageError};
 
-pub use modules::{modules, release_of_module};
+pub use modules::{MODULE_BYTES_MAX, modules, release_of_module};
 pub use packaged::{Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned, versions_between};
 
 /// What the user wrote behind `--kernel`.
@@ -187,6 +188,9 @@ pub fn resolve(source: &KernelSource, architecture: Architecture, cache: &Cache,
     }
 }
 
+/// More than any image has: a vmlinux with everything for a debugger has 1 GB.
+const IMAGE_BYTES_MAX: u64 = 2 << 30;
+
 fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Kernel, KernelError> {
     let read_error = |error| KernelError::Read { path: path.to_owned(), error };
     let metadata = std::fs::metadata(path).map_err(read_error)?;
@@ -195,7 +199,7 @@ fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Ker
         return of_package_file(&file, cache, path.display().to_string());
     }
     let file = std::path::absolute(&file).map_err(read_error)?;
-    let bytes = std::fs::read(&file).map_err(|error| KernelError::Read { path: file.clone(), error })?;
+    let bytes = regular_file::read(&file, IMAGE_BYTES_MAX).map_err(|error| KernelError::Read { path: file.clone(), error })?;
     described(path.display().to_string(), file, &bytes)
 }
 

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use tardy_run::guest_start::PROVENANCE_BYTES_MAX;
+use tardy_sys::regular_file;
 
 use super::cpio::Entry;
 use super::digest::{Digest, Digester};
@@ -117,7 +119,7 @@ impl Provenance {
     /// # Errors
     /// What reading the file and its JSON report.
     pub fn read(run: &Path) -> std::io::Result<Option<Self>> {
-        match std::fs::read(run.join(PROVENANCE_NAME)) {
+        match regular_file::read(&run.join(PROVENANCE_NAME), PROVENANCE_BYTES_MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_core::units::Nanos;
+use tardy_machine::journal::Scratch;
 use tardy_sys::child::kill_with_parent;
 
 use crate::guest_job::{GuestJob, GuestReport, MARK, Program, Task, VERSION};
@@ -71,7 +72,7 @@ pub enum GuestError {
 /// # Errors
 /// [`GuestError`].
 pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestError> {
-    let folder = tempfile::tempdir()?;
+    let folder = Scratch::make(&std::env::temp_dir(), "guest")?;
     let path = |name: &str| folder.path().join(name);
     let program = Program { path: None, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect() };
     let job = GuestJob {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use tardy_machine::journal::Scratch;
 
 use super::digest::Digest;
 use super::exchange;
@@ -100,7 +101,7 @@ impl Snapshots {
         }
         // Made beside it and renamed: a folder under the final name is whole.
         std::fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
-        let beside = tempfile::Builder::new().prefix(inputs.short()).tempdir_in(&self.folder).map_err(at(&self.folder))?;
+        let beside = Scratch::make(&self.folder, "snapshot").map_err(at(&self.folder))?;
         let made = make(qemu, &Boot { folder: beside.path(), is_watched: false, ..boot.clone() }, boot.folder, wall_limit);
         if made.is_err() {
             // The copy is for people; without it the error is still told.

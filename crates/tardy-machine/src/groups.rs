@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use tardy_core::cpu::CpuList;
+use tardy_sys::scoped;
 
 /// Puts the calling thread into the group in `folder`.
 ///
@@ -38,6 +39,5 @@ pub fn cpuset(folder: &Path) -> Option<CpuList> {
 /// # Errors
 /// As [`join_thread`].
 pub fn within<T: Send>(folder: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let joined = std::thread::scope(|scope| scope.spawn(|| join_thread(folder).map(|()| work())).join());
-    joined.unwrap_or_else(|_| Err(io::Error::other("the thread that tried the group ended unexpectedly")))
+    scoped::apart(|| join_thread(folder).map(|()| work()))?
 }

@@ -7,9 +7,10 @@ use serde::Serialize;
 use tardy_core::sample::Sample;
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
-use tardy_run::folder;
 use tardy_run::read_series::SeriesFile;
 use tardy_run::record::RunRecord;
+use tardy_run::{folder, guest_start};
+use tardy_sys::regular_file;
 
 use crate::bound::Instances;
 use crate::calls::Reader;
@@ -375,7 +376,7 @@ fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, t
 
 /// The variant's name in the lab's record, or the folder's.
 fn variant_of(run: &Path) -> String {
-    let record = std::fs::read(run.join(tardy_run::guest_start::PROVENANCE_NAME)).ok();
+    let record = regular_file::read(&run.join(guest_start::PROVENANCE_NAME), guest_start::PROVENANCE_BYTES_MAX).ok();
     let record: Option<serde_json::Value> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let name = record.as_ref().and_then(|record| record["inputs"]["variant"]["name"].as_str());
     name.map_or_else(|| run.file_name().unwrap_or_default().to_string_lossy().into_owned(), str::to_owned)

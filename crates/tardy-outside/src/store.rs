@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
+use tardy_run::output_file::replace_in_run;
+use tardy_sys::regular_file;
 
 use crate::kernel_symbols::{Function, KernelSymbols};
 use crate::stream::{End, Item, StreamError, StreamReader};
@@ -17,6 +19,8 @@ use crate::stream::{End, Item, StreamError, StreamReader};
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
+/// More than any has: the names of a kernel's functions.
+const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 /// Version of [`WatchedGuest`]. History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches.
 const VERSION: u32 = 3;
 
@@ -111,7 +115,7 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     let folder = run.join(FOLDER);
     std::fs::create_dir_all(&folder).map_err(file_error(&folder))?;
     let path = folder.join(SECTIONS_NAME);
-    let packed = File::create(&path).and_then(|file| {
+    let packed = replace_in_run(&path, |file| {
         let mut encoder = DeflateEncoder::new(BufWriter::new(file), Compression::new(6));
         io::copy(&mut File::open(raw)?, &mut encoder)?;
         encoder.finish()?.into_inner().map(drop).map_err(|error| error.into_error())
@@ -119,7 +123,7 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     packed.map_err(file_error(&path))?;
     let path = folder.join(DESCRIPTION_NAME);
     let text = serde_json::to_vec_pretty(&watched).expect("a description is plain data");
-    std::fs::write(&path, text).map_err(file_error(&path))?;
+    replace_in_run(&path, |mut file| file.write_all(&text)).map_err(file_error(&path))?;
     std::fs::remove_file(raw).map_err(file_error(raw))?;
     Ok(watched)
 }
@@ -130,7 +134,7 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
 /// [`StoreError`].
 pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
     let path = run.join(FOLDER).join(DESCRIPTION_NAME);
-    let bytes = match std::fs::read(&path) {
+    let bytes = match regular_file::read(&path, DESCRIPTION_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::File { path, error }),
@@ -152,7 +156,7 @@ pub fn read_items(
     mut take: impl FnMut(Item, &StreamReader<BufReader<DeflateDecoder<BufReader<File>>>>),
 ) -> Result<(), StoreError> {
     let path = run.join(FOLDER).join(SECTIONS_NAME);
-    let file = File::open(&path).map_err(file_error(&path))?;
+    let file = regular_file::open(&path).map_err(file_error(&path))?;
     let stream_error = |error| StoreError::Stream { path: path.clone(), error };
     let mut reader = StreamReader::new(BufReader::new(DeflateDecoder::new(BufReader::new(file)))).map_err(stream_error)?;
     loop {

@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use tardy_sys::regular_file;
 
 /// Where a package puts binaries of other architectures, as `tardy-aarch64`.
 const INSTALLED: &str = "/usr/lib/tardy";
+/// More than any binary has.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +61,7 @@ pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, Binar
 /// # Errors
 /// Those of reading.
 pub fn digest(path: &Path) -> std::io::Result<String> {
-    Ok(Sha256::digest(std::fs::read(path)?).iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(Sha256::digest(regular_file::read(path, BYTES_MAX)?).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! A command on one board, step by step: found out, copied, started, waited for, brought back, cleaned up.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+
+use tardy_sys::regular_file;
 
 use super::binary::{self, BinaryError};
 use super::host::Address;
@@ -27,6 +28,8 @@ const AGAIN: [u64; 6] = [1, 2, 5, 10, 20, 30];
 pub enum BoardError {
     #[error("ssh cannot be started: {0}: apt-get install openssh-client")]
     NoSsh(io::Error),
+    #[error("not begun: {0}")]
+    NoThread(io::Error),
     #[error("not reached: {0}")]
     Unreached(String),
     #[error("{step}: {said}")]
@@ -174,7 +177,7 @@ impl Board<'_> {
     /// A shell's line that reads a file.
     fn put(&self, step: &'static str, line: &str, file: &Path) -> Result<String, BoardError> {
         let mut command = self.ssh.shell(self.address, line);
-        command.stdin(File::open(file).map_err(|error| BoardError::File(file.to_owned(), error))?);
+        command.stdin(regular_file::open(file).map_err(|error| BoardError::File(file.to_owned(), error))?);
         self.capture(step, command)
     }
 

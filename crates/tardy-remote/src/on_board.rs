@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tardy_machine::journal::Scratch;
 use tardy_sys::process;
 use tardy_sys::signal::INTERRUPT;
 
@@ -176,7 +177,7 @@ pub struct BoardOutput {
 pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let place = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(place)?;
-    let folder = tempfile::Builder::new().prefix(".tardy-from-board").tempdir_in(place)?;
+    let folder = Scratch::make(place, "fetched")?;
     let mut is_complete = false;
     let mut archive = tar::Archive::new(from);
     archive.set_preserve_permissions(false);

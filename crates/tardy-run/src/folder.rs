@@ -142,8 +142,7 @@ impl RunFolder {
     /// # Errors
     /// [`FolderError::Unwritable`]; the old one then stands.
     pub fn update(&self, record: &RunRecord) -> Result<(), FolderError> {
-        let path = self.path.join("run.json");
-        reserved_file::replace(&path, &encode(record)).map_err(|error| FolderError::Unwritable { path, error })
+        self.put(&encode(record), reserved_file::replace)
     }
 
     /// Replaces `run.json` without waiting for the disk: readers see it, and it outlives the tool, but not a failure of power.
@@ -151,8 +150,15 @@ impl RunFolder {
     /// # Errors
     /// [`FolderError::Unwritable`]; the old one then stands.
     pub fn publish(&self, record: &RunRecord) -> Result<(), FolderError> {
+        self.put(&encode(record), reserved_file::replace_in_memory)
+    }
+
+    fn put(&self, json: &[u8], replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>) -> Result<(), FolderError> {
         let path = self.path.join("run.json");
-        reserved_file::replace_in_memory(&path, &encode(record)).map_err(|error| FolderError::Unwritable { path, error })
+        // What stands at the folder's path now may be another one.
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "the folder was removed, moved or replaced");
+        let replaced = if self.identity.is_there() { replace(&path, json) } else { Err(gone()) };
+        replaced.map_err(|error| FolderError::Unwritable { path, error })
     }
 
     /// `run.json`'s path and what is to stand in it, for whoever replaces it later.
@@ -223,5 +229,24 @@ fn find(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         let mut children: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
         children.sort();
         children.iter().for_each(|child| find(child, depth - 1, found));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_goes_into_no_folder_but_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        let (run, moved) = (place.path().join("run"), place.path().join("moved"));
+        let folder = RunFolder::create(&run).unwrap();
+        folder.put(b"first", reserved_file::replace).unwrap();
+        fs::rename(&run, &moved).unwrap();
+        fs::create_dir(&run).unwrap();
+        let error = folder.put(b"second", reserved_file::replace).unwrap_err();
+        assert!(error.to_string().contains("removed, moved or replaced"), "{error}");
+        assert_eq!(fs::read_dir(&run).unwrap().count(), 0);
+        assert_eq!(fs::read(moved.join("run.json")).unwrap(), b"first");
     }
 }

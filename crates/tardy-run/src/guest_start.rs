@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use tardy_sys::regular_file;
 
 /// The file of the lab in a run folder.
 pub const PROVENANCE_NAME: &str = "lab.json";
+/// More than any has.
+pub const PROVENANCE_BYTES_MAX: u64 = 16 << 20;
 
 /// Where a guest began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +48,8 @@ impl GuestStart {
     /// Of the run in `folder`; `None` where it was made on no guest, or its record cannot be read.
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
-        let record: Provenance = serde_json::from_slice(&std::fs::read(folder.join(PROVENANCE_NAME)).ok()?).ok()?;
+        let record: Provenance =
+            serde_json::from_slice(&regular_file::read(&folder.join(PROVENANCE_NAME), PROVENANCE_BYTES_MAX).ok()?).ok()?;
         let Inputs { variant, command_line, snapshot } = record.inputs;
         Some(Self { kernel: variant.kernel.digest, command_line, snapshot })
     }

@@ -1,8 +1,9 @@
 //! Files that a user asks for: whole or not there, in place of another file only.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tardy_sys::{regular_file, unnamed_file};
 
@@ -11,16 +12,27 @@ use super::reserved_file::sync_name;
 /// What a run folder consists of, beside its folders.
 const FILES_OF_A_RUN: [&str; 8] =
     ["run.json", "state.jsonl", "lab.json", "guest.json", "stdout.log", "stderr.log", "console.log", "qemu.log"];
-const FOLDERS_OF_A_RUN: [&str; 2] = ["samples", "trace"];
+const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 
 /// Writes a file beside `path`, brings it to the disk and renames it, so that nobody reads half a file and a full disk takes no good one.
 ///
 /// # Errors
 /// Those of writing and of `write`; `InvalidInput` where `path` names something that is no file, or a file that a run consists of. Nothing is changed then.
 pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> Result<T, E>) -> Result<T, E> {
-    refuse(path)?;
+    refuse_of_run(path)?;
+    replace_in_run(path, write)
+}
+
+/// As [`replace`], also for files that a run consists of.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_in_run<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> Result<T, E>) -> Result<T, E> {
+    refuse_no_file(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
+    // Two threads may write the same file.
+    static WRITTEN: AtomicU32 = AtomicU32::new(0);
+    name.push(format!(".{}-{}.part", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed)));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
         // Where the file system has files without names, a process that is killed leaves nothing.
@@ -50,22 +62,50 @@ pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> 
     written
 }
 
-fn refuse(path: &Path) -> io::Result<()> {
-    let refused = |words: String| Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+/// Writes `bytes` as [`replace`] does; where the path is `-`, to standard output, whose reader may have seen enough.
+///
+/// # Errors
+/// As [`replace`]; those of writing.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if !is_standard_output(path) {
+        return replace(path, |mut file| file.write_all(bytes));
+    }
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether the path stands for standard output.
+#[must_use]
+pub fn is_standard_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn refused(words: &str) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::InvalidInput, words))
+}
+
+fn refuse_no_file(path: &Path) -> io::Result<()> {
     // A rename would put a file in the place of a device, and of a link instead of what it leads to.
     if let Ok(there) = fs::symlink_metadata(path)
         && let Some(name) = regular_file::name(there.file_type())
     {
-        return refused(format!("{name} is there: give the name of a file"));
+        return refused(&format!("{name} is there: give the name of a file"));
     }
-    let Some(name) = path.file_name() else { return refused("it is no name of a file".to_owned()) };
+    if path.file_name().is_none() { refused("it is no name of a file") } else { Ok(()) }
+}
+
+fn refuse_of_run(path: &Path) -> io::Result<()> {
+    let Some(name) = path.file_name() else { return refused("it is no name of a file") };
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.canonicalize()?;
     let is_run = |folder: &Path| folder.join("run.json").exists();
     let is_of_run = is_run(&folder) && FILES_OF_A_RUN.iter().any(|own| name == *own)
         || folder.parent().is_some_and(is_run) && folder.file_name().is_some_and(|own| FOLDERS_OF_A_RUN.iter().any(|name| own == *name));
     if is_of_run {
-        return refused("the run there consists of such files: give another name".to_owned());
+        return refused("the run there consists of such files: give another name");
     }
     Ok(())
 }
@@ -73,7 +113,6 @@ fn refuse(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     fn write(path: &Path) -> io::Result<()> {
         replace(path, |mut file| file.write_all(b"new"))

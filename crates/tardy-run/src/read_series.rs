@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::chunk::{self, CHUNK_HEAD_BYTES, Chunk, ChunkHead, DESCRIPTOR_BYTES_MAX, FormatError};
 use tardy_core::series::Descriptor;
-use tardy_sys::regular_file;
+use tardy_sys::{regular_file, scoped};
 
 use super::harmless::harmless;
 
@@ -134,14 +134,14 @@ impl SeriesFile {
         Ok(walk.place - walk.end.torn_bytes)
     }
 
-    /// Adds all chunks to what `new` makes, on up to `threads` threads: each has a part of the file of its own, and `merge` takes the parts together in the
+    /// Adds all chunks to what `new` makes, on up to `threads_max` threads: each has a part of the file of its own, and `merge` takes the parts together in the
     /// order of the file.
     ///
     /// # Errors
     /// As [`Self::read_part`].
     pub fn fold<T: Send>(
         &self,
-        threads: u64,
+        threads_max: u64,
         new: impl Fn() -> T + Sync,
         add: impl Fn(&mut T, &Chunk) + Sync,
         mut merge: impl FnMut(&mut T, T),
@@ -152,13 +152,10 @@ impl SeriesFile {
             Ok((read, end))
         };
         // Small files are not worth a thread.
-        let parts = self.parts(threads.min(self.bytes() / PART_BYTES + 1));
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
-            running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
-        });
+        let parts = self.parts(threads_max.min(self.bytes() / PART_BYTES + 1));
+        let count = parts.len();
         let (mut whole, mut end) = (new(), PartEnd::default());
-        for result in results {
+        for result in scoped::map(parts, count, read_part) {
             let (part, part_end) = result?;
             merge(&mut whole, part);
             end.damaged_bytes += part_end.damaged_bytes;

@@ -45,8 +45,7 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
 pub fn obtainable() -> io::Result<Vec<u32>> {
     // A thread of its own asks and ends, so that the process's affinity stays as it is. The kernel cuts the mask to what the thread may have.
     let ask = || set(0, &(0..CPUS_ASKED).collect::<Vec<_>>()).and_then(|()| get(0));
-    let asked = std::thread::Builder::new().spawn(ask)?;
-    asked.join().unwrap_or_else(|_| Err(io::Error::other("the thread that asked for all CPUs ended unexpectedly")))
+    crate::scoped::apart(ask)?
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ pub mod rlimit;
 pub mod rtc;
 pub mod sandbox;
 pub mod sched;
+pub mod scoped;
 pub mod select;
 pub mod serial;
 pub mod shared_words;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use tardy_core::cpu::CpuId;
 use tardy_run::tracing::Calibration;
 use tardy_sys::clock::{self, Instant};
-use tardy_sys::{affinity, sched};
+use tardy_sys::{affinity, sched, scoped};
 use tardy_trace::event::{Decoder, Kind};
 use tardy_trace::explain::{DueFrom, Explainer, Facts, Target};
 use tardy_trace::live::Live;
@@ -38,9 +38,9 @@ pub(crate) fn calibrate(
     cpu: CpuId,
     housekeeping_cpus: &[u32],
 ) -> io::Result<CalibrationResult> {
-    let slept = std::thread::scope(|scope| scope.spawn(|| sleep(instance, cpu)).join());
+    let slept = scoped::apart(|| sleep(instance, cpu));
     let _ = affinity::set(0, housekeeping_cpus);
-    let own_number = slept.map_err(|_| io::Error::other("the calibration ended unexpectedly"))??;
+    let own_number = slept??;
     let mut are_numbers_shared = false;
     let mut live = Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied());
     for place in 0..reader.cpus().len() {

@@ -16,7 +16,7 @@ use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 use tardy_run::delays;
 use tardy_run::tracing::{Calibration, ExplainedSeries, TracingRecord};
-use tardy_sys::{affinity, clock, sched};
+use tardy_sys::{affinity, clock, sched, scoped};
 use tardy_trace::event::Decoder;
 use tardy_trace::explain::{Facts, Preemption, Samples};
 use tardy_trace::live::Live;
@@ -230,7 +230,7 @@ impl Tracer {
             follower.run(&ending);
             TracerEnd { follower, cpu_time: Nanos(clock::thread_cpu_time()) }
         });
-        let handle = thread.map_err(failed("cannot start the reader of the trace"))?;
+        let handle = thread.map_err(scoped::refused).map_err(failed("cannot start the reader of the trace"))?;
         let are_numbers_shared = calibrated.are_numbers_shared;
         Ok(Self { marker, is_ending, batches, new_series, are_numbers_shared, handle, record, folder: options.folder.to_owned() })
     }

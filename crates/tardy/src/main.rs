@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Command::Run(args) => !args.dry_run,
         Command::Reproduce(args) => !args.dry_run,
         Command::Tune(args) => !args.plan,
-        Command::Cost(_) | Command::Cyclictest(_) | Command::Import(_) | Command::Lab(_) | Command::Load(_) => true,
+        Command::Cost(_) | Command::Cyclictest(_) | Command::Fetch(_) | Command::Import(_) | Command::Lab(_) | Command::Load(_) => true,
         _ => false,
     };
     if is_making {

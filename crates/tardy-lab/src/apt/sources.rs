@@ -4,6 +4,11 @@
 
 use std::path::Path;
 
+use tardy_sys::regular_file;
+
+/// More than any list of sources has.
+const BYTES_MAX: u64 = 1 << 20;
+
 /// Debian's releases with kernels worth comparing, oldest first. Names only; where they are is the machine's knowledge.
 pub const RELEASES: [&str; 5] = ["bullseye", "bookworm", "trixie", "forky", "sid"];
 
@@ -35,7 +40,8 @@ pub fn read_all(root: &Path) -> Vec<Source> {
     paths.append(&mut parts);
     let mut sources = Vec::new();
     for path in paths {
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let read = regular_file::read(&path, BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let Some(text) = read else { continue };
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("list") => sources.extend(text.lines().filter_map(one_line)),
             Some("sources") => sources.extend(paragraphs(&text).iter().filter_map(from_fields)),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
+use tardy_sys::regular_file;
 
 use super::Cells;
 use crate::cache::{CacheError, write_whole};
@@ -18,6 +19,8 @@ use crate::variant::Variant;
 pub const INDEX_NAME: &str = "cells.json";
 /// Version of [`Index`]. History: 1, the first.
 const VERSION: u32 = 1;
+/// More than any has.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +98,7 @@ impl Index {
     /// # Errors
     /// What reading the file and its JSON reports, and `InvalidData` for one of another version.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
-        let bytes = match std::fs::read(folder.join(INDEX_NAME)) {
+        let bytes = match regular_file::read(&folder.join(INDEX_NAME), BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             bytes => bytes?,
         };

@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
+use tardy_machine::journal::Scratch;
+use tardy_sys::regular_file;
 
 use super::{Kernel, KernelError, fetch_companions};
 use crate::cache::{Cache, write_whole};
@@ -22,6 +23,9 @@ pub fn modules(kernel: &Kernel, names: &[&str], cache: &Cache) -> Result<Vec<Pat
     Ok(found.order)
 }
 
+/// More than any module has: one with everything for a debugger has 100 MB.
+pub const MODULE_BYTES_MAX: u64 = 512 << 20;
+
 struct ModuleFinder<'a> {
     kernel: &'a Kernel,
     cache: &'a Cache,
@@ -35,7 +39,7 @@ struct ModuleFinder<'a> {
 /// Where modules come from.
 enum Package {
     Own(PathBuf),
-    Fetched { files: Vec<PathBuf>, _folder: TempDir },
+    Fetched { files: Vec<PathBuf>, _folder: Scratch },
 }
 
 impl ModuleFinder<'_> {
@@ -48,7 +52,7 @@ impl ModuleFinder<'_> {
         if !path.exists() {
             write_whole(&path, &self.unpack(name)?)?;
         }
-        let content = std::fs::read(&path).map_err(|error| KernelError::Read { path: path.clone(), error })?;
+        let content = regular_file::read(&path, MODULE_BYTES_MAX).map_err(|error| KernelError::Read { path: path.clone(), error })?;
         for name in dependencies(&content) {
             self.add(&file_name(name))?;
         }
@@ -118,7 +122,10 @@ fn plain(path: &Path, content: Vec<u8>) -> std::io::Result<Vec<u8>> {
         return Ok(content);
     }
     let mut plain = Vec::new();
-    lzma_rust2::XzReader::new(&content[..], true).read_to_end(&mut plain)?;
+    lzma_rust2::XzReader::new(&content[..], true).take(MODULE_BYTES_MAX + 1).read_to_end(&mut plain)?;
+    if plain.len() as u64 > MODULE_BYTES_MAX {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "it unpacks to more than any module has"));
+    }
     Ok(plain)
 }
 

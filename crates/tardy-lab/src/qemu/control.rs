@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tardy_sys::child::kill_with_parent;
+use tardy_sys::scoped;
 
 use super::BootEnd;
 
@@ -57,7 +58,7 @@ impl QemuProcess {
         let output = BufReader::new(child.stdout.take().ok_or_else(piped)?);
         let (sender, messages) = channel();
         // Ends with the process, which closes its standard output.
-        std::thread::spawn(move || {
+        let listener = std::thread::Builder::new().spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
                 if sender.send(message).is_err() {
@@ -66,6 +67,7 @@ impl QemuProcess {
             }
         });
         let mut controlled = Self { child, input, messages, events: Vec::new(), deadline };
+        listener.map_err(scoped::refused)?;
         controlled.next()?;
         controlled.execute("qmp_capabilities", json!({}))?;
         Ok(controlled)

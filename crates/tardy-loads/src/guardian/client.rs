@@ -89,6 +89,7 @@ impl Guardian {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
+            .map_err(tardy_sys::scoped::refused)
             .map_err(GuardianError::Start)?;
         let commands = child.stdin.take().map(|pipe| File::from(OwnedFd::from(pipe)));
         if let Some(commands) = &commands {

@@ -11,6 +11,7 @@ use tardy_machine::undo::{Undo, run_all};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::process::{self, WaitResult};
 use tardy_sys::sched::{self, Policy};
+use tardy_sys::scoped;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use super::message::{Command, Containment, LoadEvent, Message};
@@ -26,6 +27,7 @@ pub(super) fn run(cpus: &str, strongest: &str, group: &Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
+            let error = scoped::refused(error);
             tell(format!("the guardian cannot start: {error}; loads cannot run"));
             ExitCode::from(3)
         }

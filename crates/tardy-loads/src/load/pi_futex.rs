@@ -6,6 +6,7 @@ use tardy_core::cpu::CpuId;
 use tardy_run::parameter::Parameter;
 use tardy_sys::inheriting_lock::InheritingLock;
 use tardy_sys::sched::{self, Policy};
+use tardy_sys::scoped;
 
 use super::Unsupported;
 use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
@@ -82,7 +83,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 
 /// Whether this process may have a real-time policy; asked by a thread that ends at once.
 fn may_be_real_time(priority: u32) -> bool {
-    std::thread::spawn(move || sched::set_policy(0, Policy::Fifo { priority }).is_ok()).join().unwrap_or(false)
+    scoped::apart(|| sched::set_policy(0, Policy::Fifo { priority })).is_ok_and(|tried| tried.is_ok())
 }
 
 /// Takes the own lock, then that of the neighbour below; in this order everywhere, so that no two wait for each other.

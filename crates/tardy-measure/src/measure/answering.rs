@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use tardy_core::warning::Warning;
 use tardy_probes::link::answer_log::AnswerLog;
 use tardy_probes::link::respond::{Responder, ResponderResult};
-use tardy_sys::{affinity, memlock, sched};
+use tardy_sys::{affinity, memlock, sched, scoped};
 
 use super::responding::ResponderRequest;
 
@@ -49,7 +49,8 @@ pub fn start(
         let ended = responder.answer(&is_over, &mut log, &mut answered);
         log.into_iter().for_each(AnswerLog::close);
         ended.map(|()| answered)
-    })?;
+    });
+    let handle = handle.map_err(scoped::refused)?;
     let warnings = is_ready.recv().map_err(|_| io::Error::other("it ended before it began"))?;
     Ok((handle, warnings))
 }

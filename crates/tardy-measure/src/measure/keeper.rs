@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use tardy_core::cpu::CpuList;
 use tardy_run::folder::FolderIdentity;
 use tardy_run::reserved_file;
-use tardy_sys::affinity;
+use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
 
@@ -156,7 +156,8 @@ impl KeeperThread {
                     own.0.is_folder_gone.store(true, Ordering::Release);
                 }
             }
-        })?;
+        });
+        let handle = handle.map_err(scoped::refused)?;
         Ok(Self { keeper, handle: Some(handle) })
     }
 

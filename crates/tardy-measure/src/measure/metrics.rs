@@ -17,8 +17,8 @@ use tardy_core::openmetrics::{self, SeriesMetrics, family, label_list, seconds};
 use tardy_core::units::Nanos;
 use tardy_live::progress::{LoadProgress, RunProgress};
 use tardy_run::record::RunRecord;
-use tardy_sys::affinity;
 use tardy_sys::signal::wait_readable;
+use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
 /// How often the thread looks whether the run has ended, in ms.
@@ -178,7 +178,8 @@ impl MetricsServer {
                     let _ = answer(stream, &own);
                 }
             }
-        })?;
+        });
+        let handle = handle.map_err(scoped::refused)?;
         Ok(Self { desk, is_ending, handle: Some(handle) })
     }
 

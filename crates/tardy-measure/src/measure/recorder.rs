@@ -16,7 +16,7 @@ use tardy_run::histogram_file;
 use tardy_run::reserved_file::ReservedFile;
 use tardy_run::series_writer::FLUSH_INTERVAL;
 use tardy_sys::clock::{self, Instant};
-use tardy_sys::{affinity, sched};
+use tardy_sys::{affinity, sched, scoped};
 
 use super::keeper::BackgroundWriter;
 use super::metrics::Desk;
@@ -96,7 +96,8 @@ impl Recorder {
                 work.run(&ending);
             }
             work.series
-        })?;
+        });
+        let handle = handle.map_err(scoped::refused)?;
         Ok(Self { progress, is_ending, series, handle })
     }
 

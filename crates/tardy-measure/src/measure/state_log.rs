@@ -31,7 +31,9 @@ impl StateLog {
         // Reading the frequency of a CPU may interrupt it: only where the tool runs is that no matter.
         let options = StateOptions { frequency_of: tool.minus(measured), cpus, disturbing_sensors: false };
         let path = folder.path().join("state.jsonl");
-        File::create_new(&path).ok()?;
+        // Another folder at its path gets no file.
+        let is_there = folder.identity().is_there();
+        is_there.then(|| File::create_new(&path).ok()).flatten()?;
         let (reader, sample) = (StateReader::open(root, &options), StateSample::default());
         Some(Self { reader, sample, path, keeper, line: Vec::new(), next: Nanos::ZERO })
     }

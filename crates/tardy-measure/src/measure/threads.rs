@@ -16,7 +16,7 @@ use tardy_run::overhead::ThreadOverhead;
 use tardy_run::plan::ThreadEntry;
 use tardy_run::system_clock::SystemClock;
 use tardy_sys::post::Post;
-use tardy_sys::{affinity, clock, memlock, sched};
+use tardy_sys::{affinity, clock, memlock, sched, scoped};
 
 use super::overhead::StartCounts;
 use super::scheduling::Scheduling;
@@ -119,7 +119,8 @@ pub(super) fn launch(
         // A thread that failed before the start has no overhead, and its error is what counts.
         let overhead = before.get().map(|before| before.since(&label, cpu));
         ThreadReport { overhead, error: result.err(), scheduling: Scheduling::of(0).ok() }
-    })?;
+    });
+    let handle = handle.map_err(scoped::refused)?;
     match is_ready.recv() {
         Ok((tid, scheduling, warnings)) => Ok(MeasuringThread { tid, name, cpu, scheduling, is_watched, timer_clock, warnings, handle }),
         Err(_) => {

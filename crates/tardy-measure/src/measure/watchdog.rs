@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_probes::recording::control::Control;
 use tardy_sys::rlimit::{self, Resource};
-use tardy_sys::{affinity, clock, sched};
+use tardy_sys::{affinity, clock, sched, scoped};
 
 use super::threads::MeasuringThread;
 
@@ -76,7 +76,8 @@ impl Watchdog {
                     before = now;
                 }
             }
-        })?;
+        });
+        let handle = handle.map_err(scoped::refused)?;
         Ok(Self { is_ending, bitten, handle, old_limit })
     }
 

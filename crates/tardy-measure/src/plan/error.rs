@@ -114,6 +114,9 @@ pub enum PlanError {
         folder.display()
     )]
     ProbeGroup { folder: PathBuf, error: std::io::Error },
+    /// A policy can only be tried on a thread.
+    #[error("the probes' policy cannot be tried: {0}")]
+    NoThread(std::io::Error),
     /// No group.
     #[error("--load-cgroup {} is no control group: it has no file cgroup.procs", .0.display())]
     LoadGroup(PathBuf),
@@ -137,6 +140,7 @@ impl PlanError {
                 | Self::NoProcessors(_)
                 | Self::NoIsolatedCpu
                 | Self::ProbeGroup { .. }
+                | Self::NoThread(_)
                 | Self::NoResumeLatency { .. }
         )
     }

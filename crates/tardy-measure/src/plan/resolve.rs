@@ -19,7 +19,7 @@ use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPl
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::ExplainLevel;
-use tardy_sys::{clock, disk, sched};
+use tardy_sys::{clock, disk, sched, scoped};
 
 use super::error::PlanError;
 use super::{other_runs, phases, wake_up_cost};
@@ -74,7 +74,9 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
     warnings.extend(sharing(&probes));
     warnings.extend(other_runs::warnings(&measured, root));
     warnings.extend(without_tai(&probes));
-    warnings.extend(probes.iter().find_map(|(_, plan)| without_rights(plan)));
+    if let Some(missing) = probes.iter().find_map(|(_, plan)| without_rights(plan)) {
+        warnings.push(missing.map_err(PlanError::NoThread)?);
+    }
     Ok(Plan {
         scenario: scenario.name.clone(),
         origin: Some(scenario.origin),
@@ -175,16 +177,20 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
 }
 
 /// Whether the policy cannot be had here: tried by a thread that does nothing else.
-fn without_rights(probe: &ProbePlan) -> Option<Warning> {
+fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     let priority = probe.priority?;
     let (policy, name) = match probe.policy {
         PolicyName::Fifo => (sched::Policy::Fifo { priority }, "SCHED_FIFO"),
         PolicyName::Rr => (sched::Policy::RoundRobin { priority }, "SCHED_RR"),
         PolicyName::Other => return None,
     };
-    let tried = std::thread::scope(|scope| scope.spawn(|| sched::set_policy(0, policy)).join());
-    let error = tried.ok()?.err()?;
-    Some(Warning::NoRealTimePolicy { policy: format!("{name} {priority}"), error: error.to_string() })
+    match scoped::apart(|| sched::set_policy(0, policy)) {
+        Err(error) => Some(Err(error)),
+        Ok(tried) => {
+            let error = tried.err()?.to_string();
+            Some(Ok(Warning::NoRealTimePolicy { policy: format!("{name} {priority}"), error }))
+        }
+    }
 }
 
 /// Probes of the same policy and priority wait for each other where they are due together.

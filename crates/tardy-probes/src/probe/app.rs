@@ -8,7 +8,7 @@ use tardy_core::warning::Warning;
 use tardy_machine::host::Host;
 use tardy_run::parameter::{Kind, Parameter};
 use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
-use tardy_sys::{sched, signal};
+use tardy_sys::{sched, scoped, signal};
 
 use super::info::{Cycles, Placement, ProbeInfo};
 use super::member::{DetectedGrid, Member, Run, Start};
@@ -79,13 +79,14 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let (begin, left) = std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<Start<'_>>(1);
             let memory = &memory;
-            let relaying = scope.spawn(move || {
+            let relaying = std::thread::Builder::new().spawn_scoped(scope, move || {
                 // Nothing comes where the run did not begin.
                 let begin = gone.recv().ok()?;
                 let first = grid.map_or(begin.at, |grid| grid.first_from(begin.at));
                 let running = RunningLoop { name: found.name, period: found.period, first, tells_done: found.tells_done, reader };
                 relay(memory, running, LoopRings { done, start }, begin.control)
             });
+            let relaying = relaying.map_err(scoped::refused)?;
             let begin = ready.wait();
             let _ = go.send(begin);
             let left = relaying.join().map_err(|_| io::Error::other("the thread that reads the program's loop ended unexpectedly"))?;

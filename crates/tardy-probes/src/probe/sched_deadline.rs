@@ -13,7 +13,7 @@ use tardy_machine::unsupported::Unsupported;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::sched::{self, Policy};
-use tardy_sys::{affinity, clock};
+use tardy_sys::{affinity, clock, scoped};
 
 use super::grid_loop::by_due_times;
 use super::info::{Placement, ProbeInfo, Refusal};
@@ -84,11 +84,14 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     let wanted = policy(probe);
     let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();
     // Only trying tells: the right, the CPUs and the bandwidth that is left must all be there.
-    let tried = std::thread::spawn(move || {
+    let tried = scoped::apart(|| {
         let _ = affinity::set(0, &cpus);
         sched::set_policy(0, wanted)
     });
-    match tried.join() {
+    match tried {
+        Err(error) if scoped::is_refusal(&error) => {
+            Err(Refusal::Absent(Unsupported::new("a thread to try SCHED_DEADLINE with", scoped::REMEDY)))
+        }
         Ok(Err(error)) => {
             let missing = format!("SCHED_DEADLINE ({error})");
             let remedy =

@@ -13,7 +13,7 @@ use tardy_run::parameter::Parameter;
 use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_run::work_kind::WorkKind;
 use tardy_sys::sched::Policy;
-use tardy_sys::{affinity, clock, sched};
+use tardy_sys::{affinity, clock, sched, scoped};
 
 use super::info::{ProbeInfo, Refusal};
 use super::member::{Finish, Member, Run};
@@ -119,13 +119,14 @@ type CalibrationThread = JoinHandle<io::Result<(UnitOfWork, Calibration)>>;
 /// Begins to calibrate where the work will be done, as it will be done.
 fn calibrate(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Result<CalibrationThread> {
     let (kind, length, area) = (kind(probe), probe.parameters.duration("length"), probe.parameters.number("area"));
-    std::thread::Builder::new().name("tardy-calibrate".into()).stack_size(STACK_BYTES).spawn(move || {
+    let thread = std::thread::Builder::new().name("tardy-calibrate".into()).stack_size(STACK_BYTES).spawn(move || {
         if let Some(cpu) = cpu {
             let _ = affinity::set(0, &[cpu.0]);
         }
         let _ = sched::set_policy(0, policy);
         UnitOfWork::calibrated(kind, length, area)
-    })
+    });
+    thread.map_err(scoped::refused)
 }
 
 fn note(probe: &ProbePlan, cpu: Option<CpuId>, calibration: Calibration) -> String {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tardy_sys::regular_file;
 
 /// In the folder of the runs.
 const FILE: &str = "accepted.json";
@@ -32,15 +33,10 @@ pub enum AcceptedError {
 pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     let path = folder.join(FILE);
     let error = |error| AcceptedError::File { path: path.clone(), error };
-    match std::fs::metadata(&path) {
+    let text = match regular_file::read(&path, LENGTH_MAX) {
         Err(missing) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&missing.kind()) => return Ok(BTreeSet::new()),
-        Err(other) => return Err(error(other)),
-        Ok(metadata) if !metadata.is_file() || metadata.len() > LENGTH_MAX => {
-            return Err(error(io::Error::new(io::ErrorKind::InvalidData, "is no regular file of a list")));
-        }
-        Ok(_) => {}
-    }
-    let text = std::fs::read(&path).map_err(error)?;
+        read => read.map_err(error)?,
+    };
     let accepted: AcceptedBuilds = serde_json::from_slice(&text).map_err(|error| AcceptedError::Content { path: path.clone(), error })?;
     Ok(accepted.builds)
 }

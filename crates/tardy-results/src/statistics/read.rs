@@ -9,6 +9,7 @@ use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_sys::scoped;
 
 use super::bounds::{Bounds, bounds};
 use super::observed::{ObservedStatistics, observed};
@@ -155,10 +156,7 @@ pub fn side_by_side<T: Send, R: Send>(items: impl Iterator<Item = T>, make: impl
     let (mut items, mut made) = (items.peekable(), Vec::new());
     while items.peek().is_some() {
         let some: Vec<T> = items.by_ref().take(threads).collect();
-        made.extend(std::thread::scope(|scope| -> Vec<R> {
-            let running: Vec<_> = some.into_iter().map(|item| scope.spawn(|| make(item))).collect();
-            running.into_iter().map(|thread| thread.join().expect("reading a series does not panic")).collect()
-        }));
+        made.extend(scoped::map(some, threads, &make));
     }
     made
 }

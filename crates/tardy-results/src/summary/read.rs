@@ -1,7 +1,6 @@
 //! Reads a run folder, each series on as many threads as there are CPUs. Summaries are made from what was read, and charts.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
@@ -20,6 +19,7 @@ use tardy_run::histogram_file::{self, StoredHistogram};
 use tardy_run::imported::StatedTotals;
 use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_run::record::{PhaseRecord, RunRecord};
+use tardy_sys::scoped;
 
 use super::fitted_lateness::{self, FittedLateness, GridFitter};
 
@@ -90,17 +90,7 @@ fn read_all(count: usize, read: impl Fn(usize, u64) -> Result<SeriesData, Summar
     if count < 2 * threads {
         return (0..count).map(|index| read(index, threads as u64)).collect();
     }
-    let next = AtomicUsize::new(0);
-    let some = || -> Vec<(usize, Result<SeriesData, SummaryError>)> {
-        let mine = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&index| index < count));
-        mine.map(|index| (index, read(index, 1))).collect()
-    };
-    let mut all: Vec<_> = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
-        running.into_iter().flat_map(|thread| thread.join().expect("reading a series does not panic")).collect()
-    });
-    all.sort_by_key(|&(index, _)| index);
-    all.into_iter().map(|(_, read)| read).collect()
+    scoped::map((0..count).collect(), threads, |index| read(index, 1)).into_iter().collect()
 }
 
 impl LoadedRun {

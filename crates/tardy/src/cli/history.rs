@@ -23,7 +23,7 @@ pub struct HistoryArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
-    /// Also write a page: boards by builds as a map, and each change with its numbers
+    /// Also write a page: boards by builds as a map, and each change with its numbers. `-` prints it in place of the text
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Also write the runs' numbers as a Parquet table, which history reads in place of them

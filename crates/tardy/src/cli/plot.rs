@@ -24,7 +24,7 @@ pub struct PlotArgs {
     /// What to draw
     #[arg(long, value_name = "KIND", value_parser = choice::parser::<Kind>())]
     pub kind: Kind,
-    /// File to write; its name ends in .svg, .png, or .csv for the chart's numbers
+    /// File to write; its name ends in .svg, .png, or .csv for the chart's numbers. An SVG goes to standard output with `-`
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Probe to draw, if a run has several (`bars` draws all of them together without it); for costs, the group of services (`tardy list costs`)
@@ -78,7 +78,7 @@ pub struct ReportArgs {
     /// Folders that `tardy run`, `tardy import` or `tardy cost` made, or folders of such folders
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
-    /// File to write
+    /// File to write; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub html: PathBuf,
     /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to maximum]

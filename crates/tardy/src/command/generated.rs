@@ -85,7 +85,9 @@ fn write_all(definition: &Command, folder: &Path) -> io::Result<()> {
 }
 
 fn write_with_children(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
-    fs::write(folder.join(format!("{name}.{SECTION}")), page(command, name)?)?;
+    let (path, page) = (folder.join(format!("{name}.{SECTION}")), page(command, name)?);
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    output::replace(&path, |mut file| io::Write::write_all(&mut file, page.as_bytes())).map_err(named)?;
     // The command `help` says nothing that the pages do not.
     for child in command.get_subcommands().filter(|child| child.get_name() != "help" && !child.is_hide_set()) {
         write_with_children(child, &format!("{name}-{}", child.get_name()), folder)?;

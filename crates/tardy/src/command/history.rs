@@ -1,6 +1,5 @@
 //! `tardy history`: builds of many boards, and after which one numbers became worse.
 
-use std::io::Write;
 use std::path::Path;
 
 use tardy_formats::history_table::{TableError, TableWriter, collected, is_table};
@@ -25,13 +24,15 @@ pub fn run(args: &HistoryArgs) -> Exit {
             return exit;
         }
     };
-    if let Some(file) = &args.html
-        && let Err(error) = output::replace(file, |mut out| out.write_all(history_html::page(&found).as_bytes()))
+    let is_page_printed = args.html.as_deref().is_some_and(output::is_standard_output);
+    if let Some(file) = args.html.as_deref().filter(|_| !is_page_printed)
+        && let Err(error) = output::write(file, history_html::page(&found).as_bytes())
     {
         eprintln!("tardy: cannot write {}: {error}: give another file with --html", file.display());
         return Exit::Machine;
     }
     let printed = match args.format {
+        _ if is_page_printed => history_html::page(&found),
         CompareFormat::Text => history_text::text(&found, output::screen_or_page().columns, output::is_colored()),
         CompareFormat::Json => Format::HISTORY.document(&found),
         CompareFormat::Markdown => history_text::markdown(&found),

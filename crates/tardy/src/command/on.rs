@@ -17,6 +17,7 @@ use tardy_remote::on_board::{BoardOutput, COMMAND, Job};
 use tardy_remote::shards;
 use tardy_remote::ssh::Ssh;
 use tardy_results::exit::Exit;
+use tardy_sys::scoped;
 use tardy_sys::signal::{INTERRUPT, SignalFd, TERMINATE};
 
 use self::progress::Progress;
@@ -174,11 +175,15 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
         let (sender, messages) = mpsc::channel();
         for index in 0..hosts.len() {
             let sender = sender.clone();
-            scope.spawn(move || {
+            let refused = sender.clone();
+            let started = thread::Builder::new().spawn_scoped(scope, move || {
                 let tell = |event: Event| drop(sender.send(Message::Event(index, event)));
                 let outcome = task(index, &tell);
                 drop(sender.send(Message::Outcome(index, Box::new(outcome))));
             });
+            if let Err(error) = started {
+                drop(refused.send(Message::Outcome(index, Box::new(Err(BoardError::NoThread(scoped::refused(error)))))));
+            }
         }
         drop(sender);
         let mut was_asked = false;
@@ -206,11 +211,14 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
                 progress.say("ending early; once more leaves the machines alone");
                 for (index, folder) in under_way {
                     let (address, name) = (&hosts[index].address, &hosts[index].name);
-                    scope.spawn(move || {
+                    let stop = move || {
                         if let Err(error) = (Board { ssh, address }).stop(&folder) {
                             eprintln!("tardy: {name}: {error}");
                         }
-                    });
+                    };
+                    if let Err(error) = thread::Builder::new().spawn_scoped(scope, stop) {
+                        eprintln!("tardy: {name}: not told to stop: {}", scoped::refused(error));
+                    }
                 }
             }
         }

@@ -7,7 +7,7 @@ use tardy_core::cause::without_numbers;
 use tardy_live::view::Look;
 use tardy_report::report::screen::{self, Screen};
 use tardy_report::report::terminal_histogram::Blocks;
-pub use tardy_run::output_file::replace;
+pub use tardy_run::output_file::{is_standard_output, replace, write};
 use terminal_size::{Height, Width, terminal_size_of};
 
 /// Writes `text`; a closed pipe is success.

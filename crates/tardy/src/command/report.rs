@@ -1,6 +1,5 @@
 //! `tardy report`: a report of runs as one HTML file.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -47,7 +46,7 @@ pub fn run(args: &ReportArgs) -> Exit {
             return Exit::Usage;
         }
     };
-    match output::replace(&args.html, |mut file| file.write_all(page.as_bytes())) {
+    match output::write(&args.html, page.as_bytes()) {
         Ok(()) => Exit::Done,
         Err(error) => {
             eprintln!("tardy: cannot write {}: {error}: give another file with --html", args.html.display());

@@ -1,7 +1,7 @@
 //! `tardy reproduce`: runs each experiment of a paper as a user would, by this binary's own commands, then tests the claims on the folders.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -70,8 +70,13 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
     }
     let found = reproduce(papers, out, args.place(), args.extent(), args.replicas());
     let json = Format::REPRODUCE.document(&found);
-    fs::write(out.join("reproduce.json"), &json)?;
-    fs::write(out.join("reproduce.html"), reproduce_html::page(&found, &drawn(papers, out)))?;
+    let write = |name: &str, text: &str| {
+        let path = out.join(name);
+        output::replace(&path, |mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    };
+    write("reproduce.json", &json)?;
+    write("reproduce.html", &reproduce_html::page(&found, &drawn(papers, out)))?;
     let shown = if args.json { json } else { output::fitted(&reproduce_text::text(&found)) };
     output::print(&shown)?;
     if !args.quiet {
@@ -102,7 +107,8 @@ fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<
         Some(0 | 1 | 4) => fs::rename(&part, &folder).map(|()| ExperimentEnd::Done),
         Some(3) if part.exists() && has_run(&part) => fs::rename(&part, &folder).map(|()| ExperimentEnd::Refused),
         Some(code) => {
-            fs::write(why, said.unwrap_or_else(|| format!("it ended with exit code {code}")))?;
+            let said = said.unwrap_or_else(|| format!("it ended with exit code {code}"));
+            output::replace(&why, |mut file| file.write_all(said.as_bytes()))?;
             Ok(ExperimentEnd::Refused)
         }
     }

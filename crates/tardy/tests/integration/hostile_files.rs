@@ -51,9 +51,10 @@ fn no_output_takes_the_place_of_what_a_run_consists_of() {
     let place = Workplace::new();
     run(&place);
     std::fs::create_dir(place.path("run/kept")).unwrap();
+    std::fs::create_dir(place.path("run/outside")).unwrap();
     let before = std::fs::read(place.path("run/run.json")).unwrap();
     for writer in WRITERS.iter().filter(|writer| !writer.starts_with("plot")) {
-        for own in ["run/run.json", "run/state.jsonl", "run/samples/cyclic.cpu0.series", "run/kept/../run.json"] {
+        for own in ["run/run.json", "run/state.jsonl", "run/samples/cyclic.cpu0.series", "run/outside/sections", "run/kept/../run.json"] {
             place.tardy(&format!("{writer} {own}")).ends_with(3);
         }
     }
@@ -61,6 +62,53 @@ fn no_output_takes_the_place_of_what_a_run_consists_of() {
     assert_eq!(std::fs::read(place.path("run/run.json")).unwrap(), before);
     place.tardy("report run --html run/report.html").ends_with(0);
     place.tardy("show run").ends_with(0);
+}
+
+#[test]
+fn files_of_fixed_names_give_way_to_files_only() {
+    let place = Workplace::new();
+    std::fs::write(place.path("target"), "kept").unwrap();
+    for (command, names) in [
+        ("reproduce abeni2002 --report-only --out folder", ["reproduce.json", "reproduce.html"]),
+        ("man --all folder", ["tardy.1", "tardy-run.1"]),
+    ] {
+        for name in names {
+            for kind in ["a FIFO", "a symbolic link"] {
+                let _ = std::fs::remove_dir_all(place.path("folder"));
+                std::fs::create_dir(place.path("folder")).unwrap();
+                let file = place.path("folder").join(name);
+                if kind == "a FIFO" {
+                    fifo(&file);
+                } else {
+                    symlink(place.path("target"), &file).unwrap();
+                }
+                let ended = place.tardy(command).ends_with(3);
+                assert!(ended.stderr.contains(kind) && ended.stderr.contains(name), "{command}: {}", ended.stderr);
+                assert!(!std::fs::symlink_metadata(&file).unwrap().is_file(), "{command} {kind}");
+            }
+        }
+        std::fs::remove_dir_all(place.path("folder")).unwrap();
+        std::fs::create_dir(place.path("folder")).unwrap();
+        place.tardy(command).ends_with(0);
+        assert!(names.iter().all(|name| place.path("folder").join(name).is_file()), "{command}");
+    }
+    assert_eq!(std::fs::read(place.path("target")).unwrap(), b"kept");
+}
+
+#[test]
+fn a_minus_sign_is_standard_output() {
+    let place = Workplace::new();
+    run(&place);
+    // A report says when it was made.
+    let begin = "<!DOCTYPE html>";
+    let page = place.tardy("report run --html -").ends_with(0);
+    assert!(page.stdout.starts_with(begin) && page.stdout.trim_end().ends_with("</html>"), "{:.100}", page.stdout);
+    let history = place.tardy("history run --html -");
+    assert!(history.stdout.starts_with(begin) && history.stdout.trim_end().ends_with("</html>"), "{:.100}", history.stdout);
+    place.tardy("plot run --kind hist --output file.svg").ends_with(0);
+    let picture = place.tardy("plot run --kind hist --output -").ends_with(0);
+    assert_eq!(picture.stdout, std::fs::read_to_string(place.path("file.svg")).unwrap());
+    assert_eq!(place.names(), ["file.svg", "run"]);
 }
 
 #[test]
@@ -96,6 +144,16 @@ fn an_input_that_never_ends_is_refused_at_once() {
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, content).unwrap();
     }
+}
+
+#[test]
+fn a_record_of_the_lab_that_never_ends_holds_up_nobody() {
+    let place = Workplace::new();
+    run(&place);
+    let without = place.tardy("compare run run");
+    fifo(&place.path("run/lab.json"));
+    let with = place.tardy("compare run run");
+    assert_eq!((with.code(), with.stdout), (without.code(), without.stdout));
 }
 
 #[test]

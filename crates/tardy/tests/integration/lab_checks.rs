@@ -5,7 +5,8 @@ use crate::support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use support::workplace::Workplace;
+use support::lab_host;
+use support::workplace::{Workplace, finish};
 
 /// Each with what the answer must name.
 const WRONG: &[(&str, &str)] = &[
@@ -33,6 +34,32 @@ fn mistakes_are_found_before_the_first_boot() {
             let stderr = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
             assert!(stderr.contains(reason), "{line}: {stderr}");
+        }
+    }
+    assert!(!place.path("booted").exists() && !place.path("runs").exists());
+}
+
+#[test]
+fn an_input_that_never_ends_is_refused_before_the_first_boot() {
+    let place = Workplace::new();
+    lab_host::prepare(&place);
+    for ending in ["", ".deb", ".ko"] {
+        let fifo = place.path(&format!("fifo{ending}"));
+        assert!(std::process::Command::new("mkfifo").arg(fifo).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", place.path(&format!("zero{ending}"))).unwrap();
+    }
+    for (name, kind) in [("fifo", "a FIFO"), ("zero", "a device")] {
+        for (words, code) in [
+            (format!("run --out runs --kernel {name}"), 2),
+            (format!("run --out runs --kernel {name}.deb"), 2),
+            (format!("run --out runs --kernel kernel --module {name}.ko"), 2),
+            (format!("run --out runs --kernel kernel --guest-binary {name}"), 3),
+            (format!("shell --kernel kernel --busybox {name}"), 3),
+        ] {
+            let line = format!("lab {words}");
+            let ended = finish(place.prepared(lab_host::tardy(&place), line.split(' '))).ends_with(code);
+            assert!(ended.stderr.contains(&format!("it is {kind}, not a file")), "{line}: {}", ended.stderr);
+            assert_eq!(ended.stderr.lines().count(), 1, "{line}: {}", ended.stderr);
         }
     }
     assert!(!place.path("booted").exists() && !place.path("runs").exists());

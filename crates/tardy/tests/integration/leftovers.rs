@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::support;
 
+use support::lab_host;
 use support::made_run::MadeRun;
 use support::series;
 use support::workplace::{Workplace, finish, names};
@@ -78,6 +79,41 @@ fn the_next_start_removes_what_an_import_left_and_says_so() {
     let next = place.tardy("run --cycles 20 --load none --out next").ends_with(0);
     assert!(next.stderr.contains("tardy: left by a command that was killed: remove the folder "), "{}", next.stderr);
     assert_eq!(place.names(), ["next", "verbose.txt"]);
+}
+
+#[test]
+fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start() {
+    let place = Workplace::new();
+    lab_host::prepare(&place);
+    // The tool itself is a static program, as the guest's shell must be.
+    let line = format!("lab shell --kernel kernel --busybox {}", env!("CARGO_BIN_EXE_tardy"));
+    let kept = place.path("cache/tardy/shell");
+    let killed = || {
+        let _ = std::fs::remove_file(place.path("booted"));
+        let mut running = place.start_command(lab_host::tardy(&place), line.split(' '));
+        running.until("it boots", || place.path("booted").exists().then_some(()));
+        running.signal(process::KILL);
+        running.wait();
+        let left = names(&kept);
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert!(left[0].starts_with(SCRATCH), "{left:?}");
+        left[0].clone()
+    };
+    let left = killed();
+    std::fs::create_dir(kept.join("tardy-scratch-of-somebody-else")).unwrap();
+    let restored = place.tardy("restore").ends_with(0);
+    assert!(restored.stdout.contains(&format!("{left}: done")), "{}", restored.stdout);
+    assert_eq!(names(&kept), ["tardy-scratch-of-somebody-else"], "what is in no journal stays");
+    std::fs::remove_dir(kept.join("tardy-scratch-of-somebody-else")).unwrap();
+    let left = killed();
+    let next = finish(place.prepared(lab_host::tardy(&place), ["lab", "run", "--kernel", "nosuch", "--out", "runs"])).ends_with(2);
+    assert!(
+        next.stderr.contains("tardy: left by a command that was killed: remove the folder ") && next.stderr.contains(&left),
+        "{}",
+        next.stderr
+    );
+    assert_eq!(names(&kept), [""; 0]);
+    assert_eq!(place.journals(), [""; 0]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::support;
 use std::os::unix::fs::PermissionsExt;
 
 use support::machine;
+use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace, finish};
 
 /// Runs `tardy` as a user who may nothing, in a folder that everyone may write.
@@ -95,4 +96,75 @@ fn a_folder_that_may_not_be_written_is_named() {
     std::fs::create_dir(place.path("closed")).unwrap();
     let outcome = as_nobody(&place, "run --for 1s --load none --out closed/run").ends_with(2);
     assert!(outcome.stderr.contains("closed/run") && outcome.stderr.contains("--out"), "{}", outcome.stderr);
+}
+
+/// Runs `tardy` as a user of its own who may have so many threads and processes.
+fn among(count: u32, place: &Workplace, line: &str) -> Outcome {
+    // The kernel counts what all processes of a user have, in all namespaces: this number is nobody's.
+    const NOBODY_ELSE: &str = "--reuid=2147000000";
+    std::fs::set_permissions(place.folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mut limited = place.prepared(machine::program("prlimit", "util-linux"), [format!("--nproc={count}")]);
+    limited.arg(machine::program("setpriv", "util-linux").get_program());
+    limited.args([NOBODY_ELSE, "--regid=65534", "--clear-groups"]);
+    for set in ["bounding-set", "inh-caps", "ambient-caps"] {
+        limited.arg(format!("--{set}=-all"));
+    }
+    limited.arg(place.path("tardy")).args(line.split(' '));
+    finish(limited)
+}
+
+#[test]
+fn where_no_thread_can_be_had_readers_do_without_and_a_measurement_names_the_limit() {
+    if !machine::is_root() {
+        return machine::left_out(
+            "where_no_thread_can_be_had_readers_do_without_and_a_measurement_names_the_limit",
+            "only root can be a user who has no other process",
+        );
+    }
+    let place = Workplace::new();
+    let latencies = |seed: i64| (0..20_000).map(|sample| 5_000 + (sample * seed) % 977).collect();
+    MadeRun::new((1..9).map(latencies).collect()).write(&place.path("run"));
+    MadeRun::new(vec![latencies(3)]).write(&place.path("small"));
+    std::fs::copy(env!("CARGO_BIN_EXE_tardy"), place.path("tardy")).unwrap();
+    for (line, output) in [
+        ("show run", None),
+        ("show small --statistics", None),
+        ("compare run small", None),
+        ("history run small", None),
+        ("export run --format csv -o", Some("csv")),
+        ("report run small --html", Some("html")),
+        ("plot run --kind hist -o", Some("svg")),
+    ] {
+        let file = |name: &str| output.map(|ending| format!("{name}.{ending}"));
+        let line = |name: &str| file(name).map_or_else(|| line.to_owned(), |file| format!("{line} {file}"));
+        let alone = among(1, &place, &line("alone"));
+        let free = place.tardy(&line("free"));
+        assert_eq!((alone.code(), &alone.stdout), (free.code(), &free.stdout), "{}: {}", line("alone"), alone.stderr);
+        if let (Some(alone), Some(free)) = (file("alone"), file("free")) {
+            let (written, whole) = (std::fs::read(place.path(&alone)).unwrap(), std::fs::read(place.path(&free)).unwrap());
+            // A page says when it was made.
+            assert!(written == whole || alone.ends_with("html") && written.len() == whole.len(), "{alone}");
+        }
+    }
+    let (mut refused, mut measured) = (0, 0);
+    for count in 1..=12 {
+        for line in ["run --dry-run", "run --for 200ms --load none --quiet --out run-", "run --for 200ms --load io --quiet --out loaded-"] {
+            let line = if line.ends_with('-') { format!("{line}{count}") } else { line.to_owned() };
+            let outcome = among(count, &place, &line);
+            match outcome.code() {
+                3 => {
+                    refused += 1;
+                    assert!(outcome.stderr.contains(": raise the limit of processes (`ulimit -u`"), "{count} {line}: {}", outcome.stderr);
+                    assert!(line.split(' ').next_back().is_none_or(|out| !place.path(out).exists()), "{count} {line}");
+                }
+                code => {
+                    measured += 1;
+                    assert!([0, 4].contains(&code), "{count} {line}: {code} {}", outcome.stderr);
+                }
+            }
+        }
+    }
+    assert!(refused > 2 && measured > 2, "{refused} refused, {measured} measured");
+    let cost = among(1, &place, "cost --metric open-close --rounds 1 --trials 3 --out cost").ends_with(3);
+    assert!(cost.stderr.contains(": raise the limit of processes (`ulimit -u`"), "{}", cost.stderr);
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file is a program of its own, and uses its part")]
 
 pub(crate) mod document;
+pub(crate) mod lab_host;
 pub(crate) mod machine;
 pub(crate) mod made_cost;
 pub(crate) mod made_run;

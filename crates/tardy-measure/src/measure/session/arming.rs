@@ -23,7 +23,7 @@ use tardy_run::folder::RunFolder;
 use tardy_run::plan::{Change, Plan, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::record::{RunRecord, SeriesRecord};
 use tardy_sys::signal::SignalFd;
-use tardy_sys::{affinity, clock, memlock, signal_handler};
+use tardy_sys::{affinity, clock, memlock, scoped, signal_handler};
 use tardy_tracer::Tracer;
 
 use super::tracing::{self, Recording};
@@ -305,7 +305,8 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let (info, probe) = planned.and_then(|probe| Some((probe::find(probe.kind())?, probe))).ok_or_else(unknown)?;
         let bins = |series: &SeriesInfo| if series.bins_below_least { probe.parameters.duration("least").get() as usize } else { 0 };
         let rings = || info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
-        let (producers, consumers): (Vec<_>, Vec<_>) = made_on(entry.plan.cpu, rings);
+        let (producers, consumers): (Vec<_>, Vec<_>) =
+            made_on(entry.plan.cpu, rings).map_err(system("cannot make memory on the measured CPU"))?;
         let opening = OpenContext { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
         let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
         let series = opened.series.as_deref().unwrap_or(info.series);
@@ -333,7 +334,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
 }
 
 /// What `make` makes, on the CPU that will use it: memory is of the node whose CPU touches it first, and what a measuring loop writes is then near.
-fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> T {
+fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     let bound = || {
         if let Some(cpu) = cpu {
             // Where it cannot be bound the measuring thread cannot either, and says so.
@@ -341,7 +342,7 @@ fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> T {
         }
         make()
     };
-    std::thread::scope(|scope| scope.spawn(bound).join()).expect("making memory does not panic")
+    scoped::apart(bound)
 }
 
 fn launch_threads(
@@ -356,7 +357,10 @@ fn launch_threads(
         for member in opened.members {
             let marker = tracer.map(Tracer::marker);
             let mark = move || marker.iter().for_each(|marker| marker.write(place));
-            let failed = |error| SessionError::Probe { probe: entry.probe.clone(), error };
+            let failed = |error| match error {
+                error if scoped::is_refusal(&error) => system("cannot start a measuring thread")(error),
+                error => SessionError::Probe { probe: entry.probe.clone(), error },
+            };
             measuring.push(threads::launch(&entry, member, line, control, group, mark).map_err(failed)?);
         }
     }

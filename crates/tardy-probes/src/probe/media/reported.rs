@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::host::Host;
 use tardy_run::plan::ThreadPlan;
-use tardy_sys::{affinity, clock, sched, signal};
+use tardy_sys::{affinity, clock, sched, scoped, signal};
 
 use super::mpv::{Mpv, Orders, PROGRAM, PlayerLine};
 use super::timeline::{Fate, Frame, Timeline};
@@ -63,7 +63,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<(Film, &Control)>(1);
             let plan = thread.clone();
-            let watching = scope.spawn(move || match gone.recv() {
+            let watching = std::thread::Builder::new().spawn_scoped(scope, move || match gone.recv() {
                 Ok((film, control)) => {
                     warn_of_policy(&player, wanted, control);
                     watch(player, timeline, film, &plan, control)
@@ -71,6 +71,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
                 // The run did not begin.
                 Err(_) => Ok(()),
             });
+            let watching = watching.map_err(scoped::refused)?;
             let begin = ready.wait();
             let (first, period) = (grid.first_from(begin.at), grid.period);
             let film = Film {

@@ -172,7 +172,7 @@ fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
     let json = Format::LAB_ATLAS.document(&atlas);
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| unreadable(&path, &error))
+        output::replace(&path, |mut file| std::io::Write::write_all(&mut file, text.as_bytes())).map_err(|error| unreadable(&path, &error))
     };
     write(NUMBERS_NAME, &json)?;
     write(REPORT_NAME, &atlas_html::page(&atlas))?;

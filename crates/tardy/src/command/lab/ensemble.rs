@@ -19,6 +19,7 @@ use tardy_lab::variant::Variant;
 use tardy_lab::watch::WatchSetup;
 use tardy_results::exit::Exit;
 use tardy_results::summary::summarize::summarize;
+use tardy_sys::regular_file;
 
 use super::progress::Progress;
 use super::setting::{LabError, Setting};
@@ -206,7 +207,7 @@ fn modules_of_variants(
 /// A module for another kernel would cost a boot to be refused.
 fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     let refused = |why: String| LabError::Usage(format!("--module {}: {why}", file.display()));
-    let content = std::fs::read(file).map_err(|error| refused(error.to_string()))?;
+    let content = regular_file::read(file, kernel::MODULE_BYTES_MAX).map_err(|error| refused(error.to_string()))?;
     match (kernel::release_of_module(&content), variant.kernel.release()) {
         (None, _) => Err(refused("this is no module of a kernel: give an uncompressed .ko file".to_owned())),
         (Some(of_module), Some(release)) if of_module != release => {

@@ -10,26 +10,26 @@ pub const REMEDY: &str = "raise the limit of processes (`ulimit -u`, TasksMax= o
 
 /// That no thread could be had.
 #[derive(Debug)]
-struct Refused;
+struct ThreadLimit;
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for ThreadLimit {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "the kernel gives this process no more threads: {REMEDY}")
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ThreadLimit {}
 
 /// The error of starting a thread, with its remedy.
 #[must_use]
 pub fn refused(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::WouldBlock { io::Error::new(io::ErrorKind::WouldBlock, Refused) } else { error }
+    if error.kind() == io::ErrorKind::WouldBlock { io::Error::new(io::ErrorKind::WouldBlock, ThreadLimit) } else { error }
 }
 
 /// Whether the error is one of [`refused`].
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Refused>())
+    error.get_ref().is_some_and(|inner| inner.is::<ThreadLimit>())
 }
 
 /// What `work` gives on a thread of its own: it may change that thread's CPUs, policy and groups.

@@ -69,13 +69,17 @@ impl RunProgress {
     }
 }
 
-/// The parts of each load of the last phase together.
+/// The parts of each load of the last phase together. A load whose work is not told yet, as in the folder of another process's run, is left out.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
     let Some(phase) = record.phases.len().checked_sub(1) else { return Vec::new() };
     let mut loads: Vec<LoadProgress> = Vec::new();
     for name in &record.phases[phase].loads {
         let mut load = LoadProgress { name: name.clone(), operations: 0, bytes: 0, errors: 0, worked: None };
-        for work in record.load_work.iter().filter(|work| work.phase == phase && work.load == *name) {
+        let mut parts = record.load_work.iter().filter(|work| work.phase == phase && work.load == *name).peekable();
+        if parts.peek().is_none() {
+            continue;
+        }
+        for work in parts {
             load.operations += work.operations;
             load.bytes += work.bytes;
             load.errors += work.errors;

@@ -22,6 +22,8 @@ pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Com
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     let in_verdict = lead.filter(|_| comparison.is_none());
     let probes = runs.first().map(|run| run.probes.as_slice()).unwrap_or_default();
+    let mut with_charts: Vec<&str> = probes.iter().map(|probe| probe.probe.as_str()).filter(|name| !name.contains('.')).collect();
+    with_charts.dedup();
     html! {
         header {
             h1 { "Latency report: " (title) }
@@ -32,8 +34,8 @@ pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Com
             a href="#verdict" { "Verdict" }
             a href="#numbers" { "Numbers" }
             // Each series of a probe has charts of its own; the first ones lead to the others.
-            @for probe in probes.iter().filter(|probe| !probe.probe.contains('.')) {
-                a href={ "#probe-" (probe.probe) } { "Charts of " (probe.probe) }
+            @for name in &with_charts {
+                a href={ "#probe-" (name) } { "Charts of " (name) }
             }
             @if runs.iter().any(|run| run.explanation.is_some()) { a href="#explained" { "Who made samples late" } }
             @if runs.iter().any(|run| !run.watched.is_empty()) { a href="#sections" { "Sections of the kernel" } }

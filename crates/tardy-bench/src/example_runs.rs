@@ -1,7 +1,8 @@
 //! Runs for people to look at: pictures of the documents, and pages for the test of accessibility.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -10,6 +11,9 @@ use crate::program;
 
 /// What a run or a comparison ends with when there is something to show.
 const SHOWN: [i32; 3] = [0, 1, 4];
+
+/// How long a run may take to begin.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A folder with runs of this machine.
 pub(crate) struct ExampleRuns {
@@ -26,6 +30,8 @@ impl ExampleRuns {
         for (name, flags) in [("board7", &["--label", "kernel=old"]), ("board7-new", &["--label", "kernel=new"])] {
             runs.tardy(&[&["run", "--quiet", "--out", name], &usual[..], &flags[..]].concat())?;
         }
+        let probes = ["--probe", "cyclic", "--probe", "futex", "--probe", "timerfd"];
+        runs.tardy(&[&["run", "--quiet", "--out", "probes"], &probes[..], &usual[..]].concat())?;
         runs.tardy(&["run", "--quiet", "--explain", "--load", "hackbench", "--for", "6s", "--deadline", "5ms", "--out", "explained"])?;
         Ok(runs)
     }
@@ -36,6 +42,22 @@ impl ExampleRuns {
 
     pub(crate) fn program(&self) -> &Path {
         &self.tardy
+    }
+
+    /// Starts the tool in the folder; its run is there when this returns.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Result<Child> {
+        let mut command = Command::new(&self.tardy);
+        command.args(arguments).current_dir(self.folder()).env("TARDY_CONFIG", "").stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().while_doing(|| format!("starting {}", self.tardy.display()))?;
+        let begin = Instant::now();
+        let name = arguments.last().copied().unwrap_or_default();
+        while !self.folder().join(name).join("run.json").exists() {
+            if begin.elapsed() > PATIENCE {
+                return Err(Failure::new(format!("`{}` made no run", program::line(&command))));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(child)
     }
 
     /// Runs the tool in the folder.

@@ -17,11 +17,20 @@ use crate::failure::{Failure, Result, While};
 use crate::workspace;
 
 /// Pictures are to be small: all of them together, in bytes.
-const BYTES_MAX: u64 = 900_000;
+const BYTES_MAX: u64 = 1_200_000;
 /// Height of a page's picture in px: what is seen first.
 const PAGE: Screen = Screen { width: 1200, height: 900, is_dark: false };
+/// A phone, dark.
+const PHONE: Screen = Screen { width: 400, height: 900, is_dark: true };
+/// A sheet of A4 in landscape without its margins of 12 mm, at 96 px to the inch.
+const PAPER: Screen = Screen { width: 1031, height: 703, is_dark: false };
 /// When the live view is pictured, in s of its 12.
 const LIVE_AT: Duration = Duration::from_secs(10);
+/// When the view of another process's run is pictured, in s of that run's 12.
+const TOP_AT: Duration = Duration::from_secs(8);
+
+/// How long a command that is pictured meanwhile may go on.
+const AFTER_PICTURE: Duration = Duration::from_secs(15);
 
 /// `cargo xtask pictures`.
 #[derive(Debug, clap::Args)]
@@ -44,15 +53,30 @@ pub(crate) fn run(arguments: &PicturesArguments) -> Result<()> {
     std::fs::create_dir_all(&out).while_doing(|| format!("making {}", out.display()))?;
     eprintln!("measuring for about a minute");
     let runs = ExampleRuns::make(&tardy)?;
-    let terminal =
-        |name: &str, line: &str, size, until| terminal(&runs, line, size, until).and_then(|page| picture(&page, None, &out.join(name)));
+    let terminal = |name: &str, line: &str, size, until| {
+        terminal(&runs, line, size, until).and_then(|page| picture(&page, Look::screen(PAGE, None), &out.join(name)))
+    };
     terminal("live.png", "tardy run --load hackbench --load io --deadline 10ms --for 12s --out live", (100, 30), Some(LIVE_AT))?;
+    let mut watched = runs.start(&["run", "--quiet", "--load", "hackbench", "--load", "io", "--for", "12s", "--out", "watched"])?;
+    let drawn = terminal("top.png", "tardy top watched", (100, 30), Some(TOP_AT));
+    // It ends by itself, whatever came of the picture.
+    watched.wait().while_doing(|| "waiting for the run that is watched".to_owned())?;
+    drawn?;
     terminal("summary.png", "tardy show board7", (80, 24), None)?;
     terminal("compare.png", "tardy compare board7 board7-new", (100, 30), None)?;
     for (name, pages) in [("report.png", &["board7"][..]), ("comparison.png", &["board7", "board7-new"]), ("explained.png", &["explained"])]
     {
-        picture(&runs.report(pages)?, Some(PAGE.height), &out.join(name))?;
+        picture(&runs.report(pages)?, Look::screen(PAGE, Some(PAGE.height)), &out.join(name))?;
     }
+    runs.tardy(&["plot", "board7", "--kind", "heatmap", "--scale", "1", "-o", "heatmap.png"])?;
+    std::fs::copy(runs.folder().join("heatmap.png"), out.join("heatmap.png")).while_doing(|| "keeping the heat map".to_owned())?;
+    picture(&runs.report(&["probes"])?, Look::screen(PAGE, Some(PAGE.height)), &out.join("probes.png"))?;
+    picture(&runs.report(&["board7"])?, Look::screen(PHONE, Some(PHONE.height)), &out.join("phone.png"))?;
+    picture(
+        &runs.report(&["board7", "board7-new"])?,
+        Look { is_printed: true, ..Look::screen(PAPER, Some(PAPER.height)) },
+        &out.join("printed.png"),
+    )?;
     let bytes = bytes_below(&out)?;
     println!("{}: {:.2} MB", out.display(), bytes as f64 / 1e6);
     if bytes > BYTES_MAX { Err(Failure::new(format!("the pictures are larger than {BYTES_MAX} bytes"))) } else { Ok(()) }
@@ -63,9 +87,28 @@ fn bytes_below(folder: &Path) -> Result<u64> {
     Ok(entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|file| file.len()).sum())
 }
 
-/// The page as PNG: its first `height` px, or all of it.
-fn picture(page: &Path, height: Option<u32>, out: &Path) -> Result<()> {
-    let mut browser = Browser::open(page, PAGE);
+/// How a page is looked at.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    screen: Screen,
+    /// Its first px, or all of it.
+    height: Option<u32>,
+    is_printed: bool,
+}
+
+impl Look {
+    fn screen(screen: Screen, height: Option<u32>) -> Self {
+        Self { screen, height, is_printed: false }
+    }
+}
+
+/// The page as PNG.
+fn picture(page: &Path, Look { screen, height, is_printed }: Look, out: &Path) -> Result<()> {
+    let mut browser = Browser::open(page, screen);
+    if is_printed {
+        browser.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
+        browser.evaluate("dispatchEvent(new Event('beforeprint'))");
+    }
     browser.settle();
     let size = browser.evaluate("(() => { const b = (document.querySelector('pre.terminal') ?? document.documentElement).getBoundingClientRect(); return [b.width, b.height]; })()");
     let (width, whole) = (size[0].as_f64().unwrap_or(0.0).ceil(), size[1].as_f64().unwrap_or(0.0).ceil());
@@ -79,11 +122,13 @@ fn picture(page: &Path, height: Option<u32>, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A page that shows what a command leaves in a terminal of so many columns and lines, at its end or after a time.
+/// A page that shows what a command leaves in a terminal of so many columns and lines: at its end, or when its view is so old.
 fn terminal(runs: &ExampleRuns, line: &str, (columns, lines): (u16, u16), until: Option<Duration>) -> Result<PathBuf> {
     let size = |count| NonZero::new(count).expect("a terminal has a size");
     let mut parser = vt100::Parser::new(size(lines), size(columns), 0);
-    let script = format!("stty cols {columns} rows {lines}; {line}");
+    // A view of another process's run lasts until somebody ends it.
+    let limit = until.map_or_else(String::new, |until| format!("timeout --foreground {} ", (until + AFTER_PICTURE).as_secs()));
+    let script = format!("stty cols {columns} rows {lines}; {limit}{line}");
     let mut command = Command::new("script");
     command.args(["--quiet", "--command", &script, "/dev/null"]).current_dir(runs.folder());
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -92,11 +137,16 @@ fn terminal(runs: &ExampleRuns, line: &str, (columns, lines): (u16, u16), until:
     command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env("TARDY_CONFIG", "").stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().while_doing(|| "starting script of bsdutils".to_owned())?;
     let mut output = child.stdout.take().expect("it is a pipe");
-    let (start, mut bytes, mut page) = (Instant::now(), [0; 4096], None);
+    let (mut begin, mut bytes, mut page) = (None, [0; 4096], None);
     parser.process(format!("\x1b[1m$ {line}\x1b[0m\r\n").as_bytes());
     while let Ok(count @ 1..) = output.read(&mut bytes) {
         parser.process(&bytes[..count]);
-        if until.is_some_and(|until| start.elapsed() >= until) && page.is_none() {
+        // A view begins when it takes the whole screen; what a run prepares before that takes its own time.
+        if begin.is_none() && parser.screen().alternate_screen() {
+            begin = Some(Instant::now());
+        }
+        let age = begin.map(|begin: Instant| begin.elapsed());
+        if page.is_none() && until.zip(age).is_some_and(|(until, age)| age >= until) {
             page = Some(html(parser.screen(), (columns, lines)));
         }
     }

@@ -57,6 +57,9 @@ enum Task {
     /// Make docs/pictures again: reports, the live view, a summary and a comparison, of runs that are made for them (needs chromium)
     #[command(disable_help_flag = true)]
     Pictures(product::Words),
+    /// Make the tables of docs/sections.md: the longest sections of Debian's kernels, and the bounds by them (needs QEMU)
+    #[command(disable_help_flag = true)]
+    Sections(product::Words),
     /// Look with axe-core for what keeps readers with a screen reader or a keyboard out of reports (needs chromium and npm)
     #[command(disable_help_flag = true)]
     Accessibility(product::Words),
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Task::Bench(words) => product::benchmarks("bench", &words),
         Task::Pictures(words) => product::benchmarks("pictures", &words),
         Task::Accessibility(words) => product::benchmarks("accessibility", &words),
+        Task::Sections(words) => product::benchmarks("sections", &words),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
         Task::Book => book::run(),
         Task::Deny { rules } => deny::run(&rules),

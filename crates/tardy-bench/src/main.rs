@@ -35,6 +35,7 @@ mod players;
 mod real_runs;
 mod round_trips;
 mod sched_trace;
+mod sections_page;
 mod statistics;
 mod thread_wake_ups;
 mod threads;
@@ -58,6 +59,8 @@ enum Task {
     Accessibility(accessibility::AccessibilityArguments),
     /// Make the pictures of the documents
     Pictures(pictures::PicturesArguments),
+    /// Make the tables of docs/sections.md from a census of Debian's kernels
+    Sections(sections_page::SectionsArguments),
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
     MakeRun(made_run::MakeRunArguments),
 }
@@ -132,6 +135,7 @@ fn main() -> ExitCode {
         Task::Bench(arguments) => run(&arguments),
         Task::Accessibility(arguments) => accessibility::run(&arguments),
         Task::Pictures(arguments) => pictures::run(&arguments),
+        Task::Sections(arguments) => sections_page::run(&arguments),
         Task::MakeRun(arguments) => made_run::run(&arguments),
     })
 }

@@ -91,6 +91,46 @@ impl Histogram {
         }
     }
 
+    /// Counts `terms` values, `times` each: `first`, and each of the others `step` below the one before. As so many calls of
+    /// [`Histogram::record_many`] would, in that order; values without room of their own are counted a bucket at a time.
+    pub fn record_descending(&mut self, first: i64, step: i64, mut terms: u64, times: u64) {
+        if step <= 0 || times == 0 {
+            return self.record_many(first, terms.saturating_mul(times));
+        }
+        let mut value = first;
+        while terms > 0 {
+            let counted = if value >= PAGED_END && self.values_left == 0 && self.packed.is_empty() {
+                self.record_in_bucket(value, step, terms, times)
+            } else {
+                self.record_many(value, times);
+                1
+            };
+            terms -= counted;
+            value = value.saturating_sub(step.saturating_mul(i64::try_from(counted).unwrap_or(i64::MAX)));
+        }
+    }
+
+    /// Those of the values that fall into the coarse bucket of the first, which has no page; returns how many.
+    fn record_in_bucket(&mut self, first: i64, step: i64, terms: u64, times: u64) -> u64 {
+        let more = (first - coarse_bucket_begin(first).max(PAGED_END)) / step;
+        let inside = u64::try_from(more).map_or(1, |more| more + 1).min(terms);
+        let last = first - step * (inside as i64 - 1);
+        let mut own = 0;
+        for (&value, count) in self.values.range_mut(last..=first) {
+            if (first - value) % step == 0 {
+                *count += times;
+                own += 1;
+            }
+        }
+        if inside > own {
+            *self.coarse.entry(coarse_bucket(first)).or_default() += (inside - own) * times;
+        }
+        self.total += inside * times;
+        self.min = self.min.min(last);
+        self.max = self.max.max(first);
+        inside
+    }
+
     #[cold]
     fn record_new(&mut self, value: i64, count: u64) {
         if !self.packed.is_empty() {
@@ -317,6 +357,12 @@ fn coarse_bucket(value: i64) -> i64 {
     }
 }
 
+/// The lower end of the bucket that a value from 0 on falls into.
+fn coarse_bucket_begin(value: i64) -> i64 {
+    let shift = (64 - value.unsigned_abs().leading_zeros()).saturating_sub(COARSE_BITS + 1);
+    (value >> shift) << shift
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,7 +403,39 @@ mod tests {
         assert_eq!(histogram.values_at(&[1, 2, 3, 201, 202]), [Some(0), Some(0), Some(1), Some(199), Some(1_000_000)]);
     }
 
+    #[test]
+    fn as_many_values_as_a_sample_can_have_skipped_are_counted_bucket_by_bucket() {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        let (first, step) = (i64::from(u32::MAX) * 1_000_000, 1_000_000);
+        histogram.record_descending(first, step, u64::from(u32::MAX), 1);
+        assert_eq!((histogram.count(), histogram.min(), histogram.max()), (u64::from(u32::MAX), Some(step), Some(first)));
+        assert_eq!(histogram.coarse(), u64::from(u32::MAX) - histogram.values.len() as u64 - 67);
+    }
+
     proptest! {
+        #[test]
+        fn a_descending_progression_is_what_its_values_are_one_by_one(
+            before in prop::collection::vec(any_value(), 0..40), first in 0_i64..20_000_000_000, step in 0_i64..300_000_000, terms in 0_u64..300,
+            times in 0_u64..3, values in 0_usize..200, is_packed: bool,
+        ) {
+            let mut at_once = Histogram::new(Budget { pages: 2, values });
+            before.iter().for_each(|&value| at_once.record(value));
+            if is_packed {
+                at_once.pack();
+            }
+            let mut one_by_one = at_once.clone();
+            at_once.record_descending(first, step, terms, times);
+            (0..terms as i64).for_each(|term| one_by_one.record_many(first - term * step, times));
+            prop_assert_eq!((at_once.count(), at_once.min(), at_once.max(), at_once.coarse()),
+                (one_by_one.count(), one_by_one.min(), one_by_one.max(), one_by_one.coarse()));
+            let counts = |histogram: &Histogram| {
+                let mut counts = Vec::new();
+                histogram.for_each(|value, count| counts.push((value, count)));
+                counts
+            };
+            prop_assert_eq!(counts(&at_once), counts(&one_by_one));
+        }
+
         #[test]
         fn ranks_equal_those_of_the_sorted_values(values in proptest::collection::vec(any_value(), 1..300)) {
             let mut histogram = Histogram::new(Budget::ANALYSIS);

@@ -131,11 +131,8 @@ impl Cell {
             SkippedLateness::Known { .. } => &mut self.latency_skipped,
             SkippedLateness::AtMost { .. } => &mut self.latency_skipped_at_most,
         };
-        let mut latency = lateness.latency().get();
-        for _ in 0..sample.skipped {
-            latency = latency.saturating_sub(schedule.period().get());
-            histogram.record(latency);
-        }
+        let period = schedule.period().get();
+        histogram.record_descending(lateness.latency().get().saturating_sub(period), period, u64::from(sample.skipped), 1);
     }
 
     /// Finds the latencies of skipped due times from those of all samples, where not every sample was kept: each stall of several periods skipped one less than it
@@ -159,7 +156,7 @@ impl Cell {
         self.latency_skipped = Histogram::new(Budget::ANALYSIS);
         self.latency_skipped_at_most = Histogram::new(Budget::ANALYSIS);
         for (value, count) in stalls {
-            (1..=value.div_euclid(period)).for_each(|periods| self.latency_skipped.record_many(value - periods * period, count));
+            self.latency_skipped.record_descending(value - period, period, of_stalls(value), count);
         }
     }
 

@@ -153,6 +153,7 @@ impl Outcome {
     /// What was printed as JSON, held to its schema if it names one.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
+        assert!(!self.stdout.is_empty(), "nothing was printed: {self:?}");
         super::document::read(&self.stdout)
     }
 

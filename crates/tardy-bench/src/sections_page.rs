@@ -93,7 +93,16 @@ struct Kernel {
     /// By what it is: the longest of all loads, with its load.
     longest: BTreeMap<String, (Nanos, String)>,
     /// By load: the latency seen, and the bound with each characterisation of interrupts.
-    bounds: Vec<(String, Nanos, Vec<(String, Nanos, f64)>)>,
+    bounds: Vec<LoadBounds>,
+}
+
+/// The latency seen under a load, and its bounds.
+#[derive(Debug)]
+struct LoadBounds {
+    load: String,
+    seen: Nanos,
+    /// By what is assumed of interrupts, with the ratio to what was seen.
+    bounds: Vec<(String, Nanos, f64)>,
 }
 
 fn tables(census: &Value) -> Result<String> {
@@ -146,7 +155,8 @@ impl Kernel {
             let bounds = list(&group["bound"]["bounds"]).iter();
             let bounds =
                 bounds.map(|bound| (text(&bound["interrupts"]), nanos(&bound["bound_ns"]), bound["ratio"].as_f64().unwrap_or(0.0)));
-            self.bounds.push((load.to_owned(), nanos(&group["bound"]["observed_ns"]), bounds.collect()));
+            let seen = nanos(&group["bound"]["observed_ns"]);
+            self.bounds.push(LoadBounds { load: load.to_owned(), seen, bounds: bounds.collect() });
         }
     }
 
@@ -166,10 +176,10 @@ impl Kernel {
             }
             return;
         }
-        let Some((_, _, first)) = self.bounds.first() else { return };
-        let heads = first.iter().map(|(interrupts, ..)| interrupts.replace('-', " ")).collect::<Vec<_>>();
+        let Some(first) = self.bounds.first() else { return };
+        let heads = first.bounds.iter().map(|(interrupts, ..)| interrupts.replace('-', " ")).collect::<Vec<_>>();
         let _ = writeln!(out, "| bound by | seen | {} |\n|---|---:{}|", heads.join(" | "), "|---:".repeat(heads.len()));
-        for (load, seen, bounds) in &self.bounds {
+        for LoadBounds { load, seen, bounds } in &self.bounds {
             let cells: Vec<String> = bounds.iter().map(|(_, bound, ratio)| format!("{} ({ratio:.2} x)", bound)).collect();
             let _ = writeln!(out, "| {load} | {} | {} |", seen, cells.join(" | "));
         }

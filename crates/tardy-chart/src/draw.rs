@@ -126,7 +126,7 @@ fn title_and_legend(chart: &Chart, width: f64, items: &mut Vec<Item>) -> f64 {
     }
     let hidden = chart.layers.iter().filter(|layer| !layer.is_companion && layer.is_hidden).count();
     if hidden > 0 {
-        items.push(Item::Text(text((x, y), Anchor::Start, Tone::Muted, format!("{hidden} more not shown"))));
+        items.push(Item::Text(text((x, y), Anchor::Start, Tone::Muted, format!("{hidden} more: --line NAME"))));
     }
     y + 6.0
 }

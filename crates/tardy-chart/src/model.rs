@@ -324,6 +324,26 @@ pub struct Chart {
 }
 
 impl Chart {
+    /// Shows the layers of these names and no others; a companion goes with its layer.
+    ///
+    /// # Errors
+    /// The first name that no layer has, and those that there are.
+    pub fn choose(&mut self, names: &[String]) -> Result<(), String> {
+        let own = |layer: &&Layer| !layer.is_companion;
+        if let Some(unknown) = names.iter().find(|name| !self.layers.iter().filter(own).any(|layer| layer.name == **name)) {
+            let known: Vec<&str> = self.layers.iter().filter(own).map(|layer| layer.name.as_str()).collect();
+            return Err(format!("`{unknown}` is no line of this chart: name {}", known.join(", ")));
+        }
+        let mut is_hidden = true;
+        for layer in &mut self.layers {
+            if !layer.is_companion {
+                is_hidden = !names.contains(&layer.name);
+            }
+            layer.is_hidden = is_hidden;
+        }
+        Ok(())
+    }
+
     /// A chart with nothing in it yet.
     #[must_use]
     pub fn new(kind: Kind, title: impl Into<String>, note: impl Into<String>, x: Axis, y: Axis) -> Self {

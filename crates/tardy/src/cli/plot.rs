@@ -30,6 +30,9 @@ pub struct PlotArgs {
     /// Probe to draw, if a run has several (`bars` draws all of them together without it); for costs, the group of services (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
+    /// Line to draw, by its name in the chart's legend or numbers, in place of those that are drawn by default; repeat it for several
+    #[arg(long = "line", value_name = "NAME")]
+    pub lines: Vec<String>,
     /// Draw each of several runs by itself also where one chart could have them all (cdf, ccdf, hist, percentiles, running-max)
     #[arg(long)]
     pub panels: bool,

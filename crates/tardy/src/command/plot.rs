@@ -38,6 +38,8 @@ enum PlotError {
     CostKind,
     #[error("{0}")]
     Costs(String),
+    #[error("--line: {0}")]
+    Line(String),
     #[error("nothing to draw: {0}")]
     Nothing(&'static str),
     #[error("--output: {0}")]
@@ -88,6 +90,9 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
                 chart.title = format!("{}: {}", run.name, chart.title);
             }
         }
+    }
+    if !args.lines.is_empty() {
+        charts.iter_mut().flatten().try_for_each(|chart| chart.choose(&args.lines)).map_err(PlotError::Line)?;
     }
     let size = (args.size.width, args.size.height);
     // One chart of several runs has their names on its series.

@@ -46,6 +46,29 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
     }
 }
 
+/// The texts of a picture.
+fn texts(place: &Workplace, name: &str) -> Vec<String> {
+    let svg = std::fs::read_to_string(place.path(name)).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    document.descendants().filter_map(|node| node.text()).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect()
+}
+
+#[test]
+fn a_line_that_is_not_drawn_can_be_chosen() {
+    let place = Workplace::new();
+    three_phases().write(&place.path("a"));
+    place.tardy("plot a --kind ccdf -o some.svg").ends_with(0);
+    let some = texts(&place, "some.svg");
+    assert!(some.iter().any(|text| text.ends_with(" more: --line NAME")), "{some:?}");
+    assert!(!some.contains(&"CPU 1".to_owned()), "{some:?}");
+    place.tardy_with(&["plot", "a", "--kind", "ccdf", "--line", "CPU 1", "--line", "CPU 0", "-o", "chosen.svg"]).ends_with(0);
+    let chosen = texts(&place, "chosen.svg");
+    assert!(chosen.contains(&"CPU 1".to_owned()) && chosen.contains(&"CPU 0".to_owned()), "{chosen:?}");
+    let refused = place.tardy("plot a --kind ccdf --line CPU -o none.svg").ends_with(2);
+    assert!(refused.stderr.contains("`CPU` is no line of this chart: name ") && refused.stderr.contains("CPU 1"), "{}", refused.stderr);
+    assert!(!place.path("none.svg").exists());
+}
+
 #[test]
 fn every_kind_has_its_numbers_as_csv() {
     let place = Workplace::new();
@@ -141,7 +164,7 @@ fn a_model_of_the_tail_is_dashed_and_named_one_and_stays_behind_its_gate() {
     MadeRun::new(vec![exponential(5, 200_000), exponential(5, 200_000)]).write(&place.path("b"));
     place.tardy("plot b -o b.svg --kind ccdf --horizon 30m").ends_with(0);
     let both = std::fs::read_to_string(place.path("b.svg")).unwrap();
-    assert!(both.contains("model of CPU 0, not measured") && both.contains("1 more not shown"), "{both}");
+    assert!(both.contains("model of CPU 0, not measured") && both.contains("1 more: --line NAME"), "{both}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A chart as a scene: frame, axes, phases, layers, marks.
 
 use super::area::Area;
-use super::model::{Chart, HEAT_LEVELS, Rule, Tone};
+use super::model::{Chart, HEAT_LEVELS, Kind, Rule, Tone};
 use super::scene::{Anchor, Group, Item, SMALL, Scene, Step, Stroke, Text, rectangle, text, text_width};
 use super::shapes;
 use super::words;
@@ -33,6 +33,11 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
     items.push(group("spans", None, spans(chart, &area)));
     items.push(group("axis y", None, y_axis(chart, &area)));
     items.push(group("axis x", None, x_axis(chart, &area)));
+    let mut labels = Labels::default();
+    let (lines, names): (Vec<Item>, Vec<Item>) = chart.rules.iter().filter_map(|rule| self::rule(chart, rule, &area, &mut labels)).unzip();
+    // Bars have numbers, which a line must not cross; cells would hide one.
+    let (below, above) = if chart.kind == Kind::Bars { (lines, Vec::new()) } else { (Vec::new(), lines) };
+    items.push(group("rules", None, below));
     let mut layers = Vec::new();
     for (index, layer) in chart.layers.iter().enumerate() {
         if frame == Frame::Plot || !layer.is_hidden {
@@ -41,8 +46,7 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
         }
     }
     items.push(group("layers", area.clip(), layers));
-    let mut labels = Labels::default();
-    items.push(group("rules", None, chart.rules.iter().flat_map(|rule| self::rule(chart, rule, &area, &mut labels)).collect()));
+    items.push(group("rules", None, above.into_iter().chain(names).collect()));
     items.push(group("marks", None, marks(chart, &area, &mut labels)));
     let description = format!("{}. {}", chart.title, chart.note);
     (Scene { width, height, description, items }, area)
@@ -259,10 +263,11 @@ fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Vec<Item> {
+/// The rule's line and its name; nothing where it lies outside.
+fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<(Item, Item)> {
     let axis = if rule.is_vertical { &chart.x } else { &chart.y };
     if !(0.0..=1.0).contains(&axis.fraction(rule.value)) {
-        return Vec::new();
+        return None;
     }
     let (from, to, mut label) = if rule.is_vertical {
         let x = area.x(chart, rule.value);
@@ -276,7 +281,7 @@ fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Vec<Ite
     label.at.1 = labels.place(&label, area);
     let stroke = Stroke { tone: Tone::Alarm, width: 1.2, is_dashed: true, opacity: 0.9 };
     let steps = vec![Step::Move(from.0, from.1), Step::Line(to.0, to.1)];
-    vec![Item::Path { steps, fill: None, stroke: Some(stroke) }, Item::Text(Text { has_halo: true, ..label })]
+    Some((Item::Path { steps, fill: None, stroke: Some(stroke) }, Item::Text(Text { has_halo: true, ..label })))
 }
 
 /// Between two names on one line, in px.
@@ -336,7 +341,7 @@ fn marks(chart: &Chart, area: &Area, labels: &mut Labels) -> Vec<Item> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{Axis, Kind, Mark, Values};
+    use super::super::model::{Axis, Mark, Values};
     use super::super::scale::Scale;
     use super::*;
 
@@ -384,6 +389,21 @@ mod tests {
         for (index, one) in names.iter().enumerate() {
             let clear = |other: &(f64, f64, f64)| one.0 > other.1 || one.1 < other.0 || (one.2 - other.2).abs() >= LABEL_LINE;
             assert!(names[..index].iter().all(clear), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_lies_below_the_numbers_of_bars_and_above_the_cells_of_a_heat_map() {
+        let axis = |values| Axis::new("", Scale::Linear, values, (0.0, 100.0));
+        for (kind, is_below) in [(Kind::Bars, true), (Kind::Heatmap, false)] {
+            let mut chart = Chart::new(kind, "", "", axis(Values::Seconds), axis(Values::Latency));
+            chart.rules = vec![Rule { is_vertical: false, value: 50.0, text: "deadline".to_owned() }];
+            let items = draw(&chart, (640.0, 360.0), Frame::Plot).0.items;
+            let place = |wanted: &dyn Fn(&Group) -> bool| items.iter().position(|item| matches!(item, Item::Group(group) if wanted(group)));
+            let layers = place(&|group| group.class == "layers").unwrap();
+            let line = place(&|group| group.class == "rules" && group.items.iter().any(|item| matches!(item, Item::Path { .. }))).unwrap();
+            let name = place(&|group| group.class == "rules" && group.items.iter().any(|item| matches!(item, Item::Text(_)))).unwrap();
+            assert!((line < layers) == is_below && name > layers, "{kind:?}: {line}, {layers}, {name}");
         }
     }
 }

@@ -58,13 +58,21 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 #define DIRECT_MAP 0xffff888000000000ull
 #define KERNEL_HALF 0xffff800000000000ull
 
-/* Bits of the preemption count (include/linux/preempt.h of Linux). Of x86, the highest bit says that a switch is due. */
+/* Bits of the preemption count (include/linux/preempt.h of Linux). Of x86, the highest bit says that no switch is due. */
 #define PREEMPTION_BITS 0x000000ffu
 #define SERVING_SOFTIRQ 0x00000100u
 #define PREEMPTION_OFF 0x0000feffu
 #define HARD_INTERRUPT 0x000f0000u
 #define NOT_PREEMPTIBLE 0x00ffffffu
 #define NO_SWITCH_DUE 0x80000000u
+/* Of a count of 64 bits (Linux 7.3): it also counts how often interrupts were switched off, below the hard interrupts. */
+#define WIDE_INTERRUPTS_OFF 0x00ff0000u
+#define WIDE_HARD_INTERRUPT 0x0f000000u
+#define WIDE_HARD_INTERRUPT_SHIFT 8
+#define WIDE_NMI 0x10000000u
+#define WIDE_NO_SWITCH_DUE (1ull << 63)
+/* What forbids to switch and has no bit of its own here. */
+#define OTHERWISE_NOT_PREEMPTIBLE 0x00100000u
 
 #define INTERRUPT_FLAG 0x200u
 /* How far behind a task's beginning its name is looked for. */
@@ -155,7 +163,9 @@ static uint64_t counter;
 static uint8_t *ram;
 static uint64_t ahead;
 static bool knows_ahead;
-static const volatile uint32_t *count_in_ram;
+static const volatile void *count_in_ram;
+/* The kernel changes the count, and does so by instructions of 64 bits. */
+static bool count_is_changed, count_is_wide;
 static const volatile uint64_t *current_in_ram;
 static uint32_t name_offset, priority_offset;
 static bool is_on, interrupts_are_off;
@@ -447,13 +457,34 @@ static void change(enum kind kind, bool is_open, uint64_t at, const struct place
 	put(at > section->begin ? at - section->begin : 0);
 }
 
+static bool is_switch_due(void)
+{
+	if (!count_in_ram)
+		return false;
+	if (count_is_wide)
+		return !(*(const volatile uint64_t *)count_in_ram & WIDE_NO_SWITCH_DUE);
+	return !(*(const volatile uint32_t *)count_in_ram & NO_SWITCH_DUE);
+}
+
+/* The count of 32 bits that says the same. */
+static uint32_t narrowed(uint32_t wide)
+{
+	uint32_t count = wide & (PREEMPTION_BITS | SERVING_SOFTIRQ | PREEMPTION_OFF);
+
+	count |= (wide & WIDE_HARD_INTERRUPT) >> WIDE_HARD_INTERRUPT_SHIFT;
+	if (wide & (WIDE_INTERRUPTS_OFF | WIDE_NMI))
+		count |= OTHERWISE_NOT_PREEMPTIBLE;
+	return count;
+}
+
 static uint32_t count_now(void)
 {
 	uint32_t count;
 
 	if (!count_in_ram)
 		return 0;
-	count = *count_in_ram & NOT_PREEMPTIBLE;
+	count = *(const volatile uint32_t *)count_in_ram;
+	count = count_is_wide ? narrowed(count) : count & NOT_PREEMPTIBLE;
 	/* The idle task runs with preemption off for want of anything to preempt it for. */
 	if (count & PREEMPTION_BITS && current_in_ram && *current_in_ram == known.init_task)
 		count--;
@@ -482,8 +513,7 @@ static void push_task(void)
 /* Bits of the preemption count, moved together: depth, softirqs, hard interrupts; then whether interrupts are off, and whether a switch is due. */
 static void push_context(uint32_t count, bool is_asked_for)
 {
-	uint32_t raw = count_in_ram ? *count_in_ram : NO_SWITCH_DUE;
-	uint32_t context = (count & 0xfffff) | (uint32_t)interrupts_are_off << 20 | (uint32_t)!(raw & NO_SWITCH_DUE) << 21;
+	uint32_t context = (count & 0xfffff) | (uint32_t)interrupts_are_off << 20 | (uint32_t)is_switch_due() << 21;
 
 	if (context == context_of_step && !is_asked_for)
 		return;
@@ -527,11 +557,6 @@ static void close_without(enum stretch_kind kind, uint64_t at, uint64_t pc, uint
 static bool is_idle(void)
 {
 	return current_in_ram && *current_in_ram == known.init_task;
-}
-
-static bool is_switch_due(void)
-{
-	return count_in_ram && !(*count_in_ram & NO_SWITCH_DUE);
 }
 
 /* The scheduler is called: what switched preemption off did so for it. */
@@ -664,7 +689,7 @@ static void find_kernel(void)
 	}
 	offset = at_virtual(known.per_cpu_offset, sizeof(*offset));
 	if (offset && known.preempt_count)
-		count_in_ram = at_virtual(*offset + known.preempt_count, 4);
+		count_in_ram = at_virtual(*offset + known.preempt_count, 8);
 	if (offset && known.current)
 		current_in_ram = at_virtual(*offset + known.current, 8);
 	task = at_virtual(known.init_task, TASK_BYTES);
@@ -907,7 +932,7 @@ static void finish(void)
 	put(TAG_END);
 	put(corrected);
 	put(unstored);
-	put(count_in_ram ? 1 : 0);
+	put(count_in_ram && count_is_changed);
 	put(left_out_windows);
 	put(knows_scheduler);
 	put(left_out_paths);
@@ -1141,16 +1166,27 @@ static int entry_at_address(uint64_t address)
 	return -1;
 }
 
-/* Whether the instruction changes the preemption count: of this CPU's variables (prefix of gs), by add, sub, inc, dec, or, and of 32 bits. */
+/*
+ * Whether the instruction changes the preemption count: of this CPU's variables (prefix of gs), by add, sub, inc, dec, and, or, exchange, and of 32 bits, or of 64
+ * where the count has so many.
+ */
 static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 {
+	const uint8_t *code = bytes + 1, *place;
+	bool is_wide = false;
 	uint64_t address;
 	uint8_t kind;
 
 	if (size < 7 || bytes[0] != 0x65 || !known.preempt_count)
 		return false;
-	kind = (bytes[2] >> 3) & 7;
-	switch (bytes[1]) {
+	/* The prefix that tells 64 bits, or a register of the upper eight. */
+	if ((*code & 0xf0) == 0x40) {
+		is_wide = *code & 8;
+		code++;
+	}
+	place = code + (code[0] == 0x0f ? 2 : 1);
+	kind = (*place >> 3) & 7;
+	switch (code[0]) {
 	case 0xff:
 		if (kind > 1)
 			return false;
@@ -1161,7 +1197,14 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 		if (kind != 0 && kind != 5 && kind != 1 && kind != 4)
 			return false;
 		break;
+	case 0x0f:
+		/* cmpxchg and xadd. */
+		if (code[1] != 0xb1 && code[1] != 0xc1)
+			return false;
+		break;
 	case 0x01:
+	case 0x09:
+	case 0x21:
 	case 0x29:
 	case 0x89:
 	case 0xc7:
@@ -1169,13 +1212,17 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 	default:
 		return false;
 	}
-	if ((bytes[2] & 0xc7) == 0x05)
-		address = pc + size + displacement(bytes + 3);
-	else if ((bytes[2] & 0xc7) == 0x04 && bytes[3] == 0x25 && size >= 8)
-		address = displacement(bytes + 4);
+	if ((*place & 0xc7) == 0x05 && bytes + size >= place + 5)
+		address = pc + size + displacement(place + 1);
+	else if ((*place & 0xc7) == 0x04 && bytes + size >= place + 6 && place[1] == 0x25)
+		address = displacement(place + 2);
 	else
 		return false;
-	return address == known.preempt_count;
+	if (address != known.preempt_count)
+		return false;
+	count_is_changed = true;
+	count_is_wide = count_is_wide || is_wide;
+	return true;
 }
 
 static int what_is(const uint8_t *bytes, size_t size)

@@ -1,0 +1,101 @@
+//! The plugin's own code, given machine code of kernels: which instructions change the preemption count, and what a count says.
+
+use std::process::Command;
+
+/// Instructions are those of Debian's 6.12 (32 bits) and 7.3 (64 bits), at an address from where they reach the count.
+const PROGRAM: &str = r#"
+#include PLUGIN
+#include <stdio.h>
+
+#define COUNT 0xffffffff83f4d028ull
+
+static int failed;
+
+static void check(const char *name, long got, long wanted)
+{
+	if (got == wanted)
+		return;
+	printf("%s: %#lx, not %#lx\n", name, got, wanted);
+	failed = 1;
+}
+
+static void instruction(const char *name, const uint8_t *before, size_t length, const uint8_t *behind, size_t rest, bool changes, bool wide)
+{
+	uint8_t bytes[16];
+	uint64_t pc = 0xffffffff81001000ull;
+	size_t size = length + 4 + rest;
+	int32_t distance = (int32_t)(COUNT - pc - size);
+
+	memcpy(bytes, before, length);
+	memcpy(bytes + length, &distance, 4);
+	memcpy(bytes + length + 4, behind, rest);
+	count_is_changed = count_is_wide = false;
+	check(name, changes_count(bytes, size, pc), changes);
+	check(name, count_is_changed, changes);
+	check(name, count_is_wide, wide);
+}
+
+#define INSTRUCTION(name, changes, wide, rest, ...) \
+	instruction(name, (uint8_t[]){ __VA_ARGS__ }, sizeof((uint8_t[]){ __VA_ARGS__ }), (uint8_t[4]){ 0 }, rest, changes, wide)
+
+int main(void)
+{
+	uint64_t wide;
+	uint32_t narrow;
+
+	known.preempt_count = COUNT;
+	INSTRUCTION("incl", true, false, 0, 0x65, 0xff, 0x05);
+	INSTRUCTION("decl", true, false, 0, 0x65, 0xff, 0x0d);
+	INSTRUCTION("addl", true, false, 4, 0x65, 0x81, 0x05);
+	INSTRUCTION("incq", true, true, 0, 0x65, 0x48, 0xff, 0x05);
+	INSTRUCTION("decq", true, true, 0, 0x65, 0x48, 0xff, 0x0d);
+	INSTRUCTION("addq", true, true, 4, 0x65, 0x48, 0x81, 0x05);
+	INSTRUCTION("andq with a register", true, true, 0, 0x65, 0x48, 0x21, 0x05);
+	INSTRUCTION("orq with a register", true, true, 0, 0x65, 0x48, 0x09, 0x05);
+	INSTRUCTION("cmpxchgq", true, true, 0, 0x65, 0x48, 0x0f, 0xb1, 0x15);
+	INSTRUCTION("xaddq", true, true, 0, 0x65, 0x48, 0x0f, 0xc1, 0x05);
+	INSTRUCTION("movslq from it", false, false, 0, 0x65, 0x48, 0x63, 0x05);
+	INSTRUCTION("movq from it", false, false, 0, 0x65, 0x48, 0x8b, 0x05);
+	INSTRUCTION("cmpq", false, false, 1, 0x65, 0x48, 0x83, 0x3d);
+	INSTRUCTION("incq of another segment", false, false, 0, 0x64, 0x48, 0xff, 0x05);
+	INSTRUCTION("pushq", false, false, 0, 0x65, 0xff, 0x35);
+
+	/* One section with preemption off, in a softirq, interrupts switched off twice, in a hard interrupt, and no switch due. */
+	wide = 1ull << 63 | 1 << 24 | 2 << 16 | 1 << 8 | 1;
+	count_in_ram = &wide;
+	count_is_wide = true;
+	check("wide: hard interrupt", !!(count_now() & HARD_INTERRUPT), 1);
+	check("wide: softirq", !!(count_now() & SERVING_SOFTIRQ), 1);
+	check("wide: depth", count_now() & PREEMPTION_BITS, 1);
+	check("wide: due", is_switch_due(), 0);
+	wide = 1 << 16;
+	check("wide: interrupts off is no hard interrupt", count_now() & (HARD_INTERRUPT | SERVING_SOFTIRQ | PREEMPTION_OFF), 0);
+	check("wide: interrupts off forbids to switch", count_now() != 0, 1);
+	check("wide: due", is_switch_due(), 1);
+	wide = 0;
+	check("wide: nothing", count_now(), 0);
+
+	narrow = 1u << 31 | 1 << 16 | 1 << 8 | 2;
+	count_in_ram = &narrow;
+	count_is_wide = false;
+	check("narrow", count_now(), 1 << 16 | 1 << 8 | 2);
+	check("narrow: due", is_switch_due(), 0);
+	narrow = 0;
+	check("narrow: due", is_switch_due(), 1);
+	return failed;
+}
+"#;
+
+#[test]
+fn both_widths_of_the_preemption_count_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("test.c"), folder.path().join("test"));
+    let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../outside/tardy_outside.c");
+    std::fs::write(&source, PROGRAM.replace("PLUGIN", &format!("{plugin:?}"))).unwrap();
+    // QEMU's functions are called by nothing here.
+    let options = ["-std=gnu11", "-O1", "-Wl,--unresolved-symbols=ignore-all", "-no-pie", "-o"];
+    let built = Command::new("cc").args(options).arg(&program).arg(&source).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let ran = Command::new(&program).output().unwrap();
+    assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), ran.status);
+}

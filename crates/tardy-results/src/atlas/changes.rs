@@ -27,7 +27,11 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    const ALL: [Self; 2] = [Self::P999, Self::Max];
+    /// Those that differ: of fewer than 1000 samples, the 99.9 % is the largest, which is compared once.
+    fn of_cells(before: &CellNumbers, behind: &CellNumbers) -> &'static [Self] {
+        let is_the_largest = |numbers: &CellNumbers| numbers.p999_of_runs_ns == numbers.max_of_runs_ns;
+        if is_the_largest(before) && is_the_largest(behind) { &[Self::Max] } else { &[Self::P999, Self::Max] }
+    }
 
     /// As tables call it.
     #[must_use]
@@ -73,8 +77,8 @@ pub(super) fn changes(kernels: &[AtlasKernel], loads: &[String], cells: &[Vec<At
     for &(from, to) in &pairs {
         for (load, name) in loads.iter().enumerate() {
             let (Some(before), Some(behind)) = (&cells[from][load].numbers, &cells[to][load].numbers) else { continue };
-            for statistic in Statistic::ALL {
-                found.extend(change(&kernels[from], &kernels[to], name, statistic, before, behind));
+            for statistic in Statistic::of_cells(before, behind) {
+                found.extend(change(&kernels[from], &kernels[to], name, *statistic, before, behind));
             }
         }
     }
@@ -172,6 +176,20 @@ mod tests {
         assert_eq!((change.from.as_str(), change.to.as_str(), change.statistic), ("6.1-full", "6.12-full", Statistic::Max));
         assert!(change.ratio > 2.8 && change.ratio < 3.0, "{change:?}");
         assert_eq!((change.from_ns, change.to_ns), (Nanos::from_micros(104), Nanos::from_micros(304)));
+    }
+
+    #[test]
+    fn a_largest_latency_that_is_the_99_9_percent_too_is_compared_once() {
+        let kernels = [kernel("a", "full"), kernel("b", "full")];
+        let short = |max_us: &[i64]| {
+            let mut cell = cell(max_us);
+            let numbers = cell.numbers.as_mut().unwrap();
+            numbers.p999_of_runs_ns.clone_from(&numbers.max_of_runs_ns);
+            cell
+        };
+        let (found, compared) = changes(&kernels, &["x".to_owned()], &[vec![short(&[900; 8])], vec![short(&[100; 8])]]);
+        assert_eq!((found.len(), compared), (1, 1));
+        assert_eq!(found[0].statistic, Statistic::Max);
     }
 
     #[test]

@@ -101,8 +101,8 @@ struct Kernel {
 struct LoadBounds {
     load: String,
     seen: Nanos,
-    /// By what is assumed of interrupts, with the ratio to what was seen.
-    bounds: Vec<(String, Nanos, f64)>,
+    /// By what is assumed of interrupts, with the ratio to what was seen; `None` where the bound does not converge.
+    bounds: Vec<(String, Option<(Nanos, f64)>)>,
 }
 
 fn tables(census: &Value) -> Result<String> {
@@ -154,7 +154,7 @@ impl Kernel {
         if !group["bound"].is_null() {
             let bounds = list(&group["bound"]["bounds"]).iter();
             let bounds =
-                bounds.map(|bound| (text(&bound["interrupts"]), nanos(&bound["bound_ns"]), bound["ratio"].as_f64().unwrap_or(0.0)));
+                bounds.map(|bound| (text(&bound["interrupts"]), bound["ratio"].as_f64().map(|ratio| (nanos(&bound["bound_ns"]), ratio))));
             let seen = nanos(&group["bound"]["observed_ns"]);
             self.bounds.push(LoadBounds { load: load.to_owned(), seen, bounds: bounds.collect() });
         }
@@ -180,7 +180,7 @@ impl Kernel {
         let heads = first.bounds.iter().map(|(interrupts, ..)| interrupts.replace('-', " ")).collect::<Vec<_>>();
         let _ = writeln!(out, "| bound by | seen | {} |\n|---|---:{}|", heads.join(" | "), "|---:".repeat(heads.len()));
         for LoadBounds { load, seen, bounds } in &self.bounds {
-            let cells: Vec<String> = bounds.iter().map(|(_, bound, ratio)| format!("{} ({ratio:.2} x)", bound)).collect();
+            let cells: Vec<String> = bounds.iter().map(|(_, bound)| bound_word(*bound)).collect();
             let _ = writeln!(out, "| {load} | {} | {} |", seen, cells.join(" | "));
         }
         out.push('\n');
@@ -205,6 +205,10 @@ fn thousands(count: u64) -> String {
     groups.join(",")
 }
 
+fn bound_word(bound: Option<(Nanos, f64)>) -> String {
+    bound.map_or_else(|| "none".to_owned(), |(bound, ratio)| format!("{bound} ({ratio:.2} x)"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -227,10 +231,14 @@ mod tests {
 
     #[test]
     fn a_preemptible_kernel_has_its_bounds() {
-        let bound = json!({"observed_ns": 1000, "bounds": [{"interrupts": "one-of-each", "bound_ns": 2500, "ratio": 2.5}]});
+        let bound = json!({"observed_ns": 1000, "bounds": [{"interrupts": "one-of-each", "bound_ns": 2500, "ratio": 2.5},
+            {"interrupts": "sporadic", "bound_ns": null, "ratio": null}]});
         let group = json!({"variant": "rt", "load": "io", "is_preemptible": true, "kinds": [], "longest": [], "bound": bound});
         let page = tables(&json!({"groups": [group]})).unwrap();
-        assert!(page.contains("| bound by | seen | one of each |") && page.contains("| io | 1.00 us | 2.50 us (2.50 x) |"), "{page}");
+        assert!(
+            page.contains("| bound by | seen | one of each | sporadic |") && page.contains("| io | 1.00 us | 2.50 us (2.50 x) | none |"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl Reader {
                 names.push(whole.into());
                 (names.len() - 1) as u32
             });
-            let is_thunk = THUNKS.iter().any(|thunk| function.name.starts_with(thunk));
+            let is_thunk = THUNKS.iter().any(|thunk| function.name.trim_start_matches("__pi_").starts_with(thunk));
             parts.push(Part { begin: function.begin, end: function.end, function: number, is_whole: whole == function.name, is_thunk });
         }
         let entries = names.iter().map(|name| is_entry(name)).collect();
@@ -432,7 +432,7 @@ mod tests {
         "inner",
         "asm_sysvec_apic_timer_interrupt",
         "handler",
-        "__x86_indirect_thunk_rax",
+        "__pi___x86_indirect_thunk_rax",
         "inner.cold",
         "tail",
         "entry_SYSCALL_64",

@@ -57,5 +57,6 @@ mod summaries;
 mod thresholds;
 mod tune;
 mod unprivileged;
+mod until_stopped;
 mod verdicts;
 mod wake_ups;

@@ -63,7 +63,7 @@ struct Follower {
 pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) -> Result<StoppedRun, SessionError> {
     let state_log =
         StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.housekeeping_cpus, root, armed.keeper.keeper());
-    let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.length());
+    let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.planned_length());
     let plan = &armed.record.plan;
     let threshold = Threshold::of(plan, armed.folder.path().to_owned());
     let mut follower = Follower {
@@ -106,7 +106,12 @@ pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) 
     follower.take_marks();
     follower.live.finish();
     follower.look_at_threshold();
-    follower.timeline.cut(Nanos(clock::monotonic()));
+    let end = Nanos(clock::monotonic());
+    if follower.armed.record.plan.until_stopped {
+        follower.timeline.end_as_asked(end);
+    } else {
+        follower.timeline.cut(end);
+    }
     follower.note_busy(root);
     follower.armed.record.phases = follower.timeline.records().to_vec();
     follower.end_loads()?;
@@ -171,6 +176,8 @@ impl Follower {
                 // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never sleeps is then the watchdog's alone.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
+                // Nothing was cut short.
+                _ if self.armed.record.plan.until_stopped => self.stop(State::Finished),
                 _ => {
                     if !self.is_stopping {
                         let planned = self.armed.record.plan.length();

@@ -153,6 +153,8 @@ mod tests {
             cpu: Some(CpuId(cpu)),
             counts: Counts { lost, ..Counts::default() },
             worst: Some(WorstSample { latency: Nanos(latency), due: Nanos(0) }),
+            period: None,
+            is_closed: false,
         };
         let line = line(Nanos::from_secs(12), Some(Nanos::from_secs(30)), "io", &[progress(0, 5_000, 0), progress(1, 70_000, 2)]);
         assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  CPU 1: 70.0 us  CPU 0: 5.00 us; 2 SAMPLES LOST");

@@ -50,6 +50,7 @@ mod reproduce;
 mod response;
 mod run;
 mod schema;
+mod service;
 mod several_probes;
 mod start;
 mod statistics;

@@ -77,6 +77,7 @@ impl Package {
         let source = workspace::root();
         for (from, to) in [
             ("packaging/tardy@.service", "usr/lib/systemd/system/tardy@.service"),
+            ("packaging/tardy-watch.service", "usr/lib/systemd/system/tardy-watch.service"),
             ("packaging/tardy-latency.sysusers", "usr/lib/sysusers.d/tardy-latency.conf"),
             ("packaging/tardy-latency.limits", "etc/security/limits.d/95-tardy-latency.conf"),
             ("packaging/tardy-latency.udev", "usr/lib/udev/rules.d/60-tardy-latency.rules"),

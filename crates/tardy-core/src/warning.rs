@@ -31,6 +31,8 @@ pub enum Warning {
     AccountingInexact { probe: String, cpu: Option<CpuId>, unexplained: i64 },
     /// The tool was ended before it could close the run.
     CutOff { stored_until: Option<Nanos> },
+    /// The run goes on, and this is what it has so far.
+    UnderWay { stored_until: Option<Nanos> },
     /// Bytes of a series file could not be read.
     DamagedFile { file: String, bytes: u64 },
     /// Samples that were stored are not in their file any more.
@@ -138,6 +140,7 @@ impl Warning {
             | Self::SamplesNotStored { .. }
             | Self::AccountingInexact { .. }
             | Self::CutOff { .. }
+            | Self::UnderWay { .. }
             | Self::DamagedFile { .. }
             | Self::SamplesGone { .. }
             | Self::NotUnderLoad { .. }
@@ -223,6 +226,11 @@ impl Warning {
                     |until| format!("samples are stored up to {until} after the start, later ones are missing"),
                 );
                 write!(f, "the run was cut off (the tool was killed or the power failed): {stored}")
+            }
+            Self::UnderWay { stored_until } => {
+                let stored = stored_until
+                    .map_or_else(|| "no sample so far".to_owned(), |until| format!("its samples up to {until} after the start"));
+                write!(f, "the run goes on, this is what it has by now: {stored}")
             }
             Self::DamagedFile { file, bytes } => write!(f, "{bytes} bytes of {file} are damaged and were left out"),
             Self::SamplesGone { file, samples } => {

@@ -109,7 +109,8 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen, progress: &RunP
     frame.render_widget(Line::from(spans), title);
     frame.render_widget(Line::from(time).right_aligned(), title);
     frame.render_widget(words::phase(progress, area.width, look), phase);
-    let done = if progress.planned > Nanos::ZERO { progress.elapsed.get() as f64 / progress.planned.get() as f64 } else { 0.0 };
+    let planned = progress.planned.filter(|planned| *planned > Nanos::ZERO);
+    let done = planned.map_or(0.0, |planned| progress.elapsed.get() as f64 / planned.get() as f64);
     let (filled, empty) = if look.is_unicode { ("━", "─") } else { ("=", "-") };
     let gauge =
         LineGauge::default().filled_symbol(filled).unfilled_symbol(empty).filled_style(look.color(Color::Cyan)).ratio(done.clamp(0.0, 1.0));

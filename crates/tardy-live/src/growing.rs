@@ -8,6 +8,7 @@ use tardy_core::chunk::Chunk;
 use tardy_core::figures::{Figures, FiguresNumbers, Watch};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
+use tardy_machine::root::Root;
 use tardy_run::folder;
 use tardy_run::histogram_file;
 use tardy_run::read_series::SeriesFile;
@@ -65,7 +66,7 @@ impl GrowingFolder {
             self.grew_at = Some(moment);
         }
         let is_growing = self.grew_at.is_some_and(|at| moment - at < QUIET_MAX);
-        let is_under_way = is_under_way(&record);
+        let is_under_way = record.is_under_way(&Root::system());
         let now = if is_under_way { moment } else { latest.unwrap_or(start) };
         let run = self.path.display().to_string();
         let figures = self.series.iter_mut().map(GrowingSeries::figures).collect();
@@ -107,13 +108,6 @@ impl GrowingFolder {
             }
         }
     }
-}
-
-/// Whether the process that makes the run is there: one that was killed leaves its record as it was. Its clock is then this machine's.
-#[must_use]
-pub fn is_under_way(record: &RunRecord) -> bool {
-    let comm = std::fs::read_to_string(format!("/proc/{}/comm", record.tool.process));
-    record.state == State::Running && comm.is_ok_and(|comm| comm.trim_end().starts_with("tardy"))
 }
 
 impl GrowingSeries {

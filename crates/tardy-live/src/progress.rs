@@ -11,8 +11,8 @@ pub struct RunProgress {
     pub state: State,
     /// Below zero before it starts.
     pub elapsed: Nanos,
-    /// How long it was to last; phases that are counted in cycles take about that.
-    pub planned: Nanos,
+    /// How long it was to last; phases that are counted in cycles take about that. Absent where it lasts until somebody stops it.
+    pub planned: Option<Nanos>,
     pub phases_planned: usize,
     /// Phases that have begun.
     pub phases: Vec<PhaseProgress>,
@@ -29,7 +29,7 @@ pub struct RunProgress {
 pub struct PhaseProgress {
     pub name: String,
     pub begin: Nanos,
-    /// When it is to end; absent where it ends after so many cycles.
+    /// When it is to end; absent where it ends after so many cycles, or when somebody stops it.
     pub end: Option<Nanos>,
 }
 
@@ -51,14 +51,15 @@ impl RunProgress {
         let start = record.started.monotonic_ns;
         let phase = |(place, phase): (usize, &tardy_run::record::PhaseRecord)| {
             let is_counted = record.plan.phases.get(place).is_some_and(|plan| plan.cycles.is_some());
-            let end = phase.end_ns.or((!is_counted).then_some(phase.planned_ns.1));
+            let is_open = record.plan.until_stopped && place + 1 == record.plan.phases.len();
+            let end = phase.end_ns.or((!is_counted && !is_open).then_some(phase.planned_ns.1));
             PhaseProgress { name: phase.name.clone(), begin: phase.begin_ns - start, end: end.map(|end| end - start) }
         };
         Self {
             run,
             state: record.state,
             elapsed: record.ended_ns.unwrap_or(now) - start,
-            planned: record.plan.length(),
+            planned: record.plan.planned_length(),
             phases_planned: record.plan.phases.len(),
             phases: record.phases.iter().enumerate().map(phase).collect(),
             loads: loads(record, now),

@@ -13,6 +13,7 @@ pub mod recorder;
 pub mod responding;
 mod scheduling;
 mod scheduling_watch;
+mod service;
 pub mod session;
 pub mod state_log;
 pub mod threads;

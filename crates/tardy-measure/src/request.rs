@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_probes::probe::{self, ProbeSpec};
 use tardy_run::keep::KeptSamples;
-use tardy_run::plan::{FLAGS, Origin, PolicyName};
+use tardy_run::plan::{FLAGS, Origin, PolicyName, UNTIL_STOPPED_LENGTH};
 use tardy_run::system_clock::SystemClock;
 use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::ExplainLevel;
@@ -29,6 +29,8 @@ pub struct Request {
     pub length: Option<Nanos>,
     /// Cycles of each probe in every phase, in place of a length.
     pub cycles: Option<u64>,
+    /// Whether it goes on until somebody stops it, in place of a length.
+    pub until_stopped: bool,
     /// Probes; those of the scenario where there are none.
     pub probes: Vec<ProbeSpec>,
     /// A program whose loop is measured, with its arguments; none where it is empty.
@@ -213,10 +215,10 @@ pub fn scenario(request: &Request) -> Result<Scenario, ScenarioError> {
 }
 
 fn by_flags(request: &Request) -> Result<Scenario, ScenarioError> {
-    if request.loads.is_empty() && request.cycles.is_none() {
+    if request.loads.is_empty() && request.cycles.is_none() && !request.until_stopped {
         return scenario::find("default");
     }
-    let length = request.length.unwrap_or(LENGTH);
+    let length = if request.until_stopped { UNTIL_STOPPED_LENGTH } else { request.length.unwrap_or(LENGTH) };
     let phases = if request.loads.is_empty() || request.loads == ["none"] {
         vec![idle(length)]
     } else {

@@ -30,4 +30,5 @@ pub mod system_clock;
 pub mod threshold;
 pub mod tracing;
 pub mod under_load;
+pub mod under_way;
 pub mod work_kind;

@@ -24,6 +24,10 @@ use crate::tracing::ExplainLevel;
 
 /// Name of a responder's probe and series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
+/// Length that the last phase of a run without an end has in its plan, 100 years: what adds lengths and times goes on to work, and no run comes to its end.
+pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
+/// The part of a run without an end that amounts of its plan are told for: bytes on the disk, and those that loads write.
+pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
 /// Name of the scenario that flags make.
 pub const FLAGS: &str = "flags";
 
@@ -70,6 +74,9 @@ pub struct Plan {
     pub phases: Vec<PhasePlan>,
     /// Cycles after which each thread ends by itself: where the only phase is counted in them, and has no load.
     pub cycles: Option<u64>,
+    /// Whether the run has no end of its own: the last phase lasts until somebody stops it, and its length says nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_stopped: bool,
     /// Latencies that are in time.
     pub window: Option<Window>,
     /// Share of samples that may miss.
@@ -115,7 +122,7 @@ pub struct Plan {
     /// What one wake-up costs here; absent where the period is long enough on any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
-    /// Bytes that the run will take, at most about this.
+    /// Bytes that the run will take, at most about this; in an hour, where it has no end.
     pub bytes_estimated: u64,
     /// What the user keeps with the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -131,7 +138,11 @@ impl Plan {
     /// What the loads write to devices, a line a device, for who would spare them.
     #[must_use]
     pub fn device_writes(&self) -> Vec<String> {
-        device_writes::lines(self.phases.iter().flat_map(|phase| phase.loads.iter().filter_map(|load| load.writes_for(phase.length))))
+        let length = |phase: &PhasePlan| if self.until_stopped { phase.length.min(UNTIL_STOPPED_PART) } else { phase.length };
+        let lines = device_writes::lines(
+            self.phases.iter().flat_map(|phase| phase.loads.iter().filter_map(move |load| load.writes_for(length(phase)))),
+        );
+        lines.into_iter().map(|line| if self.until_stopped { format!("in an hour {line}") } else { line }).collect()
     }
 
     /// Where the scenario comes from. Of an older tool's plan its name tells, which a user's file may have too: the file goes before it.
@@ -166,6 +177,7 @@ impl Plan {
             housekeeping_cpus: tool.clone(),
             phases: Vec::new(),
             cycles: None,
+            until_stopped: false,
             window: None,
             misses_allowed: None,
             skipped_allowed: None,
@@ -325,6 +337,12 @@ impl Plan {
     #[must_use]
     pub fn length(&self) -> Nanos {
         self.phases.iter().fold(self.warm_up, |sum, phase| sum.saturating_add(phase.length))
+    }
+
+    /// The same of a run that has an end of its own.
+    #[must_use]
+    pub fn planned_length(&self) -> Option<Nanos> {
+        (!self.until_stopped).then(|| self.length())
     }
 
     /// The probe of that name.

@@ -39,6 +39,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package("chromium", &["chromium"], "opens HTML reports, hovers, toggles and zooms them (--headless)"),
     package("mpv", &["mpv"], "the real player of the probe media; about 160 MB with what it needs"),
     package("prometheus", &["prometheus", "promtool"], "reads the metrics of runs (--metrics), with the rules of deploy/prometheus"),
+    package("systemd", &["systemd-analyze"], "reads the unit of a watched machine (packaging/tardy-watch.service)"),
     package("openssh-client", &["ssh", "ssh-keygen"], "reaches other machines (--on)"),
     package("openssh-server", &["sshd"], "is these other machines, on loopback"),
     package("qemu-user", &["qemu-aarch64"], "runs the static build for aarch64"),

@@ -32,7 +32,7 @@ fn progress(elapsed: i64) -> RunProgress {
         run: "2026-11-22-223000".into(),
         state: State::Running,
         elapsed: Nanos::from_secs(elapsed),
-        planned: Nanos::from_secs(53),
+        planned: Some(Nanos::from_secs(53)),
         phases_planned: 10,
         phases: vec![phase("idle", 0, 5), phase("io", 5, 10)],
         loads: vec![LoadProgress { name: "io".into(), operations: 31_200, bytes: 3 << 30, errors: 0, worked: Some(Nanos::from_secs(4)) }],

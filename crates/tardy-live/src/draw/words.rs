@@ -52,11 +52,12 @@ pub(super) fn time(progress: &RunProgress) -> String {
     if progress.state != State::Running {
         return clock(progress.elapsed);
     }
-    let left = progress.planned - progress.elapsed.max(Nanos::ZERO);
+    let Some(planned) = progress.planned else { return format!("{}, until it is stopped", clock(progress.elapsed)) };
+    let left = planned - progress.elapsed.max(Nanos::ZERO);
     if left >= Nanos::ZERO {
         // Rounded up, so that a run with something left is not told to have nothing.
         let left = Nanos(left.get() + 999_999_999);
-        format!("{} of {}, {} left", clock(progress.elapsed), clock(progress.planned), clock(left))
+        format!("{} of {}, {} left", clock(progress.elapsed), clock(planned), clock(left))
     } else {
         format!("{}, {} more than planned", clock(progress.elapsed), clock(-left))
     }

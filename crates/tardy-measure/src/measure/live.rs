@@ -43,7 +43,7 @@ pub(super) struct Live {
     style: Style,
     screen: Option<(Arc<Feed>, View)>,
     next: Nanos,
-    length: Nanos,
+    length: Option<Nanos>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,8 @@ enum Style {
 }
 
 impl Live {
-    /// For a run of about `length`, from `start` on, with its screen if it has one.
-    pub(super) fn new(shown: ProgressDisplay, screen: Option<(Arc<Feed>, View)>, start: Nanos, length: Nanos) -> Self {
+    /// For a run of about `length`, or without an end, from `start` on, with its screen if it has one.
+    pub(super) fn new(shown: ProgressDisplay, screen: Option<(Arc<Feed>, View)>, start: Nanos, length: Option<Nanos>) -> Self {
         let style = match (shown, io::stderr().is_terminal()) {
             (ProgressDisplay::Nothing, _) => Style::Silent,
             _ if screen.is_some() => Style::Screen,
@@ -112,14 +112,15 @@ impl Live {
     }
 }
 
-fn line(elapsed: Nanos, length: Nanos, phase: &str, progress: &[Progress]) -> String {
+fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress]) -> String {
     let seconds = |time: Nanos| time.get() / 1_000_000_000;
-    let left = length - elapsed;
-    let mut line = if left >= Nanos::ZERO {
-        format!("{} s of {} s, {} s left, {phase}", seconds(elapsed), seconds(length), seconds(left))
-    } else {
+    let mut line = match length.map(|length| (length, length - elapsed)) {
+        None => format!("{} s, until it is stopped, {phase}", seconds(elapsed)),
+        Some((length, left)) if left >= Nanos::ZERO => {
+            format!("{} s of {} s, {} s left, {phase}", seconds(elapsed), seconds(length), seconds(left))
+        }
         // As a rule because loads take their time to end, and the next phase waits for it.
-        format!("{} s, {} s more than planned, {phase}", seconds(elapsed), seconds(-left))
+        Some((_, left)) => format!("{} s, {} s more than planned, {phase}", seconds(elapsed), seconds(-left)),
     };
     let mut worst: Vec<_> = progress.iter().filter_map(|series| Some((series.worst?.latency, series))).collect();
     worst.sort_by_key(|&(latency, series)| (std::cmp::Reverse(latency), series.cpu));
@@ -152,13 +153,15 @@ mod tests {
             cpu: Some(CpuId(cpu)),
             counts: Counts { lost, ..Counts::default() },
             worst: Some(WorstSample { latency: Nanos(latency), due: Nanos(0) }),
+            period: None,
+            is_closed: false,
         };
-        let line = line(Nanos::from_secs(12), Nanos::from_secs(30), "io", &[progress(0, 5_000, 0), progress(1, 70_000, 2)]);
+        let line = line(Nanos::from_secs(12), Some(Nanos::from_secs(30)), "io", &[progress(0, 5_000, 0), progress(1, 70_000, 2)]);
         assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  CPU 1: 70.0 us  CPU 0: 5.00 us; 2 SAMPLES LOST");
     }
 
     #[test]
     fn time_beyond_the_plan_is_named() {
-        assert_eq!(line(Nanos::from_secs(36), Nanos::from_secs(30), "io", &[]), "36 s, 6 s more than planned, io; worst");
+        assert_eq!(line(Nanos::from_secs(36), Some(Nanos::from_secs(30)), "io", &[]), "36 s, 6 s more than planned, io; worst");
     }
 }

@@ -129,8 +129,9 @@ impl RunStatus {
         family(text, "tardy_run_started_timestamp_seconds", ("gauge", ""), started_help, plain(seconds(started.get())));
         let elapsed = seconds(progress.elapsed.get().max(0));
         family(text, "tardy_run_elapsed_seconds", ("gauge", ""), "For how long the run has lasted.", plain(elapsed));
-        let planned = seconds(progress.planned.get());
-        family(text, "tardy_run_planned_seconds", ("gauge", ""), "For how long the run is to last.", plain(planned));
+        if let Some(planned) = progress.planned {
+            family(text, "tardy_run_planned_seconds", ("gauge", ""), "For how long the run is to last.", plain(seconds(planned.get())));
+        }
         family(text, "tardy_run_warnings", ("gauge", ""), "Warnings that the run has so far.", plain(warnings.to_string()));
         if let Some(deadline) = progress.window.map(|window| window.latest) {
             let help = "The latest that a wake-up may be.";

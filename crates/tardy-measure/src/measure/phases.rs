@@ -194,6 +194,14 @@ impl Timeline {
         self.current = self.plans.len();
     }
 
+    /// Somebody stopped a run that has no end of its own, at `now`: the phase that it was in ended as it was to.
+    pub fn end_as_asked(&mut self, now: Nanos) {
+        self.cut(now);
+        if let Some(record) = self.records.last_mut() {
+            record.planned_ns.1 = record.end_ns.unwrap_or(now);
+        }
+    }
+
     /// Name of the current phase.
     #[must_use]
     pub fn name(&self) -> &str {

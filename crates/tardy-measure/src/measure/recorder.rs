@@ -38,6 +38,10 @@ pub struct Progress {
     pub counts: Counts,
     /// Its worst sample.
     pub worst: Option<WorstSample>,
+    /// Time between two due times, where the clock tells when they come.
+    pub period: Option<Nanos>,
+    /// Whether its last sample has come.
+    pub is_closed: bool,
 }
 
 /// The recorder under way.
@@ -112,6 +116,11 @@ impl Recorder {
         self.progress.lock().map(|progress| progress.clone()).unwrap_or_default()
     }
 
+    /// The same, for whoever looks at it while the run lasts.
+    pub(super) fn shared_progress(&self) -> Arc<Mutex<Vec<Progress>>> {
+        Arc::clone(&self.progress)
+    }
+
     /// Takes what is left after the measuring threads have ended, and closes the files.
     pub(super) fn finish(self) -> std::io::Result<Vec<SeriesRecorder>> {
         self.is_ending.store(true, Ordering::Release);
@@ -154,7 +163,7 @@ impl Work {
         }
         if let Ok(mut progress) = self.progress.lock() {
             progress.clear();
-            progress.extend(self.series.iter().map(progress_of));
+            progress.extend(self.series.iter().zip(&self.closed).map(|(series, &is_closed)| progress_of(series, is_closed)));
         }
         self.publish_figures();
         if let Some(desk) = self.metrics.as_ref().filter(|desk| desk.is_wanted()) {
@@ -182,9 +191,17 @@ impl Work {
     }
 }
 
-fn progress_of(series: &SeriesRecorder) -> Progress {
+fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
     let descriptor = series.descriptor();
-    Progress { probe: descriptor.probe.clone(), cpu: descriptor.cpu, counts: series.counts(), worst: series.worst() }
+    Progress {
+        probe: descriptor.probe.clone(),
+        cpu: descriptor.cpu,
+        counts: series.counts(),
+        worst: series.worst(),
+        // Whoever measures in its own threads must go on; a program of somebody else's may wait.
+        period: (descriptor.schedule.is_grid() && descriptor.external.is_none()).then(|| descriptor.schedule.period()),
+        is_closed,
+    }
 }
 
 fn histogram_path(series: &Path) -> PathBuf {

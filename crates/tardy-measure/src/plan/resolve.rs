@@ -15,7 +15,7 @@ use tardy_machine::root::Root;
 use tardy_machine::unsupported::Unsupported;
 use tardy_probes::probe::{Placement, ProbeInfo, Refusal};
 use tardy_run::keep::KeptSamples;
-use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
+use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan, UNTIL_STOPPED_PART};
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::ExplainLevel;
@@ -56,7 +56,9 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         return Err(PlanError::PriorityNeedsForce);
     }
     let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
-    let bytes = |keep| bytes_needed(keep, &probes, &threads, scenario.length());
+    // Nobody knows how long a run without an end lasts: it may begin where it can go on for a while.
+    let stored_length = if request.until_stopped { UNTIL_STOPPED_PART } else { scenario.length() };
+    let bytes = |keep| bytes_needed(keep, &probes, &threads, stored_length);
     let bytes_estimated = bytes(request.keep);
     check_folders(request, out, bytes_estimated, bytes(KeptSamples::Histogram))?;
     let load_cpus = load_cpus(request, &measured, &of_loads(request, &processors)?)?;
@@ -89,6 +91,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         measured_cpus: measured,
         phases,
         cycles: scenario.only_cycles(),
+        until_stopped: request.until_stopped,
         window: request.requirement.window,
         misses_allowed: request.requirement.misses_allowed,
         skipped_allowed: request.requirement.skipped_allowed,

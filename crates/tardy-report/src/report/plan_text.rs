@@ -14,14 +14,16 @@ pub fn text(plan: &Plan) -> String {
         let _ = writeln!(out, "measure    {probe} on CPUs {}, {}", cpus(plan, probe), policy(probe));
     }
     let _ = writeln!(out, "own work   on CPUs {}", plan.housekeeping_cpus);
-    for phase in &plan.phases {
+    for (place, phase) in plan.phases.iter().enumerate() {
         let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on CPUs {}", load.label, load.cpus)).collect();
         let loads = if loads.is_empty() { "no load".to_owned() } else { loads.join(", ") };
         let length = match phase.cycles {
             Some(cycles) => format!("{cycles} cycles of each probe thread (about {})", phase.length.exact()),
             None => phase.length.exact(),
         };
-        let _ = writeln!(out, "phase      {} for {length}: {loads}", phase.name);
+        let lasts =
+            if plan.until_stopped && place + 1 == plan.phases.len() { "until it is stopped".to_owned() } else { format!("for {length}") };
+        let _ = writeln!(out, "phase      {} {lasts}: {loads}", phase.name);
     }
     if let Some(window) = plan.window {
         let _ = writeln!(
@@ -33,7 +35,8 @@ pub fn text(plan: &Plan) -> String {
     if let Some(skipped) = plan.skipped_allowed {
         let _ = writeln!(out, "skipped    at most {skipped} periods");
     }
-    let _ = writeln!(out, "disk       about {:.1} MB", plan.bytes_estimated as f64 / 1e6);
+    let an_hour = if plan.until_stopped { " an hour" } else { "" };
+    let _ = writeln!(out, "disk       about {:.1} MB{an_hour}", plan.bytes_estimated as f64 / 1e6);
     for (name, text) in &plan.labels {
         let _ = writeln!(out, "label      {name}={text}");
     }

@@ -16,11 +16,15 @@ pub fn command(plan: &Plan) -> String {
         return format!("tardy respond {}{how}{cpu}", quoted(responder.parameters.text("link")));
     }
     let mut words = vec!["tardy".to_owned(), "run".to_owned()];
+    if plan.until_stopped {
+        words.push("--until-stopped".to_owned());
+    }
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
     let length = |option: &mut dyn FnMut(&str, String)| {
         let cycles = plan.phases.first().and_then(|phase| phase.cycles);
         match cycles.filter(|_| plan.phases.iter().all(|phase| phase.cycles == cycles)) {
             Some(cycles) => option("cycles", cycles.to_string()),
+            None if plan.until_stopped => {}
             // A scenario of which some phases are counted in cycles says so itself.
             None if plan.phases.iter().any(|phase| phase.cycles.is_some()) || plan.length().get() == 0 => {}
             None => option("for", plan.length().exact()),

@@ -124,6 +124,12 @@ pub(crate) fn blind_spot(summary: &Summary) -> Option<String> {
     Some(format!("blind spot {}: delays may be longer by that, or unseen if shorter", period.exact()))
 }
 
+/// The same of a summary, which knows whether the run goes on.
+pub(crate) fn ending_of(summary: &Summary) -> &'static str {
+    let is_under_way = summary.warnings.iter().any(|warning| matches!(warning, Warning::UnderWay { .. }));
+    if is_under_way { ", UNDER WAY" } else { ending(summary.state) }
+}
+
 /// How a run ended, to stand behind what was measured; nothing where it came to its end.
 pub(crate) fn ending(state: State) -> &'static str {
     match state {
@@ -152,7 +158,7 @@ impl Page<'_> {
         let cpus = if summary.measured_cpus.is_empty() { String::new() } else { format!(" on CPUs {}", summary.measured_cpus) };
         let length =
             if summary.measured_ns.get() > 0 { format!("{} measured", summary.measured_ns) } else { "length not known".to_owned() };
-        let state = ending(summary.state);
+        let state = ending_of(summary);
         self.sentence(&mut out, 0, &format!("{}: {}{cpus}, {length}{state}", summary.run, probes.join(", ")));
         for sentence in labels_and_defaults(summary) {
             self.sentence(&mut out, 0, &sentence);

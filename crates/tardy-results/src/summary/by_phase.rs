@@ -20,13 +20,16 @@ pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSumm
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
         let end = phase.end_ns.unwrap_or(last);
+        // A phase that somebody has yet to end is no shorter than planned.
+        let is_open = record.plan.until_stopped && phase.end_ns.is_none() && index + 1 == record.plan.phases.len();
+        let planned_end = if is_open { end } else { phase.planned_ns.1 };
         let not_stressed = if phase.loads.is_empty() { CpuList::default() } else { not_stressed(record, &[index], end - phase.begin_ns) };
         PhaseSummary {
             name: phase.name.clone(),
             loads: phase.loads.clone(),
             begin_ns: phase.begin_ns - start,
             end_ns: end - start,
-            deviation_ns: (phase.begin_ns - phase.planned_ns.0, end - phase.planned_ns.1),
+            deviation_ns: (phase.begin_ns - phase.planned_ns.0, end - planned_end),
             probes: numbers_of(series, &[index], &not_stressed, start),
         }
     };

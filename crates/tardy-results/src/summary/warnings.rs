@@ -3,6 +3,7 @@
 use tardy_core::accounting::Counts;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::root::Root;
 use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 
 use super::read::{SeriesData, throttling};
@@ -25,7 +26,9 @@ fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
-        warnings.push(Warning::CutOff { stored_until: stored_until(record, series) });
+        let stored_until = stored_until(record, series);
+        let is_under_way = record.is_under_way(&Root::system());
+        warnings.push(if is_under_way { Warning::UnderWay { stored_until } } else { Warning::CutOff { stored_until } });
     }
     for read in series {
         let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);

@@ -235,6 +235,7 @@ impl CyclictestArgs {
             scenario: None,
             length: (!is_counted).then_some(length),
             cycles: is_counted.then_some(self.loops),
+            until_stopped: false,
             probes,
             program: Vec::new(),
             period: None,

@@ -23,6 +23,7 @@ use super::{DeadlineArgs, choice, positive_duration};
   tardy run --scenario abeni2002 --out timeline
   tardy run --cycles 50000 --load io        50,000 samples a CPU idle, 50,000 under load
   tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
+  tardy run --until-stopped --metrics 9877 --out board7
   tardy run --for 10m -- ./my_loop          your own loop, under the usual loads
   tardy run --for 10s --load none --probe cyclic --probe nanosleep
   tardy run --for 10m --explain --out board7; tardy explain board7
@@ -49,6 +50,11 @@ pub struct RunArgs {
     /// With --load: N idle, and N under the load. A cycle is a period; for gtod a read of each clock, for oslat an interval between two reads.
     #[arg(long, value_name = "N", conflicts_with = "length", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub cycles: Option<u64>,
+    /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`) ends the run, which is then complete
+    ///
+    /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows what is there at any time.
+    #[arg(long, conflicts_with_all = ["length", "cycles", "scenario", "on"])]
+    pub until_stopped: bool,
     /// Only say what would be done and changed
     #[arg(long)]
     pub dry_run: bool,
@@ -234,6 +240,7 @@ impl RunArgs {
             scenario: self.scenario.clone(),
             length: self.length,
             cycles: self.cycles,
+            until_stopped: self.until_stopped,
             probes: self.probes.iter().map(probe).collect::<Result<_, _>>()?,
             program: self.program.clone(),
             period: self.period,

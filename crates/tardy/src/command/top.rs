@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tardy_live::growing::{GrowingFolder, is_under_way};
+use tardy_live::growing::GrowingFolder;
 use tardy_live::view;
+use tardy_machine::root::Root;
 use tardy_results::exit::Exit;
 use tardy_run::folder;
 
@@ -39,6 +40,6 @@ pub fn run(args: &TopArgs) -> Exit {
 
 /// The run in or below `path`: one that is under way, else the one that began last.
 fn chosen(path: &Path) -> PathBuf {
-    let began = |path: &PathBuf| folder::open(path).ok().map(|record| (is_under_way(&record), record.started.realtime_ns));
+    let began = |path: &PathBuf| folder::open(path).ok().map(|record| (record.is_under_way(&Root::system()), record.started.realtime_ns));
     folder::folders(path).into_iter().max_by_key(began).unwrap_or_else(|| path.to_owned())
 }

@@ -19,6 +19,7 @@ use super::{SessionError, system};
 use crate::measure::cycles::CycleCount;
 use crate::measure::live::{Live, ProgressDisplay};
 use crate::measure::phases::{STUCK, Step, Timeline};
+use crate::measure::service::{ServiceManager, ServiceNotifier};
 use crate::measure::state_log::StateLog;
 
 /// The longest wait between two looks at threads that may have ended by themselves.
@@ -56,6 +57,8 @@ struct Follower {
     cpu_times: Option<CpuTimes>,
     state_log: Option<StateLog>,
     threshold: Option<Threshold>,
+    /// Who tells the service manager that started the tool.
+    service: Option<ServiceNotifier>,
     /// Times that the kernel told of a runtime of SCHED_DEADLINE used up.
     overruns: u64,
 }
@@ -63,7 +66,7 @@ struct Follower {
 pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) -> Result<StoppedRun, SessionError> {
     let state_log =
         StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.housekeeping_cpus, root, armed.keeper.keeper());
-    let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.length());
+    let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.planned_length());
     let plan = &armed.record.plan;
     let threshold = Threshold::of(plan, armed.folder.path().to_owned());
     let mut follower = Follower {
@@ -77,9 +80,11 @@ pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) 
         cpu_times: None,
         state_log,
         threshold,
+        service: None,
         overruns: 0,
     };
     follower.prepare_first_phase(root);
+    follower.service = service(&follower.armed)?;
     follower.leave_metrics();
     while !follower.are_threads_done() {
         follower.wait()?;
@@ -97,16 +102,23 @@ pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) 
             follower.stop(State::Interrupted);
         }
         follower.leave_metrics();
+        follower.service.iter().for_each(ServiceNotifier::turn);
         let Follower { armed, timeline, live, .. } = &mut follower;
         armed.scheduling.update(now, &armed.threads);
         armed.clocks.update(now, &armed.threads);
         live.update(now, &armed.record, timeline.name(), armed.folder.path(), || armed.recorder.progress());
         follower.take_marks();
     }
+    follower.end_service();
     follower.take_marks();
     follower.live.finish();
     follower.look_at_threshold();
-    follower.timeline.cut(Nanos(clock::monotonic()));
+    let end = Nanos(clock::monotonic());
+    if follower.armed.record.plan.until_stopped {
+        follower.timeline.end_as_asked(end);
+    } else {
+        follower.timeline.cut(end);
+    }
     follower.note_busy(root);
     follower.armed.record.phases = follower.timeline.records().to_vec();
     follower.end_loads()?;
@@ -118,6 +130,14 @@ pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) 
     let shortfall = follower.loads.shortfall(&follower.armed.record);
     follower.armed.record.warnings.extend(shortfall);
     Ok(StoppedRun { armed: follower.armed, state: follower.state, threshold: follower.threshold })
+}
+
+/// Tells the service manager that started the tool, where there is one, that the run measures.
+fn service(armed: &ActiveRun) -> Result<Option<ServiceNotifier>, SessionError> {
+    let Some(manager) = ServiceManager::of_this_process() else { return Ok(None) };
+    let (cpus, progress) = (&armed.record.plan.housekeeping_cpus, armed.recorder.shared_progress());
+    let started = ServiceNotifier::start(manager, cpus, armed.folder.path(), progress);
+    started.map(Some).map_err(system("cannot start the thread that tells the service manager"))
 }
 
 impl Follower {
@@ -171,6 +191,8 @@ impl Follower {
                 // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never sleeps is then the watchdog's alone.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
+                // Nothing was cut short.
+                _ if self.armed.record.plan.until_stopped => self.stop(State::Finished),
                 _ => {
                     if !self.is_stopping {
                         let planned = self.armed.record.plan.length();
@@ -193,6 +215,14 @@ impl Follower {
             self.is_stopping = true;
             self.state = state;
             self.armed.control.stop();
+            self.end_service();
+        }
+    }
+
+    /// Tells the service manager that the run ends, once.
+    fn end_service(&mut self) {
+        if let Some(service) = self.service.take() {
+            service.finish();
         }
     }
 

@@ -88,7 +88,7 @@ fn blamed(run: &RunData) -> Option<String> {
 fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
     let summary = &run.summary;
     let verdicts = summary_text::verdict_lines(summary);
-    let state = summary_text::ending(summary.state);
+    let state = summary_text::ending_of(summary);
     let probes: Vec<String> = summary.probes.iter().map(|probe| summary_text::named(summary, probe)).collect();
     html! {
         @if is_named { p class="run-name" { (run.name) } (machine(run)) }

@@ -14,6 +14,7 @@ mod perfetto;
 mod product;
 #[cfg(test)]
 mod rings;
+mod sbom;
 mod static_build;
 mod test;
 mod walk;
@@ -47,6 +48,8 @@ enum Task {
     Fuzz(fuzz::FuzzArguments),
     /// Build the static binary for other machines
     Build(static_build::BuildArguments),
+    /// Write what the static binary is made of beside it, as CycloneDX (`build` does it too)
+    Sbom(static_build::SbomArguments),
     /// Make a tarball and a Debian package, with manual pages and completions
     Package(package::PackageArguments),
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Task::Check => test::check(),
         Task::Test(arguments) => test::run(&arguments),
         Task::Build(arguments) => static_build::run(&arguments),
+        Task::Sbom(arguments) => static_build::describe(&arguments),
         Task::Package(arguments) => package::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bench(words) => product::benchmarks("bench", &words),

@@ -6,7 +6,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::failure::{Failure, Result, While};
-use crate::{program, workspace};
+use crate::{program, sbom, workspace};
 
 /// `cargo xtask build`.
 #[derive(Debug, Args)]
@@ -95,12 +95,31 @@ impl Architecture {
     }
 }
 
+/// `cargo xtask sbom`.
+#[derive(Debug, Args)]
+pub(crate) struct SbomArguments {
+    /// Architectures
+    #[arg(value_enum, required = true)]
+    architectures: Vec<Architecture>,
+}
+
+/// Writes what each binary is made of beside it, without a build.
+pub(crate) fn describe(arguments: &SbomArguments) -> Result<()> {
+    for &architecture in &arguments.architectures {
+        let folder = workspace::target_folder()?.join(architecture.target()).join("dist");
+        println!("{}", sbom::write(architecture.target(), &folder)?.display());
+    }
+    Ok(())
+}
+
 /// Runs the task.
 pub(crate) fn run(arguments: &BuildArguments) -> Result<()> {
     for &architecture in &arguments.architectures {
         let binary = build(architecture)?;
         let bytes = check_file(&binary, architecture)?;
         println!("{}: static, {:.1} MB", binary.display(), bytes as f64 / 1e6);
+        let folder = binary.parent().unwrap_or(&binary);
+        println!("{}: what it is made of", sbom::write(architecture.target(), folder)?.display());
         try_out(architecture, &binary)?;
         if arguments.twice {
             build_again(architecture, &binary)?;

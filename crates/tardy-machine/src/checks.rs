@@ -30,6 +30,7 @@ mod network;
 mod numa_balancing;
 mod observers;
 mod other_tasks;
+mod own_rights;
 mod page_merging;
 mod partition;
 mod power;
@@ -183,7 +184,10 @@ pub const CHECKS: &[&Check] = &[
     &memory::ACCESS_TIMES,
     &memory::PARTIAL_SLABS,
     // Rights.
-    &rights::LIMITS,
+    &own_rights::PRIORITY,
+    &own_rights::MEMORY,
+    &own_rights::IDLE,
+    &own_rights::TRACING,
     &rights::GROUP,
     &rights::LOCKDOWN,
 ];

@@ -4,6 +4,7 @@
 //! A link is one file in this folder and one line in [`LINKS`]. The file has the link's [`LinkInfo`], and its [`Place`]: where it leads, and how both ends open.
 
 pub mod answer_log;
+mod budget;
 mod byte_stream;
 pub mod exchange;
 mod gpio;
@@ -13,17 +14,23 @@ mod loopback;
 mod modem_lines;
 mod packet;
 mod parport;
+pub mod peer;
 pub mod respond;
 mod route;
+pub mod secret;
+mod stamp;
 mod udp;
+mod udp_responder;
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use initiation::Initiation;
 use respond::Responder;
+use secret::{Secret, SecretError};
 
 /// Every kind of link, in the order in which they are listed.
 pub const LINKS: &[&LinkInfo] =
@@ -76,6 +83,16 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
+    /// The same place, where a session begins with showing that both ends know a secret; nothing where nobody but the other end can reach it.
+    fn with_secret(&self, _: Secret) -> Option<Arc<dyn Place>> {
+        None
+    }
+
+    /// What a user should know of whom a responder here answers.
+    fn responders_note(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the kernel of the responder's machine stamps what comes.
     fn has_stamps(&self) -> bool {
         false
@@ -102,6 +119,15 @@ impl Link {
     #[must_use]
     pub fn place(&self) -> &dyn Place {
         &*self.place
+    }
+
+    /// The same link, where both ends show that they know what is in this file.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn with_secret(&self, file: &Path) -> Result<Self, SecretError> {
+        let place = self.place.with_secret(Secret::read(file)?).ok_or_else(|| SecretError::NotTaken(self.to_string()))?;
+        Ok(Self { info: self.info, place })
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod affinity;
 pub mod bpf;
+pub mod capability;
 pub mod child;
 pub mod clock;
 pub mod console;

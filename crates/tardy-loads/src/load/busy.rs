@@ -5,11 +5,12 @@ use std::io::{BufWriter, Write};
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::{Kind, Parameter};
+use tardy_sys::capability;
 use tardy_sys::clock;
 use tardy_sys::sched::{self, Policy};
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -33,6 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE, capability::SYS_NICE]),
     resolve,
     run,
 };

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -19,6 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
     resolve,
     run,
 };

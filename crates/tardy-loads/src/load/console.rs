@@ -5,10 +5,11 @@ use std::fs::{File, OpenOptions};
 use tardy_core::units::Nanos;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 use tardy_sys::console;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::{PASSES, Worker};
 
@@ -21,6 +22,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE, capability::SYS_TTY_CONFIG]),
     resolve,
     run,
 };

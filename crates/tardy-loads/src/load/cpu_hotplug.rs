@@ -7,9 +7,10 @@ use tardy_core::units::Nanos;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::affinity;
+use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -31,6 +32,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
     resolve,
     run,
 };

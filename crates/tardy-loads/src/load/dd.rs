@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use tardy_run::parameter::Parameter;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -19,6 +19,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[]),
     resolve,
     run,
 };

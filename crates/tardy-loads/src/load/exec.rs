@@ -4,7 +4,7 @@ use tardy_core::units::Nanos;
 use tardy_run::parameter::{Kind, Parameter};
 
 use super::Unsupported;
-use super::info::{LoadInfo, Placement, WorkError};
+use super::info::{LoadInfo, Placement, Rights, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -19,6 +19,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
+    rights: Rights::All,
     resolve,
     run,
 };

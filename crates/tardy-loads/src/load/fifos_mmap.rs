@@ -4,13 +4,14 @@ use std::io::{PipeReader, Read, Write};
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 use tardy_sys::mapping::Mapping;
 use tardy_sys::process::{self, WaitResult};
 
 use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -28,6 +29,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
     resolve,
     run,
 };

@@ -7,7 +7,7 @@ use tardy_sys::process::{self, WaitResult};
 
 use super::Unsupported;
 use super::gate::Gate;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::{PASSES, Worker};
 
@@ -26,6 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[]),
     resolve,
     run,
 };

@@ -3,7 +3,7 @@
 use tardy_run::parameter::Parameter;
 
 use super::Unsupported;
-use super::info::{LoadInfo, Placement, WorkError};
+use super::info::{LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -16,6 +16,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[]),
     resolve,
     run,
 };

@@ -5,11 +5,12 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 
 use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -29,6 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
     resolve,
     run,
 };

@@ -12,6 +12,7 @@ use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::parameter::{Parameter, Value};
 use tardy_sys::affinity;
+use tardy_sys::capability;
 use tardy_sys::process::{self, WaitResult};
 use tardy_sys::rlimit::{self, Resource as Limit};
 use tardy_sys::shared_words::SharedWords;
@@ -19,7 +20,7 @@ use tardy_sys::signal::SignalFd;
 
 use super::Unsupported;
 use super::gate::Gate;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -40,6 +41,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
+    rights: Rights::Only(&[capability::SYS_RESOURCE]),
     resolve,
     run,
 };

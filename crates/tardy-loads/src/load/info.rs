@@ -3,6 +3,7 @@
 use std::io;
 
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability::Capability;
 
 use super::Unsupported;
 use super::resolution::Resolution;
@@ -15,6 +16,26 @@ pub enum Placement {
     EachCpu,
     /// One worker for all load CPUs; it and its children move among them.
     Once,
+}
+
+/// What of root's rights a load keeps, where the tool has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// These, and no program that it executes gets more.
+    Only(&'static [Capability]),
+    /// All: it mounts and starts a server, or its program is the user's.
+    All,
+}
+
+impl Rights {
+    /// Their names, as `setpriv` writes them.
+    #[must_use]
+    pub fn names(self) -> Vec<&'static str> {
+        match self {
+            Self::Only(kept) => kept.iter().map(|capability| capability.name).collect(),
+            Self::All => vec!["all"],
+        }
+    }
 }
 
 /// A load's description of itself.
@@ -36,6 +57,8 @@ pub struct LoadInfo {
     pub placement: Placement,
     /// Whether it writes files to a disk, and so needs a share of its room.
     pub uses_disk: bool,
+    /// What it keeps of the tool's rights; its process gives up all others before it begins to work.
+    pub rights: Rights,
     /// Looks whether the machine has what it needs, and states its budget; called in the measuring process, changes nothing.
     pub resolve: fn(&mut Resolution<'_>) -> Result<(), Unsupported>,
     /// Works until [`Worker::go_on`] says no; called in a process of its own.

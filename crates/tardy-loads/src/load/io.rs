@@ -6,13 +6,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use tardy_run::parameter::{Parameter, Value};
+use tardy_sys::capability;
 use tardy_sys::file_pages;
 
 use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
 use super::device;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::{PASSES, Worker};
@@ -33,6 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
     resolve,
     run,
 };

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::{PASSES, Worker};
 
@@ -23,6 +24,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE, capability::SYS_RAWIO]),
     resolve,
     run,
 };

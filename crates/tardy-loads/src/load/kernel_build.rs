@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use tardy_machine::kernel_tree::{self, ARCHIVE_PROGRAMS, JOB_BYTES, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES, find};
 use tardy_run::parameter::{Kind, Parameter, Value};
+use tardy_sys::capability;
 
 use super::Unsupported;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -32,6 +33,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: true,
+    rights: Rights::Only(&[capability::CHOWN, capability::DAC_OVERRIDE, capability::FOWNER]),
     resolve,
     run,
 };

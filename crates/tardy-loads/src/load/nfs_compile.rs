@@ -15,7 +15,7 @@ use tardy_sys::{clock, mount, process, signal, socket};
 
 use super::Unsupported;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -39,6 +39,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: true,
+    rights: Rights::All,
     resolve,
     run,
 };

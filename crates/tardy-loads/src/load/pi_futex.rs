@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tardy_core::cpu::CpuId;
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 use tardy_sys::inheriting_lock::InheritingLock;
 use tardy_sys::sched::{self, Policy};
 use tardy_sys::scoped;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::pace::Pace;
 use super::resolution::Resolution;
 use super::threads::{self, RoundWork};
@@ -28,6 +29,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
+    rights: Rights::Only(&[capability::SYS_NICE]),
     resolve,
     run,
 };

@@ -4,10 +4,11 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 use tardy_sys::socket::{self, EchoKind};
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -20,6 +21,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[capability::NET_RAW]),
     resolve,
     run,
 };

@@ -6,9 +6,10 @@ use std::io::Write;
 use tardy_core::units::Nanos;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -24,6 +25,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
     resolve,
     run,
 };

@@ -5,10 +5,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::{PASSES, Worker};
 
@@ -25,6 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[capability::DAC_READ_SEARCH, capability::SYS_PTRACE, capability::SYSLOG]),
     resolve,
     run,
 };

@@ -5,10 +5,11 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 use tardy_sys::socket;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::veth::{self, Pair};
 use super::worker::Worker;
@@ -26,6 +27,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[capability::NET_ADMIN, capability::SYS_ADMIN]),
     resolve,
     run,
 };

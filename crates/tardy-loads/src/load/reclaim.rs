@@ -8,12 +8,13 @@ use tardy_core::units::Nanos;
 use tardy_machine::host::Host;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
+use tardy_sys::capability;
 use tardy_sys::clock;
 use tardy_sys::mapping::Mapping;
 
 use super::Unsupported;
 use super::backing::Backing;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::memory_group::{self, MemoryGroup};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
@@ -31,6 +32,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
     resolve,
     run,
 };

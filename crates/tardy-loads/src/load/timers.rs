@@ -7,7 +7,7 @@ use tardy_sys::rlimit::{self, Resource as Limit};
 use tardy_sys::timer_fd::TimerFd;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -23,6 +23,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
+    rights: Rights::Only(&[]),
     resolve,
     run,
 };

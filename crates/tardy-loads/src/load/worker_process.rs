@@ -7,9 +7,9 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::Share;
 use tardy_sys::process::{self, WaitResult};
 use tardy_sys::sched::Policy;
-use tardy_sys::{affinity, clock, rlimit, sched, signal};
+use tardy_sys::{affinity, capability, clock, rlimit, sched, signal};
 
-use super::info::{ErrorContext, LoadInfo, WorkError};
+use super::info::{ErrorContext, LoadInfo, Rights, WorkError};
 use super::worker::{Worker, WorkerPlan, WorkerReport};
 
 /// Runs the worker that `plan` (JSON) describes; the exit code is the process's.
@@ -29,6 +29,10 @@ pub fn run(plan: &str) -> ExitCode {
     let mut worker = Worker::new(plan);
     let result = set_up(&worker.plan.cpus).and_then(|()| {
         take_share(&mut worker);
+        // Whoever is ordinary gives up nothing; root gives up what could do harm if the load, or a program that it executes, went astray.
+        if let Rights::Only(kept) = info.rights {
+            capability::keep_only(kept).doing("give up the rights that the load does not need")?;
+        }
         worker.say(&WorkerReport::Working(Nanos(clock::monotonic())));
         (info.run)(&mut worker)
     });

@@ -5,15 +5,6 @@ use tardy_core::units::Nanos;
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
-pub(super) const LIMITS: Check = Check {
-    name: "limits",
-    weight: Weight::of(Importance::Medium),
-    reads: &["proc/self/limits", "proc/self/status"],
-    why: "a task that may not have a real-time priority, or not lock its memory, starts all the same and is late",
-    source: "getrlimit(2), RLIMIT_RTPRIO and RLIMIT_MEMLOCK; capabilities(7); rtcqs",
-    look: |examined| either(limits(examined)),
-};
-
 pub(super) const GROUP: Check = Check {
     name: "real-time-group",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::High)]),
@@ -49,36 +40,6 @@ pub(super) const DEADLINE_ADMISSION: Check = Check {
     source: "Documentation/scheduler/sched-deadline.rst, section 4",
     look: |examined| either(deadline_admission(examined)),
 };
-
-/// CAP_IPC_LOCK and CAP_SYS_NICE of linux/capability.h.
-const IPC_LOCK: u32 = 14;
-const SYS_NICE: u32 = 23;
-
-fn limits(examined: &CheckInput<'_>) -> Result<State, State> {
-    let limits = examined.text("proc/self/limits")?;
-    let status = examined.text("proc/self/status")?;
-    let soft = |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next().map(str::to_owned));
-    let capabilities = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
-    let has = |bit: u32| capabilities.is_some_and(|set| set >> bit & 1 == 1);
-    let priority = soft("Max realtime priority").ok_or_else(|| State::unknown("/proc/self/limits"))?;
-    let memory = soft("Max locked memory").ok_or_else(|| State::unknown("/proc/self/limits"))?;
-    let may_be_real_time = has(SYS_NICE) || priority.parse::<u32>().is_ok_and(|priority| priority >= 98);
-    let may_lock = has(IPC_LOCK) || memory == "unlimited";
-    let current = format!(
-        "priority {}, locked memory {}",
-        if has(SYS_NICE) { "without limit".to_owned() } else { format!("up to {priority}") },
-        if may_lock { "without limit".to_owned() } else { format!("up to {memory} bytes") }
-    );
-    Ok(if may_be_real_time && may_lock {
-        State::good(current)
-    } else {
-        State::improvable(
-            current,
-            "priority 98, locked memory without limit",
-            "ulimit -r 98 -l unlimited as root, or rtprio and memlock in /etc/security/limits.d; or run as root",
-        )
-    })
-}
 
 fn group(examined: &CheckInput<'_>) -> Result<State, State> {
     let mut files = examined.texts("etc/security/limits.d/*")?;

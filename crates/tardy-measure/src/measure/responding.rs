@@ -14,7 +14,7 @@ use tardy_probes::recording::ring::ring;
 use tardy_probes::recording::series::SeriesRecorder;
 use tardy_run::folder::RunFolder;
 use tardy_run::keep::KeptSamples;
-use tardy_run::parameter::Value;
+use tardy_run::parameter::{Value, Values};
 use tardy_run::plan::{Origin, Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor};
 use tardy_run::record::{PhaseRecord, RunRecord, State};
 use tardy_run::system_clock::{ProbeClocks, ThreadClocks};
@@ -34,6 +34,8 @@ const REQUEST: Nanos = Nanos::from_millis(1);
 #[derive(Debug)]
 pub struct ResponderRequest<'a> {
     pub link: &'a Link,
+    /// The file with the secret of the link; only its name is kept.
+    pub secret: Option<&'a Path>,
     /// CPU to answer on.
     pub cpu: Option<CpuId>,
     /// Real-time priority; none for an ordinary task.
@@ -127,6 +129,11 @@ impl RespondRun {
     }
 }
 
+fn parameters(asked: &ResponderRequest<'_>) -> Values {
+    let secret = asked.secret.map(|file| ("secret".to_owned(), Value::Path(file.to_owned())));
+    std::iter::once(("link".to_owned(), Value::Text(asked.link.to_string()))).chain(secret).collect()
+}
+
 fn plan(asked: &ResponderRequest<'_>) -> Plan {
     let allowed: CpuList = affinity::get(0).unwrap_or_default().into_iter().map(CpuId).collect();
     let measured: CpuList = asked.cpu.into_iter().collect();
@@ -142,7 +149,7 @@ fn plan(asked: &ResponderRequest<'_>) -> Plan {
         policy: if asked.priority.is_some() { PolicyName::Fifo } else { PolicyName::Other },
         priority: asked.priority,
         waits_for: WaitsFor::Event,
-        parameters: std::iter::once(("link".to_owned(), Value::Text(asked.link.to_string()))).collect(),
+        parameters: parameters(asked),
     };
     let schedule = Schedule::Event { request: REQUEST };
     let place =

@@ -13,7 +13,8 @@ use tardy_sys::{clock, stamped_socket};
 use super::exchange::{Answer, Initiator, NetworkFloor, floor, look_until, network_floor};
 use super::initiation::{Answers, Initiation};
 use super::respond::Responder;
-use super::udp::{address, on_the_runs_clock};
+use super::stamp::on_the_runs_clock;
+use super::udp::address;
 use super::{LinkInfo, NAME_REMEDY, Place, route};
 
 pub(super) const INFO: LinkInfo = LinkInfo {

@@ -1,16 +1,24 @@
 //! The datagrams of `udp` links, version 1: 40 bytes, little-endian.
 //!
 //! ```text
-//! "tdy1"  u32 kind (0 hello, 1 stimulus, 2 answer)  u64 conversation  u64 number  i64 ns in the responder  u64 machine
+//! "tdy1"  u32 kind (0 hello, 1 stimulus, 2 answer, 3 challenge, 4 opening, 5 opened)  u64 conversation  u64 number  i64 ns in the responder  u64 machine
 //! ```
 //! The conversation is drawn by the initiator, so that answers to an earlier run are not taken for this one's. The machine is a digest of the
 //! responder's boot, by which the initiator knows whether it talks to itself.
+//!
+//! Kinds 3 to 5 are of sessions with a secret. A hello is answered with a challenge, whose nonce stands in place of number and time. The opening
+//! has the same nonce, and opened comes back: each with 32 bytes more, a tag of the 40 before them. Nothing that a responder sends is longer
+//! than what it answers.
 
 use tardy_core::units::Nanos;
+
+use super::secret::{Secret, TAG_BYTES};
 
 const MAGIC: [u8; 4] = *b"tdy1";
 /// Bytes of a packet.
 pub(super) const BYTES: usize = 40;
+/// Bytes of a packet with a tag.
+pub(super) const TAGGED_BYTES: usize = BYTES + TAG_BYTES;
 
 /// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +29,12 @@ pub(super) enum Kind {
     Stimulus,
     /// Answers either.
     Answer,
+    /// Answers a hello where there is a secret: the initiator is to show that it knows it.
+    Challenge,
+    /// Shows that.
+    Opening,
+    /// Answers an opening, and shows the same of the responder.
+    Opened,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +61,9 @@ impl Packet {
             Kind::Hello => 0,
             Kind::Stimulus => 1,
             Kind::Answer => 2,
+            Kind::Challenge => 3,
+            Kind::Opening => 4,
+            Kind::Opened => 5,
         };
         bytes[4..8].copy_from_slice(&kind.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.conversation.to_le_bytes());
@@ -54,6 +71,23 @@ impl Packet {
         bytes[24..32].copy_from_slice(&self.in_responder.get().to_le_bytes());
         bytes[32..40].copy_from_slice(&self.machine.to_le_bytes());
         bytes
+    }
+
+    /// The packet with its tag.
+    #[must_use]
+    pub(super) fn tagged(&self, secret: &Secret) -> [u8; TAGGED_BYTES] {
+        let (packet, mut bytes) = (self.encode(), [0; TAGGED_BYTES]);
+        bytes[..BYTES].copy_from_slice(&packet);
+        bytes[BYTES..].copy_from_slice(&secret.tag(&packet));
+        bytes
+    }
+
+    /// The packet that `bytes` are with a tag that only who knows the secret can have made.
+    #[must_use]
+    pub(super) fn decode_tagged(bytes: &[u8], secret: &Secret) -> Option<Self> {
+        let bytes: &[u8; TAGGED_BYTES] = bytes.try_into().ok()?;
+        let (packet, tag) = bytes.split_at(BYTES);
+        Self::decode(packet).filter(|_| secret.is_tag(packet, tag))
     }
 
     /// The packet that `bytes` are; `None` where they are not one of this version.
@@ -66,6 +100,9 @@ impl Packet {
             (true, Some(0)) => Kind::Hello,
             (true, Some(1)) => Kind::Stimulus,
             (true, Some(2)) => Kind::Answer,
+            (true, Some(3)) => Kind::Challenge,
+            (true, Some(4)) => Kind::Opening,
+            (true, Some(5)) => Kind::Opened,
             _ => return None,
         };
         Some(Self { kind, conversation: word(8), number: word(16), in_responder: Nanos(word(24) as i64), machine: word(32) })
@@ -87,15 +124,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_was_written(kind in 0..3, conversation in any::<u64>(), number in any::<u64>(), nanos in any::<i64>(), machine in any::<u64>()) {
-            let kind = [Kind::Hello, Kind::Stimulus, Kind::Answer][kind as usize];
+        fn what_is_read_is_what_was_written(kind in 0..6, conversation in any::<u64>(), number in any::<u64>(), nanos in any::<i64>(), machine in any::<u64>()) {
+            let kind = [Kind::Hello, Kind::Stimulus, Kind::Answer, Kind::Challenge, Kind::Opening, Kind::Opened][kind as usize];
             let packet = Packet { kind, conversation, number, in_responder: Nanos(nanos), machine };
             prop_assert_eq!(Packet::decode(&packet.encode()), Some(packet));
         }
 
         #[test]
-        fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
             let _ = Packet::decode(&bytes);
+            prop_assert_eq!(Packet::decode_tagged(&bytes, &Secret::drawn().unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn a_tagged_packet_is_read_with_its_secret_alone_and_not_when_a_bit_of_it_changed() {
+        let secret = Secret::drawn().unwrap();
+        let packet = Packet { kind: Kind::Opening, conversation: 1, number: 2, in_responder: Nanos(3), machine: 4 };
+        let bytes = packet.tagged(&secret);
+        assert_eq!(Packet::decode_tagged(&bytes, &secret), Some(packet));
+        assert_eq!(Packet::decode_tagged(&bytes, &Secret::drawn().unwrap()), None);
+        for bit in 0..TAGGED_BYTES * 8 {
+            let mut changed = bytes;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Packet::decode_tagged(&changed, &secret), None, "bit {bit}");
         }
     }
 

@@ -34,6 +34,12 @@ pub struct ResponderResult {
     pub in_responder: Histogram,
     /// What came and was no stimulus.
     pub others: u64,
+    /// Stimuli that were not answered: from others than the peer of the session, or without the secret.
+    pub strangers: u64,
+    /// Sessions of peers; none on links that nobody but the other end can reach.
+    pub sessions: u64,
+    /// How often a flood made it sleep to the end of a window.
+    pub rests: u64,
     /// Answers that could not be sent.
     pub failures: u64,
 }
@@ -41,7 +47,7 @@ pub struct ResponderResult {
 impl Default for ResponderResult {
     fn default() -> Self {
         let histogram = || Histogram::new(Budget::RECORDER);
-        Self { answers: 0, wake_up: histogram(), in_responder: histogram(), others: 0, failures: 0 }
+        Self { answers: 0, wake_up: histogram(), in_responder: histogram(), others: 0, strangers: 0, sessions: 0, rests: 0, failures: 0 }
     }
 }
 

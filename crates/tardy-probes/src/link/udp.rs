@@ -4,17 +4,18 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tardy_core::units::Nanos;
 use tardy_sys::{clock, stamped_socket};
 
-use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, NetworkFloor, floor, look_until, network_floor};
 use super::initiation::{Answers, Initiation};
 use super::packet::{self, Kind, Packet};
-use super::respond::{LOOK, Responder, ResponderResult, note};
+use super::respond::Responder;
+use super::secret::Secret;
+use super::stamp::on_the_runs_clock;
+use super::udp_responder::UdpResponder;
 use super::{LinkInfo, NAME_REMEDY, ParseLinkError, Place};
 
 pub(super) const INFO: LinkInfo = LinkInfo {
@@ -39,6 +40,7 @@ struct HostAndPort {
     /// A name or an address.
     host: String,
     port: u16,
+    secret: Option<Secret>,
 }
 
 /// `HOST`, `HOST:PORT`, `[V6]`, `[V6]:PORT`.
@@ -51,32 +53,46 @@ fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
         let port_of = port.parse().ok().filter(|&port| port > 0);
         port_of.ok_or_else(|| ParseLinkError::BadPlace(format!("`{port}` is no port: write a number from 1 to 65535")))
     };
-    Ok(Arc::new(HostAndPort { host: host.to_owned(), port: port.map_or(Ok(PORT), number)? }))
+    Ok(Arc::new(HostAndPort { host: host.to_owned(), port: port.map_or(Ok(PORT), number)?, secret: None }))
 }
 
 impl fmt::Display for HostAndPort {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
+        let Self { host, port, .. } = self;
         if host.contains(':') { write!(formatter, "[{host}]:{port}") } else { write!(formatter, "{host}:{port}") }
     }
 }
 
 impl Place for HostAndPort {
     fn initiate(&self) -> io::Result<Initiation> {
-        let (initiator, peer) = UdpInitiator::connect(&self.host, self.port)?;
+        let (initiator, peer) = UdpInitiator::connect(&self.host, self.port, self.secret.as_ref())?;
         Ok(Initiation { is_external: !peer.is_here, answers: Answers::OfAProcessThatTells, ..Initiation::new(initiator, peer.floor) })
     }
 
     fn respond(&self) -> io::Result<Box<dyn Responder>> {
-        let socket = UdpSocket::bind(address(&self.host, self.port)?)?;
-        stamped_socket::stamp_received(&socket)?;
-        socket.set_read_timeout(Some(LOOK))?;
-        Ok(Box::new(UdpResponder(socket)))
+        Ok(Box::new(UdpResponder::bind(address(&self.host, self.port)?, self.secret.as_ref())?))
+    }
+
+    fn with_secret(&self, secret: Secret) -> Option<Arc<dyn Place>> {
+        Some(Arc::new(Self { host: self.host.clone(), port: self.port, secret: Some(secret) }))
+    }
+
+    fn responders_note(&self) -> Option<&'static str> {
+        let is_everywhere = address(&self.host, self.port).is_ok_and(|address| address.ip().is_unspecified());
+        (is_everywhere && self.secret.is_none()).then_some(
+            "it listens at every address of this machine, and whoever asks first is answered: name one address as in udp:192.0.2.7, or give --secret FILE",
+        )
     }
 
     fn remedy(&self, error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
+            io::ErrorKind::InvalidData => {
+                "give both ends the same file: `tardy respond --secret FILE` there, `--probe response:secret=FILE:udp:HOST` here"
+            }
+            io::ErrorKind::TimedOut => {
+                "run `tardy respond udp:ADDRESS:PORT` there; one that runs answers nobody else until its peer has been silent for 5 s"
+            }
             _ => "run `tardy respond udp:ADDRESS:PORT` there",
         }
     }
@@ -114,31 +130,43 @@ impl UdpInitiator {
     /// Connects, and asks whether a responder is there.
     ///
     /// # Errors
-    /// `TimedOut` or `ConnectionRefused` where none is; those of the name and of sockets.
-    fn connect(host: &str, port: u16) -> io::Result<(Self, Peer)> {
+    /// `TimedOut` or `ConnectionRefused` where none is; `InvalidData` where the two ends do not know the same secret; those of the name and of sockets.
+    fn connect(host: &str, port: u16, secret: Option<&Secret>) -> io::Result<(Self, Peer)> {
         let to = address(host, port)?;
         let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
         socket.connect(to)?;
         stamped_socket::stamp_received(&socket)?;
         let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64 ^ u64::from(std::process::id());
-        let mut initiator = Self { socket, conversation };
-        let machine = initiator.hello()?;
+        let drawn = secret.map(|_| Secret::drawn()).transpose()?;
+        // With a secret, the conversation is what the responder knows the peer by: nobody can guess it.
+        let mut initiator = Self { socket, conversation: drawn.map_or(conversation, |drawn| drawn.number()) };
+        let machine = initiator.hello(secret)?;
         let floor = network_floor(own_floor)?;
         Ok((initiator, Peer { is_here: machine == packet::this_machine(), floor }))
     }
 
-    fn hello(&mut self) -> io::Result<u64> {
-        let mut buffer = [0; packet::BYTES + 1];
+    /// Asks until a responder answers; where there is a secret, until both ends have shown that they know it. Its machine.
+    fn hello(&mut self, secret: Option<&Secret>) -> io::Result<u64> {
+        let mut buffer = [0; packet::TAGGED_BYTES + 1];
         self.socket.set_read_timeout(Some(HELLO_WAIT))?;
         let mut error = io::Error::new(io::ErrorKind::TimedOut, "no answer");
         for number in 0..HELLOS {
             self.socket.send(&self.packet(Kind::Hello, number).encode())?;
             match self.socket.recv(&mut buffer) {
-                Ok(bytes) => {
-                    if let Some(answer) = self.own(&buffer[..bytes]) {
-                        return Ok(answer.machine);
+                Ok(bytes) => match (self.own(&buffer[..bytes]), secret) {
+                    (Some(Packet { kind: Kind::Answer, machine, .. }), None) => return Ok(machine),
+                    (Some(Packet { kind: Kind::Answer, .. }), Some(_)) => {
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, "the responder there was given no secret"));
                     }
-                }
+                    (Some(Packet { kind: Kind::Challenge, .. }), None) => {
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, "the responder there asks for a secret"));
+                    }
+                    (Some(challenge @ Packet { kind: Kind::Challenge, .. }), Some(secret)) => match self.show(challenge, secret)? {
+                        Some(machine) => return Ok(machine),
+                        None => error = io::Error::new(io::ErrorKind::InvalidData, "the responder there knows another secret"),
+                    },
+                    _ => {}
+                },
                 Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
                     error = refused;
                     std::thread::sleep(HELLO_WAIT);
@@ -149,13 +177,24 @@ impl UdpInitiator {
         Err(error)
     }
 
+    /// Shows that it knows the secret, and sees that the responder does; then that one's machine.
+    fn show(&self, challenge: Packet, secret: &Secret) -> io::Result<Option<u64>> {
+        let opening = Packet { kind: Kind::Opening, ..challenge };
+        self.socket.send(&opening.tagged(secret))?;
+        let mut buffer = [0; packet::TAGGED_BYTES + 1];
+        let Ok(bytes) = self.socket.recv(&mut buffer) else { return Ok(None) };
+        let is_to_it = |opened: &Packet| Packet { kind: Kind::Opening, machine: opening.machine, ..*opened } == opening;
+        let opened = Packet::decode_tagged(&buffer[..bytes], secret).filter(|opened| opened.kind == Kind::Opened && is_to_it(opened));
+        Ok(opened.map(|opened| opened.machine))
+    }
+
     fn packet(&self, kind: Kind, number: u64) -> Packet {
         Packet { kind, conversation: self.conversation, number, in_responder: Nanos::ZERO, machine: 0 }
     }
 
-    /// An answer to this conversation.
+    /// What answers this conversation.
     fn own(&self, bytes: &[u8]) -> Option<Packet> {
-        Packet::decode(bytes).filter(|packet| packet.kind == Kind::Answer && packet.conversation == self.conversation)
+        Packet::decode(bytes).filter(|packet| packet.conversation == self.conversation)
     }
 }
 
@@ -169,18 +208,11 @@ impl Initiator for UdpInitiator {
     fn look(&mut self) -> io::Result<Option<Answer>> {
         let mut buffer = [0; packet::BYTES + 1];
         let Some(received) = stamped_socket::receive(&self.socket, &mut buffer, false)? else { return Ok(None) };
-        let Some(packet) = self.own(&buffer[..received.bytes]) else { return Ok(None) };
+        let Some(packet) = self.own(&buffer[..received.bytes]).filter(|packet| packet.kind == Kind::Answer) else { return Ok(None) };
         let stamp = received.stamp.map(on_the_runs_clock);
         let in_responder = Some(packet.in_responder).filter(|&time| time >= Nanos::ZERO);
         Ok(Some(Answer { number: packet.number, received: stamp, in_responder }))
     }
-}
-
-/// A time of CLOCK_REALTIME, of just now, on CLOCK_MONOTONIC.
-#[inline]
-pub(super) fn on_the_runs_clock(realtime: i64) -> Nanos {
-    let age = clock::realtime() - realtime;
-    Nanos(clock::monotonic() - age)
 }
 
 /// A datagram to oneself, and the look that finds it.
@@ -193,51 +225,4 @@ fn own_floor() -> io::Result<Nanos> {
         socket.send(&[0; packet::BYTES])?;
         look_until(|| stamped_socket::receive(&socket, &mut buffer, false).map(|received| received.is_some()))
     })
-}
-
-/// The responder's end.
-#[derive(Debug)]
-struct UdpResponder(UdpSocket);
-
-impl Responder for UdpResponder {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
-        let socket = &self.0;
-        let machine = packet::this_machine();
-        let mut buffer = [0; packet::BYTES + 1];
-        let mut peer = None;
-        while !is_over.load(Ordering::Relaxed) {
-            let received = match stamped_socket::receive_from(socket, &mut buffer) {
-                Ok(Some((received, from))) => {
-                    peer = Some(from).or(peer);
-                    received
-                }
-                // The time limit, or a port closed at the initiator's end.
-                Ok(None) => continue,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
-                Err(error) => return Err(error),
-            };
-            let woken = Nanos(clock::monotonic());
-            let stimulus = Packet::decode(&buffer[..received.bytes]).filter(|packet| packet.kind != Kind::Answer);
-            let (Some(stimulus), Some(to)) = (stimulus, peer) else {
-                answered.others += 1;
-                continue;
-            };
-            let stamp = received.stamp.map(on_the_runs_clock);
-            let in_responder = stamp.map_or(Nanos(-1), |stamp| Nanos(clock::monotonic()) - stamp);
-            let answer = Packet { kind: Kind::Answer, in_responder, machine, ..stimulus };
-            if socket.send_to(&answer.encode(), to).is_err() {
-                answered.failures += 1;
-                continue;
-            }
-            if stimulus.kind == Kind::Stimulus {
-                answered.answers += 1;
-                note(log, stamp, woken);
-                if let Some(stamp) = stamp {
-                    answered.wake_up.record((woken - stamp).get());
-                    answered.in_responder.record(in_responder.get());
-                }
-            }
-        }
-        Ok(())
-    }
 }

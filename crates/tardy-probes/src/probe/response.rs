@@ -12,10 +12,10 @@ use super::info::{Placement, ProbeInfo};
 use super::member::{Member, Run};
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{OpenContext, ProbeInstance, Refusal};
-use crate::link::Link;
 use crate::link::exchange::{Pace, Rings, Tally};
 use crate::link::initiation::{Answers, Initiation};
 use crate::link::respond::{Responder, ResponderResult};
+use crate::link::{Link, ParseLinkError};
 
 const ROUND_TRIP: SeriesInfo =
     SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, bins_below_least: false };
@@ -65,6 +65,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             Nanos::from_micros(1),
             Nanos::from_secs(1),
         ),
+        Parameter::path("secret", "file with what the responder was given with --secret, which nobody else may read"),
     ],
     series: &[ROUND_TRIP, LOOK, IN_RESPONDER],
     placement: Placement::FirstCpu,
@@ -79,11 +80,20 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     super::info::no_dither(probe)?;
-    probe.parameters.text("link").parse::<Link>().map(drop).map_err(|error| Refusal::Request(error.to_string()))
+    link(probe).map(drop).map_err(Refusal::Request)
+}
+
+/// The link, with its secret; an error says why there is none.
+fn link(probe: &ProbePlan) -> Result<Link, String> {
+    let link: Link = probe.parameters.text("link").parse().map_err(|error: ParseLinkError| error.to_string())?;
+    match probe.parameters.path("secret") {
+        Some(file) => link.with_secret(file).map_err(|error| error.to_string()),
+        None => Ok(link),
+    }
 }
 
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
-    let link: Link = opening.probe.parameters.text("link").parse().map_err(io::Error::other)?;
+    let link = link(opening.probe).map_err(io::Error::other)?;
     let opened = link.place().initiate();
     let mut initiation =
         opened.map_err(|error| io::Error::new(error.kind(), format!("{link}: {error}: {}", link.place().remedy(&error))))?;

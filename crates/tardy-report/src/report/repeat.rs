@@ -13,7 +13,9 @@ pub fn command(plan: &Plan) -> String {
     if let Some(responder) = plan.probes.first().filter(|_| plan.origin() == Origin::Responder) {
         let how = responder.priority.map_or_else(|| " --ordinary".to_owned(), |priority| format!(" --priority {priority}"));
         let cpu = plan.measured_cpus.iter().next().map_or_else(String::new, |cpu| format!(" --cpu {cpu}"));
-        return format!("tardy respond {}{how}{cpu}", quoted(responder.parameters.text("link")));
+        let secret =
+            responder.parameters.path("secret").map_or_else(String::new, |file| format!(" --secret {}", quoted(&file.to_string_lossy())));
+        return format!("tardy respond {}{how}{cpu}{secret}", quoted(responder.parameters.text("link")));
     }
     let mut words = vec!["tardy".to_owned(), "run".to_owned()];
     if plan.until_stopped {

@@ -13,12 +13,19 @@ use super::positive_duration;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "On the machine that is measured:            tardy respond udp:0.0.0.0
 On the machine that asks:                   tardy run --load none --probe response:udp:board7
+Only who knows a secret is answered:        tardy respond udp:0.0.0.0 --secret FILE, and --probe response:secret=FILE:udp:board7
 Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe response:serial:/dev/ttyS0
-Its own late wake-ups, in a run folder:     tardy show FOLDER")]
+Its own late wake-ups, in a run folder:     tardy show FOLDER
+
+Over udp it answers one address: the first that asks, until that one has been silent for 5 s. Others are counted, and not answered. An answer
+is as long as its question. In 100 ms it takes at most 5000 datagrams, 1000 of them unanswered; then it sleeps until the 100 ms are over.")]
 pub struct RespondArgs {
     /// Where stimuli come from, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
     #[arg(value_name = "LINK")]
     pub link: Link,
+    /// File with a secret: who opens a session must know it too, as `--probe response:secret=FILE:udp:HOST` does (udp)
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
     /// Real-time priority (SCHED_FIFO), 1 to 98
     #[arg(long, value_name = "N", default_value = "95", value_parser = clap::value_parser!(u32).range(1..=98))]
     pub priority: u32,

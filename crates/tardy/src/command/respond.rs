@@ -34,16 +34,24 @@ pub fn run(args: &RespondArgs) -> Exit {
         Ok(signals) => signals,
         Err(error) => return failed("cannot wait for signals", &error),
     };
-    let responder = match args.link.place().respond() {
+    let link = match args.secret.as_ref().map_or_else(|| Ok(args.link.clone()), |file| args.link.with_secret(file)) {
+        Ok(link) => link,
+        Err(error) => {
+            output::complain(&error);
+            return Exit::Usage;
+        }
+    };
+    let responder = match link.place().respond() {
         Ok(responder) => responder,
         Err(error) => {
-            let remedy = args.link.place().responders_remedy().map_or_else(String::new, |remedy| format!(": {remedy}"));
+            let remedy = link.place().responders_remedy().map_or_else(String::new, |remedy| format!(": {remedy}"));
             return failed(&args.link.to_string(), &std::io::Error::new(error.kind(), format!("{error}{remedy}")));
         }
     };
     let out = args.out.clone().unwrap_or_else(super::folder_name::by_time);
     let asked = ResponderRequest {
-        link: &args.link,
+        link: &link,
+        secret: args.secret.as_deref(),
         cpu: args.cpu.map(CpuId),
         priority: (!args.ordinary).then_some(args.priority),
         keep: args.keep,
@@ -52,7 +60,8 @@ pub fn run(args: &RespondArgs) -> Exit {
         Ok(started) => started,
         Err(error) => return unwritten(&error),
     };
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<Warning> =
+        link.place().responders_note().into_iter().map(|note| Warning::Note { text: format!("{link}: {note}") }).collect();
     if let Err(error) = memlock::lock_all() {
         warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
     }
@@ -85,11 +94,17 @@ pub fn run(args: &RespondArgs) -> Exit {
     // Without a length a signal is its planned end.
     let is_cut_off = answered.is_err() || is_interrupted && args.length.is_some();
     let text = match &answered {
-        Ok(ResponderResult { answers, failures, others, .. }) => {
-            format!("respond: {answers} answers over {}, {failures} failed, {others} others", args.link)
-        }
+        Ok(answered) => format!("respond: over {}: {}", args.link, counts(answered)),
         Err(error) => format!("respond: the link ended: {error}"),
     };
+    if let Some(rests) = answered.as_ref().ok().map(|answered| answered.rests).filter(|&rests| rests > 0) {
+        warnings.push(Warning::Problem {
+            text: format!(
+                "respond: {rests} times more came than it takes in 100 ms, and it slept for their rest: its lateness then is of its own \
+                 making; find out who sends (`others` and `strangers` of --json count what was not answered)"
+            ),
+        });
+    }
     let told = warnings.iter().cloned().chain([Warning::Note { text }]).collect();
     if let Err(error) = run.finish(if is_cut_off { State::Interrupted } else { State::Finished }, told) {
         return unwritten(&error);
@@ -133,8 +148,20 @@ fn three(histogram: &Histogram) -> Option<[i64; 3]> {
     Some([values[0]?, values[1]?, histogram.max()?])
 }
 
+fn counts(answered: &ResponderResult) -> String {
+    let ResponderResult { answers, failures, others, strangers, .. } = answered;
+    let strangers = match strangers {
+        0 => String::new(),
+        _ => format!(", {strangers} not answered, from others than the peer of its session"),
+    };
+    format!("{answers} answers, {failures} failed, {others} others{strangers}")
+}
+
 fn text_of(answered: &ResponderResult, out: &Path) -> String {
-    let mut text = format!("{} answers, {} failed, {} others\n", answered.answers, answered.failures, answered.others);
+    let mut text = counts(answered) + "\n";
+    if answered.rests > 0 {
+        text += &format!("slept {} times, because more came than it takes in 100 ms\n", answered.rests);
+    }
     for (what, histogram) in [("woken up after", &answered.wake_up), ("answered after", &answered.in_responder)] {
         text += &match three(histogram) {
             Some([median, high, max]) => {
@@ -154,6 +181,7 @@ fn json(answered: &ResponderResult, warnings: &[Warning], out: &Path) -> String 
     };
     let all = serde_json::json!({
         "answers": answered.answers, "failures": answered.failures, "others": answered.others,
+        "strangers": answered.strangers, "sessions": answered.sessions, "rests": answered.rests,
         "wake_up": numbers(&answered.wake_up), "in_responder": numbers(&answered.in_responder), "warnings": warnings, "run": out,
     });
     Format::RESPOND.document(&all)

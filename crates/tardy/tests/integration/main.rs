@@ -48,6 +48,7 @@ mod probes;
 mod report;
 mod reproduce;
 mod response;
+mod rights;
 mod run;
 mod schema;
 mod service;

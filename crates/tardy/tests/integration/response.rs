@@ -2,7 +2,10 @@
 
 use crate::support;
 
+use std::net::UdpSocket;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::machine;
@@ -123,7 +126,10 @@ struct Namespaces {
 
 impl Namespaces {
     fn new() -> Option<Self> {
-        let names = ["a", "b"].map(|end| format!("tardy-{}-{end}", std::process::id()));
+        // Two tests may have theirs at once.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let names = ["a", "b"].map(|end| format!("tardy-{}-{number}{end}", std::process::id()));
         let namespaces = Self { names: names.clone() };
         let [a, b] = &names;
         let commands = [
@@ -178,6 +184,161 @@ fn between_two_network_namespaces_nothing_is_lost_and_nothing_is_outside() {
         assert!(text.contains("loopback interface is down"), "{text}");
         drop(responding);
     }
+}
+
+/// A question of version 1: kind 0 is a hello, 1 a stimulus.
+fn question(kind: u32, number: u64) -> [u8; 40] {
+    let mut bytes = [0; 40];
+    bytes[..4].copy_from_slice(b"tdy1");
+    bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+    bytes[8..16].copy_from_slice(&7_u64.to_le_bytes());
+    bytes[16..24].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+/// A socket at this address of the loopback interface, connected to a responder that is to come.
+fn connected(from: &str, port: u16) -> UdpSocket {
+    let socket = UdpSocket::bind((from, 0)).unwrap();
+    socket.connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    socket
+}
+
+/// The answer to a question that is asked until there is one.
+fn ask(responder: &mut RunningCommand, socket: &UdpSocket, kind: u32, number: u64) -> Vec<u8> {
+    responder.until("a question was answered", || {
+        let mut answer = [0; 100];
+        // Nobody listens yet, or the answer to an earlier try: it is asked again.
+        socket.send(&question(kind, number)).ok()?;
+        let bytes = socket.recv(&mut answer).ok()?;
+        (answer[16..24] == number.to_le_bytes()).then(|| answer[..bytes].to_vec())
+    })
+}
+
+#[test]
+fn a_responder_answers_the_peer_of_its_session_with_as_many_bytes_as_came_and_nobody_else() {
+    let place = Workplace::new();
+    let mut responder = responder(&place, &[], "udp:127.0.0.1:45458", machine::last_cpu());
+    let (peer, stranger) = (connected("127.0.0.2", 45458), connected("127.0.0.3", 45458));
+    assert_eq!(ask(&mut responder, &peer, 0, 1).len(), 40);
+    for number in 0..10 {
+        stranger.send(&question(u32::from(number % 2 == 0), number)).unwrap();
+    }
+    for bytes in [0, 1, 39, 41, 72, 1400] {
+        peer.send(&vec![b'x'; bytes]).unwrap();
+    }
+    // Datagrams of the loopback interface come in the order of sending: when this one is answered, those before it were looked at.
+    peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    peer.send(&question(1, 99)).unwrap();
+    let mut answer = [0; 100];
+    while answer[16] != 99 {
+        assert_eq!(peer.recv(&mut answer).unwrap(), 40, "the peer is answered");
+    }
+    stranger.set_nonblocking(true).unwrap();
+    assert_eq!(stranger.recv(&mut answer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "a stranger is not");
+    responder.signal(15);
+    let told = responder.wait().ends_with(0).json();
+    let counts = ["answers", "strangers", "others", "sessions", "rests", "failures"].map(|name| told[name].as_u64().unwrap());
+    assert_eq!(counts, [1, 10, 6, 1, 0, 0], "{told}");
+    let shown = place.tardy("show --full responder").stdout;
+    assert!(shown.contains("10 not answered, from others than the peer of its session"), "{shown}");
+}
+
+#[test]
+fn with_a_secret_only_who_knows_it_is_answered_and_told_what_is_wrong() {
+    let test = "with_a_secret_only_who_knows_it_is_answered";
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out(test, "two CPUs are needed") };
+    let place = Workplace::new();
+    for (name, text, mode) in [
+        ("secret", "an example of a secret\n", 0o600),
+        ("guess", "another one, which is wrong", 0o600),
+        ("open", "open to all of this machine", 0o644),
+    ] {
+        std::fs::write(place.path(name), text).unwrap();
+        std::fs::set_permissions(place.path(name), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let refused = place.tardy("respond udp:127.0.0.1:45459 --secret open").ends_with(2).stderr;
+    assert!(refused.contains("run `chmod 600` on it"), "{refused}");
+    let line = format!("respond udp:127.0.0.1:45459 --secret secret --cpu {other} --json --out responder");
+    let mut responder = place.start(&line);
+    let stranger = connected("127.0.0.1", 45459);
+    let challenge = ask_any(&mut responder, &stranger);
+    assert_eq!((challenge.len(), challenge[4]), (40, 3), "a challenge that is no longer than the hello");
+    let run = |probe: &str, out: &str| {
+        let line = format!("run --load none --for 300ms --cpus {cpu} --json --out {out} --probe response:{probe}udp:127.0.0.1:45459");
+        place.tardy(&line)
+    };
+    let error = run("", "none").ends_with(3).stderr;
+    assert!(error.contains("the responder there asks for a secret: give both ends the same file"), "{error}");
+    let error = run("secret=guess:", "wrong").ends_with(3).stderr;
+    assert!(error.contains("the responder there knows another secret"), "{error}");
+    let error = run("secret=open:", "open-run").ends_with(2).stderr;
+    assert!(error.contains("run `chmod 600` on it"), "{error}");
+    let summary = run("secret=secret:", "run").json();
+    let sent = count(series_of(&summary, "response"), "recorded");
+    assert!(sent > 0);
+    stranger.send(&question(1, 5)).unwrap();
+    responder.signal(15);
+    let told = responder.wait().ends_with(0).json();
+    assert_eq!(told["answers"].as_u64(), Some(sent), "{told}");
+    assert!(told["strangers"].as_u64() >= Some(1) && told["sessions"].as_u64() >= Some(1), "{told}");
+    let repeated = place.tardy("report responder --html report.html");
+    assert!(repeated.code() == 0 && std::fs::read_to_string(place.path("report.html")).unwrap().contains("--secret secret"));
+    assert!(!std::fs::read_to_string(place.path("responder/run.json")).unwrap().contains("an example of a secret"));
+    let responder = place.start(&format!("respond udp:127.0.0.1:45460 --cpu {other} --out without"));
+    let error = place
+        .tardy(&format!("run --load none --for 300ms --cpus {cpu} --out no --probe response:secret=secret:udp:127.0.0.1:45460"))
+        .ends_with(3)
+        .stderr;
+    assert!(error.contains("the responder there was given no secret"), "{error}");
+    drop(responder);
+}
+
+/// Whatever a hello is answered with.
+fn ask_any(responder: &mut RunningCommand, socket: &UdpSocket) -> Vec<u8> {
+    responder.until("a hello was answered", || {
+        let mut answer = [0; 100];
+        socket.send(&question(0, 1)).ok()?;
+        socket.recv(&mut answer).ok().map(|bytes| answer[..bytes].to_vec())
+    })
+}
+
+#[test]
+fn a_flood_gets_no_more_than_so_many_datagrams_of_a_responder_in_a_time() {
+    const FLOOD: u64 = 200_000;
+    let test = "a_flood_gets_no_more_than_so_many_datagrams";
+    if !machine::is_root() {
+        return machine::left_out(test, "network namespaces are made by root");
+    }
+    let Some(namespaces) = Namespaces::new() else { return machine::left_out(test, "this kernel has no network namespaces or no veth") };
+    let name = &namespaces.names[0];
+    assert!(ip(&format!("-n {name} link set lo up")));
+    let place = Workplace::new();
+    let begin = Instant::now();
+    let mut responder = responder(&place, &["ip", "netns", "exec", name], "udp:127.0.0.1:45461", machine::last_cpu());
+    std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            // Of this thread alone, which ends with it.
+            let namespace = std::fs::File::open(format!("/run/netns/{name}")).unwrap();
+            tardy_sys::namespace::enter_network(std::os::fd::AsFd::as_fd(&namespace)).unwrap();
+            let (peer, stranger) = (connected("127.0.0.2", 45461), connected("127.0.0.3", 45461));
+            ask(&mut responder, &peer, 0, 1);
+            for _ in 0..FLOOD {
+                // No question, which could open a session. A queue that is full is no error of this end.
+                let _ = stranger.send(&[b'x'; 40]);
+            }
+            ask(&mut responder, &peer, 1, u64::MAX);
+        });
+        flood.join().unwrap();
+    });
+    responder.signal(15);
+    let told = responder.wait().ends_with(0).json();
+    let windows = begin.elapsed().as_millis() as u64 / 100 + 2;
+    let (taken, rests) = (told["others"].as_u64().unwrap(), told["rests"].as_u64().unwrap());
+    assert!(rests > 0 && taken >= 1_000, "{told}");
+    assert!(taken <= 1_000 * windows && taken < FLOOD, "{taken} of {FLOOD} taken in {windows} windows");
+    assert!(told["answers"].as_u64() > Some(0), "the peer is answered after it: {told}");
+    assert!(told["warnings"].to_string().contains("more came than it takes in 100 ms"), "{told}");
 }
 
 #[test]

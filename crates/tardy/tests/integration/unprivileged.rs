@@ -61,6 +61,46 @@ fn two_capabilities_are_enough_for_real_time_tasks_in_locked_memory() {
 }
 
 #[test]
+fn doctor_has_a_row_for_each_right_and_each_changes_with_its_right_alone() {
+    let test = "doctor_has_a_row_for_each_right_and_each_changes_with_its_right_alone";
+    if !machine::is_root() {
+        return machine::left_out(test, "only root can give capabilities to another user");
+    }
+    let place = Workplace::new();
+    let rows = |capabilities: &str| -> Vec<(String, String)> {
+        let found = as_nobody_with(&place, capabilities, "doctor --json --watch 0s").json();
+        let rows = found["findings"].as_array().unwrap().iter();
+        let of_rights = rows.filter(|row| row["check"].as_str().unwrap().starts_with("right-"));
+        of_rights.map(|row| (row["check"].as_str().unwrap().to_owned(), row["state"].as_str().unwrap().to_owned())).collect()
+    };
+    let state = |rows: &[(String, String)], name: &str| rows.iter().find(|(check, _)| check == name).unwrap().1.clone();
+    let none = rows("");
+    assert_eq!(none.len(), 4, "{none:?}");
+    for (name, capability) in [
+        ("right-priority", ",+sys_nice"),
+        ("right-memory", ",+ipc_lock"),
+        ("right-idle", ",+dac_override"),
+        ("right-tracing", ",+dac_override,+sys_admin"),
+    ] {
+        let given = rows(capability);
+        // A kernel may have no such thing; a machine may have limits, or a device, that let everyone do it.
+        let expected = if state(&none, name) == "not-applicable" { "not-applicable" } else { "good" };
+        assert_eq!(state(&given, name), expected, "{name} with {capability}: {given:?}");
+        for other in none.iter().filter(|(other, _)| {
+            other != name && !(capability.contains("dac_override") && ["right-idle", "right-tracing"].contains(&&**other))
+        }) {
+            assert_eq!(state(&given, &other.0), other.1, "{capability} is not for {}", other.0);
+        }
+    }
+    let faults = none.iter().filter(|(_, state)| state == "improvable").count();
+    assert!(faults >= 2, "a user without rights lacks priority and memory: {none:?}");
+    let told = as_nobody(&place, "doctor --json --watch 0s").stdout;
+    for line in ["no CAP_SYS_NICE, and", "no CAP_IPC_LOCK, and", "adduser NAME realtime", "- rtprio 98", "- memlock unlimited"] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+}
+
+#[test]
 fn without_a_deadline_a_run_without_rights_is_done() {
     let place = Workplace::new();
     let outcome = as_nobody(&place, "run --for 1s --load none --quiet --out run").ends_with(0);

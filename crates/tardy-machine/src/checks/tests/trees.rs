@@ -61,7 +61,7 @@ proc/meminfo: MemTotal: 1024 kB\nSwapTotal: 0 kB
 proc/uptime: 1000.5 3000.1
 proc/mounts: /dev/sda1 / ext4 rw,noatime 0 0\nproc /proc proc rw 0 0
 proc/self/limits: Max locked memory  unlimited unlimited bytes\nMax realtime priority 98 98
-proc/self/status: CapEff:\t0000000000000000\nCpus_allowed_list:\t0-1
+proc/self/status: Uid:\t70001\t70001\t70001\t70001\nGid:\t70001\t70001\t70001\t70001\nGroups:\t\nCapEff:\t0000000000200002\nCpus_allowed_list:\t0-1
 proc/sys/kernel/sched_rt_runtime_us: -1
 proc/irq/9/effective_affinity_list: 0
 proc/irq/default_smp_affinity: 3
@@ -179,7 +179,7 @@ proc/uptime: 1000.5 3000.1
 proc/mounts: /dev/sda1 / ext4 rw,strictatime 0 0
 proc/pressure/cpu: some avg10=0.00
 proc/self/limits: Max locked memory  8388608 8388608 bytes\nMax realtime priority 0 0
-proc/self/status: CapEff:\t0000000000000000\nCpus_allowed_list:\t0-2
+proc/self/status: Uid:\t70001\t70001\t70001\t70001\nGid:\t70001\t70001\t70001\t70001\nGroups:\t\nCapEff:\t0000000000000000\nCpus_allowed_list:\t0-2
 sys/fs/cgroup/cpuset.cpus.effective: 0-1
 proc/sys/kernel/sched_rt_runtime_us: 950000
 proc/irq/9/effective_affinity_list: 2

@@ -20,8 +20,10 @@ fn of_load(info: &LoadInfo) -> Entry {
         let default = parameter.default.map_or_else(|| unset.to_owned(), |default| format!("default {default}"));
         let _ = writeln!(full, "    {:<12} {} ({}, {default})", parameter.name, parameter.means, parameter.kind);
     }
+    let rights = info.rights.names();
+    let _ = writeln!(full, "  keeps of root's rights: {}", if rights.is_empty() { "none".to_owned() } else { rights.join(", ") });
     let json = serde_json::json!({
-        "name": info.name, "does": info.does, "hurts": info.effect, "source": info.source, "by_name_only": info.can_do_harm,
+        "name": info.name, "rights": rights, "does": info.does, "hurts": info.effect, "source": info.source, "by_name_only": info.can_do_harm,
         "parameters": info.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(),
     });
     Entry { name: info.name.to_owned(), line: info.does.to_owned(), full, json, group: None }

@@ -1,0 +1,80 @@
+//! What a responder takes in a time, so that no flood has its CPU: it answers at a real-time priority, before which others wait.
+//!
+//! The rule: in each window of 100 ms it takes at most 1,000 datagrams that it does not answer, and at most 5,000 in all. After that it sleeps
+//! until the window ends, and the kernel drops what its socket has no room for.
+
+use tardy_core::units::Nanos;
+
+/// The window.
+pub(super) const WINDOW: Nanos = Nanos::from_millis(100);
+/// Datagrams of a window that get no answer: a hundredth of a CPU where each takes a microsecond.
+pub(super) const UNANSWERED_MAX: u32 = 1_000;
+/// Datagrams of a window: one every 20 us, which no initiator that waits for its answers sends for long.
+pub(super) const TAKEN_MAX: u32 = 5_000;
+
+/// What was taken of the window under way.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    began: Option<Nanos>,
+    taken: u32,
+    unanswered: u32,
+}
+
+impl Budget {
+    /// A datagram was taken at `now`. The time until which to rest, where the window has no more.
+    #[inline]
+    pub(super) fn take(&mut self, now: Nanos, is_answered: bool) -> Option<Nanos> {
+        let began = match self.began {
+            Some(began) if now - began < WINDOW => began,
+            _ => {
+                *self = Self { began: Some(now), ..Self::default() };
+                now
+            }
+        };
+        self.taken += 1;
+        self.unanswered += u32::from(!is_answered);
+        (self.unanswered >= UNANSWERED_MAX || self.taken >= TAKEN_MAX).then_some(began + WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Datagrams taken in a second by a responder that needs `each` for one of them, under a flood that never ends.
+    fn taken_in_a_second(each: Nanos, is_answered: bool) -> u32 {
+        let (mut budget, mut now, mut taken) = (Budget::default(), Nanos::ZERO, 0);
+        while now < Nanos::from_secs(1) {
+            taken += 1;
+            now = budget.take(now, is_answered).unwrap_or(now + each);
+        }
+        taken
+    }
+
+    #[test]
+    fn a_flood_gets_so_many_a_window_and_no_more() {
+        let each = Nanos::from_micros(2);
+        assert_eq!(taken_in_a_second(each, false), 10 * UNANSWERED_MAX);
+        assert_eq!(taken_in_a_second(each, true), 10 * TAKEN_MAX);
+    }
+
+    #[test]
+    fn what_comes_at_an_initiators_pace_is_taken_without_a_rest() {
+        let mut budget = Budget::default();
+        for number in 0..100_000 {
+            // Every 25 us, one in eight of them a stray one.
+            assert_eq!(budget.take(Nanos(number * 25_000), number % 8 != 0), None);
+        }
+    }
+
+    #[test]
+    fn both_kinds_count_together_and_a_window_ends() {
+        let mut budget = Budget::default();
+        for _ in 1..UNANSWERED_MAX {
+            assert_eq!(budget.take(Nanos(7), false), None);
+        }
+        assert_eq!(budget.take(Nanos(8), true), None);
+        assert_eq!(budget.take(Nanos(9), false), Some(Nanos(7) + WINDOW));
+        assert_eq!(budget.take(Nanos(7) + WINDOW, false), None, "a new window");
+    }
+}

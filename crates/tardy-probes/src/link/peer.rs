@@ -1,0 +1,88 @@
+//! Whom a responder answers: the peer of its session, and nobody else until that one has been silent for a while.
+
+use std::net::IpAddr;
+
+use tardy_core::units::Nanos;
+
+/// How long a peer must be silent before another may open a session.
+pub const SILENCE: Nanos = Nanos::from_secs(5);
+
+/// The session under way, if there is one, and how many there were.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    peer: Option<Peer>,
+    /// Sessions opened so far.
+    pub opened: u64,
+}
+
+#[derive(Debug)]
+struct Peer {
+    address: IpAddr,
+    /// The conversation that knew the secret; where there is none, every conversation from this address is answered.
+    conversation: Option<u64>,
+    heard: Nanos,
+}
+
+impl Session {
+    /// Whether a session is open whose peer is another than `from`.
+    #[inline]
+    pub(super) fn is_of_another(&self, from: IpAddr, now: Nanos) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
+    }
+
+    /// Whether a question from there is answered, without a secret: that of the peer, and the first one of a new peer.
+    #[inline]
+    pub(super) fn admits(&mut self, from: IpAddr, now: Nanos) -> bool {
+        if self.is_of_another(from, now) {
+            return false;
+        }
+        match &mut self.peer {
+            Some(peer) if peer.address == from => peer.heard = now,
+            _ => self.open(from, None, now),
+        }
+        true
+    }
+
+    /// Whether a question from there is answered, with a secret: that of the conversation that knew it.
+    #[inline]
+    pub(super) fn continues(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
+        let peer = self.peer.as_mut().filter(|peer| peer.address == from && peer.conversation == Some(conversation));
+        peer.map(|peer| peer.heard = now).is_some()
+    }
+
+    /// A new peer.
+    pub(super) fn open(&mut self, from: IpAddr, conversation: Option<u64>, now: Nanos) {
+        self.peer = Some(Peer { address: from, conversation, heard: now });
+        self.opened += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+    #[test]
+    fn the_first_address_is_answered_and_another_only_after_its_silence() {
+        let mut session = Session::default();
+        assert!(session.admits(ONE, Nanos(0)));
+        assert!(!session.admits(OTHER, Nanos(1)));
+        assert!(session.admits(ONE, SILENCE), "later than that, and nobody came between: the session goes on");
+        assert!(!session.admits(OTHER, SILENCE + SILENCE - Nanos(1)));
+        assert!(session.admits(OTHER, SILENCE + SILENCE));
+        assert!(!session.admits(ONE, SILENCE + SILENCE), "now that one is the stranger");
+        assert_eq!(session.opened, 2);
+    }
+
+    #[test]
+    fn with_a_secret_only_the_conversation_that_knew_it_is_answered() {
+        let mut session = Session::default();
+        assert!(!session.continues(ONE, 7, Nanos(0)), "nobody opened one");
+        session.open(ONE, Some(7), Nanos(0));
+        assert!(session.continues(ONE, 7, Nanos(1)));
+        assert!(!session.continues(ONE, 8, Nanos(1)) && !session.continues(OTHER, 7, Nanos(1)));
+        assert!(session.is_of_another(OTHER, Nanos(1)) && !session.is_of_another(OTHER, SILENCE + Nanos(1)));
+    }
+}

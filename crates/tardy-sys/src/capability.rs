@@ -1,0 +1,140 @@
+//! Giving up capabilities for good: capget(2), capset(2), prctl(2) PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_SET_NO_NEW_PRIVS; capabilities(7).
+
+use std::io;
+
+/// A right of root that a process can have alone: the name of capabilities(7) without CAP_, in lower case, and its number in linux/capability.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capability {
+    /// As `setpriv` writes it.
+    pub name: &'static str,
+    number: u32,
+}
+
+const fn capability(name: &'static str, number: u32) -> Capability {
+    Capability { name, number }
+}
+
+/// Giving files to others.
+pub const CHOWN: Capability = capability("chown", 0);
+/// Files whatever their mode says.
+pub const DAC_OVERRIDE: Capability = capability("dac_override", 1);
+/// Reading files whatever their mode says.
+pub const DAC_READ_SEARCH: Capability = capability("dac_read_search", 2);
+/// Changing modes and times of others' files.
+pub const FOWNER: Capability = capability("fowner", 3);
+/// Setting up network devices.
+pub const NET_ADMIN: Capability = capability("net_admin", 12);
+/// Raw sockets.
+pub const NET_RAW: Capability = capability("net_raw", 13);
+/// Reading /proc/kcore.
+pub const SYS_RAWIO: Capability = capability("sys_rawio", 17);
+/// Looking into others' processes.
+pub const SYS_PTRACE: Capability = capability("sys_ptrace", 19);
+/// Namespaces and mounts.
+pub const SYS_ADMIN: Capability = capability("sys_admin", 21);
+/// Real-time priorities.
+pub const SYS_NICE: Capability = capability("sys_nice", 23);
+/// Limits of pipes and other resources.
+pub const SYS_RESOURCE: Capability = capability("sys_resource", 24);
+/// Consoles and their keyboards.
+pub const SYS_TTY_CONFIG: Capability = capability("sys_tty_config", 26);
+/// Addresses of the kernel in /proc.
+pub const SYSLOG: Capability = capability("syslog", 34);
+
+impl Capability {
+    /// As a bit of the sets in /proc/PID/status.
+    #[must_use]
+    pub const fn bit(self) -> u64 {
+        1 << self.number
+    }
+}
+
+/// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h: sets of two words of 32 bits.
+const VERSION_3: u32 = 0x2008_0522;
+/// Bits of the sets.
+const NUMBERS: libc::c_ulong = 64;
+
+#[repr(C)]
+struct Header {
+    version: u32,
+    pid: libc::c_int,
+}
+
+/// Half of each set.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Half {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Takes every capability from the calling thread that is not among `kept`, for good: no program that it executes gets more, whatever its
+/// file says. Call it before there are other threads, which keep theirs.
+///
+/// # Errors
+/// Those of capget(2), capset(2) and prctl(2); where PR_CAPBSET_DROP is not permitted, no error: nothing can be gained without it either.
+pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
+    let kept = kept.iter().fold(0, |set, capability| set | capability.bit());
+    for number in (0..NUMBERS).filter(|number| kept >> number & 1 == 0) {
+        // SAFETY: PR_CAPBSET_DROP takes an integer and no memory.
+        let dropped = crate::check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) });
+        match dropped.map_err(|error| error.raw_os_error()) {
+            Ok(_) => {}
+            // No kernel has so many, or there is no right to give up what exec gives; PR_SET_NO_NEW_PRIVS below keeps it from giving any.
+            Err(Some(libc::EINVAL | libc::EPERM)) => break,
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+    }
+    let mut header = Header { version: VERSION_3, pid: 0 };
+    let mut halves = [Half::default(); 2];
+    // SAFETY: capget writes two halves, which is what version 3 has, behind the second pointer.
+    let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, halves.as_mut_ptr()) };
+    crate::check(got as libc::c_int)?;
+    for (half, mask) in halves.iter_mut().zip([kept as u32, (kept >> 32) as u32]) {
+        // What is in no permitted set cannot be in the ambient one: the kernel drops it there too.
+        *half = Half { effective: half.permitted & mask, permitted: half.permitted & mask, inheritable: half.inheritable & mask };
+    }
+    // SAFETY: capset reads two halves, as above.
+    let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, halves.as_ptr()) };
+    crate::check(set as libc::c_int)?;
+    // Last: who sees it set knows that the rest is done.
+    // SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
+    crate::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the calling thread, as the kernel tells it.
+    fn set(name: &str) -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_kept_is_gone_from_every_set_and_from_what_is_executed() {
+        // A thread's capabilities are its own.
+        let thread = std::thread::spawn(|| {
+            let before = set("CapPrm:");
+            keep_only(&[SYS_NICE, SYSLOG]).unwrap();
+            let kept = before & (SYS_NICE.bit() | SYSLOG.bit());
+            assert_eq!((set("CapEff:"), set("CapPrm:"), set("CapAmb:"), set("NoNewPrivs:")), (kept, kept, 0, 1));
+            let child = std::process::Command::new("grep").args(["CapEff", "/proc/self/status"]).output().unwrap();
+            let text = String::from_utf8(child.stdout).unwrap();
+            let executed = u64::from_str_radix(text.trim_start_matches("CapEff:").trim(), 16).unwrap();
+            assert_eq!(executed & !kept, 0, "{text}");
+            keep_only(&[]).unwrap();
+            assert_eq!((set("CapEff:"), set("CapInh:")), (0, 0));
+        });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn the_kernel_numbers_them_so() {
+        // capabilities(7) and linux/capability.h: CAP_SYS_NICE is 23, and CAP_SYSLOG is in the second word.
+        assert_eq!((SYS_NICE.bit(), SYSLOG.bit()), (0x80_0000, 0x4_0000_0000));
+    }
+}

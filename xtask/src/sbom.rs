@@ -27,9 +27,23 @@ fn text(target: &str) -> Result<String> {
     let metadata: Value = serde_json::from_str(&metadata).while_doing(|| "reading cargo's metadata".to_owned())?;
     let lock = std::fs::read_to_string(workspace::root().join("Cargo.lock")).while_doing(|| "reading Cargo.lock".to_owned())?;
     let compiler = program::capture(std::process::Command::new("rustc").arg("--version").current_dir(workspace::root()))?;
+    let metadata = Graph { metadata: &metadata, built: &built(target)? };
     let document = document(&metadata, &checksums(&lock), target, compiler.split(' ').nth(1).unwrap_or_default());
     let document = document.ok_or_else(|| Failure::new("cargo's metadata has no package `tardy`, or no graph of what it needs"))?;
     serde_json::to_string_pretty(&document).map(|text| text + "\n").while_doing(|| "writing JSON".to_owned())
+}
+
+/// What cargo builds for the tool alone, as `name version`: the graph of its metadata has what features of other packages of the workspace need, too.
+fn built(target: &str) -> Result<BTreeSet<String>> {
+    let mut tree = workspace::cargo();
+    tree.args(["tree", "--locked", "--package", "tardy", "--edges", "normal", "--prefix", "none", "--no-dedupe", "--target", target]);
+    Ok(program::capture(&mut tree)?.lines().filter_map(|line| Some(line.split(" (").next()?.trim().replacen(" v", " ", 1))).collect())
+}
+
+/// What needs what, and which of it is built.
+struct Graph<'a> {
+    metadata: &'a Value,
+    built: &'a BTreeSet<String>,
 }
 
 /// The checksums of Cargo.lock, by name and version.
@@ -42,7 +56,8 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     entries.collect()
 }
 
-fn document(metadata: &Value, checksums: &BTreeMap<(String, String), String>, target: &str, compiler: &str) -> Option<Value> {
+fn document(graph: &Graph<'_>, checksums: &BTreeMap<(String, String), String>, target: &str, compiler: &str) -> Option<Value> {
+    let metadata = graph.metadata;
     let packages: BTreeMap<&str, &Value> =
         metadata["packages"].as_array()?.iter().filter_map(|package| Some((package["id"].as_str()?, package))).collect();
     let nodes: BTreeMap<&str, &Value> =
@@ -51,9 +66,13 @@ fn document(metadata: &Value, checksums: &BTreeMap<(String, String), String>, ta
     // What is needed to build or to test alone is not linked.
     let is_linked =
         |dependency: &&Value| dependency["dep_kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()));
+    let is_built = |id: &&str| {
+        let text = |key: &str| packages.get(id).and_then(|package| package[key].as_str()).unwrap_or_default();
+        graph.built.contains(&format!("{} {}", text("name"), text("version")))
+    };
     let needs = |id: &str| -> BTreeSet<&str> {
         let all = nodes.get(id).and_then(|node| node["deps"].as_array()).into_iter().flatten();
-        all.filter(is_linked).filter_map(|dependency| dependency["pkg"].as_str()).collect()
+        all.filter(is_linked).filter_map(|dependency| dependency["pkg"].as_str()).filter(is_built).collect()
     };
     let mut linked = BTreeSet::from([root]);
     let mut next = vec![root];
@@ -118,6 +137,7 @@ mod tests {
                 .filter(|(name, _)| *name != "tardy")
                 .collect();
             assert!(linked.len() > 50, "{tree}");
+            assert_eq!(components.len(), linked.len() + 2, "beside the crates, Rust's library and C's");
             for (name, version) in linked {
                 let component = find(name, version).unwrap_or_else(|| panic!("{name} {version} is linked, and is not in the SBOM"));
                 assert!(component["licenses"][0]["expression"].is_string(), "{component}");

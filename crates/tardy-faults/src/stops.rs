@@ -78,7 +78,12 @@ fn all(ground: &Ground) -> Result<Tally> {
     for number in 0..ground.tries(1, 10) {
         let place = ground.place()?;
         let running = under_load(&place)?;
-        std::thread::sleep(Duration::from_millis(100 + 100 * number as u64));
+        // Periods are skipped from the start of the measurement on, which a busy machine delays.
+        let is_measured = || std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0);
+        if !place.wait_until(is_measured) {
+            return Err(Failure::new("a run did not begin to measure"));
+        }
+        std::thread::sleep(Duration::from_millis(100 * number as u64));
         let processes = place.processes();
         processes.iter().for_each(|&pid| drop(process::kill(pid, process::STOP)));
         std::thread::sleep(Duration::from_secs(1));

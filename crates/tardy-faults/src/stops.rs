@@ -24,11 +24,13 @@ pub(crate) const ALL: Fault = Fault {
     attempt: all,
 };
 
-const LINE: &str = "run --for 3s --load fork --load io --load hackbench --quiet --out run";
+const SHORT: &str = "run --for 3s --load fork --load io --load hackbench --quiet --out run";
+/// On a busy machine it takes seconds to find all processes, and a second of the run must still be to come.
+const LONG: &str = "run --for 10s --load fork --load io --load hackbench --quiet --out run";
 
 /// A run, once its loads have begun.
-fn under_load(place: &Place) -> Result<CommandProcess> {
-    let running = place.start(place.tardy_command(LINE))?;
+fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
+    let running = place.start(place.tardy_command(line))?;
     let is_loaded = || place.processes().len() > 4;
     if place.wait_until(is_loaded) { Ok(running) } else { Err(Failure::new("the loads of a run did not begin")) }
 }
@@ -44,7 +46,7 @@ fn each(ground: &Ground) -> Result<Tally> {
     let mut kinds: BTreeSet<String> = BTreeSet::new();
     for number in 0..ground.tries(6, 40) {
         let place = ground.place()?;
-        let running = under_load(&place)?;
+        let running = under_load(&place, SHORT)?;
         std::thread::sleep(Duration::from_millis(200 + 37 * number as u64 % 500));
         // One of each kind first, then others.
         let processes = place.processes();
@@ -77,7 +79,7 @@ fn all(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
     for number in 0..ground.tries(1, 10) {
         let place = ground.place()?;
-        let running = under_load(&place)?;
+        let running = under_load(&place, LONG)?;
         // Periods are skipped from the start of the measurement on, which a busy machine delays.
         let is_measured = || std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0);
         if !place.wait_until(is_measured) {

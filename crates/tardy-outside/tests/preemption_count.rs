@@ -67,6 +67,7 @@ int main(void)
 	check("wide: hard interrupt", !!(count_now() & HARD_INTERRUPT), 1);
 	check("wide: softirq", !!(count_now() & SERVING_SOFTIRQ), 1);
 	check("wide: depth", count_now() & PREEMPTION_BITS, 1);
+	check("wide: every bit in its place", count_now(), OTHERWISE_NOT_PREEMPTIBLE | 1 << 16 | 1 << 8 | 1);
 	check("wide: due", is_switch_due(), 0);
 	wide = 1 << 16;
 	check("wide: interrupts off is no hard interrupt", count_now() & (HARD_INTERRUPT | SERVING_SOFTIRQ | PREEMPTION_OFF), 0);

@@ -216,8 +216,10 @@ static uint32_t context_of_step;
 #define STEPS_BEFORE_PATH (1u << 18)
 /* Shorter ones are of no interest. */
 #define PATH_INSTRUCTIONS 250u
-/* All that is kept until the phase ends: 128 MiB. What is above is left out and counted. */
-#define STEPS_KEPT (1u << 25)
+/* All that is kept until the phase ends: 512 MiB. What is above is left out and counted. */
+#ifndef STEPS_KEPT
+#define STEPS_KEPT (1u << 27)
+#endif
 #define INSTRUCTIONS_BEFORE 50000u
 static struct window {
 	int64_t due, latency;
@@ -227,8 +229,8 @@ static struct window {
 	uint32_t *steps;
 	uint64_t count;
 } windows[WORST];
-static uint32_t window_count;
-static uint64_t clock_at, left_out_windows, left_out_paths, kept_steps;
+static uint32_t window_count, window_limit;
+static uint64_t clock_at, late_count, left_out_windows, left_out_paths, kept_steps;
 static const struct place *told_due_at, *told_latency_at;
 static int64_t told_due;
 
@@ -771,21 +773,21 @@ static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_bef
 	return step_count - at;
 }
 
-/* Puts the first `length` of the last `count` steps into the place of `old_length` others; NULL where there is no room. */
-static uint32_t *kept_copy(uint32_t **old, uint64_t old_length, uint64_t count, uint64_t length)
+/* A copy of the first `length` of the last `count` steps; NULL where there is no room. */
+static uint32_t *kept_copy(uint64_t count, uint64_t length)
 {
 	uint32_t *copy;
 	uint64_t i;
 
-	if (!length || kept_steps - old_length + length > STEPS_KEPT)
+	if (!length || kept_steps + length > STEPS_KEPT)
 		return NULL;
-	copy = realloc(*old, length * sizeof(*copy));
+	copy = malloc(length * sizeof(*copy));
 	if (!copy)
 		return NULL;
 	for (i = 0; i < length; i++)
 		copy[i] = steps[(step_count - count + i) & (STEPS - 1)];
-	kept_steps += length - old_length;
-	return *old = copy;
+	kept_steps += length;
+	return copy;
 }
 
 /* A stretch is over. If it is the longest of its kind in this phase, it is kept with what was executed until it began. */
@@ -815,7 +817,9 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 	}
 	count = steps_of_window(since, 0, STEPS_BEFORE_PATH);
 	/* The block in which it begins is the last one. */
-	if (executed < since || count < begin_steps || !kept_copy(&longest->steps, 0, count, count - begin_steps + 1)) {
+	if (executed >= since && count >= begin_steps)
+		longest->steps = kept_copy(count, count - begin_steps + 1);
+	if (!longest->steps) {
 		left_out_paths++;
 		return;
 	}
@@ -823,32 +827,45 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 	longest->after = blocks[longest->steps[longest->count - 1] & STEP_VALUE].length - (executed - since);
 }
 
-/* A sample is told: what was executed before it is kept, if it is one of the worst of its phase. */
+/* The shortest of the samples kept gives way to a longer one. False if none is shorter. */
+static bool give_way_to(int64_t latency)
+{
+	uint32_t i, shortest = 0;
+
+	for (i = 1; i < window_count; i++)
+		if (windows[i].latency < windows[shortest].latency)
+			shortest = i;
+	if (!window_count || windows[shortest].latency >= latency)
+		return false;
+	kept_steps -= windows[shortest].count;
+	free(windows[shortest].steps);
+	windows[shortest] = windows[--window_count];
+	return true;
+}
+
+/*
+ * A sample is told: what was executed before it is kept, if it is one of the worst of its phase. Where memory ends, the shortest give way, and the phase keeps no
+ * more samples from then on: what is kept is its worst, only fewer.
+ */
 static void keep_window(int64_t due, int64_t latency)
 {
-	struct window *window = NULL;
 	uint64_t count, after = clock_at ? counter - clock_at : 0;
-	uint32_t *copy, i;
+	uint32_t *copy;
 
 	if (latency <= 0 || !known.instruction_ns)
 		return;
-	if (window_count < known.worst) {
-		window = &windows[window_count];
-	} else {
-		for (i = 0; i < window_count; i++)
-			if (latency > windows[i].latency && (!window || windows[i].latency < window->latency))
-				window = &windows[i];
-		if (!window)
+	late_count++;
+	if (window_count == window_limit && !give_way_to(latency))
+		return;
+	count = steps_of_window(latency / known.instruction_ns + after, INSTRUCTIONS_BEFORE, STEPS_BEFORE);
+	while (!(copy = kept_copy(count, count))) {
+		bool has_room = give_way_to(latency);
+
+		window_limit = window_count + has_room;
+		if (!has_room)
 			return;
 	}
-	count = steps_of_window(latency / known.instruction_ns + after, INSTRUCTIONS_BEFORE, STEPS_BEFORE);
-	copy = kept_copy(&window->steps, window->count, count, count);
-	if (!copy) {
-		left_out_windows++;
-		return;
-	}
-	window_count += window == &windows[window_count];
-	*window = (struct window){ due, latency, task_number(), counter - after - begun_at, after, copy, count };
+	windows[window_count++] = (struct window){ due, latency, task_number(), counter - after - begun_at, after, copy, count };
 }
 
 static void put_block(struct block *block)
@@ -902,7 +919,9 @@ static void put_windows(void)
 		free(window->steps);
 		*window = (struct window){ 0 };
 	}
-	window_count = 0;
+	left_out_windows += (late_count < known.worst ? late_count : known.worst) - window_count;
+	late_count = window_count = 0;
+	window_limit = known.worst;
 	for (i = 0; i < LONGESTS; i++) {
 		struct longest *longest = &longests[i];
 
@@ -1461,6 +1480,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 	}
 	if (known.worst > WORST)
 		known.worst = WORST;
+	window_limit = known.worst;
 	put_bytes(magic, sizeof(magic));
 	put(3);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);

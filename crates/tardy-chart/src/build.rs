@@ -11,6 +11,7 @@ pub mod history;
 mod percentiles;
 mod probes;
 mod running_max;
+pub mod section_latency;
 mod timeline;
 pub mod total_delay;
 

@@ -8,6 +8,7 @@ use tardy_core::chunk::Chunk;
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_results::statistics::tail::TailReader;
+use tardy_run::hours::Stretch;
 use tardy_run::read_series::{SeriesError, SeriesFile};
 
 use super::model::Columns;
@@ -88,7 +89,7 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
     let file = SeriesFile::open(path)?;
     let new = || Sweeper::new(file.descriptor().schedule, division);
     let (whole, _) = file.fold(SeriesFile::threads(), new, Sweeper::add, Sweeper::merge)?;
-    Ok(whole.swept)
+    Ok(behind_hours(&file, division, whole))
 }
 
 /// The same, adding all chunks to `tail` too, on this thread alone: that one wants them in their order.
@@ -104,7 +105,17 @@ pub fn sweep_with(path: &Path, division: Division, tail: Option<&mut TailReader>
             tail.add(chunk);
         }
     })?;
-    Ok(sweeper.swept)
+    Ok(behind_hours(&file, division, sweeper))
+}
+
+/// What was swept, behind what gave way to histograms by hour: each of those is drawn over its whole time.
+fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> SeriesExtract {
+    let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else { return swept.swept };
+    let mut all = Sweeper::new(file.descriptor().schedule, division);
+    hours.stretches().for_each(|stretch| all.add_hour(&stretch));
+    all.swept.points = None;
+    all.merge(swept);
+    all.swept
 }
 
 impl SeriesExtract {
@@ -185,6 +196,27 @@ impl Sweeper {
             let (column, cell) = (self.column(sample.due), self.cell(sample.due));
             self.note_extremes(column, latency, latency);
             counts_of(&mut self.swept.grid, cell)[row_of(latency)] += 1;
+        }
+    }
+
+    fn add_hour(&mut self, hour: &Stretch) {
+        let latency = &hour.cell.latency;
+        let (Some(min), Some(max)) = (latency.min(), latency.max()) else { return };
+        for column in self.column(hour.first_due)..=self.column(hour.last_wake) {
+            self.note_extremes(column, min, max);
+        }
+        let cells = self.cell(hour.first_due)..=self.cell(hour.last_wake);
+        let count = cells.clone().count() as u64;
+        for (place, cell) in cells.enumerate() {
+            let counts = counts_of(&mut self.swept.grid, cell);
+            // Nobody knows when in the hour: they are shared out evenly, and none is left over.
+            let share = |all: u64| u32::try_from(all / count + u64::from((place as u64) < all % count)).unwrap_or(u32::MAX);
+            latency.for_each(|value, times| counts[row_of(value)] = counts[row_of(value)].saturating_add(share(times)));
+        }
+        self.swept.samples += hour.samples;
+        if let Some(worst) = hour.cell.worst.filter(|worst| self.swept.records.last().is_none_or(|record| worst.latency.get() > record.2)) {
+            let seconds = worst.due.get().saturating_sub(self.division.start.get()) as f64 / 1e9;
+            self.swept.records.push((self.swept.samples, seconds, worst.latency.get()));
         }
     }
 

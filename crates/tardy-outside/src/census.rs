@@ -157,10 +157,10 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs)?;
     for (run, watched) in &runs {
-        census.corrected += watched.corrected;
-        census.unstored += watched.unstored;
+        census.corrected = census.corrected.saturating_add(watched.corrected);
+        census.unstored = census.unstored.saturating_add(watched.unstored);
         census.knows_preemption &= watched.knows_preemption;
-        census.left_out_windows += watched.left_out_windows + watched.left_out_paths;
+        census.left_out_windows = census.left_out_windows.saturating_add(watched.left_out_windows).saturating_add(watched.left_out_paths);
         instruction_ns = watched.instruction_ns;
         add_run(&mut census, &mut gathered, run, watched)?;
     }
@@ -331,19 +331,26 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
     }
 }
 
+/// More than the samples and skipped due times of any guest: a sample of a damaged series can claim four billion of these.
+const LATENCIES_MAX: usize = 1 << 24;
+
 /// A sample's latency, and those that the due times skipped because of it would have had: they fell into the same section.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     let period = if let Schedule::Grid { period, .. } = schedule { period.0 } else { 0 };
     let skipped = if period > 0 { i64::from(sample.skipped) } else { 0 };
-    (0..=skipped).map(move |later| (sample.latency.0 - later * period).max(0).cast_unsigned())
+    (0..=skipped).map(move |later| sample.latency.0.saturating_sub(later.saturating_mul(period)).max(0).cast_unsigned())
+}
+
+fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
+    gathered.extend(latencies(sample, schedule).take(LATENCIES_MAX.saturating_sub(gathered.len())));
 }
 
 /// The phase's virtual length, its sections, and the latencies of its samples. Sections after the phase, while its load ends, are left out; where the CPU was idle
 /// for a part of the phase, that much after it is taken for it. What of the samples cannot be read is said by who shows the run.
 fn add_samples(gathered: &mut GuestTotals, run: &Path, record: &RunRecord, (phase, blocked): (usize, &[(u64, u64)])) {
     let Some((begin, end)) = record.phases.get(phase).and_then(|phase| Some((phase.begin_ns, phase.end_ns?))) else { return };
-    let length = (end.0 - begin.0).max(0).cast_unsigned();
-    gathered.phase_ns += length;
+    let length = end.0.saturating_sub(begin.0).max(0).cast_unsigned();
+    gathered.phase_ns = gathered.phase_ns.saturating_add(length);
     gathered.blocked.extend(blocked.iter().filter(|(ended, _)| *ended <= length).map(|(_, length)| *length));
     let samples = record.samples_folder.clone().unwrap_or_else(|| run.join("samples"));
     for series in &record.series {
@@ -351,7 +358,7 @@ fn add_samples(gathered: &mut GuestTotals, run: &Path, record: &RunRecord, (phas
         let schedule = file.descriptor().schedule;
         file.read(|chunk| {
             let inside = chunk.samples(&schedule).filter(|(_, sample)| (begin..end).contains(&sample.due));
-            inside.for_each(|(_, sample)| gathered.samples.extend(latencies(sample, &schedule)));
+            inside.for_each(|(_, sample)| gather(&mut gathered.samples, sample, &schedule));
         })
         .ok();
     }
@@ -423,6 +430,15 @@ mod tests {
     use crate::stream::tests::{Writer, longest};
 
     const SYMBOLS: &str = "ffffffff81000000 T first\nffffffff81000100 T second\n";
+
+    #[test]
+    fn a_sample_that_claims_billions_of_skipped_due_times_takes_no_gigabytes() {
+        let sample = Sample { due: Nanos(0), latency: Nanos(10), skipped: u32::MAX };
+        let grid = |period: i64| Schedule::Grid { period: Nanos(period), start: Nanos(0), dither: Nanos(0) };
+        let mut gathered = Vec::new();
+        [4, i64::MAX].iter().for_each(|&period| gather(&mut gathered, sample, &grid(period)));
+        assert_eq!((gathered.len(), &gathered[..4]), (LATENCIES_MAX, &[10, 6, 2, 0][..]));
+    }
 
     /// A run folder with what a plugin wrote.
     fn watched(folder: &Path, raw: &[u8]) {

@@ -135,7 +135,7 @@ impl KernelSymbols {
         line("init_task", required("init_task")?);
         // Of the CPU's own variables: from 6.2 to 6.14 both stand in one structure (struct pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
         let (count, current) = match self.address("pcpu_hot") {
-            Some(hot) => (hot + 8, hot),
+            Some(hot) => (hot.wrapping_add(8), hot),
             None => (required("__preempt_count")?, required("current_task")?),
         };
         line("preempt_count", count);
@@ -197,6 +197,12 @@ ffffffff82000100 D __per_cpu_offset
 ffffffff82000200 D init_task
 ffffffffc0000000 t work\t[some_module]
 ";
+
+    #[test]
+    fn a_guest_that_puts_its_variables_at_the_end_of_all_addresses_is_no_panic() {
+        let text = format!("{TEXT}ffffffffffffffff D pcpu_hot\n");
+        assert!(KernelSymbols::parse(&text).known(64, ASKED).unwrap().contains("preempt_count 7\n"));
+    }
 
     #[test]
     fn an_address_has_the_name_of_its_function_and_module() {

@@ -26,6 +26,18 @@ impl SectionLatency {
         Some(Self { sums: sums.collect(), lengths, phase: phase as f64 })
     }
 
+    /// The longest section; 0 where there is none.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        self.lengths.first().copied().unwrap_or(0)
+    }
+
+    /// The share of the phase that is in sections.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        (self.sums.last().copied().unwrap_or(0.0) / self.phase).min(1.0)
+    }
+
     /// P(L > x) = sum((C - x)+) / T.
     #[must_use]
     pub fn exceeds(&self, x: u64) -> f64 {

@@ -21,6 +21,8 @@ const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
 /// More than any has: the names of a kernel's functions.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
+/// QEMU takes no slower clock (`-icount shift`, at most 10).
+const INSTRUCTION_NS_MAX: u64 = 1 << 10;
 /// Version of [`WatchedGuest`]. History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches.
 const VERSION: u32 = 3;
 
@@ -65,6 +67,8 @@ pub enum StoreError {
     File { path: PathBuf, error: io::Error },
     #[error("{}: {error}", path.display())]
     Stream { path: PathBuf, error: StreamError },
+    #[error("{}: {instruction_ns} ns an instruction are more than any guest takes: the file is damaged", path.display())]
+    Clock { path: PathBuf, instruction_ns: u64 },
     #[error("{}: version {version} is newer than this tardy, which knows {VERSION}", path.display())]
     Version { path: PathBuf, version: u32 },
 }
@@ -143,6 +147,9 @@ pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
         serde_json::from_slice(&bytes).map_err(|error| StoreError::File { path: path.clone(), error: error.into() })?;
     if watched.version > VERSION {
         return Err(StoreError::Version { path, version: watched.version });
+    }
+    if watched.instruction_ns > INSTRUCTION_NS_MAX {
+        return Err(StoreError::Clock { path, instruction_ns: watched.instruction_ns });
     }
     Ok(Some(watched))
 }

@@ -23,6 +23,9 @@ const STEPS_MAX: u64 = 1 << 23;
 /// A block ends with the second page that it reaches into at the latest.
 const BLOCK_BYTES_MAX: u64 = 1 << 13;
 
+/// More instructions, or ns, than any guest executes: 13 days at one a ns. Times of a damaged stream can thus be added up.
+const TIME_MAX: u64 = 1 << 50;
+
 const TAG_SITE: u64 = 0;
 const TAG_TASK: u64 = 1;
 const TAG_MARK: u64 = 2;
@@ -291,7 +294,7 @@ impl<R: BufRead> StreamReader<R> {
                 tag if tag >= TAG_FIRST_SITE => {
                     let site = self.known(tag - TAG_FIRST_SITE, self.sites.len())?;
                     self.advance()?;
-                    let length = self.number()?;
+                    let length = self.time()?;
                     return Ok(Item::Section(Section { site, task: self.task, ended_at: self.at, length }));
                 }
                 _ => return Err(StreamError::Damaged(self.position)),
@@ -319,11 +322,11 @@ impl<R: BufRead> StreamReader<R> {
 
     fn window(&mut self) -> Result<Window, StreamError> {
         let due = unfold(self.number()?);
-        let latency = self.number()?;
+        let latency = self.time()?;
         let task = self.number()?;
         let task = self.known(task, self.tasks.len())?;
-        let (clock_at, after) = (self.number()?, self.number()?);
-        if latency > i64::MAX.cast_unsigned() {
+        let (clock_at, after) = (self.time()?, self.time()?);
+        if due.unsigned_abs() > TIME_MAX {
             return Err(StreamError::Damaged(self.position));
         }
         Ok(Window { due, latency, task, clock_at, after, steps: self.steps()? })
@@ -335,7 +338,7 @@ impl<R: BufRead> StreamReader<R> {
         let (begin_pc, end_pc) = (u64::from_le_bytes(self.bytes()?), u64::from_le_bytes(self.bytes()?));
         let task = self.number()?;
         let task = self.known(task, self.tasks.len())?;
-        let (ended_at, length, after) = (self.number()?, self.number()?, self.number()?);
+        let (ended_at, length, after) = (self.time()?, self.time()?, self.time()?);
         let before = Window { task, after, steps: self.steps()?, ..Window::default() };
         Ok(LongestStretch { what, begin_pc, end_pc, task, ended_at, length, before })
     }
@@ -373,8 +376,14 @@ impl<R: BufRead> StreamReader<R> {
 
     fn advance(&mut self) -> Result<(), StreamError> {
         let step = self.number()?;
-        self.at = self.at.checked_add(step).ok_or(StreamError::Damaged(self.position))?;
+        self.at = self.at.checked_add(step).filter(|at| *at <= TIME_MAX).ok_or(StreamError::Damaged(self.position))?;
         Ok(())
+    }
+
+    /// A length or a time.
+    fn time(&mut self) -> Result<u64, StreamError> {
+        let time = self.number()?;
+        if time > TIME_MAX { Err(StreamError::Damaged(self.position)) } else { Ok(time) }
     }
 
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StreamError> {
@@ -550,6 +559,28 @@ pub(crate) mod tests {
                 left_out_paths: 0
             })
         );
+    }
+
+    #[test]
+    fn times_that_no_guest_reaches_are_damage() {
+        let section = |step: u64, length: u64| {
+            let mut writer = Writer::new();
+            writer.site(Kind::PreemptionOff, 1, 2).section(0, step, length).section(0, 1, 1);
+            items(&writer.end()).is_ok()
+        };
+        assert!(section(TIME_MAX - 1, TIME_MAX));
+        assert!(!section(TIME_MAX, 1) && !section(1, TIME_MAX + 1) && !section(u64::MAX, u64::MAX));
+        let late = |window: Window| {
+            let mut writer = Writer::new();
+            writer.task("dd").block(0, 20, 5).window(&window);
+            items(&writer.end()).is_ok()
+        };
+        assert!(late(Window { due: -(1 << 50), latency: TIME_MAX, ..window() }));
+        for far in
+            [Window { due: i64::MAX, ..window() }, Window { due: i64::MIN, ..window() }, Window { latency: TIME_MAX + 1, ..window() }]
+        {
+            assert!(!late(far.clone()), "{far:?}");
+        }
     }
 
     #[test]

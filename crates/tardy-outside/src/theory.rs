@@ -9,10 +9,13 @@ use crate::kind::{Longest, Stretch};
 use crate::lnp::{Distance, SectionLatency};
 
 /// Latencies at which the shares of model and probe are set side by side.
-const LIMITS_US: [i64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
+const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
 /// Below, the way of an undisturbed sample differs from one to the next by as much as short sections last: model and samples are compared from here on,
-/// behind the shortest way.
+/// behind the way of a sample that waits for no section.
 const COMPARED_FROM_NS: u64 = 10_000;
+
+/// Points of the curve in a factor of ten.
+const POINTS_A_DECADE: f64 = 40.0;
 
 /// The longest stretch of a kind, and how it came about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -55,9 +58,12 @@ pub struct AssumedBound {
 pub struct SectionLatencyRow {
     /// Virtual time of the phase over all guests.
     pub phase_ns: Nanos,
-    /// The shortest latency of a sample: its way without a section.
+    /// The way of a sample that waits for no section: the median of those.
     pub way_ns: Nanos,
     pub shares: Vec<ShareAbove>,
+    /// The same from that way to the longest latency of both, as densely as a picture shows.
+    #[serde(skip)]
+    pub curve: Vec<ShareAbove>,
     /// From this latency on both are compared.
     pub compared_from_ns: Nanos,
     pub distance: Distance,
@@ -109,29 +115,37 @@ pub(crate) fn scheduling_bound(longest: &[LongestRow], gathered: &GuestTotals, i
     })
 }
 
+/// The place of the median of those sorted samples that wait for no section: of the lowest share. The very shortest would not do: a due time within a timer's
+/// interrupt has its wake-up without one of its own.
+fn undisturbed_middle(samples: usize, share: f64) -> usize {
+    (samples as f64 * (1.0 - share) / 2.0) as usize
+}
+
 /// abeni2002's distribution, where there are samples to set it beside.
 pub(crate) fn section_latency(gathered: &mut GuestTotals) -> Option<SectionLatencyRow> {
     let model = SectionLatency::new(std::mem::take(&mut gathered.blocked), gathered.phase_ns)?;
     let samples = &mut gathered.samples;
     samples.sort_unstable();
-    let way = *samples.first()?;
+    let way = *samples.get(undisturbed_middle(samples.len(), model.share()))?;
     let from = way.saturating_add(COMPARED_FROM_NS);
     let distance = model.distance(samples, way, from)?;
     let nanos = |ns: u64| Nanos(i64::try_from(ns).unwrap_or(i64::MAX));
-    let share = |micros: i64| {
-        let above_ns = Nanos::from_micros(micros);
-        let above = above_ns.0.cast_unsigned();
+    let share = |above: u64| {
         let behind = samples.partition_point(|sample| *sample <= above);
         ShareAbove {
-            above_ns,
+            above_ns: nanos(above),
             by_sections: if above < way { 1.0 } else { model.exceeds(above - way) },
             by_probes: (samples.len() - behind) as f64 / samples.len() as f64,
         }
     };
+    let longest = samples.last()?.saturating_add(1).max(way.saturating_add(model.longest()));
+    let steps = ((longest as f64 / way.max(1) as f64).log10() * POINTS_A_DECADE).ceil().max(1.0);
+    let latency = |step: u32| (way as f64 * (longest as f64 / way.max(1) as f64).powf(f64::from(step) / steps)).round() as u64;
     Some(SectionLatencyRow {
         phase_ns: nanos(gathered.phase_ns),
         way_ns: nanos(way),
-        shares: LIMITS_US.map(share).to_vec(),
+        shares: LIMITS_US.map(|micros| share(micros * 1_000)).to_vec(),
+        curve: (0..=steps as u32).map(|step| share(latency(step))).collect(),
         compared_from_ns: nanos(from),
         distance,
     })
@@ -161,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_distribution_begins_behind_the_shortest_way() {
+    fn the_distribution_begins_behind_the_way_of_what_waits_for_no_section() {
         let samples = vec![14_000, 14_000, 64_000, 14_000];
         let mut gathered = GuestTotals { blocked: vec![100_000, 200_000], phase_ns: 1_000_000, samples, ..GuestTotals::default() };
         let row = section_latency(&mut gathered).unwrap();
@@ -169,6 +183,14 @@ mod tests {
         let share = row.shares.iter().find(|share| share.above_ns == Nanos(50_000)).unwrap();
         // Of both sections, what is longer than 36 us.
         assert!((share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9, "{share:?}");
+        // From that way to the end of the longest section behind it, downwards.
+        let (first, last) = (row.curve.first().unwrap(), row.curve.last().unwrap());
+        assert_eq!((first.above_ns, last.above_ns, last.by_sections, last.by_probes), (Nanos(14_000), Nanos(214_000), 0.0, 0.0));
+        assert!((first.by_sections - 0.3).abs() < 1e-9 && row.curve.is_sorted_by(|a, b| a.by_sections >= b.by_sections), "{:?}", row.curve);
+        // One sample without an interrupt of its own is not taken for the way.
+        let samples = vec![2_000, 14_000, 14_000, 14_000, 14_000, 64_000];
+        let mut gathered = GuestTotals { blocked: vec![100_000, 200_000], phase_ns: 1_000_000, samples, ..GuestTotals::default() };
+        assert_eq!(section_latency(&mut gathered).unwrap().way_ns, Nanos(14_000));
         assert_eq!(section_latency(&mut GuestTotals::default()), None);
     }
 }

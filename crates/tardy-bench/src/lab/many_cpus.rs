@@ -8,7 +8,7 @@ use tardy_lab::architecture::Architecture;
 use tardy_lab::cache::Cache;
 use tardy_lab::guest_job::Ending;
 use tardy_lab::kernel;
-use tardy_lab::several_cpus::{self, Guest};
+use tardy_lab::several_cpus::{self, Equipment, Guest};
 
 use super::holds;
 use crate::failure::{Failure, Result, While};
@@ -40,7 +40,15 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         .chain(probes)
         .chain(["--quiet", "--out", "/run/out"])
         .collect();
-    let guest = Guest { cpus, memory_mib: 4096, kernel: &kernel.image, words: "", tardy: &bench.tardy, time_limit: Nanos::from_secs(900) };
+    let guest = Guest {
+        cpus,
+        memory_mib: 4096,
+        kernel: &kernel.image,
+        words: "",
+        tardy: &bench.tardy,
+        time_limit: Nanos::from_secs(900),
+        equipment: Equipment::default(),
+    };
     let started = Instant::now();
     let left = several_cpus::run(guest, &arguments).while_doing(|| format!("running a guest of {cpus} CPUs"))?;
     let seconds = started.elapsed().as_secs_f64();

@@ -34,10 +34,10 @@ const KERNELS: [(&str, bool); 2] = [("6.1-full", false), ("6.1-rt", true)];
 const WATCHED: &str = "1024";
 /// Of each context, kernel and length: eight of the twelve pairs of context and kernel are sections, which makes 1008 of them.
 const DELAYS: usize = 21;
-/// Loads with long sections; due times every 317.003 us keep no step with the kernel's ticks of 4 ms, and 20,000 of them are 6.4 s.
+/// Loads with long sections; due times every 317.003 us keep no step with the kernel's ticks of 4 ms, and 20,000 of them are 6.4 s, two thirds of the run.
 const DITHERED_LOADS: [&str; 3] = ["memory", "procfs", "io"];
 const DITHERED_PERIOD: &str = "317003ns";
-const DITHERED_TIME: &str = "6400ms";
+const DITHERED_TIME: &str = "9600ms";
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
     inject::build(&[])?;
@@ -127,7 +127,7 @@ fn one_truth(
     let delays = format!("{}:{length}:{DELAYS}", context.name());
     let kernel: &[&str] = if is_real_time { &["--kernel", "debian:6.1-rt"] } else { &["--kernel", "debian:6.1", "--preempt", "full"] };
     let mut arguments = kernel.to_vec();
-    arguments.extend(["--for", "1s", "--load", "none", "--watch", "--inject", &delays, "--inject-modules", "target/inject"]);
+    arguments.extend(["--for", "1500ms", "--load", "none", "--watch", "--inject", &delays, "--inject-modules", "target/inject"]);
     let experiment = Experiment::run(bench, &format!("seen-{}-{variant}-{length}", context.name()), &arguments, commands)?;
     let run = experiment.out.join(variant).join("replica-000");
     let seen = seen_delays(&run, context, least_ns, is_real_time);

@@ -47,13 +47,14 @@ pub fn page(runs: &[RunData], comparison: Option<&Result<Comparison, String>>, n
     let (lead, chart) = lead.unzip();
     let first = chart.map(|chart| figures.add(chart));
     let charts = charts(runs, lead, &mut figures);
+    let sections = sections::section(runs, &mut figures);
     let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
     let described: Vec<_> = runs.iter().map(facts::of_latencies).collect();
     let content = html! {
         (head::head(runs, &title, comparison, first.as_ref()))
         (charts)
         (explained::section(runs))
-        (sections::section(runs))
+        (sections)
         (layers::section(runs))
         (facts::section(&described))
         (repeat::section(runs))

@@ -20,8 +20,8 @@ Assumed: no other code paths than those executed in these guests; no NMI (the la
 the assumption says so; softirqs that run as an interrupt ends are sections (D_POID), not interrupts. The idle task's way out counts as D_PAIE.";
 const OF_STRETCH: &str = "The theory does not hold for these kernels, because preempt_enable does not schedule in them. Instead: the longest that a task kept the kernel without \
 a chance to switch, interrupts included.";
-const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of random moments that wait longer for the rest of a section, with the shortest sample's way added, beside the \
-share of the probes' samples. D: the largest difference between both, from 10 us behind the shortest sample on; above the critical value (5 %) they differ. Due times on a \
+const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of random moments that wait longer for the rest of a section, with the way of a sample that waits for none added (the median of those), beside the \
+share of the probes' samples. D: the largest difference between both, from 10 us behind that way on; above the critical value (5 %) they differ. Due times on a \
 grid are no random moments: a load that runs in step with the grid makes both differ.";
 
 /// A table, and what is to be known of it.
@@ -125,7 +125,7 @@ fn stretches(groups: &[Group]) -> Part {
 fn latencies(groups: &[Group]) -> Part {
     let rows = || groups.iter().filter_map(|group| Some((group, group.section_latency.as_ref()?)));
     let limits = rows().next().into_iter().flat_map(|(_, row)| &row.shares).map(|share| format!("above {}", share.above_ns));
-    let head = ["latency by sections / by probes", "samples", "shortest", "D", "critical"].into_iter().map(str::to_owned);
+    let head = ["latency by sections / by probes", "samples", "way", "D", "critical"].into_iter().map(str::to_owned);
     let mut table = Table::new(head.chain(limits));
     for (group, row) in rows() {
         let shares = row.shares.iter().map(|share| format!("{} / {}", percent(share.by_sections), percent(share.by_probes)));

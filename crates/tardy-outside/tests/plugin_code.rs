@@ -1,4 +1,6 @@
-//! The plugin's own code, given machine code of kernels: which instructions change the preemption count, and what a count says.
+//! The plugin's own code: which machine code of kernels changes the preemption count, what a count says, and which samples are kept.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::process::Command;
 
@@ -87,16 +89,80 @@ int main(void)
 }
 "#;
 
-#[test]
-fn both_widths_of_the_preemption_count_are_read() {
+/// Samples of one step an instruction, of which four of a thousand steps have room.
+const SAMPLES: &str = r#"
+#define STEPS_KEPT 4000u
+#include PLUGIN
+#include <stdio.h>
+
+static void sample(int64_t latency, uint64_t executed)
+{
+	step_count = executed;
+	keep_window(0, latency);
+}
+
+static int compared(const void *one, const void *other)
+{
+	return (int)(((const struct window *)one)->latency - ((const struct window *)other)->latency);
+}
+
+static void told(void)
+{
+	uint32_t i;
+
+	qsort(windows, window_count, sizeof(*windows), compared);
+	for (i = 0; i < window_count; i++)
+		printf("%ld/%lu ", (long)windows[i].latency, (unsigned long)windows[i].count);
+	put_windows();
+	printf("and %lu left out, %lu steps kept\n", (unsigned long)left_out_windows, (unsigned long)kept_steps);
+}
+
+int main(void)
+{
+	int64_t latency;
+
+	blocks[0].length = 1;
+	known.instruction_ns = 1;
+	known.worst = window_limit = 8;
+	for (latency = 10; latency <= 60; latency += 10)
+		sample(latency, 1000);
+	sample(15, 10);
+	sample(70, 2500);
+	sample(65, 100);
+	told();
+	for (latency = 1; latency <= 9; latency++)
+		sample(latency, 100);
+	told();
+	return 0;
+}
+"#;
+
+/// What a program prints that includes the plugin.
+fn printed(program: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let (source, program) = (folder.path().join("test.c"), folder.path().join("test"));
+    let (source, built) = (folder.path().join("test.c"), folder.path().join("test"));
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../outside/tardy_outside.c");
-    std::fs::write(&source, PROGRAM.replace("PLUGIN", &format!("{plugin:?}"))).unwrap();
+    std::fs::write(&source, program.replace("PLUGIN", &format!("{plugin:?}"))).unwrap();
     // QEMU's functions are called by nothing here.
     let options = ["-std=gnu11", "-O1", "-Wl,--unresolved-symbols=ignore-all", "-no-pie", "-o"];
-    let built = Command::new("cc").args(options).arg(&program).arg(&source).output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let ran = Command::new(&program).output().unwrap();
-    assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), ran.status);
+    let cc = Command::new("cc").args(options).arg(&built).arg(&source).output().unwrap();
+    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    let ran = Command::new(&built).output().unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{text}{}", ran.status);
+    text
+}
+
+#[test]
+fn where_memory_ends_the_worst_samples_are_kept_and_the_others_counted() {
+    let text = printed(SAMPLES);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "65/100 70/2500 and 6 left out, 0 steps kept");
+    // The next phase has all the room again; only the eight that were asked for are kept.
+    assert_eq!(lines[1], "2/100 3/100 4/100 5/100 6/100 7/100 8/100 9/100 and 6 left out, 0 steps kept");
+}
+
+#[test]
+fn both_widths_of_the_preemption_count_are_read() {
+    assert_eq!(printed(PROGRAM), "");
 }

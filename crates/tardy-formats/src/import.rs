@@ -38,6 +38,7 @@ use tardy_run::folder::FolderError;
 use tardy_sys::regular_file;
 
 use self::sink::{ImportedRun, Sink};
+use self::text::{NEAR_TIME, is_near};
 
 /// Bytes of a file that its format is told by.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -88,7 +89,11 @@ impl Format {
         if source.head().is_empty() {
             return Err(ImportError::Empty { path: source.path.clone() });
         }
-        (self.reader)(source, settings, sink)
+        let imported = (self.reader)(source, settings, sink)?;
+        match [imported.started, imported.length].into_iter().flatten().find(|time| !is_near(time.get() as f64)) {
+            Some(far) => Err(source.expected(1, format!("for the start of the run and its length {NEAR_TIME}"), &far.exact())),
+            None => Ok(imported),
+        }
     }
 }
 

@@ -182,7 +182,9 @@ fn configuration(root: &Path, architecture: Architecture, fetch_settings: &str) 
     )
 }
 
-fn parse_show(text: &str) -> Vec<Package> {
+/// The packages that `apt-cache show` tells of.
+#[must_use]
+pub fn parse_show(text: &str) -> Vec<Package> {
     let field = |paragraph: &str, name: &str| {
         paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|value| value.trim().to_owned())
     };

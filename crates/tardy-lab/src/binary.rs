@@ -1,6 +1,6 @@
 //! The binary that runs in the guest: this one, or one built for the guest's architecture. It must be static: the guest has no libraries.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use tardy_sys::regular_file;
@@ -78,6 +78,40 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
     Ok(())
 }
 
+/// A program's file without what no kernel loads: symbols and debugging information, which lie behind the last segment and are most of a build for
+/// development. The header then names no sections (elf(5)). Whatever is no 64-bit little-endian ELF file is returned as it is.
+///
+/// # Errors
+/// What reading the file reports.
+pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    regular_file::open(path)?.read_to_end(&mut bytes)?;
+    if let Some(end) = segments_end(&bytes).filter(|&end| end < bytes.len()) {
+        bytes.truncate(end);
+        // e_shoff; e_shnum and e_shstrndx.
+        bytes[40..48].fill(0);
+        bytes[60..64].fill(0);
+    }
+    Ok(bytes)
+}
+
+/// Where the last segment of an ELF file ends, in bytes from its begin; not before the end of its headers.
+fn segments_end(bytes: &[u8]) -> Option<usize> {
+    let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let long = |at: usize| usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok();
+    if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let (table, size, count) = (long(32)?, usize::from(half(54)?), usize::from(half(56)?));
+    let mut end = table.checked_add(size * count)?.max(64);
+    for index in 0..count {
+        let at = table + index * size;
+        // p_offset and p_filesz.
+        end = end.max(long(at.checked_add(8)?)?.checked_add(long(at.checked_add(32)?)?)?);
+    }
+    Some(end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +141,39 @@ mod tests {
     #[test]
     fn a_program_for_another_machine_is_refused_with_the_target_to_build() {
         assert!(checked(1, 183).unwrap_err().to_string().contains("x86_64-unknown-linux-musl"));
+    }
+
+    #[test]
+    fn what_no_kernel_loads_is_left_out_and_the_rest_is_a_program_that_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let loaded = loaded_part(&std::env::current_exe().unwrap()).unwrap();
+        assert!(loaded.len() < whole.len(), "this test has symbols: {} bytes of {}", loaded.len(), whole.len());
+        assert_eq!(loaded[64..], whole[64..loaded.len()]);
+        std::fs::write(&path, &loaded).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let output = std::process::Command::new(&path).arg("--list").output().unwrap();
+        assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("what_no_kernel_loads"));
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        assert_eq!(loaded_part(&path).unwrap(), b"#!/bin/sh\n");
+    }
+
+    #[test]
+    fn a_header_that_names_no_end_leaves_the_file_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let mut bytes = vec![0; 4096];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[54] = 56;
+        bytes[56] = 1;
+        for (table, offset) in [(u64::MAX, 0_u64), (64, u64::MAX), (4090, 0)] {
+            bytes[32..40].copy_from_slice(&table.to_le_bytes());
+            bytes[72..80].copy_from_slice(&offset.to_le_bytes());
+            bytes[96..104].copy_from_slice(&1_u64.to_le_bytes());
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(loaded_part(&path).unwrap(), bytes, "table at {table}, segment at {offset}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Reads Debian packages (deb(5)): an `ar` archive with a compressed tar archive in it. No program of the host is needed, so a kernel package
 //! can be used on any distribution.
 
+use std::ffi::OsStr;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use tardy_sys::regular_file;
@@ -37,6 +39,10 @@ pub struct PackedFile {
 
 /// Largest file taken out of a package, in bytes: a defence against a damaged or hostile one. Kernel images are below 40 MB.
 const FILE_LENGTH_MAX: u64 = 512 << 20;
+/// Longest name of a file with what else stands beside it, in bytes.
+const NAME_LENGTH_MAX: u64 = 64 << 10;
+/// Most memory that xz may take, in KiB: `xz -9` has a dictionary of 64 MiB, and a head of 24 bytes can ask for 4 GiB.
+const XZ_MEMORY_MAX: u32 = 256 << 10;
 /// Most that is unpacked of one, in bytes: a few kB can claim to be any length. Kernels with all their modules have 0.5 GB.
 const UNPACKED_MAX: u64 = 4 << 30;
 
@@ -52,9 +58,18 @@ pub fn extract(
     let read_error = |error| DebError::Read { path: package.to_owned(), error };
     let mut archive = tar::Archive::new(data_member(package)?.take(UNPACKED_MAX));
     let mut found = Vec::new();
-    for entry in archive.entries().map_err(read_error)? {
+    let mut long_name = None;
+    // Raw: the crate would take a name into memory whole, however long it claims to be.
+    for entry in archive.entries().map_err(read_error)?.raw(true) {
         let mut entry = entry.map_err(read_error)?;
-        let path = entry.path().map_err(read_error)?.into_owned();
+        if let Some(name) = name_of_next(&mut entry).map_err(read_error)? {
+            long_name = name.or(long_name);
+            continue;
+        }
+        let path = match long_name.take() {
+            Some(name) => name,
+            None => entry.path().map_err(read_error)?.into_owned(),
+        };
         let path = path.strip_prefix("./").map(Path::to_owned).unwrap_or(path);
         if !entry.header().entry_type().is_file() || !wanted(&path) {
             continue;
@@ -70,6 +85,26 @@ pub fn extract(
         }
     }
     Ok(found)
+}
+
+/// The path that an entry gives the one behind it, where its own header has no room for it; nothing for an entry of its own.
+fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
+    let kind = entry.header().entry_type();
+    let is_extended = kind.is_pax_local_extensions();
+    if !is_extended && !kind.is_gnu_longname() && !kind.is_gnu_longlink() && !kind.is_pax_global_extensions() {
+        return Ok(None);
+    }
+    if entry.size() > NAME_LENGTH_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a name in it is longer than any path"));
+    }
+    let mut bytes = Vec::new();
+    entry.read_to_end(&mut bytes)?;
+    let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(b"\0").unwrap_or(bytes)));
+    if is_extended {
+        let mut fields = tar::PaxExtensions::new(&bytes).flatten();
+        return Ok(Some(fields.find(|field| field.key_bytes() == b"path").map(|field| path(field.value_bytes()))));
+    }
+    Ok(Some(kind.is_gnu_longname().then(|| path(&bytes))))
 }
 
 /// The decompressed tar archive with the package's files.
@@ -93,7 +128,7 @@ fn data_member(package: &Path) -> Result<Box<dyn Read>, DebError> {
         let content = file.take(length);
         return match name.as_str() {
             "data.tar" => Ok(Box::new(content)),
-            "data.tar.xz" => Ok(Box::new(lzma_rust2::XzReader::new(content, true))),
+            "data.tar.xz" => Ok(Box::new(lzma_rust2::XzReader::new_mem_limit(content, true, XZ_MEMORY_MAX))),
             "data.tar.gz" => Ok(Box::new(flate2::read::MultiGzDecoder::new(content))),
             "data.tar.zst" => {
                 let decoder = ruzstd::decoding::StreamingDecoder::new(content).map_err(|error| read_error(io::Error::other(error)))?;
@@ -174,6 +209,45 @@ pub(super) mod tests {
             let found = vmlinuz_of(&bytes).unwrap();
             assert_eq!((found[0].path.as_path(), &found[0].content[..]), (Path::new("boot/vmlinuz-6.1"), &b"kernel"[..]));
         }
+    }
+
+    #[test]
+    fn a_long_name_is_read_and_one_without_an_end_is_refused_before_it_is() {
+        let long = format!("boot/{}", "long/".repeat(50));
+        let found = vmlinuz_of(&package(&[("usr/share/doc", b"text"), (&format!("{long}file"), b"kernel")])).unwrap();
+        assert_eq!(found[0].path, Path::new(&format!("{long}file")));
+        let fields = b"30 comment=something or other\n23 path=./boot/vmlinuz\n";
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut add = |kind, name: &str, content: &[u8]| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(content.len() as u64);
+            builder.append_data(&mut header, name, content).unwrap();
+        };
+        add(tar::EntryType::XHeader, "PaxHeader", fields);
+        add(tar::EntryType::Regular, "short", b"kernel");
+        let extended = builder.into_inner().unwrap();
+        assert_eq!(vmlinuz_of(&ar_of(&[("data.tar", &extended)])).unwrap()[0].path, Path::new("boot/vmlinuz"));
+        let mut endless = tar_of(&[("././@LongLink", &vec![b'a'; 70_000])]);
+        endless[156] = b'L';
+        let mut header = tar::Header::from_byte_slice(&endless[..512]).clone();
+        header.set_cksum();
+        endless[..512].copy_from_slice(header.as_bytes());
+        let said = vmlinuz_of(&ar_of(&[("data.tar", &endless)])).err().unwrap().to_string();
+        assert!(said.contains("longer than any path"), "{said}");
+    }
+
+    #[test]
+    fn a_package_that_asks_for_gigabytes_of_memory_is_refused() {
+        let mut xz = include_bytes!("../tests/data/two-files.tar.xz").to_vec();
+        // The block's head behind the stream's of 12 bytes: its length in words less one, flags, filter, length of the property, the dictionary's size.
+        let end = 12 + (usize::from(xz[12]) + 1) * 4 - 4;
+        assert_eq!(xz[13..16], [0, 0x21, 1], "one filter, LZMA2, without lengths");
+        xz[16] = 40;
+        let checksum = crc32fast::hash(&xz[12..end]).to_le_bytes();
+        xz[end..end + 4].copy_from_slice(&checksum);
+        let said = vmlinuz_of(&ar_of(&[("data.tar.xz", &xz)])).err().unwrap().to_string();
+        assert!(said.contains("memory"), "{said}");
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub fn from_console(console: &str) -> Cause {
     if OUT_OF_MEMORY.iter().any(|words| console.contains(words)) {
         return Cause::OutOfMemory;
     }
-    let words_after = |mark| Some(console.split_once(mark)?.1.lines().next().unwrap_or_default().trim().to_owned());
+    let words_after = |mark| Some(harmless(console.split_once(mark)?.1.lines().next().unwrap_or_default().trim()));
     let panic = words_after(PANIC).map(Cause::Panic);
     panic.or_else(|| words_after(GUEST_FAILED).map(|words| Cause::Guest(format!("the guest failed: {words}")))).unwrap_or(Cause::NoResult)
 }
@@ -157,11 +157,15 @@ pub fn read_console(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// The last lines with something on them, without control characters, which would act on the user's terminal.
+/// `line` without control characters, which would act on the user's terminal.
+fn harmless(line: &str) -> String {
+    line.chars().filter(|character| !character.is_control() || *character == '\t').collect()
+}
+
+/// The last lines with something on them, harmless.
 #[must_use]
 pub fn tail(text: &str) -> Vec<String> {
-    let clean = |line: &str| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>();
-    let mut lines: Vec<String> = text.lines().map(clean).filter(|line| !line.trim().is_empty()).collect();
+    let mut lines: Vec<String> = text.lines().map(harmless).filter(|line| !line.trim().is_empty()).collect();
     lines.split_off(lines.len().saturating_sub(TAIL_LINES))
 }
 
@@ -179,6 +183,12 @@ mod tests {
     fn the_first_process_is_quoted_when_it_failed() {
         let console = "[    1.0] x\r\ntardy: the guest failed: no room\r\n[    1.3] reboot: Power down";
         assert_eq!(from_console(console), Cause::Guest("the guest failed: no room".into()));
+    }
+
+    #[test]
+    fn the_words_of_a_kernel_and_of_the_first_process_do_not_act_on_a_terminal() {
+        assert_eq!(from_console("Kernel panic - not syncing: VFS\r \x1b[2J\u{9b}m\n"), Cause::Panic("VFS [2Jm".into()));
+        assert_eq!(from_console("tardy: the guest failed: no\x07 room\n"), Cause::Guest("the guest failed: no room".into()));
     }
 
     #[test]

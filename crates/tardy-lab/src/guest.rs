@@ -16,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_core::units::Nanos;
+use tardy_sys::child::kill_with_parent;
 use tardy_sys::sched::{self, Policy};
 use tardy_sys::{clock, init, watched};
 
@@ -152,9 +153,10 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     Ok(Ending::TimeLimit)
 }
 
-/// What every program of the guest finds around it.
+/// What every program of the guest finds around it. No signal is held back, as the first process holds back that of its children: a shell would wait for
+/// what it has started until the end of time.
 fn in_guest(command: &mut Command) -> &mut Command {
-    command
+    kill_with_parent(command)
         .env_clear()
         .env("PATH", "/bin")
         .env("HOME", "/root")
@@ -210,7 +212,7 @@ fn run_shell(remark: Option<String>) -> io::Result<()> {
         .env("TERM", "linux")
         .current_dir("/root");
     #[allow(clippy::zombie_processes, reason = "collected with all other children below")]
-    let child = command.spawn()?;
+    let child = kill_with_parent(&mut command).spawn()?;
     let forever = Instant::now() + Duration::from_secs(365 * 24 * 3600);
     collect_until_ended(child.id(), forever).map(|_| ())
 }

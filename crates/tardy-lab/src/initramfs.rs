@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::regular_file;
 
+use super::binary;
 use super::cpio::Writer;
 use super::digest::{Digest, Digester};
 use super::guest_job::{GuestJob, JOB_PATH};
@@ -25,7 +26,7 @@ pub struct AddedFile {
     pub executable: bool,
 }
 
-/// Writes the archive: `binary` becomes /init, which the kernel starts and which starts itself again as `/proc/self/exe`.
+/// Writes the archive: what is loaded of `binary` becomes /init, which the kernel starts and which starts itself again as `/proc/self/exe`.
 ///
 /// # Errors
 /// What reading the files and writing to `sink` report; the message names the file.
@@ -39,7 +40,7 @@ pub fn write<W: Write>(sink: W, binary: &Path, job: &GuestJob, added: &[AddedFil
     // The kernel opens these two before /init can mount anything (numbers: Documentation/admin-guide/devices.txt).
     writer.character_device("dev/console", (5, 1))?;
     writer.character_device("dev/null", (1, 3))?;
-    file_of(&mut writer, "init", binary, 0o755)?;
+    writer.file_of_bytes("init", 0o755, &binary::loaded_part(binary).map_err(naming(binary))?)?;
     writer.link("bin/tardy", "/init")?;
     let job = serde_json::to_vec(job).expect("a job is plain data");
     writer.file_of_bytes(JOB_PATH.trim_start_matches('/'), 0o644, &job)?;
@@ -63,10 +64,14 @@ pub fn digest(binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<
 }
 
 fn file_of<W: Write>(writer: &mut Writer<W>, path: &str, source: &Path, permissions: u32) -> io::Result<()> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", source.display()));
-    let mut file = regular_file::open(source).map_err(named)?;
-    let length = file.metadata().map_err(named)?.len();
-    writer.file(path, permissions, length, &mut file).map_err(named)
+    let mut file = regular_file::open(source).map_err(naming(source))?;
+    let length = file.metadata().map_err(naming(source))?.len();
+    writer.file(path, permissions, length, &mut file).map_err(naming(source))
+}
+
+/// Names the file in an error.
+fn naming(source: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{}: {error}", source.display()))
 }
 
 #[cfg(test)]

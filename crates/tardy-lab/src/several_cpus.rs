@@ -1,10 +1,11 @@
-//! A guest with several CPUs, which the lab's own guests have not. Its clock is the host's, and its CPUs take turns on those of the host: no time that is
-//! measured in it means anything. It shows that a machine of many CPUs is measured, and that every due time is accounted for.
+//! A guest with several CPUs, and a disk where it is to have one, which the lab's own guests have not. Its clock is the host's, and its CPUs take turns on
+//! those of the host: no time that is measured in it means anything. It shows that such a machine is measured, that every due time is accounted for, and
+//! what becomes of a run whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_core::units::Nanos;
@@ -12,7 +13,8 @@ use tardy_machine::journal::Scratch;
 use tardy_sys::child::kill_with_parent;
 
 use crate::guest_job::{GuestJob, GuestReport, MARK, Program, Task, VERSION};
-use crate::{cpio, exchange, initramfs};
+use crate::initramfs::AddedFile;
+use crate::{cpio, diagnosis, exchange, initramfs};
 
 /// Memory through which the result comes out.
 const SHARED_MIB: u32 = 16;
@@ -30,8 +32,23 @@ pub struct Guest<'a> {
     pub words: &'a str,
     /// The tool, a static binary for x86_64.
     pub tardy: &'a Path,
-    /// How long the tool may take in the guest; the guest may take twice that with its boot.
+    /// How long the program may take in the guest; the guest may take twice that with its boot.
     pub time_limit: Nanos,
+    /// What it has besides the tool.
+    pub equipment: Equipment<'a>,
+}
+
+/// What a guest has besides the tool: nothing, as [`Equipment::default`] has it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Equipment<'a> {
+    /// The program that is run in place of the tool.
+    pub program: Option<&'a str>,
+    /// Files of this machine.
+    pub files: &'a [AddedFile],
+    /// Files of modules, in the order in which they are loaded before the program starts.
+    pub modules: &'a [PathBuf],
+    /// The file that is its disk, /dev/vda where the modules have a driver for it. What the guest has written there outlives the guest.
+    pub disk: Option<&'a Path>,
 }
 
 /// What came out of it.
@@ -48,6 +65,11 @@ impl GuestResult {
     pub fn text(&self, path: &str) -> String {
         let found = self.files.iter().find(|(name, _)| name == Path::new(path));
         found.map(|(_, content)| String::from_utf8_lossy(content).into_owned()).unwrap_or_default()
+    }
+
+    /// All files below a folder there, by their paths in it.
+    pub fn files_below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a Path, &'a [u8])> {
+        self.files.iter().filter_map(move |(path, content)| Some((path.strip_prefix(folder).ok()?, content.as_slice())))
     }
 }
 
@@ -72,37 +94,105 @@ pub enum GuestError {
 /// # Errors
 /// [`GuestError`].
 pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestError> {
+    start(guest, arguments)?.finish()
+}
+
+/// Boots the guest, which runs the tool there with `arguments`.
+///
+/// # Errors
+/// [`GuestError::Files`].
+pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, GuestError> {
     let folder = Scratch::make(&std::env::temp_dir(), "guest")?;
     let path = |name: &str| folder.path().join(name);
-    let program = Program { path: None, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect() };
+    let Equipment { program, files, modules, .. } = guest.equipment;
+    let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let program = Program { path: program.map(str::to_owned), arguments };
+    let modules: Vec<AddedFile> = modules.iter().map(|module| module_file(module)).collect();
     let job = GuestJob {
         version: VERSION,
         task: Task::Run(program),
         settle: Nanos::ZERO,
         time_limit: guest.time_limit,
-        modules: Vec::new(),
+        modules: modules.iter().map(|module| format!("/{}", module.path)).collect(),
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,
     };
-    initramfs::write(BufWriter::new(File::create(path("initramfs"))?), guest.tardy, &job, &[])?;
+    let added = [files, &modules].concat();
+    initramfs::write(BufWriter::new(File::create(path("initramfs"))?), guest.tardy, &job, &added)?;
     File::create(path("shared"))?.set_len(u64::from(SHARED_MIB) << 20)?;
-    let mut child = kill_with_parent(&mut command(guest, folder.path())).spawn()?;
+    let child = kill_with_parent(&mut command(guest, folder.path())).spawn()?;
     let deadline = Instant::now() + Duration::from_nanos(2 * guest.time_limit.get().unsigned_abs());
-    while child.try_wait()?.is_none() {
-        if Instant::now() > deadline {
-            child.kill()?;
-            child.wait()?;
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    Ok(GuestProcess { child, folder, deadline })
+}
+
+/// Where a module lies in the guest.
+fn module_file(source: &Path) -> AddedFile {
+    let name = source.file_name().unwrap_or_default().to_string_lossy();
+    AddedFile { source: source.to_owned(), path: format!("lib/modules/{name}"), executable: false }
+}
+
+/// A guest under way; ended with this value.
+#[derive(Debug)]
+pub struct GuestProcess {
+    child: Child,
+    folder: Scratch,
+    deadline: Instant,
+}
+
+impl GuestProcess {
+    /// What it has printed on its console.
+    #[must_use]
+    pub fn console(&self) -> String {
+        diagnosis::read_console(&self.folder.path().join("console"))
     }
-    let memory = std::fs::read(path("shared"))?;
-    let nothing = |problem: String| GuestError::Nothing { problem, console: std::fs::read_to_string(path("console")).unwrap_or_default() };
-    let archive = exchange::receive(&memory).map_err(|error| nothing(error.to_string()))?;
-    let entries = cpio::read(archive).map_err(|error| nothing(error.to_string()))?;
-    let files: Vec<(PathBuf, Vec<u8>)> = entries.into_iter().filter_map(|entry| Some((entry.path, entry.content?.to_vec()))).collect();
-    let report = files.iter().find(|(name, _)| name == Path::new("guest.json")).map(|(_, content)| content.as_slice()).unwrap_or_default();
-    Ok(GuestResult { report: serde_json::from_slice(report).map_err(|error| nothing(format!("guest.json: {error}")))?, files })
+
+    /// Whether it goes on.
+    ///
+    /// # Errors
+    /// Those of waitpid(2).
+    pub fn is_running(&mut self) -> io::Result<bool> {
+        self.child.try_wait().map(|status| status.is_none())
+    }
+
+    /// Ends it at once, as a failure of power does; its disk keeps what it had.
+    ///
+    /// # Errors
+    /// Those of kill(2) and waitpid(2).
+    pub fn cut_power(mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+
+    /// Waits until it has switched itself off, or ends it at its limit.
+    ///
+    /// # Errors
+    /// [`GuestError`].
+    pub fn finish(mut self) -> Result<GuestResult, GuestError> {
+        while self.is_running()? {
+            if Instant::now() > self.deadline {
+                self.child.kill()?;
+                self.child.wait()?;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let memory = std::fs::read(self.folder.path().join("shared"))?;
+        let nothing = |problem: String| GuestError::Nothing { problem, console: self.console() };
+        let archive = exchange::receive(&memory).map_err(|error| nothing(error.to_string()))?;
+        let entries = cpio::read(archive).map_err(|error| nothing(error.to_string()))?;
+        let files: Vec<(PathBuf, Vec<u8>)> = entries.into_iter().filter_map(|entry| Some((entry.path, entry.content?.to_vec()))).collect();
+        let report =
+            files.iter().find(|(name, _)| name == Path::new("guest.json")).map(|(_, content)| content.as_slice()).unwrap_or_default();
+        Ok(GuestResult { report: serde_json::from_slice(report).map_err(|error| nothing(format!("guest.json: {error}")))?, files })
+    }
+}
+
+impl Drop for GuestProcess {
+    fn drop(&mut self) {
+        // Both fail where it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 fn command(guest: Guest<'_>, folder: &Path) -> Command {
@@ -111,7 +201,12 @@ fn command(guest: Guest<'_>, folder: &Path) -> Command {
     qemu.args(["-nodefaults", "-nic", "none", "-display", "none", "-monitor", "none", "-no-reboot", "-serial", "file:console"]);
     qemu.arg("-object").arg(format!("memory-backend-file,id=shared,share=on,mem-path=shared,size={SHARED_MIB}M"));
     qemu.args(["-device", "ivshmem-plain,memdev=shared", "-initrd", "initramfs"]).arg("-kernel").arg(guest.kernel);
-    qemu.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 oops=panic cryptomgr.notests {MARK} {}", guest.words));
+    qemu.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 oops=panic cryptomgr.notests no_timer_check {MARK} {}", guest.words));
+    if let Some(disk) = guest.equipment.disk {
+        // A comma would begin another option.
+        let file = disk.display().to_string().replace(',', ",,");
+        qemu.arg("-drive").arg(format!("if=virtio,format=raw,file={file}"));
+    }
     qemu.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
     qemu
 }

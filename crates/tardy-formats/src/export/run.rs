@@ -124,11 +124,7 @@ impl ExportedSeries {
     pub fn histogram(&self) -> Result<Histogram, SeriesError> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         self.file.read(|chunk| chunk.latency.iter().for_each(|&latency| histogram.record(latency)))?;
-        let stored = histogram_file::read(&self.path.with_extension("histogram"));
-        Ok(match stored {
-            Some(stored) if stored.histogram.count() > histogram.count() => stored.histogram,
-            _ => histogram,
-        })
+        Ok(histogram_file::of_all(&self.path, &self.file, [&histogram]).unwrap_or(histogram))
     }
 
     /// How many samples its file holds.

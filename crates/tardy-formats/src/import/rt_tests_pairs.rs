@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
-use super::text::{head_lines, lines, nanos};
+use super::text::{NEAR_TIME, head_lines, is_near, lines, nanos};
 use super::tool_json::Document;
 use super::{Format, ImportError, Settings, Source, Unit, tool_json};
 
@@ -44,6 +44,7 @@ struct Pair {
     interval: Option<Nanos>,
     samples: Option<u64>,
     min: Option<i64>,
+    /// In ns.
     mean: Option<f64>,
     max: Option<i64>,
 }
@@ -57,12 +58,8 @@ impl Pair {
             StatedTotals { samples: self.samples, resolution_ns: Nanos(unit.nanos()), skipped: Some(0), ..StatedTotals::default() };
         // Without a sample the least value is the tool's starting value.
         if self.samples != Some(0) {
-            counted.stated = StatedTotals {
-                min_ns: self.min.map(Nanos),
-                max_ns: self.max.map(Nanos),
-                mean_ns: self.mean.map(|mean| mean * unit.nanos() as f64).filter(|mean| mean.is_finite()),
-                ..counted.stated
-            };
+            counted.stated =
+                StatedTotals { min_ns: self.min.map(Nanos), max_ns: self.max.map(Nanos), mean_ns: self.mean, ..counted.stated };
         }
         counted
     }
@@ -103,15 +100,20 @@ fn pair_of_json((source, document): (&Source, &Document), keys: [&str; 2], threa
     let samples = whole(sender, "samples");
     let samples =
         samples.ok_or_else(|| document.expected(source, &keys, format!("`samples` in thread {}", keys[1]), &sender.to_string()))?;
-    let time = |key: &str| tool_json::nanos(receiver, key, unit.nanos()).map(|value| value as i64);
-    let interval = whole(sender, "interval").and_then(|micros| i64::try_from(micros).ok()?.checked_mul(1_000)).map(Nanos);
+    let time = |(name, part): (&str, &Value), key: &str, unit: Unit| {
+        let Some(value) = part.get(key).and_then(Value::as_f64) else { return Ok(None) };
+        let nanos = value * unit.nanos() as f64;
+        let far = || document.expected(source, &[keys[0], keys[1], name, key], NEAR_TIME, &value.to_string());
+        is_near(nanos).then_some(Some(nanos)).ok_or_else(far)
+    };
+    let of_receiver = |key: &str| time(("receiver", receiver), key, unit);
     let pair = Pair {
         cpu: whole(receiver, "cpu").and_then(|cpu| u32::try_from(cpu).ok()).or_else(|| keys[1].parse().ok()),
-        interval,
+        interval: time(("sender", sender), "interval", Unit::Us)?.map(|interval| Nanos(interval as i64)),
         samples: Some(samples),
-        min: time("min"),
-        mean: receiver.get("avg").and_then(Value::as_f64),
-        max: time("max"),
+        min: of_receiver("min")?.map(|min| min as i64),
+        mean: of_receiver("avg")?,
+        max: of_receiver("max")?.map(|max| max as i64),
     };
     Ok((pair, whole(receiver, "timeoutcount").unwrap_or(0)))
 }
@@ -125,35 +127,36 @@ fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
     for (line, text) in lines(&text) {
         last_line = line;
         if let Some(head) = head(&text) {
-            heads.insert(head.receiver, head);
+            heads.insert(head.receiver, (line, head));
         } else if let Some((receiver, values)) = pair(&text) {
-            pairs.insert(receiver, values);
+            pairs.insert(receiver, (line, values));
         }
     }
     if pairs.is_empty() {
         let expected = "a line such as `#1 -> #0, Min    2, Cur    4, Avg    4, Max   56`";
         return Err(source.expected(last_line, expected, "none in the whole file"));
     }
-    let is_pmqtest = heads.values().any(|head| head.timeouts.is_some());
+    let is_pmqtest = heads.values().any(|(_, head)| head.timeouts.is_some());
     let probe = if is_pmqtest { TOOLS[0] } else { UNNAMED };
     let mut imported = ImportedRun { tool: probe.to_owned(), ..ImportedRun::default() };
     if !is_pmqtest {
         imported.notes.push("the text does not say whether ptsematest, svsematest or sigwaittest wrote it".to_owned());
     }
-    let timeouts = heads.values().filter_map(|head| head.timeouts).fold(0, u64::saturating_add);
+    let timeouts = heads.values().filter_map(|(_, head)| head.timeouts).fold(0, u64::saturating_add);
     note(&mut imported, timeouts);
     let mut series = Vec::new();
-    for (receiver, [min, mean, max]) in pairs {
+    for (receiver, (line, [min, mean, max])) in pairs {
+        let time = |line: u64, value: &str, unit: Unit| nanos(value, unit).ok_or_else(|| source.expected(line, NEAR_TIME, value));
         let head = heads.get(&receiver);
-        let in_unit =
-            |value: &str| nanos(value, unit).ok_or_else(|| source.expected(last_line, format!("times of pair #{receiver}"), value));
+        let interval = head.and_then(|(line, head)| Some((*line, head.interval_us?.to_string())));
+        let head = head.map(|(_, head)| head);
         let pair = Pair {
             cpu: head.and_then(|head| head.cpu),
-            interval: head.and_then(|head| head.interval),
+            interval: interval.map(|(line, micros)| time(line, &micros, Unit::Us)).transpose()?.map(Nanos),
             samples: head.and_then(|head| head.samples),
-            min: Some(in_unit(&min)?),
-            mean: mean.parse().ok(),
-            max: Some(in_unit(&max)?),
+            min: Some(time(line, &min, unit)?),
+            mean: Some(time(line, &mean, unit)? as f64),
+            max: Some(time(line, &max, unit)?),
         };
         series.push(pair.counted(probe, settings, unit));
     }
@@ -172,7 +175,7 @@ fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
 struct Head {
     receiver: u32,
     cpu: Option<u32>,
-    interval: Option<Nanos>,
+    interval_us: Option<u64>,
     timeouts: Option<u64>,
     samples: Option<u64>,
 }
@@ -185,7 +188,7 @@ fn head(line: &str) -> Option<Head> {
     Some(Head {
         receiver: number.trim().parse().ok()?,
         cpu: of(receiver, "CPU").and_then(|cpu| u32::try_from(cpu).ok()),
-        interval: of(receiver, "I").and_then(|micros| i64::try_from(micros).ok()?.checked_mul(1_000)).map(Nanos),
+        interval_us: of(receiver, "I"),
         timeouts: of(sender, "TO"),
         samples: of(sender, "Cycles"),
     })
@@ -207,7 +210,7 @@ mod tests {
     #[test]
     fn the_lines_of_a_pair_are_known() {
         let found = head("#2: ID18805, P79, CPU1, I1500; #3: ID18806, P79, CPU1, TO 2, Cycles 680").unwrap();
-        assert_eq!((found.receiver, found.cpu, found.interval), (2, Some(1), Some(Nanos(1_500_000))));
+        assert_eq!((found.receiver, found.cpu, found.interval_us), (2, Some(1), Some(1_500)));
         assert_eq!((found.timeouts, found.samples), (Some(2), Some(680)));
         let values = ["2", "4", "56"].map(str::to_owned);
         assert_eq!(pair("#1 -> #0, Min    2, Cur    4, Avg    4, Max   56"), Some((0, values)));

@@ -9,6 +9,7 @@ use tardy_machine::facts::{CompiledPreemption, KernelFacts, MachineFacts, Preemp
 use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::text::{NEAR_TIME, is_near};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format = Format {
@@ -47,9 +48,8 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         // The system's numbers are those of all cores together.
         for node in if cores.is_empty() { whole.collect() } else { cores } {
             let cpu = node.attribute("id").and_then(|id| id.parse().ok());
-            let counted = counted(probe, cpu, settings, node);
-            series
-                .push(counted.ok_or_else(|| source.expected(line(node), "statistics and a histogram of numbers", node.tag_name().name()))?);
+            let wrong = |wrong: Wrong<'_, '_>| source.expected(line(wrong.at), wrong.expected, wrong.found);
+            series.push(counted(probe, cpu, settings, node).map_err(wrong)?);
         }
     }
     if series.is_empty() {
@@ -60,33 +60,57 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     Ok(imported)
 }
 
-fn counted(probe: &'static str, cpu: Option<u32>, settings: &Settings, node: Node<'_, '_>) -> Option<BucketSeries> {
-    let statistics = node.children().find(|node| node.has_tag_name("statistics"))?;
-    let stated = |name: &str| statistics.children().find(|node| node.has_tag_name(name)).and_then(|node| node.text()).map(str::trim);
+/// What no series can be made of.
+struct Wrong<'a, 'input> {
+    at: Node<'a, 'input>,
+    expected: &'static str,
+    found: &'a str,
+}
+
+fn counted<'a, 'input>(
+    probe: &'static str,
+    cpu: Option<u32>,
+    settings: &Settings,
+    node: Node<'a, 'input>,
+) -> Result<BucketSeries, Wrong<'a, 'input>> {
+    let no_numbers = || Wrong { at: node, expected: "statistics and a histogram of numbers", found: node.tag_name().name() };
+    let statistics = node.children().find(|node| node.has_tag_name("statistics")).ok_or_else(no_numbers)?;
+    let stated = |name: &str| {
+        let node = statistics.children().find(|node| node.has_tag_name(name))?;
+        Some((node, node.text()?.trim()))
+    };
     let unit = settings.unit.unwrap_or(Unit::Us).nanos();
     let mut counted = BucketSeries::new(probe, LATENCY, cpu);
     counted.period = settings.period;
     if let Some(histogram) = node.children().find(|node| node.has_tag_name("histogram")) {
         for bucket in histogram.children().filter(|node| node.has_tag_name("bucket")) {
-            let at: i64 = bucket.attribute("index")?.parse().ok()?;
-            counted.buckets.push((at.checked_mul(unit)?, bucket.attribute("value")?.parse().ok()?));
+            let index = bucket.attribute("index").unwrap_or_default();
+            let at: i64 = index.parse().map_err(|_| no_numbers())?;
+            let at = at.checked_mul(unit).filter(|&at| is_near(at as f64));
+            let at = at.ok_or(Wrong { at: bucket, expected: NEAR_TIME, found: index })?;
+            let count = bucket.attribute("value").and_then(|count| count.parse().ok()).ok_or_else(no_numbers)?;
+            counted.buckets.push((at, count));
         }
         counted.buckets.sort_unstable();
     }
-    let samples: Option<u64> = stated("samples").and_then(|text| text.parse().ok());
-    let time = |name: &str| stated(name).and_then(|text| text.parse::<f64>().ok()).map(|value| value * unit as f64);
+    let samples: Option<u64> = stated("samples").and_then(|(_, text)| text.parse().ok());
+    let time = |name: &str| {
+        let Some((at, found)) = stated(name) else { return Ok(None) };
+        let nanos = found.parse::<f64>().ok().filter(|value| !value.is_nan()).map(|value| value * unit as f64);
+        if nanos.is_none_or(is_near) { Ok(nanos) } else { Err(Wrong { at, expected: NEAR_TIME, found }) }
+    };
     let samples = samples.unwrap_or(counted.in_buckets());
     counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit), ..StatedTotals::default() };
     if samples > 0 {
-        counted.stated.min_ns = time("minimum").map(|value| Nanos(value as i64));
-        counted.stated.max_ns = time("maximum").map(|value| Nanos(value as i64));
-        counted.stated.mean_ns = time("mean");
+        counted.stated.min_ns = time("minimum")?.map(|value| Nanos(value as i64));
+        counted.stated.max_ns = time("maximum")?.map(|value| Nanos(value as i64));
+        counted.stated.mean_ns = time("mean")?;
     }
     // The maximum stated is that of the buckets: how large these samples were is not known.
     if !counted.buckets.is_empty() {
         counted.stated.lost = samples.saturating_sub(counted.in_buckets());
     }
-    Some(counted)
+    Ok(counted)
 }
 
 fn head(root: Node<'_, '_>) -> ImportedRun {

@@ -10,6 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_machine::facts::MachineFacts;
 use tardy_run::imported::{Overflow, StatedTotals};
 
+use super::text::{NEAR_TIME, is_near};
 use super::{ImportError, Source};
 
 /// More samples than this no tool has taken; sums of such counts stay whole numbers, also as floating point.
@@ -87,6 +88,14 @@ impl BucketSeries {
     #[must_use]
     pub fn in_buckets(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
+    }
+
+    /// A time that no reader of runs takes; readers that know its place refuse it themselves.
+    fn far_time(&self) -> Option<f64> {
+        let StatedTotals { min_ns, max_ns, mean_ns, resolution_ns, overflow, .. } = self.stated;
+        let stated = [self.period, min_ns, max_ns, Some(resolution_ns), overflow.map(|overflow| overflow.from_ns)];
+        let whole = stated.into_iter().flatten().map(Nanos::get).chain(self.buckets.iter().map(|&(value, _)| value));
+        whole.map(|nanos| nanos as f64).chain(mean_ns).find(|&nanos| !is_near(nanos))
     }
 
     /// Notes samples beyond the buckets; they are counted at the maximum, so that no percentile looks better than it was.
@@ -206,6 +215,9 @@ pub fn hand_over_all(
         let samples = counted.in_buckets().saturating_add(beside);
         if samples.max(counted.stated.samples.unwrap_or(0)) > SAMPLES_MAX {
             return Err(source.expected(1, "fewer samples in a series than 2^53", &samples.to_string()));
+        }
+        if let Some(far) = counted.far_time() {
+            return Err(source.expected(1, NEAR_TIME, &format!("{far} ns")));
         }
     }
     for counted in series.iter_mut() {

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use tardy_run::far_time::FAR_NS;
+
 use super::{ImportError, Source, Unit};
 
 /// Largest text that is read whole, in bytes: no histogram of a peer comes near it.
@@ -47,14 +49,22 @@ pub(super) fn head_lines(head: &[u8]) -> Vec<String> {
     text.lines().map(without_escapes).collect()
 }
 
+/// What stands where a time is expected.
+pub(super) const NEAR_TIME: &str = "a time below 2^62 ns, which is 146 years";
+
+/// Whether readers of runs take it, in ns.
+pub(super) fn is_near(nanos: f64) -> bool {
+    nanos.abs() < FAR_NS as f64
+}
+
 /// A decimal number in a unit as whole ns, without going through floating point for whole numbers; `None` where it is none or too large.
 pub(super) fn nanos(text: &str, unit: Unit) -> Option<i64> {
+    // Above 2^62 nothing is a time any more, and no reader of runs takes it.
     if let Ok(whole) = text.parse::<i64>() {
-        return whole.checked_mul(unit.nanos());
+        return whole.checked_mul(unit.nanos()).filter(|nanos| nanos.unsigned_abs() < FAR_NS.unsigned_abs());
     }
     let value = text.parse::<f64>().ok().filter(|value| value.is_finite())? * unit.nanos() as f64;
-    // Above 2^62 nothing is a time any more.
-    (value.abs() < 4.6e18).then(|| value.round() as i64)
+    is_near(value).then(|| value.round() as i64)
 }
 
 #[cfg(test)]

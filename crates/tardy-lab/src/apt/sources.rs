@@ -42,13 +42,19 @@ pub fn read_all(root: &Path) -> Vec<Source> {
     for path in paths {
         let read = regular_file::read(&path, BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let Some(text) = read else { continue };
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("list") => sources.extend(text.lines().filter_map(one_line)),
-            Some("sources") => sources.extend(paragraphs(&text).iter().filter_map(from_fields)),
-            _ => {}
-        }
+        sources.extend(parse(&path, &text));
     }
     sources
+}
+
+/// The sources in a file, whose format is told by the end of its name; none where it is not apt's.
+#[must_use]
+pub fn parse(path: &Path, text: &str) -> Vec<Source> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("list") => text.lines().filter_map(one_line).collect(),
+        Some("sources") => paragraphs(text).iter().filter_map(from_fields).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// `deb [signed-by=/x arch=amd64] URI SUITE COMPONENT...`

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// More than any series counts: a sample every microsecond for nine years. Files that state more are damaged, and sums of what is read never overflow.
+pub const COUNT_MAX: u64 = 1 << 48;
+
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
@@ -41,11 +44,11 @@ impl Counts {
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
-            expected: self.expected + other.expected,
-            recorded: self.recorded + other.recorded,
-            skipped: self.skipped + other.skipped,
-            lost: self.lost + other.lost,
-            unstored: self.unstored + other.unstored,
+            expected: self.expected.saturating_add(other.expected),
+            recorded: self.recorded.saturating_add(other.recorded),
+            skipped: self.skipped.saturating_add(other.skipped),
+            lost: self.lost.saturating_add(other.lost),
+            unstored: self.unstored.saturating_add(other.unstored),
         }
     }
 }
@@ -62,5 +65,11 @@ mod tests {
         assert!(!Counts { expected: 11, ..counts }.is_exact());
         assert!(!Counts { unstored: 8, ..counts }.is_exact());
         assert_eq!(Counts { expected: 9, ..counts }.unexplained(), -1);
+    }
+
+    #[test]
+    fn counts_of_a_damaged_document_are_added_without_an_overflow() {
+        let counts = Counts { expected: u64::MAX, recorded: u64::MAX, skipped: 1, lost: u64::MAX, unstored: u64::MAX };
+        assert_eq!(counts.plus(&counts), Counts { skipped: 2, ..counts });
     }
 }

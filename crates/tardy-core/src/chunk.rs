@@ -20,7 +20,7 @@
 //!
 //! History: 1 (2026-11): first.
 
-use crate::accounting::Counts;
+use crate::accounting::{COUNT_MAX, Counts};
 use crate::sample::{Gap, Record, Sample};
 use crate::series::{Descriptor, Schedule};
 use crate::units::Nanos;
@@ -294,13 +294,8 @@ impl Chunk {
         // A latency takes at least a byte, so that a body bounds its samples.
         let samples = usize::try_from(reader.take()?).ok().filter(|&samples| samples <= body.len())?;
         self.first_due = Nanos(reader.take_signed()?);
-        self.counts = Counts {
-            expected: reader.take()?,
-            recorded: reader.take()?,
-            skipped: reader.take()?,
-            lost: reader.take()?,
-            unstored: reader.take()?,
-        };
+        let mut count = || reader.take().filter(|&count| count <= COUNT_MAX);
+        self.counts = Counts { expected: count()?, recorded: count()?, skipped: count()?, lost: count()?, unstored: count()? };
         let columns = reader.take()?;
         for _ in 0..columns {
             let id = reader.take()?;
@@ -349,10 +344,12 @@ impl Chunk {
     }
 
     fn decode_gaps(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
-        let mut index = 0_usize;
+        let (mut index, mut left) = (0_usize, COUNT_MAX);
         while !column.is_empty() {
             index = index.checked_add(usize::try_from(column.take()?).ok()?).filter(|&index| index < samples)?;
-            self.gaps.push((index, Gap { lost: column.take()?, skipped: column.take()? }));
+            let gap = Gap { lost: column.take()?, skipped: column.take()? };
+            left = left.checked_sub(gap.lost)?.checked_sub(gap.skipped)?;
+            self.gaps.push((index, gap));
         }
         Some(())
     }

@@ -33,6 +33,8 @@ pub enum Warning {
     CutOff { stored_until: Option<Nanos> },
     /// The run goes on, and this is what it has so far.
     UnderWay { stored_until: Option<Nanos> },
+    /// The run went on after its tool had ended.
+    Resumed { since_start: Nanos, away: Nanos, is_reboot: bool },
     /// Bytes of a series file could not be read.
     DamagedFile { file: String, bytes: u64 },
     /// Samples that were stored are not in their file any more.
@@ -41,6 +43,8 @@ pub enum Warning {
     Interrupted { after: Nanos, planned: Nanos },
     /// A probe did not sleep and was ended by the watchdog.
     WatchdogEnded { cpu: Option<CpuId> },
+    /// A thread of the tool did not get its CPU for seconds after the run's end, and the watchdog freed it.
+    Starved { cpu: Option<CpuId> },
     /// Most due times passed unused.
     MostPeriodsSkipped { probe: String, cpu: Option<CpuId>, share: f64, period: Nanos },
     /// A probe woke up before its time.
@@ -145,6 +149,7 @@ impl Warning {
             | Self::SamplesGone { .. }
             | Self::NotUnderLoad { .. }
             | Self::WatchdogEnded { .. }
+            | Self::Starved { .. }
             | Self::LoopLeftItsGrid { .. }
             | Self::ResponderGone { .. } => Severity::Incomplete,
             Self::MostPeriodsSkipped { .. }
@@ -162,7 +167,7 @@ impl Warning {
     /// Whether nothing is wrong: it says how the run was, and no number is worth less for it.
     #[must_use]
     pub fn is_note(&self) -> bool {
-        matches!(self, Self::Note { .. } | Self::IsolatedCpus { .. } | Self::StoppedAbove { .. })
+        matches!(self, Self::Note { .. } | Self::Resumed { .. } | Self::IsolatedCpus { .. } | Self::StoppedAbove { .. })
     }
 
     /// The line for people, which tells a warning from a note at its beginning.
@@ -232,6 +237,13 @@ impl Warning {
                     .map_or_else(|| "no sample so far".to_owned(), |until| format!("its samples up to {until} after the start"));
                 write!(f, "the run goes on, this is what it has by now: {stored}")
             }
+            Self::Resumed { since_start, away, is_reboot } => {
+                let machine = if *is_reboot { ", and the machine was started anew" } else { "" };
+                write!(
+                    f,
+                    "the run was interrupted {since_start} after the start{machine}: it went on {away} later, and nothing of that time is counted"
+                )
+            }
             Self::DamagedFile { file, bytes } => write!(f, "{bytes} bytes of {file} are damaged and were left out"),
             Self::SamplesGone { file, samples } => {
                 write!(f, "{samples} samples that the run stored are missing from {file}, which was cut: copy the folder again")
@@ -241,6 +253,15 @@ impl Warning {
                 write!(
                     f,
                     "a probe{} ran without sleeping and was ended by the watchdog: its period is too short for this machine",
+                    OnCpu(*cpu)
+                )
+            }
+            Self::Starved { cpu } => {
+                let thread = if cpu.is_some() { "a probe" } else { "a thread of the tool" };
+                write!(
+                    f,
+                    "{thread}{} did not get its CPU for seconds after the run's end, and the watchdog freed it: latencies that were cut short there are longer \
+                     in truth; something of a higher priority never sleeps: find it with `ps -eLo rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
                     OnCpu(*cpu)
                 )
             }
@@ -301,7 +322,7 @@ impl Warning {
                 let effect = if *has_timers {
                     "timers of the probes were set on it, so that samples then are of the step, and no verdict rests on this run"
                 } else {
-                    "due times from then on are no whole multiples of the period on that clock; latencies are not touched"
+                    "latencies are not touched; due times that are aligned to it are no whole multiples of the period from then on"
                 };
                 write!(
                     f,

@@ -93,6 +93,10 @@ impl GrowingFolder {
             }
             // One without a head yet is tried again.
             let Ok(file) = SeriesFile::open(&path) else { continue };
+            let mut histogram = Histogram::new(Budget::RECORDER);
+            if let Some(hours) = file.hours() {
+                histogram.merge(&hours.latency());
+            }
             if let Some(known) = known {
                 // It was moved here from --spool, as it was.
                 (known.file, known.path) = (file, path);
@@ -102,7 +106,7 @@ impl GrowingFolder {
                     path,
                     file,
                     place: 0,
-                    histogram: Histogram::new(Budget::RECORDER),
+                    histogram,
                     counts: Counts::default(),
                 });
             }
@@ -146,6 +150,10 @@ impl GrowingSeries {
         {
             // All samples, as they were a few seconds ago. Which of them missed a deadline together with skipped periods, they do not tell.
             figures.numbers = FiguresNumbers::of(&stored.histogram);
+            figures.misses = None;
+        }
+        if self.file.hours().is_some_and(|hours| hours.samples > 0) {
+            // Those of the samples that gave way before the first look are not among them.
             figures.misses = None;
         }
         figures

@@ -39,34 +39,36 @@ fn child(status: &str, parent: i32) -> Option<i32> {
     field("NSpid:")?.split_whitespace().next_back()?.parse().ok()
 }
 
-/// CPU time of the living processes below this one, and of those that ended below them; what this process has reaped itself is not in it.
-/// Zero where /proc is not mounted.
+/// CPU time of the living processes below this one, and of those that ended below them, in user mode and in the kernel; what this process has reaped
+/// itself is not in it. Zero where /proc is not mounted.
 #[must_use]
-pub(crate) fn living_cpu_time() -> Nanos {
+pub(crate) fn living_cpu_time() -> (Nanos, Nanos) {
     cpu_time_below(Path::new("/proc"), tick_length(&Root::system()))
 }
 
-fn cpu_time_below(proc: &Path, tick: Nanos) -> Nanos {
+fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
     let Some(own) = std::fs::read_to_string(proc.join("self/stat")).ok().and_then(|stat| ProcessTime::parse(&stat)) else {
-        return Nanos::ZERO;
+        return (Nanos::ZERO, Nanos::ZERO);
     };
-    let Ok(entries) = std::fs::read_dir(proc) else { return Nanos::ZERO };
+    let Ok(entries) = std::fs::read_dir(proc) else { return (Nanos::ZERO, Nanos::ZERO) };
     let folders = entries.filter_map(Result::ok).filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
     let stats = folders.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
     let processes: Vec<ProcessTime> = stats.filter_map(|stat| ProcessTime::parse(&stat)).collect();
     let mut below = vec![own.pid];
-    let mut ticks = 0;
+    let (mut user, mut kernel) = (0, 0);
     // Each process is met once: it has one parent, and none is its own ancestor.
     let mut next = 0;
     while next < below.len() {
         let parent = below[next];
         for process in processes.iter().filter(|process| process.parent == parent) {
-            ticks += process.ticks;
+            user += process.user_ticks;
+            kernel += process.kernel_ticks;
             below.push(process.pid);
         }
         next += 1;
     }
-    Nanos(tick.get().saturating_mul(ticks))
+    let time = |ticks: i64| Nanos(tick.get().saturating_mul(ticks));
+    (time(user), time(kernel))
 }
 
 /// What /proc/PID/stat tells of a process: proc(5), fields 1, 4 and 14 to 17.
@@ -74,8 +76,10 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> Nanos {
 struct ProcessTime {
     pid: i32,
     parent: i32,
-    /// In user mode and in the kernel, with that of reaped children.
-    ticks: i64,
+    /// In user mode, with that of reaped children.
+    user_ticks: i64,
+    /// In the kernel, likewise.
+    kernel_ticks: i64,
 }
 
 impl ProcessTime {
@@ -84,8 +88,9 @@ impl ProcessTime {
         let (head, tail) = stat.rsplit_once(')')?;
         let pid = head.split(' ').next()?.parse().ok()?;
         let fields: Vec<&str> = tail.split_whitespace().collect();
-        let times: Option<Vec<i64>> = fields.get(11..15)?.iter().map(|field| field.parse().ok()).collect();
-        Some(Self { pid, parent: fields.get(1)?.parse().ok()?, ticks: times?.iter().sum() })
+        let ticks = |field: usize| fields.get(field)?.parse::<i64>().ok();
+        let (user_ticks, kernel_ticks) = (ticks(11)?.checked_add(ticks(13)?)?, ticks(12)?.checked_add(ticks(14)?)?);
+        Some(Self { pid, parent: fields.get(1)?.parse().ok()?, user_ticks, kernel_ticks })
     }
 }
 
@@ -135,7 +140,7 @@ mod tests {
         process("8", 8, 7, "1 2 3 4");
         process("9", 9, 8, "10 0 0 0");
         process("10", 10, 1, "500 0 0 0");
-        assert_eq!(cpu_time_below(proc.path(), Nanos(10)), Nanos(200));
+        assert_eq!(cpu_time_below(proc.path(), Nanos(10)), (Nanos(140), Nanos(60)));
     }
 
     #[test]

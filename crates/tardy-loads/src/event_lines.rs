@@ -26,6 +26,7 @@ struct PreviousLine {
     operations: u64,
     bytes: u64,
     cpu_time: Nanos,
+    kernel_time: Nanos,
     at: Nanos,
 }
 
@@ -45,14 +46,22 @@ impl EventLines {
                 String::new()
             }
             LoadEvent::Working { .. } | LoadEvent::Stopped { .. } => String::new(),
-            LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, at, .. } => {
+            LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, kernel_time, at, .. } => {
                 let on = cpu.map_or_else(|| "all".to_owned(), |cpu| format!("cpu{cpu}"));
                 let index = self.previous.iter().position(|previous| previous.load == *load && previous.cpu == *cpu);
-                let now =
-                    PreviousLine { load: load.clone(), cpu: *cpu, operations: *operations, bytes: *bytes, cpu_time: *cpu_time, at: *at };
+                let line = |operations, bytes, cpu_time, kernel_time, at| PreviousLine {
+                    load: load.clone(),
+                    cpu: *cpu,
+                    operations,
+                    bytes,
+                    cpu_time,
+                    kernel_time,
+                    at,
+                };
+                let now = line(*operations, *bytes, *cpu_time, *kernel_time, *at);
                 let index = index.unwrap_or_else(|| {
                     let at = self.started.iter().find(|(started, _)| started == load).map_or(*at, |(_, at)| *at);
-                    self.previous.push(PreviousLine { load: load.clone(), cpu: *cpu, operations: 0, bytes: 0, cpu_time: Nanos::ZERO, at });
+                    self.previous.push(line(0, 0, Nanos::ZERO, Nanos::ZERO, at));
                     self.previous.len() - 1
                 });
                 // The last report may come right after one of the whole seconds; a rate of so short a time says nothing.
@@ -82,8 +91,13 @@ fn rate_line(before: &PreviousLine, now: &PreviousLine, (on, summed): (&str, Opt
     let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
     let operations = (now.operations - before.operations) as f64 / seconds;
     let bytes = format_bytes(((now.bytes - before.bytes) as f64 / seconds) as u64);
-    let busy = 100.0 * (now.cpu_time - before.cpu_time).as_secs_f64() / seconds;
-    format!("{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU{of} {errors:>6} errors", now.load)
+    let used = (now.cpu_time - before.cpu_time).as_secs_f64();
+    let busy = 100.0 * used / seconds;
+    let kernel = 100.0 * (now.kernel_time - before.kernel_time).as_secs_f64() / used.max(1e-9);
+    format!(
+        "{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU{of}, {kernel:>3.0} % of it in the kernel {errors:>6} errors",
+        now.load
+    )
 }
 
 #[cfg(test)]
@@ -98,10 +112,11 @@ mod tests {
             operations: 0,
             bytes: 0,
             cpu_time: Nanos::from_millis(2_908 * seconds),
+            kernel_time: Nanos::from_millis(727 * seconds),
             at: Nanos::from_secs(seconds),
         };
         let line = rate_line(&at(1), &at(2), ("all", Some(2)), 0);
-        assert!(line.contains(" 290.8 % CPU of 2 CPUs "), "{line}");
-        assert!(!rate_line(&at(1), &at(2), ("cpu1", None), 0).contains(" of "), "{line}");
+        assert!(line.contains(" 290.8 % CPU of 2 CPUs,  25 % of it in the kernel "), "{line}");
+        assert!(!rate_line(&at(1), &at(2), ("cpu1", None), 0).contains("CPUs"), "{line}");
     }
 }

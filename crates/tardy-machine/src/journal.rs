@@ -291,8 +291,15 @@ fn read(path: &Path) -> io::Result<Entries> {
     if owner != user::user_and_group().0 {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it belongs to user {owner}: run as that user")));
     }
-    let text = regular_file::read(path, BYTES_MAX)?;
-    serde_json::from_slice(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{error}: remove it by hand")))
+    parse(&regular_file::read(path, BYTES_MAX)?)
+}
+
+/// Reads what a journal says, and does nothing of it.
+///
+/// # Errors
+/// `InvalidData`.
+pub fn parse(text: &[u8]) -> io::Result<Entries> {
+    serde_json::from_slice(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{error}: remove it by hand")))
 }
 
 impl LeftBehind {

@@ -79,7 +79,10 @@ impl Configuration {
     }
 
     /// Adds what a file says; it goes before what was said so far.
-    fn take(&mut self, path: &Path, text: &str) -> Result<(), ConfigurationError> {
+    ///
+    /// # Errors
+    /// [`ConfigurationError`].
+    pub fn take(&mut self, path: &Path, text: &str) -> Result<(), ConfigurationError> {
         let owned = || path.to_owned();
         let table: toml::Table = text.parse().map_err(|error| ConfigurationError::Malformed { path: owned(), error: Box::new(error) })?;
         for (key, value) in table {

@@ -15,6 +15,7 @@ mod scheduling;
 mod scheduling_watch;
 mod service;
 pub mod session;
+mod starvation;
 pub mod state_log;
 pub mod threads;
 pub mod watchdog;

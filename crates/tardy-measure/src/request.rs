@@ -31,6 +31,8 @@ pub struct Request {
     pub cycles: Option<u64>,
     /// Whether it goes on until somebody stops it, in place of a length.
     pub until_stopped: bool,
+    /// Whether it goes on with the run that is where it is to be.
+    pub resume: bool,
     /// Probes; those of the scenario where there are none.
     pub probes: Vec<ProbeSpec>,
     /// A program whose loop is measured, with its arguments; none where it is empty.
@@ -59,6 +61,8 @@ pub struct Request {
     pub requirement: Requirement,
     /// Samples to store.
     pub keep: KeptSamples,
+    /// Bytes that the run's folder may take.
+    pub disk: Option<u64>,
     /// Folder in memory to write to while measuring.
     pub spool: Option<PathBuf>,
     /// What to do about sleep states of all CPUs.

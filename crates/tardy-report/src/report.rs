@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod atlas_html;
 pub mod atlas_text;
+pub mod attach_text;
 pub mod breakdown_text;
 pub mod compare;
 pub mod cost_text;

@@ -23,6 +23,7 @@ struct Document<'a, T> {
 impl Format {
     pub const ADVISE: Self = Self::first("advise");
     pub const ADVISE_PAPER: Self = Self::first("advise-paper");
+    pub const ATTACH: Self = Self::first("attach");
     /// 1 (2026-11): `skipped` was `missed`.
     pub const BREAKDOWN: Self = Self { name: "breakdown", version: 2 };
     /// 1 (2026-11): `skipped` was `missed`.

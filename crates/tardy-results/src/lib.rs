@@ -9,12 +9,14 @@
 //! - [`atlas`]: kernels under loads: cells of several replicas, and what changed from release to release
 //! - [`reproduce`]: claims of papers tested on the folders of their experiments
 //! - [`explain`]: what a trace says in sum: ranking, the worst wake-ups, rules for loops, due times on a fitted grid. `tardy-trace` finds who held each wake-up
+//! - [`attach`]: wake-ups of a running program by its timers, counted as they come
 //! - [`doctor`]: the findings of the checks as one diagnosis
 //! - [`exit`]: exit codes, which follow from results
 //! - [`document`]: the format and version that every JSON document begins with; schemas are in `crates/tardy/schemas`
 #![forbid(unsafe_code)]
 
 pub mod atlas;
+pub mod attach;
 pub mod compare;
 pub mod cost;
 pub mod doctor;

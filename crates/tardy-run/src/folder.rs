@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::regular_file;
 
+use super::far_time::far_time;
 use super::harmless::harmless;
 use super::record::{FORMAT, RunRecord, State};
 use super::reserved_file::{self, ReservedFile};
@@ -50,6 +51,14 @@ pub enum FolderError {
         line: usize,
         /// What is wrong.
         reason: String,
+    },
+    /// `run.json` has a time that no run has.
+    #[error("{path}: {key} is a time that no run has: the file was damaged or written by hand")]
+    FarTime {
+        /// The `run.json` that was read.
+        path: PathBuf,
+        /// The key of the time.
+        key: String,
     },
     /// A later tool wrote it.
     #[error("{path} has format {format}, this tool reads up to {FORMAT}: use a newer tardy")]
@@ -117,6 +126,18 @@ impl RunFolder {
             let _ = fs::remove_dir_all(path);
             unwritable(error)
         })
+    }
+
+    /// The folder of a run that goes on, which is there.
+    ///
+    /// # Errors
+    /// [`FolderError::Unwritable`].
+    pub(crate) fn reopen(path: &Path) -> Result<Self, FolderError> {
+        let reopened = || -> io::Result<Self> {
+            let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
+            Ok(Self { path: path.to_owned(), identity: FolderIdentity::of(path)?, reserved: Some(reserved) })
+        };
+        reopened().map_err(|error| FolderError::Unwritable { path: path.to_owned(), error })
     }
 
     /// Where it is.
@@ -198,6 +219,9 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(format) if format > u64::from(FORMAT) => return Err(FolderError::TooNew { path, format }),
         _ => {}
+    }
+    if let Some(key) = far_time(&value) {
+        return Err(FolderError::FarTime { key: key.to_owned(), path });
     }
     // Read from the text, which tells the line of what is wrong.
     let text = if harmless(&mut value) { serde_json::to_vec_pretty(&value).map_err(malformed)? } else { text };

@@ -9,9 +9,12 @@
 
 use std::path::Path;
 
+use tardy_core::accounting::COUNT_MAX;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::varint::{self, Reader};
 use tardy_sys::regular_file;
+
+use crate::read_series::SeriesFile;
 
 const MAGIC: &[u8; 8] = b"TARDYHG1";
 /// Largest file that is believed, in bytes.
@@ -46,13 +49,42 @@ pub fn encode(histogram: &Histogram) -> Vec<u8> {
     bytes
 }
 
+/// The same in at most so many bytes, if the counts fit into that at all: values lose digits where they do not.
+#[must_use]
+pub fn encode_within(histogram: &Histogram, bytes_max: usize) -> Vec<u8> {
+    let (mut bytes, mut values) = (encode(histogram), 1 << 16);
+    while bytes.len() > bytes_max && values > 0 {
+        values /= 2;
+        let mut coarse = Histogram::new(Budget { pages: 0, values });
+        coarse.merge(histogram);
+        bytes = encode(&coarse);
+    }
+    bytes
+}
+
 /// Reads the file; `None` where it is not there, or damaged.
 #[must_use]
 pub fn read(path: &Path) -> Option<StoredHistogram> {
     decode(&regular_file::read(path, FILE_BYTES_MAX).ok()?)
 }
 
-fn decode(bytes: &[u8]) -> Option<StoredHistogram> {
+/// All samples of the series in `path`, open as `series`, where not every one is there by itself. `kept` are those that are.
+#[must_use]
+pub fn of_all<'a>(path: &Path, series: &SeriesFile, kept: impl IntoIterator<Item = &'a Histogram>) -> Option<Histogram> {
+    let kept: Vec<&Histogram> = kept.into_iter().collect();
+    let earlier = series.hours().filter(|hours| hours.samples > 0);
+    let known = kept.iter().map(|kept| kept.count()).sum::<u64>() + earlier.map_or(0, |hours| hours.samples);
+    let stored = read(&path.with_extension("histogram")).filter(|stored| stored.histogram.count() > known);
+    stored.map(|stored| stored.histogram).or_else(|| {
+        let mut all = earlier?.latency();
+        kept.iter().for_each(|kept| all.merge(kept));
+        Some(all)
+    })
+}
+
+/// Reads the bytes of the file; `None` where they are damaged.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Option<StoredHistogram> {
     let (body, crc) = bytes.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;
     if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
         return None;
@@ -60,10 +92,12 @@ fn decode(bytes: &[u8]) -> Option<StoredHistogram> {
     let mut reader = Reader::new(body);
     let (entries, coarse) = (reader.take()?, reader.take()?);
     let mut histogram = Histogram::new(Budget::ANALYSIS);
-    let mut value = 0_i64;
+    let (mut value, mut left) = (0_i64, COUNT_MAX);
     for _ in 0..entries {
         value = value.wrapping_add(reader.take_signed()?);
-        histogram.record_many(value, reader.take()?);
+        let count = reader.take()?;
+        left = left.checked_sub(count)?;
+        histogram.record_many(value, count);
     }
     Some(StoredHistogram { histogram, coarse })
 }
@@ -84,5 +118,21 @@ mod tests {
             damaged[position] ^= 1;
             assert!(decode(&damaged).is_none(), "byte {position}");
         }
+    }
+
+    #[test]
+    fn counts_that_no_series_reaches_are_damage() {
+        let file = |counts: &[u64]| {
+            let mut body = Vec::new();
+            [counts.len() as u64, 0].iter().for_each(|&number| varint::put(&mut body, number));
+            for &count in counts {
+                varint::put_signed(&mut body, 7);
+                varint::put(&mut body, count);
+            }
+            let checksum = crc32fast::hash(&body).to_le_bytes();
+            [&MAGIC[..], &body, &checksum].concat()
+        };
+        assert_eq!(decode(&file(&[COUNT_MAX - 1, 1])).unwrap().histogram.count(), COUNT_MAX);
+        assert!(decode(&file(&[COUNT_MAX, 1])).is_none() && decode(&file(&[u64::MAX, u64::MAX])).is_none());
     }
 }

@@ -86,6 +86,9 @@ pub struct Plan {
     pub skipped_allowed: Option<u64>,
     /// Samples to store.
     pub keep: KeptSamples,
+    /// Bytes that the run's folder may take: older samples give way to histograms by hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<u64>,
     /// Folder in memory to write to while measuring.
     pub spool: Option<PathBuf>,
     /// Wake-up latency in us to ask the power management for; absent to leave it.
@@ -182,6 +185,7 @@ impl Plan {
             misses_allowed: None,
             skipped_allowed: None,
             keep: KeptSamples::All,
+            disk: None,
             spool: None,
             cpu_dma_latency_us: None,
             resume_latency_us: None,

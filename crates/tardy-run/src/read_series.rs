@@ -1,17 +1,24 @@
 //! Reading a series file, whole or in parts, in constant memory.
 //!
 //! A damaged stretch is left out and counted; reading goes on at the next chunk whose checksum holds. A cut-off end is no damage.
+//!
+//! A series of a run with `--disk` has several files ([`crate::rotation`]): they are read as one, and what gave way is in [`SeriesFile::hours`].
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tardy_core::chunk::{self, CHUNK_HEAD_BYTES, Chunk, ChunkHead, DESCRIPTOR_BYTES_MAX, FormatError};
 use tardy_core::series::Descriptor;
 use tardy_sys::{regular_file, scoped};
 
+use super::far_time::far_time;
 use super::harmless::harmless;
+use super::hours::{self, Hours};
+use super::segments::{segment_path, segments_behind};
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -46,7 +53,32 @@ pub struct SeriesFile {
     descriptor: Descriptor,
     chunks_begin: u64,
     length: u64,
+    segments: Option<SeriesSegments>,
 }
+
+/// What a series has beside its head, where that is in files of their own.
+#[derive(Debug)]
+struct SeriesSegments {
+    hours: Hours,
+    /// Bytes of the histograms by hour, where they are damaged.
+    damaged_bytes: u64,
+    pieces: Vec<Piece>,
+}
+
+/// A segment. It is open, because it may give way while it is read.
+#[derive(Debug)]
+struct Piece {
+    file: Arc<File>,
+    /// Where it begins among the bytes of all files.
+    begin: u64,
+    chunks_begin: u64,
+    length: u64,
+}
+
+/// How often segments are looked for anew that give way while they are opened.
+const LOOKS_MAX: usize = 100;
+/// Bits of a place in a series of several files that are the place in one.
+const PLACE_BITS: u32 = 40;
 
 /// What reading a part came to, beside its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,6 +97,18 @@ impl SeriesFile {
     /// # Errors
     /// [`SeriesError`].
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
+        let mut series = Self::open_alone(path)?;
+        if hours::path(path).exists() {
+            let unreadable = |error| SeriesError::Unreadable { path: path.to_owned(), error };
+            let segments = SeriesSegments::open(path, series.length).map_err(unreadable)?;
+            series.length = segments.pieces.last().map_or(series.length, |piece| piece.begin + piece.length);
+            series.segments = Some(segments);
+        }
+        Ok(series)
+    }
+
+    /// The same of one file, whatever is beside it.
+    pub(crate) fn open_alone(path: &Path) -> Result<Self, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable { path: path.to_owned(), error };
         let file = regular_file::open(path).map_err(unreadable)?;
         let length = file.metadata().map_err(unreadable)?.len();
@@ -74,6 +118,9 @@ impl SeriesFile {
         let (json, chunks_begin) = chunk::decode_head(&head).map_err(format)?;
         let bad = |_| format(FormatError::BadDescriptor);
         let mut value: serde_json::Value = serde_json::from_slice(json).map_err(bad)?;
+        if far_time(&value).is_some() {
+            return Err(format(FormatError::BadDescriptor));
+        }
         let cleaned = harmless(&mut value).then(|| value.to_string());
         let descriptor: Descriptor = serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
         // 0 is an interval that the tool which took the samples did not say.
@@ -81,7 +128,13 @@ impl SeriesFile {
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
         }
-        Ok(Self { path: path.to_owned(), descriptor, chunks_begin: chunks_begin as u64, length })
+        Ok(Self { path: path.to_owned(), descriptor, chunks_begin: chunks_begin as u64, length, segments: None })
+    }
+
+    /// The samples that gave way, in a run with `--disk`.
+    #[must_use]
+    pub fn hours(&self) -> Option<&Hours> {
+        self.segments.as_ref().map(|segments| &segments.hours)
     }
 
     /// What the series is.
@@ -108,13 +161,16 @@ impl SeriesFile {
     ///
     /// # Errors
     /// [`SeriesError::Unreadable`] for errors of the disk; damage is no error, and is told by [`PartEnd`].
-    pub fn read_part(&self, part: Range<u64>, visit: impl FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
+    pub fn read_part(&self, part: Range<u64>, mut visit: impl FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable { path: self.path.clone(), error };
+        if let Some(segments) = &self.segments {
+            return segments.read_part(part, &mut visit).map_err(unreadable);
+        }
         let mut file = regular_file::open(&self.path).map_err(unreadable)?;
         file.seek(SeekFrom::Start(part.start)).map_err(unreadable)?;
         let is_first = part.start == self.chunks_begin;
         let mut walk = Walk { window: Window::new(file), place: part.start, is_synchronised: is_first, end: PartEnd::default() };
-        walk.run(part.end, visit).map_err(unreadable)?;
+        walk.run(part.end, &mut visit).map_err(unreadable)?;
         Ok(walk.end)
     }
 
@@ -123,8 +179,11 @@ impl SeriesFile {
     ///
     /// # Errors
     /// As [`Self::read_part`].
-    pub fn read_on(&self, place: u64, visit: impl FnMut(&Chunk)) -> Result<u64, SeriesError> {
+    pub fn read_on(&self, place: u64, mut visit: impl FnMut(&Chunk)) -> Result<u64, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable { path: self.path.clone(), error };
+        if let Some(segments) = &self.segments {
+            return segments.read_on(&self.path, place, &mut visit).map_err(unreadable);
+        }
         let place = place.max(self.chunks_begin);
         let mut file = regular_file::open(&self.path).map_err(unreadable)?;
         file.seek(SeekFrom::Start(place)).map_err(unreadable)?;
@@ -180,16 +239,124 @@ impl SeriesFile {
     }
 }
 
+impl SeriesSegments {
+    /// The histograms by hour and the segments behind them, as they belong together although the run may go on. `head` is the length of the series' own file.
+    fn open(series: &Path, head: u64) -> io::Result<Self> {
+        let path = hours::path(series);
+        for _ in 0..LOOKS_MAX {
+            let (hours, damaged_bytes) = match Hours::read(&path) {
+                Ok(Some(hours)) => (hours, 0),
+                // Single samples are there all the same.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => (Hours::unknown(), std::fs::metadata(&path)?.len().max(1)),
+                Ok(None) => return Err(io::ErrorKind::NotFound.into()),
+                Err(error) => return Err(error),
+            };
+            let Some(pieces) = Self::pieces(series, hours.through, head)? else { continue };
+            let is_same = damaged_bytes > 0 || Hours::read(&path).is_ok_and(|now| now.is_some_and(|now| now.through == hours.through));
+            if is_same {
+                return Ok(Self { hours, damaged_bytes, pieces });
+            }
+        }
+        Err(io::Error::other("samples gave way to histograms faster than they were opened: try again"))
+    }
+
+    /// `None` where one of them gave way meanwhile.
+    fn pieces(series: &Path, through: u64, head: u64) -> io::Result<Option<Vec<Piece>>> {
+        let (mut pieces, mut begin) = (Vec::new(), head);
+        for number in segments_behind(series, through)? {
+            let file = match regular_file::open(&segment_path(series, number)) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let piece = Piece::new(file, begin)?;
+            begin += piece.length;
+            pieces.push(piece);
+        }
+        Ok(Some(pieces))
+    }
+
+    fn read_part(&self, part: Range<u64>, visit: &mut impl FnMut(&Chunk)) -> io::Result<PartEnd> {
+        let mut end = PartEnd::default();
+        for piece in &self.pieces {
+            let (from, to) = (part.start.max(piece.begin), part.end.min(piece.begin + piece.length));
+            if from < to {
+                let read = piece.read(from - piece.begin, to - piece.begin, &mut *visit)?.0;
+                end.damaged_bytes += read.damaged_bytes;
+                end.torn_bytes += read.torn_bytes;
+                end.is_closed |= read.is_closed;
+            }
+        }
+        if part.start <= self.pieces.first().map_or(u64::MAX, |piece| piece.begin) {
+            end.damaged_bytes += self.damaged_bytes;
+        }
+        Ok(end)
+    }
+
+    /// As [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment. What gave way before it was read is passed over.
+    fn read_on(&self, series: &Path, place: u64, visit: &mut impl FnMut(&Chunk)) -> io::Result<u64> {
+        let (open, offset) = (place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1));
+        let mut reached = place;
+        for number in segments_behind(series, open.max(self.hours.through + 1) - 1)? {
+            let file = match regular_file::open(&segment_path(series, number)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            let piece = Piece::new(file, 0)?;
+            let from = if number == open { offset } else { 0 };
+            let (end, at) = piece.read(from, u64::MAX, &mut *visit)?;
+            reached = (number << PLACE_BITS) | (at - end.torn_bytes);
+        }
+        Ok(reached)
+    }
+}
+
+impl Piece {
+    fn new(file: File, begin: u64) -> io::Result<Self> {
+        let (file, length) = (Arc::new(file), 0);
+        let mut head = Vec::new();
+        OpenFile { file: Arc::clone(&file), place: 0 }.take(DESCRIPTOR_BYTES_MAX as u64 + 16).read_to_end(&mut head)?;
+        // Of one whose head is damaged, chunks are looked for.
+        let chunks_begin = chunk::decode_head(&head).map_or(length, |(_, begin)| begin as u64);
+        let length = file.metadata()?.len();
+        Ok(Self { file, begin, chunks_begin, length })
+    }
+
+    /// Visits the chunks that begin from byte `from` on and before `to`, and tells how far it came.
+    fn read(&self, from: u64, to: u64, visit: impl FnMut(&Chunk)) -> io::Result<(PartEnd, u64)> {
+        let is_synchronised = from <= self.chunks_begin || to == u64::MAX;
+        let place = from.max(self.chunks_begin);
+        let window = Window::new(OpenFile { file: Arc::clone(&self.file), place });
+        let mut walk = Walk { window, place, is_synchronised, end: PartEnd::default() };
+        walk.run(to, visit)?;
+        Ok((walk.end, walk.place))
+    }
+}
+
+/// A file that others read too, each from a place of its own.
+struct OpenFile {
+    file: Arc<File>,
+    place: u64,
+}
+
+impl Read for OpenFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.place)?;
+        self.place += read as u64;
+        Ok(read)
+    }
+}
+
 /// A stretch of the file in memory.
-struct Window {
-    file: File,
+struct Window<R> {
+    file: R,
     bytes: Vec<u8>,
     begin: usize,
     is_at_end: bool,
 }
 
-impl Window {
-    fn new(file: File) -> Self {
+impl<R: Read> Window<R> {
+    fn new(file: R) -> Self {
         Self { file, bytes: Vec::with_capacity(BUFFER_BYTES * 2), begin: 0, is_at_end: false }
     }
 
@@ -213,15 +380,15 @@ impl Window {
     }
 }
 
-struct Walk {
-    window: Window,
+struct Walk<R> {
+    window: Window<R>,
     place: u64,
     /// Whether `place` is where a chunk should begin; the middle of a file is found only by looking for one.
     is_synchronised: bool,
     end: PartEnd,
 }
 
-impl Walk {
+impl<R: Read> Walk<R> {
     fn run(&mut self, end: u64, mut visit: impl FnMut(&Chunk)) -> io::Result<()> {
         let mut chunk = Chunk::default();
         while self.place < end {

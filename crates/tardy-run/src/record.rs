@@ -101,6 +101,9 @@ pub struct LoadWork {
     pub errors: u64,
     /// CPU time that it used.
     pub cpu_time_ns: Nanos,
+    /// What of it was in the kernel; absent in runs of older tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_time_ns: Option<Nanos>,
     /// When this part of it was at work for the first time; absent in runs of older tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_ns: Option<Nanos>,
@@ -129,6 +132,7 @@ impl LoadWork {
             bytes: 0,
             errors: 0,
             cpu_time_ns: Nanos::ZERO,
+            kernel_time_ns: None,
             begin_ns: None,
             end_ns: None,
             away_ns: Nanos::ZERO,
@@ -197,6 +201,17 @@ pub struct SchedulingChange {
     pub after: String,
 }
 
+/// A stretch in which nobody made the run: its tool had ended, or the machine was off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interruption {
+    /// When the last sample before it was taken.
+    pub from_ns: Nanos,
+    /// When the run went on.
+    pub to_ns: Nanos,
+    /// Whether the machine was started anew in between.
+    pub is_reboot: bool,
+}
+
 /// When the run started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartTime {
@@ -235,6 +250,9 @@ pub struct RunRecord {
     pub imported: Option<ImportRecord>,
     /// CPUs that were measured.
     pub measured_cpus: CpuList,
+    /// Stretches in which nobody made it: see `--resume`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interruptions: Vec<Interruption>,
     /// Phases as they happened.
     pub phases: Vec<PhaseRecord>,
     /// What the loads did.
@@ -281,6 +299,7 @@ impl RunRecord {
             plan,
             cost: None,
             imported: None,
+            interruptions: Vec::new(),
             phases: Vec::new(),
             load_work: Vec::new(),
             marks_ns: Vec::new(),

@@ -90,6 +90,28 @@ pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// The same, and calls `behind` when the new content is on the disk and not yet in its place; where that gives an error, it stays there.
+///
+/// # Errors
+/// As [`replace`], and those of `behind`.
+pub(crate) fn replace_watched(place: &Path, content: &[u8], behind: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let waiting = beside(place, "new");
+    let written = File::create(&waiting).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    let or_nothing = |result: io::Result<()>| {
+        result.inspect_err(|_| {
+            let _ = fs::remove_file(&waiting);
+        })
+    };
+    or_nothing(written)?;
+    behind()?;
+    or_nothing(fs::rename(&waiting, place))?;
+    sync_name(place);
+    Ok(())
+}
+
 /// Brings the name of a file to the disk, where the file system can: a failure of power then leaves the file under it.
 pub(crate) fn sync_name(file: &Path) {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

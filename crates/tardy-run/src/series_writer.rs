@@ -2,14 +2,19 @@
 //!
 //! A chunk that cannot be written whole is cut off again, so that what stands in the file stays readable; the next one is tried anew,
 //! because room may have been made.
+//!
+//! In a run with `--disk` the chunks go to segments: see [`crate::rotation`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tardy_core::chunk;
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
+
+use crate::rotation::Rotation;
 
 /// How often rings are emptied and chunks written: a killed run loses at most this, and a stalled recorder less than 250 ms in all.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
@@ -19,6 +24,20 @@ pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 pub struct SeriesWriter {
     file: File,
     length: u64,
+    segments: Option<Segments>,
+}
+
+/// The segment that is written.
+#[derive(Debug)]
+struct Segments {
+    rotation: Arc<Rotation>,
+    head: Vec<u8>,
+    number: u64,
+}
+
+/// Where the head waits that replaces the one of `series`.
+fn beside(series: &Path) -> PathBuf {
+    series.with_extension("series.new")
 }
 
 impl SeriesWriter {
@@ -37,7 +56,18 @@ impl SeriesWriter {
     /// # Errors
     /// AlreadyExists where there is such a file.
     pub fn without_head(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: OpenOptions::new().write(true).create_new(true).open(path)?, length: 0 })
+        Ok(Self { file: OpenOptions::new().write(true).create_new(true).open(path)?, length: 0, segments: None })
+    }
+
+    /// The same, for a series whose chunks go to segments.
+    ///
+    /// # Errors
+    /// AlreadyExists where there is such a file.
+    pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
+        let number = rotation.through();
+        // The head of a series that goes on is replaced when the new one is written.
+        let writer = if number == 0 { Self::without_head(rotation.series())? } else { Self::without_head(&beside(rotation.series()))? };
+        Ok(Self { segments: Some(Segments { rotation, head: Vec::new(), number }), ..writer })
     }
 
     /// Writes the head, before anything else.
@@ -45,7 +75,26 @@ impl SeriesWriter {
     /// # Errors
     /// If it cannot be written.
     pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
-        self.append(&chunk::encode_head(&serde_json::to_vec(descriptor)?))
+        let head = chunk::encode_head(&serde_json::to_vec(descriptor)?);
+        self.write_whole(&head)?;
+        if let Some(segments) = &mut self.segments {
+            if segments.number > 0 {
+                std::fs::rename(beside(segments.rotation.series()), segments.rotation.series())?;
+            }
+            segments.rotation.begin()?;
+            segments.head = head;
+            self.begin_segment()?;
+        }
+        Ok(())
+    }
+
+    fn begin_segment(&mut self) -> io::Result<()> {
+        if let Some(segments) = &mut self.segments {
+            self.file = segments.rotation.create(segments.number + 1, &segments.head)?;
+            self.length = segments.head.len() as u64;
+            segments.number += 1;
+        }
+        Ok(())
     }
 
     /// Appends a whole chunk, or nothing.
@@ -53,6 +102,20 @@ impl SeriesWriter {
     /// # Errors
     /// Those of writing, such as ENOSPC; the file then ends where it ended before.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(segments) = &self.segments else { return self.write_whole(bytes) };
+        let (rotation, more, head) = (Arc::clone(&segments.rotation), bytes.len() as u64, segments.head.len() as u64);
+        rotation.take_room(more + head)?;
+        if rotation.is_full(self.length, more) && self.length > head {
+            self.begin_segment()?;
+        }
+        let written = self.write_whole(bytes);
+        if let Some(segments) = &self.segments {
+            rotation.note_length(segments.number, self.length);
+        }
+        written
+    }
+
+    fn write_whole(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.file.write_all(bytes) {
             Ok(()) => {
                 self.length += bytes.len() as u64;
@@ -74,7 +137,7 @@ impl SeriesWriter {
         self.file.sync_all()
     }
 
-    /// Bytes written.
+    /// Bytes written, to the segment that is written where there are several.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.length

@@ -22,3 +22,4 @@ pub mod page;
 pub mod perfetto;
 pub mod symbols;
 pub mod text;
+pub mod timers;

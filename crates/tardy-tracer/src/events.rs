@@ -54,6 +54,24 @@ pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 /// `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
+/// What tells of the timers of a running program, and of the wake-ups by them.
+pub mod of_timers {
+    use super::{WantedEvent, needed};
+
+    /// A timer is set.
+    pub const START: WantedEvent = needed("timer", "hrtimer_start");
+    /// A timer is taken back.
+    pub const CANCEL: WantedEvent = needed("timer", "hrtimer_cancel");
+    /// A timer's function is called.
+    pub const EXPIRE_ENTRY: WantedEvent = needed("timer", "hrtimer_expire_entry");
+    /// The function has returned: what is woken from here on is not woken by this timer.
+    pub const EXPIRE_EXIT: WantedEvent = needed("timer", "hrtimer_expire_exit");
+    /// A thread is woken.
+    pub const WAKING: WantedEvent = needed("sched", "sched_waking");
+    /// A thread runs.
+    pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
+}
+
 const fn needed(system: &'static str, event: &'static str) -> WantedEvent {
     WantedEvent { system, event, is_needed: true }
 }

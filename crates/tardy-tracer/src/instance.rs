@@ -66,25 +66,62 @@ pub struct Instance {
     of_threads: Vec<WantedEvent>,
 }
 
+/// An event to record, by its folder below `events`.
+struct RecordedEvent {
+    system: String,
+    event: String,
+    /// Whether the instance is of no use without it.
+    is_needed: bool,
+    /// Which of its events are recorded; all where it is absent, or where the event knows no such filter.
+    filter: Option<String>,
+}
+
 impl Instance {
     /// Makes the instance and records events of `cpus` from now on; those that judge loops of programs only where `has_loops` says so.
     ///
     /// # Errors
     /// [`InstanceError`]; nothing is left of it then.
     pub fn create(tracefs: Tracefs, name: &str, cpus: &CpuList, has_loops: bool, root: &Root) -> Result<Self, InstanceError> {
+        let of_loops = if has_loops { OF_LOOPS } else { &[] };
+        let of_threads = OF_PROBES.iter().chain(of_loops).copied().collect();
+        let mut instance = Self::empty(tracefs, name, of_threads)?;
+        let wanted = instance.wanted();
+        instance.set_up(cpus, wanted, root)?;
+        Ok(instance)
+    }
+
+    /// Makes the instance and records these events of `cpus` from now on, each as far as its filter lets it through.
+    ///
+    /// # Errors
+    /// [`InstanceError`]; nothing is left of it then.
+    pub fn create_of(
+        tracefs: Tracefs,
+        name: &str,
+        cpus: &CpuList,
+        events: &[(WantedEvent, Option<String>)],
+        root: &Root,
+    ) -> Result<Self, InstanceError> {
+        let mut instance = Self::empty(tracefs, name, Vec::new())?;
+        let recorded = |(wanted, filter): &(WantedEvent, Option<String>)| RecordedEvent {
+            system: wanted.system.to_owned(),
+            event: wanted.event.to_owned(),
+            is_needed: wanted.is_needed,
+            filter: filter.clone(),
+        };
+        instance.set_up(cpus, events.iter().map(recorded).collect(), root)?;
+        Ok(instance)
+    }
+
+    fn empty(tracefs: Tracefs, name: &str, of_threads: Vec<WantedEvent>) -> Result<Self, InstanceError> {
         let path = tracefs.instance(name);
         fs::create_dir(&path).map_err(|error| system(&format!("instances/{name}"), error))?;
         let head = TraceHead::default();
         let layout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
         let (enabled, absent, formats) = (Vec::new(), Vec::new(), Vec::new());
-        let of_loops = if has_loops { OF_LOOPS } else { &[] };
-        let of_threads = OF_PROBES.iter().chain(of_loops).copied().collect();
-        let mut instance = Self { tracefs, name: name.to_owned(), path, enabled, absent, formats, layout, head, of_threads };
-        instance.set_up(cpus, root)?;
-        Ok(instance)
+        Ok(Self { tracefs, name: name.to_owned(), path, enabled, absent, formats, layout, head, of_threads })
     }
 
-    fn set_up(&mut self, cpus: &CpuList, root: &Root) -> Result<(), InstanceError> {
+    fn set_up(&mut self, cpus: &CpuList, events: Vec<RecordedEvent>, root: &Root) -> Result<(), InstanceError> {
         self.write("tracing_on", "0")?;
         // Setting the clock empties the buffer: it comes first.
         self.write("trace_clock", "mono")?;
@@ -95,18 +132,17 @@ impl Instance {
         let _ = self.write("buffer_percent", "100");
         self.write("tracing_cpumask", &cpus.to_mask())?;
         self.read_head(root)?;
-        self.enable_events()?;
+        self.enable(events)?;
         self.write("tracing_on", "1")
     }
 
-    fn enable_events(&mut self) -> Result<(), InstanceError> {
+    fn enable(&mut self, events: Vec<RecordedEvent>) -> Result<(), InstanceError> {
         let mut by_system: Vec<(String, Vec<String>)> = Vec::new();
-        for (system_name, event, is_needed) in self.wanted() {
+        for RecordedEvent { system: system_name, event, is_needed, filter } in events {
             let name = format!("{system_name}:{event}");
             let folder = format!("events/{system_name}/{event}");
-            if self.of_threads.iter().any(|wanted| wanted.system == system_name && wanted.event == event) {
-                // Of nobody, until the threads have said who they are.
-                let _ = self.write(&format!("{folder}/filter"), "common_pid < 0");
+            if let Some(filter) = filter {
+                let _ = self.write(&format!("{folder}/filter"), &filter);
             }
             match self.write(&format!("{folder}/enable"), "1") {
                 Ok(()) => {
@@ -126,16 +162,23 @@ impl Instance {
         Ok(())
     }
 
-    /// System, event, and whether it is needed.
-    fn wanted(&self) -> Vec<(String, String, bool)> {
-        let all = WANTED.iter().chain(&self.of_threads);
-        let mut wanted: Vec<_> = all.map(|wanted| (wanted.system.to_owned(), wanted.event.to_owned(), wanted.is_needed)).collect();
+    /// What explanations use.
+    fn wanted(&self) -> Vec<RecordedEvent> {
+        let recorded = |system: &str, event: &str, is_needed, filter| {
+            let (system, event) = (system.to_owned(), event.to_owned());
+            RecordedEvent { system, event, is_needed, filter }
+        };
+        let of_all = WANTED.iter().map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, None));
+        // Of nobody, until the threads have said who they are.
+        let of_nobody = || Some("common_pid < 0".to_owned());
+        let of_threads = self.of_threads.iter().map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, of_nobody()));
+        let mut wanted: Vec<_> = of_all.chain(of_threads).collect();
         for system in INTERRUPT_SYSTEMS {
             let events = fs::read_dir(self.path.join("events").join(system)).into_iter().flatten().filter_map(Result::ok);
             let names = events.filter_map(|entry| entry.file_name().into_string().ok());
             let mut names: Vec<_> = names.filter(|name| name.ends_with("_entry") || name.ends_with("_exit")).collect();
             names.sort();
-            wanted.extend(names.into_iter().map(|event| (system.to_owned(), event, false)));
+            wanted.extend(names.iter().map(|event| recorded(system, event, false, None)));
         }
         wanted
     }
@@ -235,6 +278,14 @@ impl Instance {
             // Absent events were noted.
             let _ = self.write(&format!("events/{system}/{event}/filter"), &named.join(" || "));
         }
+    }
+
+    /// Records another part of an event from now on.
+    ///
+    /// # Errors
+    /// If the event knows no such filter.
+    pub fn filter(&self, WantedEvent { system, event, .. }: WantedEvent, filter: &str) -> Result<(), InstanceError> {
+        self.write(&format!("events/{system}/{event}/filter"), filter)
     }
 
     /// Records nothing any more.

@@ -5,6 +5,7 @@
 //! samples by a [`Tap`]; whatever goes wrong here costs explanations and never a sample.
 #![forbid(unsafe_code)]
 
+pub mod attach;
 mod calibration;
 mod delays;
 pub mod events;

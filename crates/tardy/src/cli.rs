@@ -2,6 +2,7 @@
 //! this machine is decided in [`tardy_measure::plan`].
 
 pub mod advise;
+pub mod attach;
 pub mod breakdown;
 pub mod choice;
 pub mod compare;
@@ -85,6 +86,8 @@ pub enum Command {
     /// Take lateness apart: timer resolution, scheduling jitter, non-preemptable sections
     #[command(alias = "split")]
     Breakdown(breakdown::BreakdownArgs),
+    /// Tell how late the timers of a running program wake it, without changing it
+    Attach(attach::AttachArgs),
     /// Tell who made samples late, of a run made with --explain or of a trace by trace-cmd
     Explain(explain::ExplainArgs),
     /// Run loads alone, without measuring

@@ -1,6 +1,7 @@
 //! The subcommands: glue between arguments and the modules that do the work.
 
 pub mod advise;
+pub mod attach;
 pub mod breakdown;
 pub mod compare;
 pub mod cost;

@@ -37,7 +37,13 @@ fn main() -> ExitCode {
         Command::Run(args) => !args.dry_run,
         Command::Reproduce(args) => !args.dry_run,
         Command::Tune(args) => !args.plan,
-        Command::Cost(_) | Command::Cyclictest(_) | Command::Fetch(_) | Command::Import(_) | Command::Lab(_) | Command::Load(_) => true,
+        Command::Attach(_)
+        | Command::Cost(_)
+        | Command::Cyclictest(_)
+        | Command::Fetch(_)
+        | Command::Import(_)
+        | Command::Lab(_)
+        | Command::Load(_) => true,
         _ => false,
     };
     if is_making {
@@ -60,6 +66,7 @@ fn main() -> ExitCode {
         Command::Plot(args) => command::plot::run(&args).into(),
         Command::Report(args) => command::report::run(&args).into(),
         Command::Breakdown(args) => command::breakdown::run(&args).into(),
+        Command::Attach(args) => command::attach::run(&args).into(),
         Command::Explain(args) => command::explain::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cpu::CpuId;
 use crate::series::ClockKind;
+use crate::summary::accumulator::{SeriesAccumulator, SummaryOptions};
 use proptest::prelude::*;
 
 fn descriptor(schedule: Schedule) -> Descriptor {
@@ -114,6 +115,28 @@ fn a_run_of_no_due_times_is_damage() {
     chunk.decode(&body(1)).unwrap();
     assert_eq!(chunk.samples(&GRID).map(|(_, sample)| sample.due).collect::<Vec<_>>(), [Nanos(5), Nanos(1_000_012)]);
     assert_eq!(chunk.decode(&body(0)), Err(FormatError::Damaged));
+}
+
+#[test]
+fn counts_that_no_series_reaches_are_damage() {
+    let body = |expected: u64, lost: u64| {
+        let mut body = Vec::new();
+        let head = [1, varint::fold(5), expected, 0, 0, 0, 0, 2, COLUMN_LATENCY, 1, varint::fold(21), COLUMN_GAPS];
+        let mut gap = Vec::new();
+        [0, lost, 1].iter().for_each(|&value| varint::put(&mut gap, value));
+        head.iter().for_each(|&value| varint::put(&mut body, value));
+        varint::put(&mut body, gap.len() as u64);
+        body.extend(gap);
+        body
+    };
+    let mut chunk = Chunk::default();
+    chunk.decode(&body(COUNT_MAX, COUNT_MAX - 1)).unwrap();
+    let mut accumulator = SeriesAccumulator::new(GRID, SummaryOptions::default());
+    (0..3).for_each(|_| accumulator.add(&chunk));
+    assert_eq!(accumulator.gaps.lost, 3 * (COUNT_MAX - 1));
+    for (expected, lost) in [(COUNT_MAX + 1, 0), (0, COUNT_MAX), (u64::MAX, u64::MAX)] {
+        assert_eq!(chunk.decode(&body(expected, lost)), Err(FormatError::Damaged), "{expected} {lost}");
+    }
 }
 
 #[test]

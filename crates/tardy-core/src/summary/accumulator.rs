@@ -10,6 +10,7 @@ use crate::series::Schedule;
 use crate::summary::batches::{BATCHES_MOST, Batches, Stratum};
 use crate::summary::cell::{Cell, EXPANDED_MAX};
 use crate::summary::miss_runs::MissRuns;
+use crate::summary::top::Top;
 use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
@@ -109,6 +110,21 @@ pub struct SeriesAccumulator {
     pub last_wake: Option<Nanos>,
     first_latency: Option<i64>,
     last_latency: Option<i64>,
+}
+
+/// Samples that were counted together, and are not there one by one any more.
+#[derive(Debug, Clone, Copy)]
+pub struct EarlierSamples<'a> {
+    /// Due time of the first one.
+    pub first_due: Nanos,
+    /// Wake-up of the last one.
+    pub last_wake: Nanos,
+    /// How many of them skipped due times.
+    pub skipping: u64,
+    /// What was lost between them.
+    pub gaps: Gap,
+    /// Their counts, misses by the window that is asked for among them.
+    pub cell: &'a Cell,
 }
 
 /// A sample with its place in the series.
@@ -238,8 +254,8 @@ impl SeriesAccumulator {
     }
 
     fn note_gap(&mut self, gap: Gap) -> u64 {
-        self.gaps.lost += gap.lost;
-        self.gaps.skipped += gap.skipped;
+        self.gaps.lost = self.gaps.lost.saturating_add(gap.lost);
+        self.gaps.skipped = self.gaps.skipped.saturating_add(gap.skipped);
         gap.lost.saturating_add(gap.skipped)
     }
 
@@ -293,8 +309,8 @@ impl SeriesAccumulator {
         self.stalls += next.stalls;
         self.skipping += next.skipping;
         self.samples += next.samples;
-        self.gaps.lost += next.gaps.lost;
-        self.gaps.skipped += next.gaps.skipped;
+        self.gaps.lost = self.gaps.lost.saturating_add(next.gaps.lost);
+        self.gaps.skipped = self.gaps.skipped.saturating_add(next.gaps.skipped);
         if next.counts != Counts::default() {
             self.counts = next.counts;
         }
@@ -302,6 +318,37 @@ impl SeriesAccumulator {
         self.last_wake = next.last_wake.or(self.last_wake);
         self.first_latency = self.first_latency.or(next.first_latency);
         self.last_latency = next.last_latency.or(self.last_latency);
+    }
+
+    /// Adds samples from before all that were read, of which only these counts are there. Where they are of several phases, no phase has them.
+    ///
+    /// How samples follow each other is not known of all of them then, and is told of none.
+    pub fn add_earlier(&mut self, earlier: &EarlierSamples<'_>) {
+        let (begin, end) = (earlier.first_due, earlier.last_wake);
+        let touched = phases_touching(&self.questions.phases, begin, end);
+        let is_inside = |&phase: &usize| self.questions.phases[phase].begin <= begin && end < self.questions.phases[phase].end;
+        let phases = if touched.len() == 1 && touched.iter().all(is_inside) { touched } else { Vec::new() };
+        let cell = self.cells.entry(phases).or_insert_with(|| self.questions.cell());
+        cell.merge_counts(earlier.cell);
+        for cell in self.cells.values_mut() {
+            (cell.top, cell.batches) = (Top::default(), Batches::at_most(self.questions.stretches));
+        }
+        let early_below = self.questions.early_below.get();
+        let stall = self.questions.stall.map(|stall| shortest_stall(stall)..=stall.get() + stall.get() / 5);
+        earlier.cell.latency.for_each(|latency, count| {
+            if latency < early_below {
+                self.early.count += count;
+                self.early.earliest = self.early.earliest.min(latency);
+            }
+            if stall.as_ref().is_some_and(|stall| stall.contains(&latency)) {
+                self.stalls += count;
+            }
+        });
+        self.skipping += earlier.skipping;
+        self.gaps.lost += earlier.gaps.lost;
+        self.gaps.skipped += earlier.gaps.skipped;
+        self.first_due = Some(self.first_due.map_or(begin, |first| first.min(begin)));
+        self.last_wake = Some(self.last_wake.map_or(end, |last| last.max(end)));
     }
 
     /// Makes it as small as what was counted, when the series is read: a reader holds those of all series at once, and there may be a thousand.

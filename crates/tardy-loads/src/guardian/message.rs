@@ -129,6 +129,8 @@ pub enum LoadEvent {
         errors: u64,
         /// CPU time of the worker and its ended children.
         cpu_time: Nanos,
+        /// What of it was in the kernel.
+        kernel_time: Nanos,
         /// When.
         at: Nanos,
     },

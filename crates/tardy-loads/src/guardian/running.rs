@@ -269,9 +269,9 @@ impl Slot {
     }
 
     fn tell_work(&self, label: &str, phase: u32, tell: EventSink<'_>) {
-        let Work { operations, bytes, errors, cpu_time } = self.before + self.current;
+        let Work { operations, bytes, errors, cpu_time, kernel_time } = self.before + self.current;
         let (load, at) = (label.to_owned(), Nanos(clock::monotonic()));
-        tell(LoadEvent::Work { load, phase, cpu: self.cpu(), operations, bytes, errors, cpu_time, at });
+        tell(LoadEvent::Work { load, phase, cpu: self.cpu(), operations, bytes, errors, cpu_time, kernel_time, at });
     }
 
     fn reaped(&mut self, status: ExitStatus, finishing: bool, phase: u32, tell: EventSink<'_>) {

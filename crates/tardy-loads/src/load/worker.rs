@@ -44,6 +44,8 @@ pub struct Work {
     pub errors: u64,
     /// CPU time of the worker and its children; of living ones where they are programs.
     pub cpu_time: Nanos,
+    /// What of it was in the kernel.
+    pub kernel_time: Nanos,
 }
 
 impl std::ops::Add for Work {
@@ -54,6 +56,7 @@ impl std::ops::Add for Work {
             bytes: self.bytes.saturating_add(other.bytes),
             errors: self.errors.saturating_add(other.errors),
             cpu_time: self.cpu_time.saturating_add(other.cpu_time),
+            kernel_time: self.kernel_time.saturating_add(other.kernel_time),
         }
     }
 }
@@ -168,9 +171,12 @@ impl Worker {
 
     /// Sends the work so far.
     pub(super) fn report(&mut self) {
-        let living = if self.runs_programs { crate::children::living_cpu_time() } else { Nanos::ZERO };
-        // Living processes are counted in ticks, ended ones exactly: the sum must not fall when one of them ends.
-        self.work.cpu_time = self.work.cpu_time.max(cpu_time().saturating_add(living));
+        let (living_user, living_kernel) = if self.runs_programs { crate::children::living_cpu_time() } else { Default::default() };
+        let (user, kernel) = cpu_time();
+        // Living processes are counted in ticks, ended ones exactly: the sums must not fall when one of them ends.
+        self.work.kernel_time = self.work.kernel_time.max(kernel.saturating_add(living_kernel));
+        let all = user.saturating_add(kernel).saturating_add(living_user).saturating_add(living_kernel);
+        self.work.cpu_time = self.work.cpu_time.max(all);
         self.say(&WorkerReport::Work(self.work));
     }
 
@@ -206,9 +212,11 @@ impl Worker {
     }
 }
 
-fn cpu_time() -> Nanos {
-    let used = |who| usage(who).map_or(0, |usage| usage.user + usage.system);
-    Nanos(used(UsageScope::Process) + used(UsageScope::Children))
+/// CPU time of this process and its ended children: in user mode, and in the kernel.
+fn cpu_time() -> (Nanos, Nanos) {
+    let used = |who| usage(who).map_or((0, 0), |usage| (usage.user, usage.system));
+    let ((user, kernel), (user_of_children, kernel_of_children)) = (used(UsageScope::Process), used(UsageScope::Children));
+    (Nanos(user + user_of_children), Nanos(kernel + kernel_of_children))
 }
 
 /// The stop request is the end of standard input; nothing is ever written to it.

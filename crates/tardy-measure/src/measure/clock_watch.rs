@@ -13,7 +13,7 @@ use super::threads::MeasuringThread;
 #[derive(Debug)]
 struct WatchedClock {
     reading: ClockReading,
-    /// Whether timers are set on it; else only grids were laid on it at the start.
+    /// Whether timers are set on it; else only grids were laid on it at the start, or a probe reads it.
     has_timers: bool,
     step: Option<Warning>,
 }
@@ -26,11 +26,13 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// For the threads of a run that starts at `start`, whose clocks were read.
-    pub(super) fn new(start: Nanos, threads: &[ThreadEntry]) -> Self {
+    /// For the threads of a run that starts at `start`, whose clocks were read; and for the time of day, where a probe reads it.
+    pub(super) fn new(start: Nanos, threads: &[ThreadEntry], reads_time_of_day: bool) -> Self {
         let clocks = threads.iter().map(|thread| thread.plan.clocks).filter(|clocks| !clocks.are_plain());
-        let readings: Vec<(ClockReading, bool)> =
-            clocks.flat_map(|clocks| clocks.grid.map(|grid| (grid, false)).into_iter().chain([(clocks.timer, true)])).collect();
+        let readings: Vec<(ClockReading, bool)> = clocks
+            .flat_map(|clocks| clocks.grid.map(|grid| (grid, false)).into_iter().chain([(clocks.timer, true)]))
+            .chain(reads_time_of_day.then(|| (SystemClock::Realtime.read(), false)))
+            .collect();
         let watched = [SystemClock::Realtime, SystemClock::Tai].into_iter().filter_map(|clock| {
             let of_clock = || readings.iter().filter(|(reading, _)| reading.clock == clock);
             let (reading, _) = of_clock().next()?;
@@ -96,7 +98,7 @@ mod tests {
             entry(SystemClock::Monotonic, Some(SystemClock::Realtime)),
             entry(SystemClock::Tai, None),
         ];
-        let mut watch = ClockWatch::new(Nanos(50), &threads);
+        let mut watch = ClockWatch::new(Nanos(50), &threads, false);
         let watched: Vec<_> = watch.clocks.iter().map(|clock| (clock.reading.clock, clock.has_timers)).collect();
         assert_eq!(watched, [(SystemClock::Realtime, false), (SystemClock::Tai, true)]);
         for (since, ahead) in [(10, 1000), (20, 993), (30, 1000)] {
@@ -105,5 +107,14 @@ mod tests {
         let told: Vec<Warning> = watch.into_warnings().collect();
         assert_eq!(told, [Warning::ClockStepped { clock: "CLOCK_TAI".into(), by: Nanos(-7), since_start: Nanos(20), has_timers: true }]);
         assert!(told[0].is_of_changed_probes());
+    }
+
+    #[test]
+    fn the_time_of_day_is_watched_where_a_probe_reads_it() {
+        let threads = [entry(SystemClock::Monotonic, None)];
+        assert!(ClockWatch::new(Nanos(50), &threads, false).clocks.is_empty());
+        let watch = ClockWatch::new(Nanos(50), &threads, true);
+        let watched: Vec<_> = watch.clocks.iter().map(|clock| (clock.reading.clock, clock.has_timers)).collect();
+        assert_eq!(watched, [(SystemClock::Realtime, false)]);
     }
 }

@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 use tardy_core::cpu::CpuList;
 use tardy_run::folder::FolderIdentity;
 use tardy_run::reserved_file;
+use tardy_run::rotation::Rotation;
+use tardy_run::thinned_log;
 use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
@@ -46,14 +48,20 @@ struct Queue {
     appended: BTreeMap<PathBuf, Vec<u8>>,
     /// Files to be brought to the disk.
     synced: BTreeSet<PathBuf>,
+    /// Series whose oldest samples are to give way.
+    full: Vec<Arc<Rotation>>,
+    /// How long files that grow may become.
+    lengths_max: BTreeMap<PathBuf, u64>,
     is_ending: bool,
 }
 
 /// What the thread does with one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Job {
     Replace(PathBuf, Vec<u8>),
-    Append(PathBuf, Vec<u8>),
+    /// And how long the file may become.
+    Append(PathBuf, Vec<u8>, Option<u64>),
+    MakeRoom(Arc<Rotation>),
     Sync(PathBuf),
 }
 
@@ -85,6 +93,20 @@ impl BackgroundWriter {
         }
     }
 
+    /// Lets the file at `path`, whose lines [`Self::append`] adds, become no longer than this: of older lines every second one gives way then.
+    pub(super) fn bound(&self, path: &Path, bytes_max: u64) {
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner).lengths_max.insert(path.to_owned(), bytes_max);
+    }
+
+    /// Has the oldest samples of a series give way, before anything else; returns at once.
+    pub(super) fn make_room(&self, rotation: Arc<Rotation>) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queue.is_ending {
+            queue.full.push(rotation);
+            self.0.has_changed.notify_one();
+        }
+    }
+
     /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves what stands in it now; returns at once.
     pub(super) fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,8 +124,15 @@ impl BackgroundWriter {
     fn next(&self) -> Option<Job> {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
+            if !queue.full.is_empty() {
+                return Some(Job::MakeRoom(queue.full.remove(0)));
+            }
             let replaced = queue.replaced.pop_first().map(|(path, content)| Job::Replace(path, content));
-            let appended = |queue: &mut Queue| queue.appended.pop_first().map(|(path, content)| Job::Append(path, content));
+            let appended = |queue: &mut Queue| {
+                let (path, content) = queue.appended.pop_first()?;
+                let length_max = queue.lengths_max.get(&path).copied();
+                Some(Job::Append(path, content, length_max))
+            };
             let job = replaced.or_else(|| appended(&mut queue)).or_else(|| queue.synced.pop_first().map(Job::Sync));
             match job {
                 Some(job) => return Some(job),
@@ -126,10 +155,18 @@ impl KeeperThread {
             Job::Replace(path, content) => {
                 let _ = reserved_file::replace(&path, &content);
             }
-            Job::Append(path, content) => {
-                if !broken.contains(&path) && append(&path, &content).is_err() {
+            Job::Append(path, content, length_max) => {
+                let add = || match length_max {
+                    Some(length_max) => thinned_log::append(&path, &content, length_max),
+                    None => append(&path, &content),
+                };
+                if !broken.contains(&path) && add().is_err() {
                     broken.insert(path);
                 }
+            }
+            // Where it fails, the samples stay, and those that find no room are counted.
+            Job::MakeRoom(rotation) => {
+                let _ = rotation.make_room();
             }
             // A disk that fails says so to the writer of the samples.
             Job::Sync(path) => {
@@ -220,9 +257,14 @@ mod tests {
         thread.finish();
         keeper.replace(record, b"late".to_vec());
         keeper.append(log, b"late");
-        let all: Vec<Job> = all_written.try_iter().collect();
-        let replace = |content: &[u8]| Job::Replace(record.to_owned(), content.to_vec());
-        assert_eq!(all, [replace(b"1"), replace(b"4"), Job::Append(log.to_owned(), b"234".to_vec())]);
+        let told = |job| match job {
+            Job::Replace(path, content) => (path, content),
+            Job::Append(path, content, None) => (path, content),
+            other => unreachable!("{other:?}"),
+        };
+        let all: Vec<(PathBuf, Vec<u8>)> = all_written.try_iter().map(told).collect();
+        let of = |path: &Path, content: &[u8]| (path.to_owned(), content.to_vec());
+        assert_eq!(all, [of(record, b"1"), of(record, b"4"), of(log, b"234")]);
     }
 
     #[test]

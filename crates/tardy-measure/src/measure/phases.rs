@@ -52,6 +52,8 @@ pub struct Timeline {
     current: usize,
     stage: Stage,
     planned: Nanos,
+    /// When the first phase of a run that goes on began.
+    began: Option<Nanos>,
     /// When the loads of the current phase were asked to end: after its end, where the machine stood still or the tool found no CPU.
     asked: Nanos,
     /// When the cycles of the current phase were made, where it is counted in them.
@@ -62,7 +64,13 @@ impl Timeline {
     /// Phases that begin at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
-        Self { plans, records: Vec::new(), current: 0, stage: Stage::Before, planned: start, asked: start, made: None }
+        Self { plans, records: Vec::new(), current: 0, stage: Stage::Before, planned: start, began: None, asked: start, made: None }
+    }
+
+    /// The first phase goes on, which began at `began`, if it did.
+    #[must_use]
+    pub fn going_on_since(self, began: Option<Nanos>) -> Self {
+        Self { began, ..self }
     }
 
     /// What is to be done at `now`; call it again until it answers `None`.
@@ -74,11 +82,12 @@ impl Timeline {
             Stage::Before if now >= self.planned || self.current > 0 => {
                 let end = self.planned + plan.length;
                 let loads = plan.loads.iter().map(|load| load.label.clone()).collect();
-                let planned_ns = (self.planned, end);
+                let began = self.began.take();
+                let planned_ns = (began.unwrap_or(self.planned), end);
                 self.records.push(PhaseRecord {
                     name: plan.name.clone(),
                     loads,
-                    begin_ns: now,
+                    begin_ns: began.unwrap_or(now),
                     end_ns: None,
                     planned_ns,
                     cpu_busy_ns: Default::default(),

@@ -14,6 +14,7 @@ use tardy_live::pace::Pace;
 use tardy_probes::recording::series::{SeriesRecorder, WorstSample};
 use tardy_run::histogram_file;
 use tardy_run::reserved_file::ReservedFile;
+use tardy_run::rotation::HISTOGRAM_BYTES;
 use tardy_run::series_writer::FLUSH_INTERVAL;
 use tardy_sys::clock::{self, Instant};
 use tardy_sys::{affinity, sched, scoped};
@@ -65,16 +66,18 @@ struct Work {
 }
 
 impl Recorder {
-    /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in `files`; `keeper` gets those that are written on the way,
+    /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in `files`, less of it where `is_bounded` by --disk; `keeper` gets those that are written on the way,
     /// `feed` what a live view shows, and `metrics` what readers of metrics ask for.
     pub(super) fn start<'a>(
         files: impl IntoIterator<Item = &'a Path>,
+        is_bounded: bool,
         cpus: &CpuList,
         keeper: BackgroundWriter,
         feed: Option<Arc<Feed>>,
         metrics: Option<Arc<Desk>>,
     ) -> std::io::Result<Self> {
-        let reserve = |file: &Path| ReservedFile::new(&histogram_path(file), HISTOGRAM_BYTES_RESERVED);
+        let room = if is_bounded { HISTOGRAM_BYTES as usize } else { HISTOGRAM_BYTES_RESERVED };
+        let reserve = |file: &Path| ReservedFile::new(&histogram_path(file), room);
         let reserves = files.into_iter().map(reserve).collect::<std::io::Result<Vec<_>>>()?;
         let progress = Arc::new(Mutex::new(Vec::new()));
         let is_ending = Arc::new(AtomicBool::new(false));
@@ -137,7 +140,7 @@ impl Work {
             let ending = is_ending.load(Ordering::Acquire);
             self.flush(flush.is_multiple_of(FLUSHES_A_HISTOGRAM));
             if flush.is_multiple_of(FLUSHES_A_SYNC) {
-                self.series.iter().for_each(|series| self.keeper.sync(series.path()));
+                self.series.iter().flat_map(SeriesRecorder::unsynced).for_each(|file| self.keeper.sync(&file));
             }
             if ending {
                 break;
@@ -156,9 +159,12 @@ impl Work {
             if !*closed {
                 series.flush();
             }
-            if is_histogram_due && let Some(histogram) = series.histogram() {
+            if let Some(rotation) = series.rotation().filter(|rotation| rotation.wants_room()) {
+                self.keeper.make_room(Arc::clone(rotation));
+            }
+            if is_histogram_due && let Some(histogram) = encoded_histogram(series) {
                 // A full disk keeps the older one; the last one has its room reserved.
-                self.keeper.replace(&histogram_path(series.path()), histogram_file::encode(histogram));
+                self.keeper.replace(&histogram_path(series.path()), histogram);
             }
         }
         if let Ok(mut progress) = self.progress.lock() {
@@ -184,8 +190,8 @@ impl Work {
 
     fn write_last_histograms(&mut self) {
         for (series, reserve) in self.series.iter().zip(self.reserves.drain(..)) {
-            if let Some(histogram) = series.histogram() {
-                let _ = reserve.commit(&histogram_file::encode(histogram));
+            if let Some(histogram) = encoded_histogram(series) {
+                let _ = reserve.commit(&histogram);
             }
         }
     }
@@ -202,6 +208,13 @@ fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
         period: (descriptor.schedule.is_grid() && descriptor.external.is_none()).then(|| descriptor.schedule.period()),
         is_closed,
     }
+}
+
+/// The histogram of a series that does not keep every sample. Samples that gave way are in the histograms by hour, and need none.
+fn encoded_histogram(series: &SeriesRecorder) -> Option<Vec<u8>> {
+    let histogram = series.histogram()?;
+    let room = series.rotation().map(|_| HISTOGRAM_BYTES as usize);
+    Some(histogram_file::encode_within(histogram, room.unwrap_or(usize::MAX)))
 }
 
 fn histogram_path(series: &Path) -> PathBuf {

@@ -101,7 +101,7 @@ impl RespondRun {
         folder.update(&record)?;
         let cpus = &record.plan.housekeeping_cpus;
         let keeper = KeeperThread::start(cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
-        let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), cpus, keeper.keeper(), None, None)
+        let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), false, cpus, keeper.keeper(), None, None)
             .map_err(system("cannot start the recorder"))?;
         recorder.begin(recorders);
         Ok((Self { folder, record, recorder, keeper }, AnswerLog::new(wake_up, answer)))

@@ -21,6 +21,7 @@ use tardy_machine::root::Root;
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::plan::Plan;
 use tardy_run::record::{RunKind, RunRecord, StartTime};
+use tardy_run::resume::{self, ResumeError};
 use tardy_sys::signal::{self, SignalFd};
 use tardy_sys::{clock, sched};
 
@@ -33,6 +34,9 @@ use tardy_machine::journal::JournalError;
 pub enum SessionError {
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// A run that cannot go on.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
     /// The guardian of the loads.
     #[error(transparent)]
     Guardian(#[from] GuardianError),
@@ -72,6 +76,31 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
 /// # Errors
 /// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is none.
 pub fn run(plan: Plan, out: &Path, shown: ProgressDisplay, metrics: Option<TcpListener>, root: &Root) -> Result<RunRecord, SessionError> {
+    measure(plan, out, false, shown, metrics, root)
+}
+
+/// The same, going on with the run in the folder `out` where there is one.
+///
+/// # Errors
+/// As [`run`]; a run that was there is whole then.
+pub fn resume(
+    plan: Plan,
+    out: &Path,
+    shown: ProgressDisplay,
+    metrics: Option<TcpListener>,
+    root: &Root,
+) -> Result<RunRecord, SessionError> {
+    measure(plan, out, true, shown, metrics, root)
+}
+
+fn measure(
+    plan: Plan,
+    out: &Path,
+    goes_on: bool,
+    shown: ProgressDisplay,
+    metrics: Option<TcpListener>,
+    root: &Root,
+) -> Result<RunRecord, SessionError> {
     let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
     let guardian = has_loads
         .then(|| {
@@ -85,13 +114,23 @@ pub fn run(plan: Plan, out: &Path, shown: ProgressDisplay, metrics: Option<TcpLi
     let signals =
         SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::CPU_LIMIT, signal::FILE_LIMIT, signal::PIPE])
             .map_err(system("cannot wait for signals"))?;
-    let folder = RunFolder::create(out)?;
-    let record = first_record(plan, root);
+    let mut record = first_record(plan, root);
+    let earlier = if goes_on { resume::resume(out, &record.plan, record.started, root)? } else { None };
+    let (folder, earlier) = match earlier {
+        Some((folder, earlier)) => (folder, Some(earlier)),
+        None => (RunFolder::create(out)?, None),
+    };
+    if let Some(earlier) = &earlier {
+        record.go_on(earlier);
+    }
     folder.update(&record)?;
-    let identity = folder.identity().clone();
-    let armed = arming::arm(record, folder, guardian, signals, shown.look(), metrics, root).map_err(|error| {
+    let (identity, is_new) = (folder.identity().clone(), earlier.is_none());
+    let armed = arming::arm(record, (folder, earlier), guardian, signals, shown.look(), metrics, root).map_err(|error| {
         if !identity.is_there() {
             return SessionError::FolderGone(out.to_owned());
+        }
+        if !is_new {
+            return error;
         }
         // Made just above, and nothing was measured: a run that could not begin is no run.
         let _ = std::fs::remove_dir_all(out);

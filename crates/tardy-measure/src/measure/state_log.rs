@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
 use tardy_machine::state_series::{StateOptions, StateReader, StateSample};
 use tardy_run::folder::RunFolder;
+use tardy_run::plan::Plan;
 
 use super::keeper::BackgroundWriter;
 
@@ -25,8 +25,9 @@ pub(super) struct StateLog {
 }
 
 impl StateLog {
-    /// Starts the log; `None` where it cannot be written.
-    pub(super) fn create(folder: &RunFolder, measured: &CpuList, tool: &CpuList, root: &Root, keeper: BackgroundWriter) -> Option<Self> {
+    /// Starts the log, of at most `bytes_max` where it has a bound; `None` where it cannot be written.
+    pub(super) fn create(folder: &RunFolder, plan: &Plan, bytes_max: Option<u64>, root: &Root, keeper: BackgroundWriter) -> Option<Self> {
+        let (measured, tool) = (&plan.measured_cpus, &plan.housekeeping_cpus);
         let cpus = root.online_cpus().unwrap_or_else(|| measured.clone());
         // Reading the frequency of a CPU may interrupt it: only where the tool runs is that no matter.
         let options = StateOptions { frequency_of: tool.minus(measured), cpus, disturbing_sensors: false };
@@ -34,6 +35,9 @@ impl StateLog {
         // Another folder at its path gets no file.
         let is_there = folder.identity().is_there();
         is_there.then(|| File::create_new(&path).ok()).flatten()?;
+        if let Some(bytes_max) = bytes_max {
+            keeper.bound(&path, bytes_max);
+        }
         let (reader, sample) = (StateReader::open(root, &options), StateSample::default());
         Some(Self { reader, sample, path, keeper, line: Vec::new(), next: Nanos::ZERO })
     }

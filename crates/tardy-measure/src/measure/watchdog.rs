@@ -2,17 +2,22 @@
 //!
 //! A thread above the probes' priority looks at their CPU time twice a second. One that has used most of two seconds is made an
 //! ordinary task and the run is stopped. RLIMIT_RTTIME stands behind it, should the watchdog itself be kept from running.
+//!
+//! Behind the run's end it looks for threads of the tool that are kept from their CPUs, so that a loop of somebody else cannot keep the run from ending.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
 use tardy_probes::recording::control::Control;
 use tardy_sys::rlimit::{self, Resource};
 use tardy_sys::{affinity, clock, sched, scoped};
 
+use super::starvation::StarvationWatch;
 use super::threads::MeasuringThread;
 
 const PRIORITY: u32 = 99;
@@ -30,9 +35,18 @@ const STACK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Watchdog {
     is_ending: Arc<AtomicBool>,
-    bitten: Arc<Mutex<Vec<Option<CpuId>>>>,
+    found: Arc<Mutex<WatchdogFindings>>,
     handle: JoinHandle<()>,
     old_limit: Option<(u64, u64)>,
+}
+
+/// What it had to do.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WatchdogFindings {
+    /// CPUs whose probes never slept.
+    pub(super) ended: Vec<Option<CpuId>>,
+    /// CPUs whose probes were kept from them behind the run's end; none for the tool's other threads.
+    pub(super) starved: Vec<Option<CpuId>>,
 }
 
 struct WatchedThread {
@@ -51,18 +65,20 @@ impl Watchdog {
             let _ = rlimit::set(Resource::RealTimeMicros, RUNAWAY_MICROS.min(soft), (2 * RUNAWAY_MICROS).min(hard));
         }
         let is_ending = Arc::new(AtomicBool::new(false));
-        let bitten = Arc::new(Mutex::new(Vec::new()));
+        let found = Arc::new(Mutex::new(WatchdogFindings::default()));
+        let cpu_of: BTreeMap<i32, Option<CpuId>> = threads.iter().map(|thread| (thread.tid, thread.cpu)).collect();
         let mut watched: Vec<WatchedThread> = threads
             .iter()
             .filter(|thread| thread.is_watched)
             .map(|thread| WatchedThread { tid: thread.tid, cpu: thread.cpu, cpu_time: 0, busy_looks: 0 })
             .collect();
-        let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
-        let (ending, bites, control) = (Arc::clone(&is_ending), Arc::clone(&bitten), Arc::clone(control));
+        let cpus = cpus.clone();
+        let (ending, finding, control) = (Arc::clone(&is_ending), Arc::clone(&found), Arc::clone(control));
         let handle = std::thread::Builder::new().name("tardy-watchdog".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &cpus);
+            let _ = affinity::set(0, &cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>());
             let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
             let mut before = clock::monotonic();
+            let mut starvation = StarvationWatch::default();
             while !ending.load(Ordering::Acquire) {
                 std::thread::park_timeout(LOOKS);
                 let now = clock::monotonic();
@@ -70,7 +86,14 @@ impl Watchdog {
                 if now - before >= LOOKS.as_nanos() as i64 {
                     for thread in &mut watched {
                         if thread.is_runaway(now - before) {
-                            thread.end(&control, &bites);
+                            thread.end(&control, &finding);
+                        }
+                    }
+                    // Until then whatever keeps a thread waiting is measured.
+                    if control.is_past_end(Nanos(now)) {
+                        let freed = starvation.look(PRIORITY, &cpus);
+                        if let Ok(mut found) = finding.lock() {
+                            found.starved.extend(freed.into_iter().map(|thread| cpu_of.get(&thread).copied().flatten()));
                         }
                     }
                     before = now;
@@ -78,18 +101,18 @@ impl Watchdog {
             }
         });
         let handle = handle.map_err(scoped::refused)?;
-        Ok(Self { is_ending, bitten, handle, old_limit })
+        Ok(Self { is_ending, found, handle, old_limit })
     }
 
-    /// Stops watching; tells the CPUs whose probes had to be ended.
-    pub(super) fn stop(self) -> Vec<Option<CpuId>> {
+    /// Stops watching; tells what it had to do.
+    pub(super) fn stop(self) -> WatchdogFindings {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();
         let _ = self.handle.join();
         if let Some((soft, hard)) = self.old_limit {
             let _ = rlimit::set(Resource::RealTimeMicros, soft, hard);
         }
-        self.bitten.lock().map(|bitten| bitten.clone()).unwrap_or_default()
+        self.found.lock().map(|found| found.clone()).unwrap_or_default()
     }
 }
 
@@ -103,12 +126,12 @@ impl WatchedThread {
         self.busy_looks == BUSY_LOOKS
     }
 
-    fn end(&self, control: &Control, bitten: &Mutex<Vec<Option<CpuId>>>) {
+    fn end(&self, control: &Control, found: &Mutex<WatchdogFindings>) {
         // An ordinary task first: from here on the machine can breathe, whatever the loop does about the stop.
         let _ = sched::set_policy(self.tid, sched::Policy::Other { nice: 19 });
         control.stop();
-        if let Ok(mut bitten) = bitten.lock() {
-            bitten.push(self.cpu);
+        if let Ok(mut found) = found.lock() {
+            found.ended.push(self.cpu);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::{Nanos, at_most_three_digits};
 use tardy_loads::load::request::RequestError;
@@ -99,6 +100,12 @@ pub enum PlanError {
         least: Option<u64>,
         folder: PathBuf,
     },
+    /// Fewer bytes than the run takes whatever it keeps.
+    #[error("--disk {} is too small for this run: give at least {}, or measure fewer CPUs", format_bytes(*disk), format_bytes(least.next_multiple_of(1 << 20)))]
+    DiskTooSmall { disk: u64, least: u64 },
+    /// A trace has no bound.
+    #[error("--disk does not bound the trace of --on-threshold trace: leave one of them out")]
+    DiskWithTrace,
     /// The folder exists.
     #[error("--out {} exists already, and a run is never overwritten: give another folder, or remove it", .0.display())]
     OutExists(PathBuf),

@@ -16,6 +16,7 @@ use tardy_machine::unsupported::Unsupported;
 use tardy_probes::probe::{Placement, ProbeInfo, Refusal};
 use tardy_run::keep::KeptSamples;
 use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan, UNTIL_STOPPED_PART};
+use tardy_run::rotation::DiskDivision;
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::ExplainLevel;
@@ -59,7 +60,8 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
     // Nobody knows how long a run without an end lasts: it may begin where it can go on for a while.
     let stored_length = if request.until_stopped { UNTIL_STOPPED_PART } else { scenario.length() };
     let bytes = |keep| bytes_needed(keep, &probes, &threads, stored_length);
-    let bytes_estimated = bytes(request.keep);
+    let bounded = request.disk.map(|disk| check_disk(disk, request, &probes, &threads)).transpose()?;
+    let bytes_estimated = bounded.unwrap_or(u64::MAX).min(bytes(request.keep));
     check_folders(request, out, bytes_estimated, bytes(KeptSamples::Histogram))?;
     let load_cpus = load_cpus(request, &measured, &of_loads(request, &processors)?)?;
     let (phases, mut warnings) = phases::resolve(request, scenario, out, &load_cpus, seed)?;
@@ -96,6 +98,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         misses_allowed: request.requirement.misses_allowed,
         skipped_allowed: request.requirement.skipped_allowed,
         keep: request.keep,
+        disk: request.disk,
         spool: request.spool.clone(),
         cpu_dma_latency_us: match request.cpu_dma_latency {
             _ if request.resume_latency.is_some() => None,
@@ -334,8 +337,21 @@ fn bytes_needed(keep: KeptSamples, probes: &[Probe], threads: &[ThreadEntry], le
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
 
+/// The bytes of --disk, where the run fits into them.
+fn check_disk(disk: u64, request: &Request, probes: &[Probe], threads: &[ThreadEntry]) -> Result<u64, PlanError> {
+    if request.on_threshold.contains(&ThresholdAction::Trace) {
+        return Err(PlanError::DiskWithTrace);
+    }
+    let of = |thread: &ThreadEntry| probes.iter().find(|(_, plan)| plan.name == thread.probe).map_or(1, |(info, _)| info.series.len());
+    match DiskDivision::of(disk, threads.iter().map(of).sum()) {
+        Ok(_) => Ok(disk),
+        Err(least) => Err(PlanError::DiskTooSmall { disk, least }),
+    }
+}
+
 fn check_folders(request: &Request, out: &Path, needed: u64, needed_least: u64) -> Result<(), PlanError> {
     match std::fs::symlink_metadata(out) {
+        Ok(_) if request.resume => {}
         Ok(_) => return Err(PlanError::OutExists(out.to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(PlanError::OutUnwritable { path: out.to_owned(), error }),

@@ -6,7 +6,7 @@ use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ThreadPlan, WaitsFor};
-use tardy_sys::clock;
+use tardy_sys::clock::{self, Clock};
 
 use super::busy_loop::Share;
 use super::info::ProbeInfo;
@@ -35,6 +35,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
+    reads_time_of_day: true,
     system_calls: &[],
     open,
     ..ProbeInfo::USUAL
@@ -57,41 +58,63 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 }
 
 /// A clock that is read again and again, with its series.
-struct ClockReader<C: Fn() -> i64> {
+///
+/// Somebody may set the time of day meanwhile. A gap is then what passed on the run's clock: no sample is as long as the step, and no turn lasts until a clock
+/// that was set back is where it was.
+struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
+    /// How far the clock is ahead of the run's.
+    ahead: A,
     producer: Producer,
     /// The last read.
     last: i64,
+    /// How far the clock was ahead then.
+    last_ahead: i64,
+    /// The first read of this turn, as the clock would have shown it were it always so far ahead.
+    begun: i64,
     /// Reads that are still to be made.
     left: u64,
     /// Time that its reads covered, in ns.
     observed: i64,
 }
 
-impl<C: Fn() -> i64> ClockReader<C> {
-    fn new(clock: C, producer: Producer, plan: &ThreadPlan) -> Self {
-        let last = clock();
-        Self { clock, producer, last, left: plan.cycles.unwrap_or(u64::MAX), observed: 0 }
+impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
+    fn new(clock: C, ahead: A, producer: Producer, plan: &ThreadPlan) -> Self {
+        let left = plan.cycles.unwrap_or(u64::MAX);
+        let mut reader = Self { clock, ahead, producer, last: 0, last_ahead: 0, begun: 0, left, observed: 0 };
+        reader.begin();
+        reader
     }
 
     /// Begins a turn: what came since the last one is not this clock's time.
     #[inline]
     fn begin(&mut self) {
-        self.last = (self.clock)();
+        (self.last, self.last_ahead) = self.read_exactly();
+        self.begun = self.last;
+    }
+
+    /// A read of the clock, and how far it was ahead then: nobody set it in between.
+    fn read_exactly(&self) -> (i64, i64) {
+        loop {
+            let ahead = (self.ahead)();
+            let now = (self.clock)();
+            if (self.ahead)() == ahead {
+                return (now, ahead);
+            }
+        }
     }
 
     /// Reads the clock for a turn, or until it was read often enough; the last gap that was long enough to have its moment and is above the limit.
     fn take_turn(&mut self, stop_above: Nanos) -> Option<Sample> {
-        let begun = self.last;
         let mut above = None;
-        while self.left > 0 && self.last - begun < TURN.get() {
+        while self.left > 0 && self.last - self.begun < TURN.get() {
             if let Some(sample) = self.read()
                 && sample.latency > stop_above
             {
                 above = Some(sample);
             }
         }
-        self.observed += self.last - begun;
+        self.observed += self.last - self.begun;
         self.producer.observed(self.observed);
         above
     }
@@ -101,9 +124,9 @@ impl<C: Fn() -> i64> ClockReader<C> {
         if self.left == 0 {
             return None;
         }
-        let before = self.last;
+        self.begun = self.last;
         let sample = self.read();
-        self.observed += self.last - before;
+        self.observed += self.last - self.begun;
         sample.filter(|sample| sample.latency > stop_above)
     }
 
@@ -115,18 +138,29 @@ impl<C: Fn() -> i64> ClockReader<C> {
         self.last = now;
         self.left -= 1;
         self.producer.begin_cycle();
-        if self.producer.count(gap) {
-            return None;
-        }
-        Some(self.hand_over(gap))
+        // A clock that was set back leaves a gap below zero, for which there is no bin either.
+        if self.producer.count(gap) { None } else { self.hand_over(gap) }
     }
 
-    /// On the run's clock, whichever was read: a gap is long beside one more read.
+    /// On the run's clock, whichever was read: a gap is long beside one more read. None where the clock was set, and the gap is a short one.
     #[cold]
-    fn hand_over(&mut self, gap: i64) -> Sample {
-        let sample = Sample { due: Nanos(clock::monotonic() - gap), latency: Nanos(gap), skipped: 0 };
+    fn hand_over(&mut self, mut gap: i64) -> Option<Sample> {
+        let mut end = clock::monotonic();
+        if (self.ahead)() != self.last_ahead {
+            // Up to this read: the one before it may be from either side of the step.
+            let (now, ahead) = self.read_exactly();
+            let step = ahead - self.last_ahead;
+            gap = (now - step - (self.last - gap)).max(0);
+            end = clock::monotonic();
+            (self.last, self.last_ahead) = (now, ahead);
+            self.begun += step;
+            if self.producer.count(gap) {
+                return None;
+            }
+        }
+        let sample = Sample { due: Nanos(end - gap), latency: Nanos(gap), skipped: 0 };
         self.producer.push(sample);
-        sample
+        Some(sample)
     }
 
     fn close(self, end: Nanos) {
@@ -143,7 +177,8 @@ fn measure(
 ) -> io::Result<()> {
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let _ = clock::sleep_until(&clock::Instant::from_nanos(start.get()));
-    let (mut day, mut monotonic) = (ClockReader::new(clock::time_of_day, of_day, plan), ClockReader::new(clock::monotonic, of_clock, plan));
+    let mut day = ClockReader::new(clock::time_of_day, || Clock::Realtime.ahead(), of_day, plan);
+    let mut monotonic = ClockReader::new(clock::monotonic, || Clock::Monotonic.ahead(), of_clock, plan);
     let end = loop {
         // Each clock's first read comes before the other one's last: whatever takes the CPU between two turns is in the gaps of one of them.
         let above_of_day = day.take_turn(stop_above);
@@ -171,4 +206,77 @@ fn measure(
     day.close(end);
     monotonic.close(end);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::recording::ring::ring_with_bins;
+    use tardy_core::sample::Record;
+    use tardy_core::series::Schedule;
+    use tardy_run::system_clock::ThreadClocks;
+
+    /// A clock that goes on by 100 ns a read, and is set by so much at the read of this number.
+    struct SetClock {
+        reads: Cell<i64>,
+        set_at: i64,
+        by: i64,
+    }
+
+    impl SetClock {
+        fn ahead(&self) -> i64 {
+            if self.reads.get() >= self.set_at { self.by } else { 0 }
+        }
+
+        fn read(&self) -> i64 {
+            self.reads.set(self.reads.get() + 1);
+            1_000_000_000 + 100 * self.reads.get() + self.ahead()
+        }
+    }
+
+    /// Turns of reads of this clock: their gaps by length, those that are stored, and the time that was observed.
+    fn turns(clock: &SetClock) -> (Vec<u64>, Vec<Record>, i64) {
+        let plan = ThreadPlan {
+            cpu: None,
+            copy: None,
+            schedule: Schedule::Event { request: Nanos(1) },
+            seed: 0,
+            cycles: None,
+            stop_above: None,
+            clocks: ThreadClocks::default(),
+        };
+        let (producer, mut consumer) = ring_with_bins(64, 5000);
+        let mut reader = ClockReader::new(|| clock.read(), || clock.ahead(), producer, &plan);
+        for _ in 0..3 {
+            reader.begin();
+            assert_eq!(reader.take_turn(Nanos::MAX), None);
+            assert_eq!(reader.read_once_more(Nanos::MAX), None);
+        }
+        let mut stored = Vec::new();
+        consumer.drain_up_to(u64::MAX, |record| stored.push(record));
+        (consumer.bins().collect(), stored, consumer.observed().unwrap().get())
+    }
+
+    #[test]
+    fn a_step_of_the_time_of_day_makes_no_gap_and_no_turn_longer() {
+        let undisturbed = turns(&SetClock { reads: Cell::new(0), set_at: i64::MAX, by: 0 });
+        assert_eq!((undisturbed.0.len(), undisturbed.1.len()), (5000, 0));
+        let hour = 3_600_000_000_000;
+        for by in [hour, -hour, 1_000_000_000, -1_000_000_000, -10_000] {
+            // In the middle of a turn, at its begin, and in the read beside the turns.
+            for set_at in [12_345, 10_003, 10_002, 10_001] {
+                let (counted, stored, observed) = turns(&SetClock { reads: Cell::new(0), set_at, by });
+                assert_eq!(stored, [], "{by} at read {set_at}");
+                let longest = counted.iter().rposition(|&times| times > 0);
+                assert!(longest <= Some(300), "{by} at read {set_at}: a gap of {longest:?} ns");
+                assert!(
+                    (observed - undisturbed.2).abs() <= 1000,
+                    "{by} at read {set_at}: {observed} ns observed, {} undisturbed",
+                    undisturbed.2
+                );
+            }
+        }
+    }
 }

@@ -46,6 +46,8 @@ pub struct ProbeInfo {
     pub system_calls: &'static [&'static str],
     /// Whether its timer can be set on another clock than the run's.
     pub sets_any_clock: bool,
+    /// Whether it reads CLOCK_REALTIME, which somebody may set.
+    pub reads_time_of_day: bool,
     /// Whose cycles it times.
     pub cycles: Cycles,
     /// Whether the kernel throttles its threads where they use up their runtime, and sends SIGXCPU then.
@@ -111,6 +113,7 @@ impl ProbeInfo {
         waits_for: WaitsFor::Timer,
         system_calls: &["clock_nanosleep"],
         sets_any_clock: false,
+        reads_time_of_day: false,
         cycles: Cycles::Own,
         is_throttled: false,
         period_of: |_| None,

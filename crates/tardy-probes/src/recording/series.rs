@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
@@ -14,8 +15,10 @@ use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
+use tardy_run::hours::{self, Hours};
 use tardy_run::keep::KeptSamples;
 use tardy_run::record::{MovedStretch, StoreFailure};
+use tardy_run::rotation::{Rotation, RotationRule};
 use tardy_run::series_writer::SeriesWriter;
 use tardy_tracer::Tap;
 
@@ -39,7 +42,11 @@ pub struct SeriesRecorder {
     path: PathBuf,
     consumer: Consumer,
     writer: Option<SeriesWriter>,
+    /// How its oldest samples give way, in runs with `--disk`.
+    rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
+    /// What was expected before a run that goes on went on.
+    expected_before: u64,
     tally: Tally,
     failure: Option<StoreFailure>,
 }
@@ -79,14 +86,40 @@ impl PreparedSeries {
     /// # Errors
     /// Those of creating the file.
     pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: KeptSamples) -> io::Result<Self> {
+        let writer = SeriesWriter::without_head(&folder.join(descriptor.file_name()))?;
+        Ok(Self::with_writer(folder, descriptor, consumer, keep, writer))
+    }
+
+    /// The same for a series whose oldest samples give way by `rule`. Where there are such already, it goes on behind them.
+    ///
+    /// # Errors
+    /// Those of creating the file.
+    pub fn create_rotating(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, rule: RotationRule) -> io::Result<Self> {
         let path = folder.join(descriptor.file_name());
-        let writer = Some(SeriesWriter::without_head(&path)?);
+        let earlier = Hours::read(&hours::path(&path))?.filter(|earlier| earlier.through > 0);
+        let rotation = Arc::new(
+            earlier.as_ref().map_or_else(|| Rotation::new(&path, rule.clone()), |hours| Rotation::behind(&path, rule.clone(), hours)),
+        );
+        let writer = SeriesWriter::without_head_in(Arc::clone(&rotation))?;
+        let mut prepared = Self::with_writer(folder, descriptor, consumer, KeptSamples::All, writer);
+        prepared.0.rotation = Some(rotation);
+        if let Some(earlier) = earlier {
+            prepared.0.expected_before = earlier.counts.expected;
+            prepared.0.tally.counts = earlier.counts;
+        }
+        Ok(prepared)
+    }
+
+    fn with_writer(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: KeptSamples, writer: SeriesWriter) -> Self {
+        let path = folder.join(descriptor.file_name());
         let encoder = ChunkEncoder::new(&descriptor);
         let binned = vec![0; consumer.bins().len()];
-        Ok(Self(SeriesRecorder {
+        Self(SeriesRecorder {
             descriptor,
             path,
-            writer,
+            writer: Some(writer),
+            rotation: None,
+            expected_before: 0,
             chunk: Vec::with_capacity(64 << 10),
             tally: Tally {
                 keep,
@@ -102,7 +135,7 @@ impl PreparedSeries {
             },
             failure: None,
             consumer,
-        }))
+        })
     }
 
     /// Hands each sample to whoever explains it, too.
@@ -198,16 +231,16 @@ impl SeriesRecorder {
 
     /// Expected samples come from the clock and the grid (or the cycles begun), never from what was recorded.
     fn count_expected(&mut self, next_due: Option<Nanos>) {
-        let schedule = &self.descriptor.schedule;
+        let (schedule, before) = (&self.descriptor.schedule, self.expected_before);
         if !schedule.is_grid() {
             // A cycle that has begun and not ended is not yet expected to have a sample.
-            let cycles = self.consumer.cycles();
+            let cycles = before + self.consumer.cycles();
             self.tally.counts.expected =
                 if next_due.is_some() { cycles } else { cycles.min(self.tally.counts.recorded + self.tally.counts.lost) };
         } else if let Some(next_due) = next_due {
-            self.tally.counts.expected = schedule.expected_at(next_due).map_or(0, |through_next| through_next - 1);
+            self.tally.counts.expected = before + schedule.expected_at(next_due).map_or(0, |through_next| through_next - 1);
         } else if let Some(latest) = self.tally.latest {
-            self.tally.counts.expected = schedule.expected_at(latest.due).unwrap_or(0) + u64::from(latest.skipped);
+            self.tally.counts.expected = before + schedule.expected_at(latest.due).unwrap_or(0) + u64::from(latest.skipped);
         }
     }
 
@@ -248,7 +281,23 @@ impl SeriesRecorder {
     /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.tally.counts
+        let given_way = self.rotation.as_ref().map_or(0, |rotation| rotation.given_way());
+        Counts { unstored: self.tally.counts.unstored + given_way, ..self.tally.counts }
+    }
+
+    /// How its oldest samples give way, where they do.
+    #[must_use]
+    pub fn rotation(&self) -> Option<&Arc<Rotation>> {
+        self.rotation.as_ref()
+    }
+
+    /// The files that may not be on the disk yet.
+    #[must_use]
+    pub fn unsynced(&self) -> Vec<PathBuf> {
+        match &self.rotation {
+            Some(rotation) => rotation.unsynced(),
+            None => vec![self.path.clone()],
+        }
     }
 
     /// The worst sample so far.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuList;
 use tardy_run::plan::{Plan, PolicyName, ProbePlan};
 
@@ -34,6 +35,9 @@ pub fn text(plan: &Plan) -> String {
     }
     if let Some(skipped) = plan.skipped_allowed {
         let _ = writeln!(out, "skipped    at most {skipped} periods");
+    }
+    if let Some(disk) = plan.disk {
+        let _ = writeln!(out, "disk       at most {}: the oldest samples give way to histograms by hour", format_bytes(disk));
     }
     let an_hour = if plan.until_stopped { " an hour" } else { "" };
     let _ = writeln!(out, "disk       about {:.1} MB{an_hour}", plan.bytes_estimated as f64 / 1e6);

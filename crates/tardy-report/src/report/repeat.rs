@@ -1,5 +1,6 @@
 //! The command line that asks for a run once more.
 
+use tardy_core::bytes::format_bytes;
 use tardy_run::keep::KeptSamples;
 use tardy_run::parameter::Value;
 use tardy_run::plan::{Origin, Plan, PolicyName};
@@ -97,6 +98,9 @@ pub fn command(plan: &Plan) -> String {
         KeptSamples::All => {}
         KeptSamples::Tail(least) => option("keep", format!("tail:{}", least.exact())),
         KeptSamples::Histogram => option("keep", "histogram".to_owned()),
+    }
+    if let Some(disk) = plan.disk {
+        option("disk", format_bytes(disk));
     }
     if let Some(limit) = plan.stop_above {
         option("stop-above", limit.exact());

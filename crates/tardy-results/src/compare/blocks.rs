@@ -67,10 +67,8 @@ fn read_series(path: PathBuf, cutting: &BlockGrid) -> Result<SeriesBlocks, Serie
     let mut whole = SeriesBlocks { descriptor: file.descriptor().clone(), stretches, exact, stored: None };
     // There may be a thousand series, all held at once.
     whole.exact.values_mut().for_each(Histogram::pack);
-    let read: u64 = whole.exact.values().map(Histogram::count).sum();
-    let stored = histogram_file::read(&path.with_extension("histogram")).filter(|stored| stored.histogram.count() > read);
-    if let Some(stored) = stored {
-        whole.stored = Some(stored.histogram);
+    if let Some(stored) = histogram_file::of_all(&path, &file, whole.exact.values()) {
+        whole.stored = Some(stored);
         whole.stretches.clear();
         whole.exact.clear();
     }

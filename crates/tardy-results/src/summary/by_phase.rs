@@ -59,7 +59,10 @@ pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<O
     }
     let of_name = |name: &'a str| {
         let phases: Vec<usize> = (0..record.phases.len()).filter(|&index| record.phases[index].name == name).collect();
-        let each = |&index: &usize| record.phases[index].end_ns.unwrap_or(last) - record.phases[index].begin_ns;
+        let each = |&index: &usize| {
+            let (begin, end) = (record.phases[index].begin_ns, record.phases[index].end_ns.unwrap_or(last));
+            end - begin - record.away(begin, end)
+        };
         let length = phases.iter().map(each).fold(Nanos::ZERO, |sum, length| sum + length);
         let is_idle = record.phases[phases[0]].loads.is_empty();
         let not_stressed = if is_idle { CpuList::default() } else { not_stressed(record, &phases, length) };
@@ -77,7 +80,7 @@ pub(super) fn loads(record: &RunRecord, series: &[SeriesData], judge: &Judge<'_>
         let probes = numbers_of(series, &phases, &not_stressed, start);
         let under_load = |&index: &usize| {
             let (begin, end) = record.under_load(index, None);
-            (end.min(last) - begin).max(Nanos::ZERO)
+            (end.min(last) - begin - record.away(begin, end.min(last))).max(Nanos::ZERO)
         };
         let under_load_ns = phases.iter().map(under_load).fold(Nanos::ZERO, |sum, time| sum + time);
         let verdicts = verdicts_of(series, &phases, &not_stressed, |parts| judge.load(parts, under_load_ns, !loads.is_empty()));

@@ -6,7 +6,7 @@ use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::series::{Descriptor, Meaning, Schedule};
-use tardy_core::summary::accumulator::{PhaseSpan, SeriesAccumulator, SummaryOptions};
+use tardy_core::summary::accumulator::{EarlierSamples, PhaseSpan, SeriesAccumulator, SummaryOptions};
 use tardy_core::summary::batches::BATCHES_MOST;
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
@@ -16,6 +16,7 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_machine::throttling::ThrottlingGap;
 use tardy_run::folder::{self, FolderError};
 use tardy_run::histogram_file::{self, StoredHistogram};
+use tardy_run::hours::Stretch;
 use tardy_run::imported::StatedTotals;
 use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_run::record::{PhaseRecord, RunRecord};
@@ -50,6 +51,8 @@ pub struct SeriesData {
     pub(super) file: PathBuf,
     /// For how long gaps were looked for.
     pub(super) observed: Option<Nanos>,
+    /// Due time of the first sample that is there by itself, where those before it are counted by hour; the end of time if there is none.
+    pub(super) single_from: Option<Nanos>,
 }
 
 /// A run folder that was read: every series counted, nothing computed yet.
@@ -106,10 +109,10 @@ impl LoadedRun {
         &self.requirement
     }
 
-    /// From the first due time to the last wake-up.
+    /// From the first due time to the last wake-up, without the time in which nobody made the run.
     #[must_use]
     pub fn measured(&self) -> Nanos {
-        length(&self.record, &self.series)
+        length(&self.record, &self.series) - self.record.away(Nanos(i64::MIN), Nanos(i64::MAX))
     }
 
     /// The names of the probes, in the order of their series.
@@ -253,9 +256,12 @@ fn read_series(
         whole.0.merge(&part.0);
         whole.1 = part.1;
     })?;
+    let first_single = accumulator.first_due;
+    add_earlier(&mut accumulator, &file, &questions);
     // The last chunk, and with it the last counts, may be among what a full disk did not take; `run.json` has its room reserved.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
+    let single_from = file.hours().filter(|hours| hours.samples > 0).map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
     whole.pack(whole.latency.count());
     whole.keep_serial();
@@ -263,7 +269,25 @@ fn read_series(
     // Where samples are missing, their expiries would pass for late ones.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = fitting.filter(|_| is_every_sample).map(|fitting| fitted_lateness::read(&file, fitting)).transpose()?.flatten();
-    Ok(SeriesData { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned(), observed: None })
+    Ok(SeriesData { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned(), observed: None, single_from })
+}
+
+/// Adds the samples that gave way to histograms by hour.
+fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions: &SummaryOptions) {
+    let Some(hours) = file.hours() else { return };
+    // Of chunks that are there, the last one has the counts of all before it.
+    if accumulator.counts == Counts::default() {
+        accumulator.counts = hours.counts;
+    }
+    accumulator.counts.unstored += hours.samples;
+    for mut stretch in hours.stretches() {
+        if hours.window != questions.window {
+            let cell = &mut stretch.cell;
+            (cell.misses, cell.misses_skipped) = questions.window.map_or((0, 0), |window| cell.misses_of(&window, questions.is_work));
+        }
+        let Stretch { first_due, last_wake, skipping, gaps, cell, .. } = &stretch;
+        accumulator.add_earlier(&EarlierSamples { first_due: *first_due, last_wake: *last_wake, skipping: *skipping, gaps: *gaps, cell });
+    }
 }
 
 /// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of its clock.

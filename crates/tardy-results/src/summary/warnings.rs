@@ -1,6 +1,7 @@
 //! What a reader of the numbers must know before them.
 
 use tardy_core::accounting::Counts;
+use tardy_core::bytes::format_bytes;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
@@ -22,6 +23,19 @@ fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     until.map(|wake| wake - record.started.monotonic_ns)
 }
 
+/// From when on single samples are there, in a run whose oldest ones gave way.
+fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> {
+    let from = series.iter().filter_map(|read| read.single_from).max()?;
+    let since = from.saturating_add(Nanos(-record.started.monotonic_ns.get()));
+    let from = if from == Nanos(i64::MAX) {
+        "no single samples are kept".to_owned()
+    } else {
+        format!("single samples are kept from {since} after the start on")
+    };
+    let disk = record.plan.disk.map_or_else(String::new, |disk| format!(" (--disk {})", format_bytes(disk)));
+    Some(Warning::Note { text: format!("{from}: those before that are in histograms by hour{disk}, and all are counted") })
+}
+
 /// All of a run, each once: those of `run.json`, and those that its series show. The gravest comes first.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
@@ -30,6 +44,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
         let is_under_way = record.is_under_way(&Root::system());
         warnings.push(if is_under_way { Warning::UnderWay { stored_until } } else { Warning::CutOff { stored_until } });
     }
+    warnings.extend(single_samples(record, series));
     for read in series {
         let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);
         let counts = read.accumulator.counts;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tardy_core::bytes::parse_bytes;
 use tardy_core::units::Nanos;
 use tardy_measure::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 use tardy_probes::probe::ProbeSpec;
@@ -55,6 +56,11 @@ pub struct RunArgs {
     /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows what is there at any time.
     #[arg(long, conflicts_with_all = ["length", "cycles", "scenario", "on"])]
     pub until_stopped: bool,
+    /// Go on with the run in --out, where there is one: after a reboot, or when its tool has ended
+    ///
+    /// Its samples give way to histograms by hour, and the time in between is told and not counted.
+    #[arg(long, requires_all = ["until_stopped", "disk", "out"], conflicts_with_all = ["loads", "spool"])]
+    pub resume: bool,
     /// Only say what would be done and changed
     #[arg(long)]
     pub dry_run: bool,
@@ -180,6 +186,11 @@ pub struct RunArgs {
     /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are counted
     #[arg(long, value_name = "WHAT", default_value = "all", help_heading = STORAGE)]
     pub keep: KeptSamples,
+    /// Bytes that the folder may take, as in 2GiB: the oldest samples then give way to histograms by hour
+    ///
+    /// All counts, misses and the largest latency stay those of the whole run; single samples are kept as far back as there is room.
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with_all = ["keep", "spool", "explain", "break_above"], help_heading = STORAGE)]
+    pub disk: Option<u64>,
     /// Folder in memory to write to while measuring; it is moved to --out at the end (for flash storage)
     #[arg(long, value_name = "FOLDER", help_heading = STORAGE)]
     pub spool: Option<PathBuf>,
@@ -215,6 +226,10 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+fn size(text: &str) -> Result<u64, String> {
+    parse_bytes(text).ok_or_else(|| format!("`{text}` is no size: write it with its unit, as in 2GiB"))
+}
+
 const PROBES: &str = "Probes";
 const LOADS: &str = "Loads";
 const LATE: &str = "Late samples";
@@ -241,6 +256,7 @@ impl RunArgs {
             length: self.length,
             cycles: self.cycles,
             until_stopped: self.until_stopped,
+            resume: self.resume,
             probes: self.probes.iter().map(probe).collect::<Result<_, _>>()?,
             program: self.program.clone(),
             period: self.period,
@@ -256,6 +272,7 @@ impl RunArgs {
             allow: self.allow.clone(),
             requirement: self.deadline.requirement(),
             keep: self.keep,
+            disk: self.disk,
             spool: self.spool.clone(),
             cpu_dma_latency: self.cpu_dma_latency,
             resume_latency: self.resume_latency,

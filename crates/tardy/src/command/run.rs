@@ -77,7 +77,8 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     if !args.quiet {
         announce(&out, &plan);
     }
-    match session::run(plan, &out, shown(args), metrics, &root) {
+    let measure = if args.resume { session::resume } else { session::run };
+    match measure(plan, &out, shown(args), metrics, &root) {
         Ok(_) => {
             let format = if args.json {
                 Format::Json
@@ -90,7 +91,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         }
         Err(error) => {
             output::complain(&error);
-            if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }
+            if matches!(error, SessionError::Folder(_) | SessionError::Resume(_)) { Exit::Usage } else { Exit::Machine }
         }
     }
 }

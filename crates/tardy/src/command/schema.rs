@@ -27,6 +27,7 @@ macro_rules! schema {
 pub const SCHEMAS: &[Schema] = &[
     schema!(ADVISE, "advise", "tardy advise RUN... --json"),
     schema!(ADVISE_PAPER, "advise-paper", "tardy advise --paper NAME --json"),
+    schema!(ATTACH, "attach", "tardy attach PID --json"),
     schema!(BREAKDOWN, "breakdown", "tardy breakdown RUN... --json"),
     schema!(COMPARE, "compare", "tardy compare BASE CANDIDATE... --format json"),
     schema!(COMPARE_OVER_TIME, "compare-over-time", "tardy compare --over-time RUN... --format json"),

@@ -7,7 +7,9 @@ mod support;
 
 mod advise;
 mod app;
+mod attach;
 mod bad_input;
+mod bounded_disk;
 mod bounds;
 mod breakdown;
 mod clocks;
@@ -48,6 +50,7 @@ mod probes;
 mod report;
 mod reproduce;
 mod response;
+mod resumed;
 mod rights;
 mod run;
 mod schema;

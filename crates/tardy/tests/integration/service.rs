@@ -101,10 +101,12 @@ fn systemd_takes_the_unit_and_its_command_is_one_that_the_tool_knows() {
     let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap_or_else(|| panic!("{key}"));
     assert_eq!(value("Type"), "notify");
     let words: Vec<&str> = value("ExecStart").split(' ').collect();
-    assert_eq!((words[0], words.last()), ("/usr/bin/tardy", Some(&"$TARDY_WATCH")));
-    let arguments = words[1..words.len() - 1].join(" ");
+    assert_eq!((words[0], &words[words.len() - 2..]), ("/usr/bin/tardy", &["$TARDY_WATCH_RUN", "$TARDY_WATCH"][..]));
+    let disk = value("Environment").trim_matches('"').strip_prefix("TARDY_WATCH_RUN=").unwrap().to_owned();
+    let arguments = format!("{} {disk}", words[1..words.len() - 2].join(" "));
     let plan = place.tardy(&format!("{arguments} --dry-run --json")).ends_with(0).json();
     assert_eq!(plan["until_stopped"], true);
+    assert_eq!(plan["disk"], 2_u64 << 30);
     // The tool is where a package puts it, and not here.
     std::fs::write(place.path("tardy-watch.service"), unit.replace(words[0], "/bin/true")).unwrap();
     let checked = place.prepared(machine::program("systemd-analyze", "systemd"), ["verify", "--man=no", "./tardy-watch.service"]);

@@ -45,6 +45,14 @@ fn a_run_without_rights_is_made_marked_and_proves_nothing() {
 }
 
 #[test]
+fn a_program_is_not_followed_without_rights_and_the_missing_one_is_named() {
+    let place = Workplace::new();
+    let error = as_nobody(&place, &format!("attach {}", std::process::id())).ends_with(3).stderr;
+    assert!(error.contains("tracefs cannot be used") && error.contains("CAP_SYS_ADMIN"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
 fn two_capabilities_are_enough_for_real_time_tasks_in_locked_memory() {
     if !machine::is_root() {
         return machine::left_out(

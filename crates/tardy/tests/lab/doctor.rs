@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tardy_core::units::Nanos;
 use tardy_lab::guest_job::Ending;
-use tardy_lab::several_cpus::{self, Guest};
+use tardy_lab::several_cpus::{self, Equipment, Guest};
 
 use crate::support::document;
 use crate::{REAL_TIME, STOCK, kernel, lab_is_there};
@@ -19,7 +19,15 @@ const TURNED: [&str; 7] =
 fn rows(source: &str, words: &str, more: &[&str]) -> BTreeMap<String, (String, String)> {
     let kernel = kernel(source).unwrap();
     let tardy = Path::new(env!("CARGO_BIN_EXE_tardy"));
-    let guest = Guest { cpus: 2, memory_mib: 1024, kernel: &kernel.image, words, tardy, time_limit: Nanos::from_secs(60) };
+    let guest = Guest {
+        cpus: 2,
+        memory_mib: 1024,
+        kernel: &kernel.image,
+        words,
+        tardy,
+        time_limit: Nanos::from_secs(60),
+        equipment: Equipment::default(),
+    };
     let left = several_cpus::run(guest, &[&["doctor", "--json", "--profile", "polling", "--cpus", "1"], more].concat()).unwrap();
     assert!(matches!(left.report.ending, Ending::Exited(0)), "{:?}: {}", left.report.ending, left.text("stderr.log"));
     let report = document::read_as(&left.text("stdout.log"), "doctor");

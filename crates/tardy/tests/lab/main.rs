@@ -29,6 +29,7 @@ mod blame;
 mod breakdown;
 mod costs;
 mod doctor;
+mod hostile;
 mod loads;
 mod outside;
 mod probes;

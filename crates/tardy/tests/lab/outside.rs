@@ -51,6 +51,16 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     assert!(text.contains("Theorem 8") && text.contains("no chance to switch for") && text.contains("abeni2002"), "{text}");
     what_theory_says_holds(&census);
 
+    // The report draws both distributions: the load's, and the idle one hidden until it is asked for.
+    let html = folder.path().join("watched.html");
+    let run = out.join("6.1-full/replica-000");
+    assert!(tardy(&["report", run.to_str().unwrap(), "--html", html.to_str().unwrap()]).status.success());
+    let html = std::fs::read_to_string(html).unwrap();
+    let chart = html.split_once("Latency by sections, beside the probe").expect("the chart is there").1;
+    let legend = chart.split("class=\"frame\"").next().unwrap();
+    assert!(legend.contains("aria-pressed=\"true\"") && legend.contains("6.1-full, memory"), "{legend}");
+    assert!(chart.split("</svg>").next().unwrap().contains("stroke-dasharray"), "what sections make is dashed");
+
     // As `show` does, `compare` sees that the folders are watched ones.
     let differences = ["compare", "--format", "json"];
     let (base, other) = (out.join("6.1-full"), out.join("6.1-rt"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_lab::guest_job::Ending;
-use tardy_lab::several_cpus::{self, Guest, GuestResult};
+use tardy_lab::several_cpus::{self, Equipment, Guest, GuestResult};
 
 use crate::{STOCK, kernel, lab_is_there};
 
@@ -13,7 +13,15 @@ use crate::{STOCK, kernel, lab_is_there};
 fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
     let kernel = kernel(STOCK).unwrap();
     let tardy = Path::new(env!("CARGO_BIN_EXE_tardy"));
-    let guest = Guest { cpus: 2, memory_mib: 1024, kernel: &kernel.image, words, tardy, time_limit: Nanos::from_secs(120) };
+    let guest = Guest {
+        cpus: 2,
+        memory_mib: 1024,
+        kernel: &kernel.image,
+        words,
+        tardy,
+        time_limit: Nanos::from_secs(120),
+        equipment: Equipment::default(),
+    };
     let left = several_cpus::run(guest, arguments).unwrap();
     let said = || format!("{}{}", left.text("stdout.log"), left.text("stderr.log"));
     assert!(matches!(left.report.ending, Ending::Exited(0 | 4)), "{:?}: {}", left.report.ending, said());

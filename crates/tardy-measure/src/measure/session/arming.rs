@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuId;
 use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
@@ -22,6 +23,7 @@ use tardy_probes::recording::series::{PreparedSeries, SeriesRecorder};
 use tardy_run::folder::RunFolder;
 use tardy_run::plan::{Change, Plan, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::record::{RunRecord, SeriesRecord};
+use tardy_run::rotation::{DiskDivision, RotationRule};
 use tardy_sys::signal::SignalFd;
 use tardy_sys::{affinity, clock, memlock, scoped, signal_handler};
 use tardy_tracer::Tracer;
@@ -48,6 +50,9 @@ const LOCKED_BYTES: usize = 32 << 20;
 /// The same for each measuring thread: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
+/// Loads begin and end within so long of the phase that is theirs.
+const AROUND_PHASES: Nanos = Nanos::from_secs(5);
+
 /// Why the loop of a program is not explained.
 const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace numbers threads otherwise than this container does; \
                             measure outside of it";
@@ -56,6 +61,8 @@ const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's tr
 pub(super) struct ActiveRun {
     pub(super) record: RunRecord,
     pub(super) folder: RunFolder,
+    /// The record of a run that goes on, as it was when it was interrupted.
+    pub(super) earlier: Option<RunRecord>,
     pub(super) guardian: Option<Guardian>,
     pub(super) signals: SignalFd,
     pub(super) control: Arc<Control>,
@@ -78,6 +85,8 @@ pub(super) struct ActiveRun {
     pub(super) clock_read: Nanos,
     pub(super) settings: Settings,
     pub(super) spool: Option<Spool>,
+    /// How the bytes of --disk are divided.
+    pub(super) division: Option<DiskDivision>,
 }
 
 /// Settings that are given back at the end.
@@ -88,7 +97,7 @@ pub(super) struct Settings {
 
 pub(super) fn arm(
     mut record: RunRecord,
-    folder: RunFolder,
+    (folder, earlier): (RunFolder, Option<RunRecord>),
     guardian: Option<Guardian>,
     signals: SignalFd,
     look: Option<Look>,
@@ -120,7 +129,9 @@ pub(super) fn arm(
     let spool = spool(&plan, &folder, root)?;
     let samples = spool.as_ref().map_or_else(|| folder.samples(), |spool| spool.path.clone());
     record.samples_folder = spool.as_ref().map(|spool| spool.path.clone());
-    let mut series = prepare_series(&record, &samples, series)?;
+    let division = plan.disk.map(|disk| DiskDivision::of(disk, series.len())).transpose();
+    let division = division.map_err(too_small).map_err(system("cannot divide the bytes of --disk"))?;
+    let mut series = prepare_series(&record, &samples, series, division)?;
     record.series = series.iter().map(|(series, _)| series_record(series.descriptor())).collect();
     if let Some(tracer) = &tracer {
         if !loops.is_empty() && !tracer.are_numbers_shared() {
@@ -143,7 +154,7 @@ pub(super) fn arm(
         KeeperThread::start(&plan.housekeeping_cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
     let files = series.iter().map(|(series, _)| series.path());
     let desk = metrics.as_ref().map(|server| Arc::clone(server.desk()));
-    let recorder = Recorder::start(files, &plan.housekeeping_cpus, keeper.keeper(), feed.clone(), desk)
+    let recorder = Recorder::start(files, division.is_some(), &plan.housekeeping_cpus, keeper.keeper(), feed.clone(), desk)
         .map_err(system("cannot start the recorder"))?;
     let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
@@ -155,6 +166,7 @@ pub(super) fn arm(
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
     let counts_cycles = !is_one_phase && plan.phases.iter().any(|phase| phase.cycles.is_some());
     let counted = series.iter().enumerate().filter(|(_, (_, plan))| plan.counts_cycles()).map(|(index, _)| index).collect();
+    let reads_time_of_day = plan.probes.iter().any(|probe| probe::find(probe.kind()).is_some_and(|info| info.reads_time_of_day));
     // A terminal that cannot be drawn on leaves lines.
     let screen =
         look.zip(feed).and_then(|(look, feed)| View::start(Arc::clone(&feed), &plan.housekeeping_cpus, look).ok().map(|view| (feed, view)));
@@ -166,12 +178,13 @@ pub(super) fn arm(
         // Grids begin within the first period, so that each has exactly length / period due times before this.
         control.stop_at(start + plan.length());
     }
-    record.started.realtime_ns += start - record.started.monotonic_ns;
-    record.started.monotonic_ns = start;
+    record.begin_at(start);
     recorder.begin(begin_series(series, start)?);
     Ok(ActiveRun {
+        clocks: ClockWatch::new(record.started.monotonic_ns, &plan.threads, reads_time_of_day),
         record,
         folder,
+        earlier,
         guardian,
         signals,
         control,
@@ -183,7 +196,6 @@ pub(super) fn arm(
         keeper,
         watchdog,
         scheduling: SchedulingWatch::new(start),
-        clocks: ClockWatch::new(start, &plan.threads),
         counted,
         start,
         before,
@@ -191,6 +203,7 @@ pub(super) fn arm(
         clock_read,
         settings,
         spool,
+        division,
     })
 }
 
@@ -409,13 +422,32 @@ fn prepare_series(
     record: &RunRecord,
     samples: &Path,
     series: Vec<(SeriesPlan, Consumer)>,
+    division: Option<DiskDivision>,
 ) -> Result<Vec<(PreparedSeries, SeriesPlan)>, SessionError> {
+    let rule = division.map(|division| RotationRule::of(division, record.plan.window, edges_of_phases(&record.plan)));
     let prepare = |(plan, consumer): (SeriesPlan, Consumer)| {
         let descriptor = plan.descriptor(record.started.monotonic_ns, record.clock);
-        let prepared = PreparedSeries::create(samples, descriptor, consumer, record.plan.keep);
+        let prepared = match &rule {
+            Some(rule) => PreparedSeries::create_rotating(samples, descriptor, consumer, rule.clone()),
+            None => PreparedSeries::create(samples, descriptor, consumer, record.plan.keep),
+        };
         prepared.map(|prepared| (prepared, plan)).map_err(system("cannot write the samples"))
     };
     series.into_iter().map(prepare).collect()
+}
+
+/// Moments after the start around each end of a phase but the last: hours are cut there, so that nearly all samples of a phase are in hours of its own.
+fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
+    let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
+        *end += phase.length;
+        Some(*end)
+    });
+    let ends: Vec<Nanos> = ends.take(plan.phases.len().saturating_sub(1)).collect();
+    ends.into_iter().flat_map(|end| [end - AROUND_PHASES, end, end + AROUND_PHASES]).collect()
+}
+
+fn too_small(least: u64) -> std::io::Error {
+    std::io::Error::other(format!("this run has more series than it was to have: give at least {}", format_bytes(least)))
 }
 
 /// The heads of all files, which go into memory and no further.

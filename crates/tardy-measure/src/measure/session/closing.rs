@@ -15,6 +15,7 @@ use super::{SessionError, system, tracing};
 use crate::measure::interference::Snapshot;
 use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::MeasuringThread;
+use crate::measure::watchdog::{Watchdog, WatchdogFindings};
 
 pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, SessionError> {
     let StoppedRun { armed, mut state, threshold } = followed;
@@ -29,14 +30,16 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     record.warnings.extend(clocks.into_warnings());
     record.warnings.extend(armed.control.take_warnings());
     record.ended_ns = Some(Nanos(clock::monotonic()));
-    let bitten = armed.watchdog.map(crate::measure::watchdog::Watchdog::stop).unwrap_or_default();
-    record.scheduling_changes = scheduling.into_changes();
-    // Threads that the watchdog demoted are its own doing.
-    record.scheduling_changes.retain(|change| !bitten.contains(&change.cpu));
-    for cpu in bitten {
-        record.warnings.push(Warning::WatchdogEnded { cpu });
+    let WatchdogFindings { ended, starved } = armed.watchdog.map(Watchdog::stop).unwrap_or_default();
+    let before = std::mem::replace(&mut record.scheduling_changes, scheduling.into_changes());
+    // Threads that the watchdog demoted or freed are its own doing.
+    record.scheduling_changes.retain(|change| !ended.contains(&change.cpu) && !starved.contains(&change.cpu));
+    record.scheduling_changes.splice(..0, before);
+    if !(ended.is_empty() && starved.is_empty()) {
         state = State::EndedByWatchdog;
     }
+    record.warnings.extend(ended.into_iter().map(|cpu| Warning::WatchdogEnded { cpu }));
+    record.warnings.extend(starved.into_iter().map(|cpu| Warning::Starved { cpu }));
     if let (Some(stopped), Some(limit)) = (armed.control.stopped_by(), record.plan.stop_above) {
         record.warnings.push(Warning::StoppedAbove { cpu: stopped.cpu, latency: stopped.sample.latency, limit });
         state = State::Stopped;
@@ -45,7 +48,10 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     armed.keeper.finish();
     drop(armed.metrics);
     let series = armed.recorder.finish().map_err(system("the samples may be incomplete"))?;
-    note_series(&series, armed.start, &mut record);
+    note_series(&series, record.started.monotonic_ns, &mut record);
+    if let Some(earlier) = &armed.earlier {
+        record.add_series_of(earlier);
+    }
     if let Some(mut threshold) = threshold {
         // What came after the last look at a run that went on.
         if threshold.goes_on() {

@@ -64,13 +64,19 @@ struct Follower {
 }
 
 pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) -> Result<StoppedRun, SessionError> {
-    let state_log =
-        StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.housekeeping_cpus, root, armed.keeper.keeper());
+    let state_log = StateLog::create(
+        &armed.folder,
+        &armed.record.plan,
+        armed.division.map(|division| division.state_bytes),
+        root,
+        armed.keeper.keeper(),
+    );
     let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.planned_length());
     let plan = &armed.record.plan;
     let threshold = Threshold::of(plan, armed.folder.path().to_owned());
     let mut follower = Follower {
-        timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up),
+        timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up)
+            .going_on_since(armed.earlier.as_ref().and_then(|earlier| earlier.phases.first()).map(|phase| phase.begin_ns)),
         live,
         cycles: None,
         armed,

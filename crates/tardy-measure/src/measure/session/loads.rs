@@ -64,9 +64,9 @@ impl Loads {
                 }
                 self.signs.insert((work.phase, load, cpu), at);
             }
-            LoadEvent::Work { load, phase, cpu, operations, bytes, errors, cpu_time, at } => {
+            LoadEvent::Work { load, phase, cpu, operations, bytes, errors, cpu_time, kernel_time, at } => {
                 let work = part(record, phase, &load, cpu);
-                *work = LoadWork { operations, bytes, errors, cpu_time_ns: cpu_time, ..work.clone() };
+                *work = LoadWork { operations, bytes, errors, cpu_time_ns: cpu_time, kernel_time_ns: Some(kernel_time), ..work.clone() };
                 self.signs.insert((work.phase, load, cpu), at);
             }
             LoadEvent::Stopped { load, phase, cpu, at, died } => {

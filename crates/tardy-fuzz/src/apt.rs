@@ -1,0 +1,23 @@
+//! No text makes the readers of package sources and of what apt-cache shows panic, and a source that was read is read again from the paragraph that the
+//! lab's own apt is given.
+
+use std::path::Path;
+
+use tardy_lab::apt::parse_show;
+use tardy_lab::apt::sources::{for_release, paragraph, parse};
+
+/// See [`crate::Target::check`].
+pub fn check(bytes: &[u8]) {
+    let text = crate::text(bytes);
+    let _ = parse_show(text);
+    for name in ["x.list", "x.sources"] {
+        let sources = parse(Path::new(name), text);
+        for source in &sources {
+            let _ = parse(Path::new("lab.sources"), &paragraph(source));
+        }
+        for release in ["trixie", "sid", "bookworm-backports"] {
+            let turned = for_release(&sources, release);
+            assert!(turned.len() <= sources.len() && turned.iter().all(|source| !source.suites.is_empty()));
+        }
+    }
+}

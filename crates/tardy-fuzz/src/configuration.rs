@@ -1,0 +1,15 @@
+//! No text makes the reader of a user's defaults panic, and it makes flags of known names only.
+
+use std::path::Path;
+
+use tardy_measure::configuration::{Configuration, KEYS, sentences};
+
+/// See [`crate::Target::check`].
+pub fn check(bytes: &[u8]) {
+    let mut configuration = Configuration::default();
+    if let Err(error) = configuration.take(Path::new("tardy.toml"), &String::from_utf8_lossy(bytes)) {
+        let _ = error.to_string();
+    }
+    assert!(configuration.flags.keys().all(|key| KEYS.contains(key)));
+    let _ = sentences(configuration.flags.iter().map(|(flag, default)| (*flag, default)));
+}

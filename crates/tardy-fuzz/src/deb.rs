@@ -1,0 +1,19 @@
+//! No bytes make the reader of Debian packages panic, or take much more time and memory than they are worth.
+
+use std::path::Path;
+
+use tardy_lab::deb::extract;
+
+use crate::place;
+
+/// See [`crate::Target::check`].
+pub fn check(bytes: &[u8]) {
+    let folder = place::folder();
+    let package = folder.path().join("package.deb");
+    place::write(&package, bytes);
+    let wanted = |path: &Path| path.starts_with("boot") || path.starts_with("lib");
+    match extract(&package, &wanted, &|found| found.len() == 4) {
+        Ok(files) => assert!(files.len() <= 4 && files.iter().all(|file| wanted(&file.path))),
+        Err(error) => drop(error.to_string()),
+    }
+}

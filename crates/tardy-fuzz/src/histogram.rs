@@ -1,0 +1,20 @@
+//! No bytes make the reader of stored histograms panic, and what it reads it writes and reads again.
+//!
+//! The bytes are the file without its magic and its checksum, which no fuzzer would guess.
+
+use tardy_run::histogram_file::{decode, encode};
+
+/// See [`crate::Target::check`].
+pub fn check(body: &[u8]) {
+    let _ = decode(body);
+    let mut file = b"TARDYHG1".to_vec();
+    file.extend_from_slice(body);
+    file.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
+    let Some(stored) = decode(&file) else { return };
+    let again = decode(&encode(&stored.histogram)).expect("what was written is read");
+    let numbers = |stored: &tardy_run::histogram_file::StoredHistogram| {
+        let histogram = &stored.histogram;
+        (histogram.count(), histogram.min(), histogram.max())
+    };
+    assert_eq!(numbers(&again), numbers(&stored));
+}

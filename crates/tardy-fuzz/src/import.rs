@@ -1,0 +1,104 @@
+//! No bytes make a reader of other tools' output panic, whatever they are taken for, and what a reader makes
+//! of them can be stored and is read back as it was.
+
+use std::io;
+
+use serde::Serialize;
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::{CHUNK_HEAD_BYTES, Chunk, ChunkEncoder};
+use tardy_core::histogram::Histogram;
+use tardy_core::sample::{Record, Sample};
+use tardy_core::series::Descriptor;
+use tardy_core::units::Nanos;
+use tardy_formats::import::sink::Sink;
+use tardy_formats::import::{FORMATS, Settings, Source, Unit};
+use tardy_run::far_time::far_time;
+use tardy_run::histogram_file;
+use tardy_run::imported::StatedTotals;
+
+const SAMPLES_A_CHUNK: u64 = 4096;
+
+/// Stores what it is given as a run folder does, reads it back, and keeps nothing.
+#[derive(Default)]
+struct SampleStore {
+    series: Vec<Series>,
+    bytes: Vec<u8>,
+}
+
+struct Series {
+    descriptor: Descriptor,
+    encoder: ChunkEncoder,
+    samples: Vec<Sample>,
+}
+
+impl SampleStore {
+    /// Ends the chunk that is being written, and holds that it reads as what was put in.
+    fn close(&mut self, series: usize) {
+        let Series { descriptor, encoder, samples } = &mut self.series[series];
+        self.bytes.clear();
+        encoder.finish(&Counts::default(), false, &mut self.bytes);
+        let mut chunk = Chunk::default();
+        chunk.decode(&self.bytes[CHUNK_HEAD_BYTES..]).expect("what was written is read");
+        assert!(chunk.samples(&descriptor.schedule).map(|(_, sample)| sample).eq(samples.drain(..)));
+    }
+}
+
+impl Sink for SampleStore {
+    fn open(&mut self, descriptor: Descriptor) -> io::Result<usize> {
+        assert_is_near(&descriptor);
+        let encoder = ChunkEncoder::new(&descriptor);
+        self.series.push(Series { descriptor, encoder, samples: Vec::new() });
+        Ok(self.series.len() - 1)
+    }
+
+    fn push(&mut self, place: usize, record: Record) -> io::Result<()> {
+        let series = &mut self.series[place];
+        if let Record::Sample(sample) = record {
+            // What the summary does with every sample.
+            let _ = sample.wake();
+            series.samples.push(sample);
+        }
+        series.encoder.push(record);
+        if series.encoder.samples() >= SAMPLES_A_CHUNK {
+            self.close(place);
+        }
+        Ok(())
+    }
+
+    fn state(&mut self, series: usize, stated: StatedTotals) {
+        assert!(series < self.series.len());
+        assert_is_near(&stated);
+    }
+
+    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: StatedTotals) -> io::Result<()> {
+        assert_is_near(&stated);
+        let _ = (histogram.count(), histogram.max(), histogram_file::encode(histogram));
+        self.open(descriptor).map(|_| ())
+    }
+}
+
+/// The reader of runs takes what is stored.
+fn assert_is_near(stored: &impl Serialize) {
+    let stored = serde_json::to_value(stored).expect("all keys are text");
+    assert_eq!(far_time(&stored), None, "{stored}");
+}
+
+/// See [`crate::Target::check`].
+pub fn check(bytes: &[u8]) {
+    // The first byte chooses the format, `a` the first one and the letter after the last what the file looks like; the rest is the file, read
+    // with and without what it may not say.
+    let Some((&choice, file)) = bytes.split_first() else { return };
+    let choice = usize::from(choice.wrapping_sub(b'a')) % (FORMATS.len() + 1);
+    let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), column: Some("2".to_owned()) };
+    let without_times = Settings { unit: Some(Unit::Ns), ..Settings::default() };
+    for settings in [Settings::default(), said, without_times] {
+        let mut source = Source::of_bytes(file.to_vec());
+        let detected = source.detect().ok();
+        if let Some(format) = FORMATS.get(choice).or(detected) {
+            let mut stored = SampleStore::default();
+            if format.read(&mut source, &settings, &mut stored).is_ok() {
+                (0..stored.series.len()).for_each(|series| stored.close(series));
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Folders for readers that want files.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+/// In memory where there is such a file system.
+const IN_MEMORY: &str = "/dev/shm";
+
+/// An empty folder, which is gone when the value is.
+pub(crate) fn folder() -> TempDir {
+    let in_memory = Path::new(IN_MEMORY);
+    let made = if in_memory.is_dir() { tempfile::tempdir_in(in_memory) } else { tempfile::tempdir() };
+    made.expect("a place for temporary files is part of what a test needs")
+}
+
+/// Writes a file that a reader is to find.
+pub(crate) fn write(path: &Path, bytes: &[u8]) {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).expect("the folder is the test's own");
+    }
+    std::fs::write(path, bytes).expect("the folder is the test's own");
+}

@@ -1,0 +1,218 @@
+//! What `tardy attach` found, as text: the figures of each thread, the parts of its lateness, what became of its timers, and the worst wake-ups.
+
+use std::fmt::Write as _;
+
+use tardy_core::units::Nanos;
+use tardy_results::attach::{AttachEnd, AttachResult, Figures, KindCounts, ThreadRow};
+use tardy_trace::timers::{Parts, TimerClock};
+
+use super::screen::push_wrapped;
+use super::summary_text::word;
+use super::table::Table;
+
+/// Rows of threads that a screen has; the rest is named in a line.
+const ROWS_MAX: usize = 16;
+/// Threads whose parts are told.
+const PARTS_MAX: usize = 4;
+/// Heads of the columns of parts, in their order.
+const PARTS: [&str; Parts::NAMES.len()] = ["set late", "slack", "timer", "waking", "switch"];
+
+/// The text, for lines of so many columns.
+#[must_use]
+pub fn text(result: &AttachResult, columns: usize) -> String {
+    let mut out = String::new();
+    head(&mut out, result, columns);
+    for note in &result.notes {
+        let _ = writeln!(out, "! {note}");
+    }
+    if let Some(all) = result.all {
+        out.push_str(&threads(result, all, columns));
+        parts(&mut out, result, columns);
+    }
+    timers(&mut out, result, columns);
+    worst(&mut out, result, columns);
+    if let Some(folder) = &result.folder {
+        let _ = writeln!(out, "next: tardy show {folder} | tardy plot {folder} --kind ccdf -o tail.svg");
+    }
+    out
+}
+
+fn head(out: &mut String, result: &AttachResult, columns: usize) {
+    let process = &result.process;
+    let thread = process.thread.map_or_else(String::new, |thread| format!(", thread {thread}"));
+    let end = match result.end {
+        AttachEnd::Finished => "",
+        AttachEnd::Interrupted => ", interrupted",
+        AttachEnd::ProcessEnded => ", until the process ended",
+    };
+    let wake_ups = match result.wake_ups {
+        0 => "no wake-up by a timer".to_owned(),
+        1 => "1 wake-up by a timer".to_owned(),
+        count => format!("{count} wake-ups by timers"),
+    };
+    let line = format!("process {} ({}){thread}: {wake_ups} in {}{end}", process.id, process.name, result.length_ns);
+    push_wrapped(out, &line, columns, (0, 2));
+    if let Some(verdict) = &result.verdict {
+        let _ = writeln!(out, "{}: {}", word(verdict.outcome), verdict.sentence);
+    }
+    if result.wake_ups == 0 {
+        let why = if result.timers.is_empty() {
+            "it set no timer in this time: it waits without a time limit, does not wait at all, or sleeps for longer (--for)"
+        } else {
+            "none of its timers woke a thread of it in this time"
+        };
+        push_wrapped(out, why, columns, (0, 2));
+    }
+}
+
+fn row_name(row: &ThreadRow) -> String {
+    format!("{}/{}", row.name, row.thread)
+}
+
+fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
+    let has_misses = result.verdict.is_some();
+    let head = ["lateness", "timer", "wake-ups", "median", "99 %", "max"];
+    let mut table = Table::new(head.into_iter().chain(has_misses.then_some("misses"))).words([1]);
+    let mut row = |name: String, timer: &str, wake_ups: u64, figures: Figures, misses: Option<u64>| {
+        let cells = [
+            name,
+            timer.to_owned(),
+            wake_ups.to_string(),
+            figures.median_ns.to_string(),
+            figures.p99_ns.to_string(),
+            figures.max_ns.to_string(),
+        ];
+        table.row(cells.into_iter().chain(misses.map(|misses| misses.to_string())));
+    };
+    for found in result.threads.iter().take(ROWS_MAX) {
+        row(row_name(found), found.timer.word(), found.wake_ups, found.lateness, found.misses);
+    }
+    if result.threads.len() > 1 {
+        let misses = has_misses.then(|| result.threads.iter().filter_map(|row| row.misses).sum());
+        row("all".to_owned(), "", result.wake_ups, all, misses);
+    }
+    let mut text = table.chosen(columns, &["max", "wake-ups", "median", "99 %", "misses", "timer"]);
+    if let Some(more) = result.threads.len().checked_sub(ROWS_MAX).filter(|&more| more > 0) {
+        let _ = writeln!(text, "{more} more, which were less late");
+    }
+    text
+}
+
+fn parts(out: &mut String, result: &AttachResult, columns: usize) {
+    let mut table = Table::new(["median / max of each part"].into_iter().chain(PARTS));
+    for row in result.threads.iter().take(PARTS_MAX) {
+        let part = |name: &&str| row.parts.iter().find(|part| part.part == *name).map(|part| part.figures);
+        let cell = |figures: Option<Figures>| match figures {
+            Some(Figures { max_ns: Nanos(0), median_ns: Nanos(0), .. }) | None => "-".to_owned(),
+            Some(figures) => format!("{} / {}", figures.median_ns, figures.max_ns),
+        };
+        let name = if result.threads.len() > 1 { format!("{} {}", row_name(row), row.timer.word()) } else { row_name(row) };
+        table.row([name].into_iter().chain(Parts::NAMES.iter().map(part).map(cell)));
+    }
+    out.push_str(&table.chosen(columns, &["switch", "timer", "slack", "set late", "waking"]));
+}
+
+fn timers(out: &mut String, result: &AttachResult, columns: usize) {
+    for KindCounts { timer, counts } in &result.timers {
+        let ends = [
+            (counts.wake_ups, "woke a thread"),
+            (counts.cancelled, "taken back before"),
+            (counts.unawaited, "expired while nobody waited"),
+            (counts.lost, "lost"),
+            (counts.pending, "set still"),
+        ];
+        let ends: Vec<String> = ends.into_iter().filter(|&(count, _)| count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        push_wrapped(out, &format!("{}: {} set: {}", timer.word(), counts.started, ends.join(", ")), columns, (0, 2));
+    }
+    if result.other_wake_ups > 0 {
+        let _ = writeln!(out, "wakings by something else: {}", result.other_wake_ups);
+    }
+}
+
+fn worst(out: &mut String, result: &AttachResult, columns: usize) {
+    if result.worst.is_empty() {
+        return;
+    }
+    let head = ["worst at", "thread", "late"].into_iter().chain(PARTS).chain(["CPU", "clock"]);
+    let mut table = Table::new(head).words([1]);
+    for found in &result.worst {
+        let part = |name: &str| match found.parts.get(name).copied().unwrap_or(0) {
+            0 => "-".to_owned(),
+            value => Nanos(value).to_string(),
+        };
+        let parts = Parts::NAMES.into_iter().map(part);
+        let clock = match found.clock {
+            TimerClock::Monotonic => "monotonic",
+            TimerClock::Realtime => "realtime",
+            TimerClock::Boottime => "boottime",
+            TimerClock::Tai => "tai",
+            TimerClock::Set => "was set",
+        };
+        let first =
+            [format!("{:.6} s", found.at_ns.as_secs_f64()), format!("{}/{}", found.name, found.thread), found.lateness_ns.to_string()];
+        table.row(first.into_iter().chain(parts).chain([found.cpu.to_string(), clock.to_owned()]));
+    }
+    out.push_str(&table.chosen(columns, &["late", "thread", "switch", "timer", "slack", "set late", "waking", "CPU"]));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tardy_results::attach::{AttachFacts, AttachTrace, AttachedProcess, Tally};
+    use tardy_trace::timers::{Start, TimerCounts, TimerKind, TimerWakeUp};
+
+    use super::*;
+
+    fn found(threads: i32, wake_ups: i64) -> AttachResult {
+        let mut tally = Tally::new(Some(Nanos(1_000_000)), None);
+        for thread in 1..=threads {
+            for place in 0..wake_ups {
+                let parts = Parts { timer: 10_000, switch: 5_000 + place * 1_000, ..Parts::default() };
+                let (due, ran) = (place * 1_000_000, place * 1_001_000 + 15_000);
+                let (kind, clock, start) = (TimerKind::Sleep, TimerClock::Realtime, Start::Switch);
+                tally.add(&TimerWakeUp { thread, kind, clock, cpu: 3, due, ran, parts, start });
+            }
+        }
+        let wake_ups = u64::try_from(i64::from(threads) * wake_ups).unwrap();
+        tally.result(AttachFacts {
+            process: AttachedProcess { id: 1, name: "loop".into(), thread: None },
+            end: AttachEnd::ProcessEnded,
+            begin: Nanos::ZERO,
+            length: Nanos(2_000_000_000),
+            names: (1..=threads).map(|thread| (thread, format!("worker{thread}"))).collect::<BTreeMap<_, _>>(),
+            counts: vec![(
+                TimerKind::Sleep,
+                TimerCounts { started: wake_ups + 3, wake_ups, cancelled: 2, pending: 1, ..TimerCounts::default() },
+            )],
+            other_wake_ups: 9,
+            trace: AttachTrace { events: 1, losses: 0, lost_events: 0 },
+            notes: Vec::new(),
+            folder: Some("mine".into()),
+        })
+    }
+
+    #[test]
+    fn the_text_fits_the_screen_and_names_what_it_leaves_out() {
+        let result = found(20, 5);
+        for columns in [60, 80, 120] {
+            let text = text(&result, columns);
+            let is_wide = |line: &&str| line.chars().count() > columns && !line.starts_with("next:") && !line.starts_with("PASSED");
+            assert_eq!(text.lines().find(is_wide), None, "{columns}:\n{text}");
+            let start = text.split("\nPASSED: ").next().unwrap().replace("\n  ", " ");
+            assert_eq!(start, "process 1 (loop): 100 wake-ups by timers in 2.00 s, until the process ended");
+            assert!(text.contains("\nall ") && text.contains("\n4 more, which were less late\n"), "{text}");
+        }
+        let text = text(&result, 120);
+        assert!(text.contains("sleep: 103 set: 100 woke a thread, 2 taken back before, 1 set still\n"), "{text}");
+        assert!(text.contains("wakings by something else: 9\n") && text.contains("realtime"), "{text}");
+        assert!(text.contains("10.0 us / 10.0 us") && text.contains("7.00 us / 9.00 us"), "{text}");
+    }
+
+    #[test]
+    fn a_program_without_a_wake_up_is_told_why() {
+        let text = text(&found(0, 0), 80);
+        assert!(text.contains("no wake-up by a timer in 2.00 s") && text.contains("INCONCLUSIVE: "), "{text}");
+        assert!(text.contains("none of its timers woke a thread of it in this time\n") && !text.contains("lateness"), "{text}");
+    }
+}

@@ -1,0 +1,413 @@
+//! How late a running program's timers woke it, as numbers: what `tardy attach` shows.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_core::verdict::{Evidence, Outcome, Verdict, Window, judge};
+use tardy_trace::timers::{Parts, Start, TimerClock, TimerCounts, TimerKind, TimerWakeUp};
+
+use crate::exit::Exit;
+
+/// Wake-ups that are told one by one.
+const WORST_MAX: usize = 10;
+
+/// Why it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttachEnd {
+    /// The time that was asked for was over.
+    Finished,
+    /// A signal ended it.
+    Interrupted,
+    /// The program ended.
+    ProcessEnded,
+}
+
+/// The program that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttachedProcess {
+    pub id: u32,
+    pub name: String,
+    /// The one thread that was asked about, if any.
+    pub thread: Option<u32>,
+}
+
+/// The recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttachTrace {
+    /// Events that were read.
+    pub events: u64,
+    /// Places where events were lost.
+    pub losses: u64,
+    /// Events that were lost there, as far as the kernel counted them.
+    pub lost_events: u64,
+}
+
+/// What became of the timers of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KindCounts {
+    pub timer: TimerKind,
+    #[serde(flatten)]
+    pub counts: TimerCounts,
+}
+
+/// The lateness of a thread's wake-ups by one kind of timer, or a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    pub median_ns: Nanos,
+    pub p99_ns: Nanos,
+    pub max_ns: Nanos,
+}
+
+/// A thread's wake-ups by one kind of timer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadRow {
+    pub thread: i32,
+    pub name: String,
+    pub timer: TimerKind,
+    pub wake_ups: u64,
+    /// Of these, how many were later than the deadline; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u64>,
+    /// Of these, how many have a lateness that is a lower bound, because no switch to the thread was seen.
+    pub unseen: u64,
+    #[serde(flatten)]
+    pub lateness: Figures,
+    /// The parts of the lateness, in the order of time. Quantiles of parts do not add up to that of their sum.
+    pub parts: Vec<PartFigures>,
+}
+
+/// A part of the lateness.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PartFigures {
+    pub part: &'static str,
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// A wake-up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorstWakeUp {
+    pub thread: i32,
+    pub name: String,
+    pub timer: TimerKind,
+    pub clock: TimerClock,
+    pub cpu: u32,
+    /// By the monotonic clock, of whatever clock the timer is.
+    pub due_ns: Nanos,
+    /// From the start of the recording.
+    pub at_ns: Nanos,
+    pub lateness_ns: Nanos,
+    /// In ns; their sum is the lateness.
+    pub parts: BTreeMap<&'static str, i64>,
+}
+
+/// How many wake-ups the timers of a clock made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ClockCount {
+    pub clock: TimerClock,
+    pub wake_ups: u64,
+}
+
+/// What `tardy attach` found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AttachResult {
+    pub process: AttachedProcess,
+    pub end: AttachEnd,
+    /// When the recording began, by the monotonic clock.
+    pub begin_ns: Nanos,
+    pub length_ns: Nanos,
+    /// All threads together; absent without a wake-up.
+    pub all: Option<Figures>,
+    pub wake_ups: u64,
+    /// The worst first.
+    pub threads: Vec<ThreadRow>,
+    pub timers: Vec<KindCounts>,
+    /// Wakings of the threads by something other than their timers.
+    pub other_wake_ups: u64,
+    pub clocks: Vec<ClockCount>,
+    /// The worst first.
+    pub worst: Vec<WorstWakeUp>,
+    pub trace: AttachTrace,
+    /// What must be known of the numbers.
+    pub notes: Vec<String>,
+    /// Where a deadline was given.
+    pub verdict: Option<Verdict>,
+    /// The run folder that was made.
+    pub folder: Option<String>,
+}
+
+/// What is known beside the wake-ups.
+#[derive(Debug, Clone)]
+pub struct AttachFacts {
+    pub process: AttachedProcess,
+    pub end: AttachEnd,
+    pub begin: Nanos,
+    pub length: Nanos,
+    /// Names of threads, those that they had last.
+    pub names: BTreeMap<i32, String>,
+    pub counts: Vec<(TimerKind, TimerCounts)>,
+    pub other_wake_ups: u64,
+    pub trace: AttachTrace,
+    /// What else must be known of the numbers.
+    pub notes: Vec<String>,
+    pub folder: Option<String>,
+}
+
+/// Counts wake-ups as they come, in bounded memory.
+#[derive(Debug)]
+pub struct Tally {
+    requirement: Requirement,
+    rows: BTreeMap<(i32, TimerKind), Row>,
+    all: Histogram,
+    clocks: BTreeMap<TimerClock, u64>,
+    /// The worst so far, in no order.
+    worst: Vec<TimerWakeUp>,
+}
+
+#[derive(Debug)]
+struct Row {
+    lateness: Histogram,
+    parts: [Histogram; Parts::NAMES.len()],
+    misses: u64,
+    unseen: u64,
+}
+
+impl Tally {
+    /// Of nothing yet; `deadline` and `misses`, the share that may miss it, are what it is held to.
+    #[must_use]
+    pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
+        let requirement = Requirement { misses_allowed: misses, ..Requirement::window(deadline.map(Window::deadline)) };
+        let all = Histogram::new(Budget::ANALYSIS);
+        Self { requirement, rows: BTreeMap::new(), all, clocks: BTreeMap::new(), worst: Vec::new() }
+    }
+
+    /// Counts a wake-up.
+    pub fn add(&mut self, wake_up: &TimerWakeUp) {
+        let row = self.rows.entry((wake_up.thread, wake_up.kind)).or_insert_with(|| Row {
+            lateness: Histogram::new(Budget::ANALYSIS),
+            parts: std::array::from_fn(|_| Histogram::new(Budget::RECORDER)),
+            misses: 0,
+            unseen: 0,
+        });
+        let lateness = wake_up.lateness();
+        row.lateness.record(lateness);
+        row.parts.iter_mut().zip(wake_up.parts.values()).for_each(|(part, value)| part.record(value));
+        row.misses += u64::from(self.requirement.window.is_some_and(|window| window.misses(Nanos(lateness))));
+        row.unseen += u64::from(wake_up.start == Start::Unseen);
+        self.all.record(lateness);
+        *self.clocks.entry(wake_up.clock).or_default() += 1;
+        self.worst.push(*wake_up);
+        if self.worst.len() >= 2 * WORST_MAX {
+            self.keep_worst();
+        }
+    }
+
+    /// What it all comes to.
+    #[must_use]
+    pub fn result(mut self, attached: AttachFacts) -> AttachResult {
+        self.keep_worst();
+        let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
+        let has_deadline = self.requirement.window.is_some();
+        let mut threads: Vec<ThreadRow> =
+            self.rows.iter().filter_map(|(&(thread, timer), row)| row.told(thread, timer, name(thread), has_deadline)).collect();
+        threads.sort_by_key(|row| std::cmp::Reverse(row.lateness.max_ns));
+        let begin = attached.begin;
+        let told = |wake_up: &TimerWakeUp| WorstWakeUp {
+            thread: wake_up.thread,
+            name: name(wake_up.thread),
+            timer: wake_up.kind,
+            clock: wake_up.clock,
+            cpu: wake_up.cpu,
+            due_ns: Nanos(wake_up.due),
+            at_ns: Nanos(wake_up.due) - begin,
+            lateness_ns: Nanos(wake_up.lateness()),
+            parts: Parts::NAMES.into_iter().zip(wake_up.parts.values()).collect(),
+        };
+        let timers: Vec<KindCounts> =
+            attached.counts.iter().filter(|(_, counts)| counts.started > 0).map(|&(timer, counts)| KindCounts { timer, counts }).collect();
+        let mut notes = attached.notes.clone();
+        notes.extend(self.notes(&timers, &attached.trace, &threads));
+        AttachResult {
+            all: figures(&self.all),
+            wake_ups: self.all.count(),
+            worst: self.worst.iter().map(told).collect(),
+            verdict: has_deadline.then(|| self.verdict(&attached, &timers)),
+            clocks: self.clocks.iter().map(|(&clock, &wake_ups)| ClockCount { clock, wake_ups }).collect(),
+            threads,
+            timers,
+            notes,
+            process: attached.process,
+            end: attached.end,
+            begin_ns: begin,
+            length_ns: attached.length,
+            other_wake_ups: attached.other_wake_ups,
+            trace: attached.trace,
+            folder: attached.folder,
+        }
+    }
+
+    fn keep_worst(&mut self) {
+        self.worst.sort_by_key(|wake_up| (std::cmp::Reverse(wake_up.lateness()), wake_up.due));
+        self.worst.truncate(WORST_MAX);
+    }
+
+    fn verdict(&self, attached: &AttachFacts, timers: &[KindCounts]) -> Verdict {
+        let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
+        let incomplete = (lost > 0 || attached.trace.losses > 0).then(|| lost_words(lost, &attached.trace));
+        let evidence = Evidence {
+            misses: self.rows.values().map(|row| row.misses).sum(),
+            due_times: self.all.count(),
+            measured: attached.length,
+            incomplete: incomplete.into_iter().collect(),
+            ..Evidence::default()
+        };
+        judge(&self.requirement, evidence)
+    }
+
+    fn notes(&self, timers: &[KindCounts], trace: &AttachTrace, threads: &[ThreadRow]) -> Vec<String> {
+        let mut notes = Vec::new();
+        let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
+        if lost > 0 || trace.losses > 0 {
+            notes.push(lost_words(lost, trace));
+        }
+        let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
+        // A thread that is woken on its way to sleep is rare.
+        if unseen * 10 > self.all.count() {
+            notes.push(format!(
+                "of {unseen} of {} wake-ups no switch to the thread is in the trace: their lateness ends with the waking, and is a lower bound",
+                self.all.count()
+            ));
+        }
+        if let Some(set) = self.clocks.get(&TimerClock::Set) {
+            notes.push(format!(
+                "{set} wake-ups were by a clock that was set meanwhile: they may have been later by what the timer's interrupt took"
+            ));
+        }
+        notes
+    }
+}
+
+impl Row {
+    fn told(&self, thread: i32, timer: TimerKind, name: String, has_deadline: bool) -> Option<ThreadRow> {
+        let part = |(part, histogram): (&'static str, &Histogram)| Some(PartFigures { part, figures: figures(histogram)? });
+        Some(ThreadRow {
+            thread,
+            name,
+            timer,
+            wake_ups: self.lateness.count(),
+            misses: has_deadline.then_some(self.misses),
+            unseen: self.unseen,
+            lateness: figures(&self.lateness)?,
+            parts: Parts::NAMES.into_iter().zip(&self.parts).filter_map(part).collect(),
+        })
+    }
+}
+
+impl AttachResult {
+    /// What the command ends with.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        let has_lost = self.timers.iter().any(|row| row.counts.lost > 0) || self.trace.losses > 0;
+        match (self.verdict.as_ref().map(|verdict| verdict.outcome), self.end) {
+            (Some(Outcome::Failed), _) => Exit::Failed,
+            (Some(Outcome::Inconclusive), _) => Exit::Inconclusive,
+            _ if has_lost || self.wake_ups == 0 => Exit::Inconclusive,
+            (_, AttachEnd::Interrupted) => Exit::Interrupted,
+            _ => Exit::Done,
+        }
+    }
+}
+
+fn lost_words(lost: u64, trace: &AttachTrace) -> String {
+    format!("the kernel's trace lost {} events at {} places: the end of {lost} timers is not known", trace.lost_events, trace.losses)
+}
+
+/// The values that half, and 99 %, of all are at or below, and the largest.
+fn figures(histogram: &Histogram) -> Option<Figures> {
+    let count = histogram.count();
+    let values = histogram.values_at(&[count.div_ceil(2), count - count / 100]);
+    Some(Figures { median_ns: Nanos((*values.first()?)?), p99_ns: Nanos((*values.get(1)?)?), max_ns: Nanos(histogram.max()?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wake_up(thread: i32, due: i64, switch: i64) -> TimerWakeUp {
+        TimerWakeUp {
+            thread,
+            kind: TimerKind::Sleep,
+            clock: TimerClock::Monotonic,
+            cpu: 1,
+            due,
+            ran: due + 60 + switch,
+            parts: Parts { slack: 50, timer: 10, switch, ..Parts::default() },
+            start: Start::Switch,
+        }
+    }
+
+    fn attached(counts: TimerCounts, losses: u64) -> AttachFacts {
+        AttachFacts {
+            process: AttachedProcess { id: 7, name: "loop".into(), thread: None },
+            end: AttachEnd::Finished,
+            begin: Nanos(1_000),
+            length: Nanos(1_000_000_000),
+            names: BTreeMap::from([(7, "loop".to_owned()), (8, "worker".to_owned())]),
+            counts: vec![(TimerKind::Sleep, counts), (TimerKind::Itimer, TimerCounts::default())],
+            other_wake_ups: 3,
+            trace: AttachTrace { events: 10, losses, lost_events: 5 * losses },
+            notes: Vec::new(),
+            folder: None,
+        }
+    }
+
+    fn result(deadline: Option<i64>, lost: u64) -> AttachResult {
+        let mut tally = Tally::new(deadline.map(Nanos), None);
+        (1..=1000).for_each(|place| tally.add(&wake_up(7, 1_000 * place, place)));
+        tally.add(&wake_up(8, 5_000, 5_000));
+        let counts = TimerCounts { started: 1001 + lost, wake_ups: 1001, lost, ..TimerCounts::default() };
+        tally.result(attached(counts, lost))
+    }
+
+    #[test]
+    fn figures_are_values_that_were_counted_and_the_worst_thread_comes_first() {
+        let found = result(None, 0);
+        assert_eq!(found.threads.iter().map(|row| (row.name.as_str(), row.wake_ups)).collect::<Vec<_>>(), [("worker", 1), ("loop", 1000)]);
+        assert_eq!(found.threads[1].lateness, Figures { median_ns: Nanos(560), p99_ns: Nanos(1050), max_ns: Nanos(1060) });
+        let switch = found.threads[1].parts.iter().find(|part| part.part == "switch").unwrap();
+        assert_eq!(switch.figures, Figures { median_ns: Nanos(500), p99_ns: Nanos(990), max_ns: Nanos(1000) });
+        assert_eq!(found.timers.len(), 1, "kinds without a timer are left out");
+        assert_eq!((found.wake_ups, found.worst.len()), (1001, WORST_MAX));
+        assert_eq!((found.worst[0].thread, found.worst[0].at_ns, found.worst[1].lateness_ns), (8, Nanos(4_000), Nanos(1060)));
+        for worst in &found.worst {
+            assert_eq!(worst.parts.values().sum::<i64>(), worst.lateness_ns.get());
+        }
+        assert_eq!((found.verdict.is_none(), found.exit()), (true, Exit::Done));
+    }
+
+    #[test]
+    fn misses_fail_a_deadline_and_losses_leave_it_open() {
+        let failed = result(Some(1_059), 0);
+        assert_eq!(failed.threads.iter().filter_map(|row| row.misses).sum::<u64>(), 2);
+        assert_eq!(failed.exit(), Exit::Failed);
+        assert_eq!(result(Some(5_060), 0).exit(), Exit::Done);
+        let open = result(Some(5_060), 1);
+        assert_eq!((open.exit(), open.notes.len()), (Exit::Inconclusive, 1));
+        assert_eq!(result(Some(1_059), 1).exit(), Exit::Failed);
+    }
+
+    #[test]
+    fn nothing_seen_is_inconclusive_and_an_interruption_tells_itself() {
+        let nothing = Tally::new(Some(Nanos(1)), None).result(attached(TimerCounts::default(), 0));
+        assert_eq!((nothing.exit(), nothing.all), (Exit::Inconclusive, None));
+        let nothing = Tally::new(None, None).result(attached(TimerCounts::default(), 0));
+        assert_eq!(nothing.exit(), Exit::Inconclusive);
+        let mut interrupted = result(None, 0);
+        interrupted.end = AttachEnd::Interrupted;
+        assert_eq!(interrupted.exit(), Exit::Interrupted);
+    }
+}

@@ -1,0 +1,468 @@
+//! Samples that gave way to newer ones, as histograms by hour: `PROBE.cpuN.hours` beside the series file of a run with `--disk`.
+//!
+//! ```text
+//! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
+//! body     varints: number of the last segment whose samples are in it, samples, length of a stretch in ns,
+//!          cumulative expected, recorded, skipped, lost, unstored as the last chunk of that segment has them,
+//!          1 and the window by which misses were counted: latest, 1 and earliest, or 0 in place of each that is absent;
+//!          stretches, then for each in order of time: part of the run, number, length in bytes, bytes
+//! stretch  varints: due time of its first sample, last wake-up, samples, samples that skipped, lost and skipped between samples, skipped, misses,
+//!          skipped ones among them, sum (low and high half), values known to 1/64 only, due time, latency and skipped of the worst sample,
+//!          then three histograms (latencies; of skipped due times; the most that it can have been of others): entries, then for each
+//!          in ascending order: difference to the value before (folded), count
+//! ```
+//! A stretch has the samples that were due in an hour of the clock. When the file reaches its size, two stretches become one, twice as long, and so on. One that is
+//! too large alone loses digits: its values are then known to 1/64, its counts, its sum and its worst sample are not touched.
+//!
+//! The file is replaced as a whole before a segment is removed, and names it. A segment that is there all the same is not counted again.
+//!
+//! History: 1 (2026-11): first.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::Chunk;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::sample::{Gap, Sample};
+use tardy_core::series::Schedule;
+use tardy_core::summary::cell::{Cell, EXPANDED_MAX};
+use tardy_core::units::Nanos;
+use tardy_core::varint::{self, Reader};
+use tardy_core::verdict::Window;
+use tardy_core::verdict::skipped::SkippedLateness;
+use tardy_sys::regular_file;
+
+const MAGIC: &[u8; 8] = b"TARDYHR1";
+/// Largest file that is believed, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// More samples than a series can have: a million a second for a century.
+const SAMPLES_MAX: u64 = 1 << 52;
+/// How often a stretch is doubled before parts of the run are put together: more than a lifetime.
+const DOUBLINGS_MAX: usize = 20;
+/// Values of a stretch that keep their digits, where that is too large alone; halved until it is not.
+const EXACT_VALUES_FIRST: usize = 1 << 16;
+
+/// What a stretch has the samples of, unless there were too many: an hour.
+pub const HOUR: Nanos = Nanos::from_secs(3600);
+
+/// How samples are counted when they give way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountingRule {
+    /// By which misses are counted.
+    pub window: Option<Window>,
+    /// Whether work was due: see [`tardy_core::series::Descriptor::is_work`].
+    pub is_work: bool,
+    /// Moments at which a stretch ends, whatever the hour: those that phases end and begin at.
+    pub cuts: Vec<Nanos>,
+    /// Length of a stretch.
+    pub stretch: Nanos,
+}
+
+/// The samples of a series that gave way.
+#[derive(Debug, Clone)]
+pub struct Hours {
+    /// The last segment whose samples are in it; 0 for none.
+    pub through: u64,
+    /// How many samples are in it.
+    pub samples: u64,
+    /// Cumulative counts of the series at its end.
+    pub counts: Counts,
+    /// By which misses were counted.
+    pub window: Option<Window>,
+    /// Length of a stretch.
+    pub length: Nanos,
+    stretches: Vec<PackedStretch>,
+}
+
+/// A stretch as bytes: a series may have a thousand, and few of them are looked at.
+#[derive(Debug, Clone)]
+struct PackedStretch {
+    part: u64,
+    number: i64,
+    bytes: Vec<u8>,
+}
+
+/// The samples that were due in an hour.
+#[derive(Debug, Clone)]
+pub struct Stretch {
+    /// Due time of its first sample.
+    pub first_due: Nanos,
+    /// Wake-up of its last sample.
+    pub last_wake: Nanos,
+    /// How many they are.
+    pub samples: u64,
+    /// How many of them skipped due times.
+    pub skipping: u64,
+    /// What was lost between them.
+    pub gaps: Gap,
+    /// Values that are known to 1/64 only.
+    pub coarse: u64,
+    /// Their counts: latencies, skipped due times, misses, and the worst.
+    pub cell: Cell,
+}
+
+/// Where the file of the series in `series` is.
+#[must_use]
+pub fn path(series: &Path) -> PathBuf {
+    series.with_extension("hours")
+}
+
+impl Hours {
+    /// Of a series whose samples are all there.
+    #[must_use]
+    pub fn new(rule: &CountingRule) -> Self {
+        Self { through: 0, samples: 0, counts: Counts::default(), window: rule.window, length: rule.stretch, stretches: Vec::new() }
+    }
+
+    /// Reads the file; `None` where there is none.
+    ///
+    /// # Errors
+    /// Those of reading; InvalidData where it is damaged.
+    pub fn read(path: &Path) -> io::Result<Option<Self>> {
+        match regular_file::read(path, FILE_BYTES_MAX) {
+            Ok(bytes) => Self::decode(&bytes)
+                .map(Some)
+                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the histograms by hour are damaged")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// In place of a file that is damaged.
+    pub(crate) fn unknown() -> Self {
+        Self { through: 0, samples: 0, counts: Counts::default(), window: None, length: HOUR, stretches: Vec::new() }
+    }
+
+    /// Begins to add the samples of a segment, which come in their order; [`Counting::end_segment`] ends it.
+    #[must_use]
+    pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {
+        Counting { hours: self, rule, schedule, open: None }
+    }
+
+    /// The stretches, in order of time.
+    pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
+        self.stretches.iter().filter_map(|packed| Stretch::decode(&packed.bytes))
+    }
+
+    /// Wake-up of the last sample in it.
+    #[must_use]
+    pub fn last_wake(&self) -> Option<Nanos> {
+        self.stretches().map(|stretch| stretch.last_wake).max()
+    }
+
+    /// Puts all times on another clock, which reads `by` more. Hours are then those of that clock.
+    #[must_use]
+    pub fn shifted(mut self, by: Nanos) -> Self {
+        for packed in std::mem::take(&mut self.stretches) {
+            let Some(mut stretch) = Stretch::decode(&packed.bytes) else { continue };
+            stretch.first_due = stretch.first_due.saturating_add(by);
+            stretch.last_wake = stretch.last_wake.saturating_add(by);
+            stretch.cell.worst = stretch.cell.worst.map(|worst| Sample { due: worst.due.saturating_add(by), ..worst });
+            let (part, number) = (packed.part, stretch.first_due.get().div_euclid(self.length.get()));
+            let moved = PackedStretch { part, number, bytes: stretch.encode() };
+            match self.stretches.last_mut().filter(|last| (last.part, last.number) == (part, number)) {
+                Some(last) => last.merge(&moved),
+                None => self.stretches.push(moved),
+            }
+        }
+        self
+    }
+
+    /// The latencies of all samples in it.
+    #[must_use]
+    pub fn latency(&self) -> Histogram {
+        let mut all = Histogram::new(Budget::ANALYSIS);
+        self.stretches().for_each(|stretch| all.merge(&stretch.cell.latency));
+        all
+    }
+
+    /// The bytes of the file: at most `bytes_max`, if the counts fit into that at all.
+    #[must_use]
+    pub fn encode(&mut self, bytes_max: u64) -> Vec<u8> {
+        let too_large = |bytes: &Vec<u8>| bytes.len() as u64 > bytes_max;
+        let mut bytes = self.encode_as_it_is();
+        for _ in 0..DOUBLINGS_MAX {
+            if !too_large(&bytes) || self.stretches.len() < 2 {
+                break;
+            }
+            self.length = Nanos(self.length.get().saturating_mul(2));
+            self.renumber(|part, number| (part, number.div_euclid(2)));
+            bytes = self.encode_as_it_is();
+        }
+        if too_large(&bytes) && self.stretches.len() > 1 {
+            self.renumber(|_, _| (0, 0));
+            bytes = self.encode_as_it_is();
+        }
+        let mut values = EXACT_VALUES_FIRST;
+        while too_large(&bytes) && values > 0 {
+            values /= 2;
+            self.stretches.iter_mut().for_each(|packed| packed.coarsen(values));
+            bytes = self.encode_as_it_is();
+        }
+        bytes
+    }
+
+    /// Gives each stretch a new part and number, and makes one of those that have the same.
+    fn renumber(&mut self, new: impl Fn(u64, i64) -> (u64, i64)) {
+        let mut renumbered: Vec<PackedStretch> = Vec::new();
+        for packed in std::mem::take(&mut self.stretches) {
+            let (part, number) = new(packed.part, packed.number);
+            match renumbered.last_mut().filter(|last| (last.part, last.number) == (part, number)) {
+                Some(last) => last.merge(&packed),
+                None => renumbered.push(PackedStretch { part, number, bytes: packed.bytes }),
+            }
+        }
+        self.stretches = renumbered;
+    }
+
+    fn encode_as_it_is(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        for value in [self.through, self.samples] {
+            varint::put(&mut bytes, value);
+        }
+        varint::put_signed(&mut bytes, self.length.get());
+        let Counts { expected, recorded, skipped, lost, unstored } = self.counts;
+        for count in [expected, recorded, skipped, lost, unstored] {
+            varint::put(&mut bytes, count);
+        }
+        put_optional(&mut bytes, self.window.map(|window| window.latest));
+        put_optional(&mut bytes, self.window.and_then(|window| window.earliest));
+        varint::put(&mut bytes, self.stretches.len() as u64);
+        for packed in &self.stretches {
+            varint::put(&mut bytes, packed.part);
+            varint::put_signed(&mut bytes, packed.number);
+            varint::put(&mut bytes, packed.bytes.len() as u64);
+            bytes.extend_from_slice(&packed.bytes);
+        }
+        let crc = crc32fast::hash(&bytes[MAGIC.len()..]);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (body, crc) = bytes.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;
+        if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let mut reader = Reader::new(body);
+        let (through, samples, length) = (reader.take()?, reader.take()?.min(SAMPLES_MAX), Nanos(reader.take_signed()?));
+        let counts = Counts {
+            expected: reader.take()?,
+            recorded: reader.take()?,
+            skipped: reader.take()?,
+            lost: reader.take()?,
+            unstored: reader.take()?,
+        };
+        let (latest, earliest) = (take_optional(&mut reader)?, take_optional(&mut reader)?);
+        let count = reader.take()?;
+        let mut stretches = Vec::new();
+        for _ in 0..count {
+            let (part, number, length) = (reader.take()?, reader.take_signed()?, usize::try_from(reader.take()?).ok()?);
+            stretches.push(PackedStretch { part, number, bytes: reader.take_bytes(length)?.to_vec() });
+        }
+        (length > Nanos::ZERO).then_some(())?;
+        Some(Self { through, samples, counts, window: latest.map(|latest| Window { latest, earliest }), length, stretches })
+    }
+}
+
+/// A segment whose samples are being added.
+#[derive(Debug)]
+pub struct Counting<'a> {
+    hours: Hours,
+    rule: &'a CountingRule,
+    schedule: Schedule,
+    open: Option<(u64, i64, Stretch)>,
+}
+
+impl Counting<'_> {
+    /// Adds the samples of a chunk.
+    pub fn add(&mut self, chunk: &Chunk) {
+        let schedule = self.schedule;
+        for (gap, sample) in chunk.samples(&schedule) {
+            let part = self.rule.cuts.partition_point(|cut| *cut <= sample.due) as u64;
+            let number = sample.due.get().div_euclid(self.hours.length.get());
+            if !matches!(self.open, Some((open, at, _)) if (open, at) == (part, number)) {
+                self.close();
+                self.open = Some((part, number, self.hours.take(part, number).unwrap_or_else(|| Stretch::beginning(sample.due))));
+            }
+            if let Some((_, _, stretch)) = &mut self.open {
+                stretch.add(gap, sample, self.rule, &schedule);
+            }
+            self.hours.samples += 1;
+        }
+        self.hours.counts = chunk.counts;
+    }
+
+    /// The histograms with the samples of segment `number`, which was read to its end.
+    #[must_use]
+    pub fn end_segment(mut self, number: u64) -> Hours {
+        self.close();
+        self.hours.through = number;
+        self.hours
+    }
+
+    fn close(&mut self) {
+        if let Some((part, number, stretch)) = self.open.take() {
+            self.hours.put(PackedStretch { part, number, bytes: stretch.encode() });
+        }
+    }
+}
+
+impl Hours {
+    fn take(&mut self, part: u64, number: i64) -> Option<Stretch> {
+        let place = self.stretches.iter().rposition(|packed| (packed.part, packed.number) == (part, number))?;
+        Stretch::decode(&self.stretches.remove(place).bytes)
+    }
+
+    fn put(&mut self, packed: PackedStretch) {
+        let place = self.stretches.partition_point(|other| (other.part, other.number) <= (packed.part, packed.number));
+        self.stretches.insert(place, packed);
+    }
+}
+
+impl PackedStretch {
+    fn merge(&mut self, next: &Self) {
+        if let (Some(mut own), Some(next)) = (Stretch::decode(&self.bytes), Stretch::decode(&next.bytes)) {
+            own.merge(&next);
+            self.bytes = own.encode();
+        }
+    }
+
+    fn coarsen(&mut self, values: usize) {
+        if let Some(mut stretch) = Stretch::decode(&self.bytes) {
+            let mut coarse = Histogram::new(Budget { pages: 0, values });
+            coarse.merge(&stretch.cell.latency);
+            stretch.cell.latency = coarse;
+            for histogram in [&mut stretch.cell.latency_skipped, &mut stretch.cell.latency_skipped_at_most] {
+                let mut coarse = Histogram::new(Budget { pages: 0, values });
+                coarse.merge(histogram);
+                *histogram = coarse;
+            }
+            self.bytes = stretch.encode();
+        }
+    }
+}
+
+impl Stretch {
+    fn beginning(due: Nanos) -> Self {
+        let gaps = Gap::default();
+        Self { first_due: due, last_wake: due, samples: 0, skipping: 0, gaps, coarse: 0, cell: Cell::default() }
+    }
+
+    fn add(&mut self, gap: Gap, sample: Sample, rule: &CountingRule, schedule: &Schedule) {
+        self.samples += 1;
+        self.last_wake = sample.wake();
+        self.gaps.lost += gap.lost;
+        self.gaps.skipped += gap.skipped;
+        let cell = &mut self.cell;
+        cell.latency.record(sample.latency.get());
+        cell.sum += i128::from(sample.latency.get());
+        cell.note_worst(Some(sample));
+        if let Some(window) = &rule.window {
+            let late = |sample| SkippedLateness::of(sample, schedule).late(sample.skipped, schedule.period(), window);
+            let skipped = if rule.is_work || sample.skipped == 0 { u64::from(sample.skipped) } else { late(sample) };
+            cell.misses += u64::from(window.misses(sample.latency)) + skipped;
+            cell.misses_skipped += skipped;
+        }
+        if sample.skipped > 0 {
+            self.skipping += 1;
+            let expand = cell.skipped.saturating_add(u64::from(sample.skipped)) <= EXPANDED_MAX;
+            cell.note_skipped(sample, schedule, expand);
+        }
+    }
+
+    fn merge(&mut self, next: &Self) {
+        self.last_wake = next.last_wake;
+        self.samples += next.samples;
+        self.skipping += next.skipping;
+        self.gaps.lost += next.gaps.lost;
+        self.gaps.skipped += next.gaps.skipped;
+        self.coarse += next.coarse;
+        self.cell.merge_counts(&next.cell);
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let cell = &self.cell;
+        varint::put_signed(&mut out, self.first_due.get());
+        varint::put_signed(&mut out, self.last_wake.get());
+        let counts = [self.samples, self.skipping, self.gaps.lost, self.gaps.skipped, cell.skipped, cell.misses, cell.misses_skipped];
+        counts.iter().for_each(|&count| varint::put(&mut out, count));
+        varint::put(&mut out, cell.sum as u64);
+        varint::put_signed(&mut out, (cell.sum >> 64) as i64);
+        varint::put(&mut out, (self.coarse + cell.latency.coarse()).min(self.samples));
+        let worst = cell.worst.unwrap_or(Sample { due: self.first_due, latency: Nanos::ZERO, skipped: 0 });
+        varint::put_signed(&mut out, worst.due.get());
+        varint::put_signed(&mut out, worst.latency.get());
+        varint::put(&mut out, u64::from(worst.skipped));
+        for histogram in [&cell.latency, &cell.latency_skipped, &cell.latency_skipped_at_most] {
+            put_histogram(&mut out, histogram);
+        }
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let (first_due, last_wake) = (Nanos(reader.take_signed()?), Nanos(reader.take_signed()?));
+        let (samples, skipping) = (reader.take()?, reader.take()?);
+        let gaps = Gap { lost: reader.take()?, skipped: reader.take()? };
+        let (skipped, misses, misses_skipped) = (reader.take()?, reader.take()?, reader.take()?);
+        let low = i128::from(reader.take()?);
+        let sum = (i128::from(reader.take_signed()?) << 64) | low;
+        let coarse = reader.take()?;
+        let worst = Sample {
+            due: Nanos(reader.take_signed()?),
+            latency: Nanos(reader.take_signed()?),
+            skipped: u32::try_from(reader.take()?).ok()?,
+        };
+        let latency = take_histogram(&mut reader)?;
+        let (latency_skipped, latency_skipped_at_most) = (take_histogram(&mut reader)?, take_histogram(&mut reader)?);
+        let mut cell = Cell::default();
+        (cell.latency, cell.latency_skipped, cell.latency_skipped_at_most) = (latency, latency_skipped, latency_skipped_at_most);
+        (cell.worst, cell.misses, cell.misses_skipped, cell.skipped, cell.sum) = (Some(worst), misses, misses_skipped, skipped, sum);
+        Some(Self { first_due, last_wake, samples, skipping, gaps, coarse, cell })
+    }
+}
+
+fn put_histogram(out: &mut Vec<u8>, histogram: &Histogram) {
+    let (mut entries, mut body, mut previous) = (0_u64, Vec::new(), 0_i64);
+    histogram.for_each(|value, count| {
+        entries += 1;
+        varint::put_signed(&mut body, value.wrapping_sub(previous));
+        varint::put(&mut body, count);
+        previous = value;
+    });
+    varint::put(out, entries);
+    out.extend_from_slice(&body);
+}
+
+fn take_histogram(reader: &mut Reader<'_>) -> Option<Histogram> {
+    let mut histogram = Histogram::new(Budget::ANALYSIS);
+    let (entries, mut value) = (reader.take()?, 0_i64);
+    for _ in 0..entries {
+        value = value.wrapping_add(reader.take_signed()?);
+        let count = reader.take()?;
+        // Sums of what was written stay far below what a number holds.
+        (count <= SAMPLES_MAX && histogram.count() <= SAMPLES_MAX).then_some(())?;
+        histogram.record_many(value, count);
+    }
+    Some(histogram)
+}
+
+fn put_optional(out: &mut Vec<u8>, value: Option<Nanos>) {
+    varint::put(out, u64::from(value.is_some()));
+    if let Some(value) = value {
+        varint::put_signed(out, value.get());
+    }
+}
+
+fn take_optional(reader: &mut Reader<'_>) -> Option<Option<Nanos>> {
+    Some(match reader.take()? {
+        0 => None,
+        _ => Some(Nanos(reader.take_signed()?)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

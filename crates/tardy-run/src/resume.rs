@@ -1,0 +1,245 @@
+//! A run with `--disk` that goes on in its folder after its tool has ended: in order, by a kill, or with the machine.
+//!
+//! All of its samples give way to histograms by hour. Times are put on the clock as it runs now: the clock of runs begins anew with each boot, and the time of
+//! day says how far apart the two are. That is made in a folder beside the run's, and both change places in one step: a crash leaves the old one whole, or
+//! the new one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_machine::root::Root;
+use tardy_sys::file;
+
+use crate::folder::{self, FolderError, RunFolder};
+use crate::hours;
+use crate::plan::Plan;
+use crate::record::{Interruption, RunRecord, StartTime, State};
+use crate::reserved_file;
+use crate::rotation::{DiskDivision, Rotation, RotationRule};
+
+/// Why a run cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// It is no run, or its folder cannot be written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// Samples of other kinds of runs cannot give way to histograms by hour.
+    #[error("{0} cannot go on: it is no run of `tardy run --until-stopped --disk SIZE` without loads; give another folder with --out")]
+    NotBounded(PathBuf),
+    /// It would not be the same run.
+    #[error(
+        "{path} cannot go on, because {what} are others than in this command: give it as it was (`tardy show --full`), or another folder with --out"
+    )]
+    Other {
+        /// The folder.
+        path: PathBuf,
+        /// What is not the same.
+        what: &'static str,
+    },
+    /// Kernels are compared, and not added up.
+    #[error("{path} is of kernel {release}, and this is another one: give a folder of its own with --out")]
+    OtherKernel {
+        /// The folder.
+        path: PathBuf,
+        /// The kernel that it was measured on.
+        release: String,
+    },
+    /// Its tool is at it.
+    #[error("{0} is under way: its process {1} measures")]
+    UnderWay(PathBuf, u32),
+    /// What it has cannot be read, or be written anew.
+    #[error("{path} cannot go on: {error}")]
+    System {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Takes the run in `path` up, which `plan` is to go on with at `now`. `None` where there is nothing at `path`.
+///
+/// The record that comes with it is that of the part before, on the clock as it runs now; it ends with the interruption that lasts until `now`.
+///
+/// # Errors
+/// [`ResumeError`]; the run is then as it was.
+pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<Option<(RunFolder, RunRecord)>, ResumeError> {
+    if !path.try_exists().unwrap_or(true) {
+        return Ok(None);
+    }
+    let record = folder::open(path)?;
+    check(path, &record, plan, root)?;
+    let system = |error| ResumeError::System { path: path.to_owned(), error };
+    // What a resumption that was cut off left: the run itself is whole.
+    let beside = beside(path);
+    match fs::remove_dir_all(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
+        _ => {}
+    }
+    let taken_up = RunFolder::create(&beside)?;
+    let resumed = fill(path, &taken_up, record, now, root).and_then(|record| {
+        file::exchange(&beside, path).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
+                io::Error::other("its file system cannot exchange two folders: give a folder on another one with --out")
+            }
+            _ => error,
+        })?;
+        Ok(record)
+    });
+    drop(taken_up);
+    let removed = fs::remove_dir_all(&beside);
+    let record = resumed.map_err(system)?;
+    removed.map_err(system)?;
+    Ok(Some((RunFolder::reopen(path)?, record)))
+}
+
+fn check(path: &Path, record: &RunRecord, plan: &Plan, root: &Root) -> Result<(), ResumeError> {
+    let has_loads = |plan: &Plan| plan.phases.iter().any(|phase| !phase.loads.is_empty());
+    let is_bounded = record.plan.until_stopped && record.plan.disk.is_some() && !has_loads(&record.plan) && record.samples_folder.is_none();
+    if !is_bounded || has_loads(plan) {
+        return Err(ResumeError::NotBounded(path.to_owned()));
+    }
+    if record.is_under_way(root) {
+        return Err(ResumeError::UnderWay(path.to_owned(), record.tool.process));
+    }
+    let other = |what| Err(ResumeError::Other { path: path.to_owned(), what });
+    if record.machine.kernel.release != root.text("proc/sys/kernel/osrelease") {
+        return Err(ResumeError::OtherKernel { path: path.to_owned(), release: record.machine.kernel.release.clone().unwrap_or_default() });
+    }
+    if record.plan.probes != plan.probes {
+        return other("its probes");
+    }
+    if record.measured_cpus != plan.measured_cpus {
+        return other("its CPUs");
+    }
+    if record.plan.window != plan.window { other("its deadlines") } else { Ok(()) }
+}
+
+/// Writes the run into the new folder, and returns its record.
+fn fill(path: &Path, new: &RunFolder, mut record: RunRecord, now: StartTime, root: &Root) -> io::Result<RunRecord> {
+    let bytes = record.plan.disk.unwrap_or_default();
+    let division =
+        DiskDivision::of(bytes, record.series.len()).map_err(|least| io::Error::other(format!("--disk was below {least} bytes")))?;
+    let mut earlier = Vec::new();
+    for series in &record.series {
+        let file = path.join("samples").join(&series.file);
+        // One that was prepared, and whose tool was killed before the first due time.
+        if !hours::path(&file).try_exists()? {
+            continue;
+        }
+        let rotation = Rotation::new(&file, RotationRule::of(division, record.plan.window, Vec::new()));
+        let hours = rotation.with_all_segments()?;
+        // One that has not begun yet begins with the rest of the run.
+        if hours.through > 0 {
+            earlier.push((series.file.clone(), file, hours));
+        }
+    }
+    let last = earlier.iter().filter_map(|(_, _, hours)| hours.last_wake()).max().unwrap_or(record.started.monotonic_ns);
+    let last = record.ended_ns.unwrap_or(last).max(last);
+    let boot = root.text("proc/sys/kernel/random/boot_id");
+    let is_reboot = boot.is_none() || record.machine.boot_id != boot;
+    // A time of day that is behind, as on a board without a clock of its own, makes nothing come after the present.
+    let by = if is_reboot { ahead(record.started) - ahead(now) } else { Nanos::ZERO }.min(now.monotonic_ns - last - Nanos(1));
+    for (name, file, hours) in earlier {
+        let place = new.samples().join(name);
+        fs::copy(&file, &place)?;
+        reserved_file::replace(&hours::path(&place), &hours.shifted(by).encode(division.hours_bytes))?;
+    }
+    shift(&mut record, by);
+    record.interruptions.push(Interruption { from_ns: last + by, to_ns: now.monotonic_ns, is_reboot });
+    record.state = State::Running;
+    record.ended_ns = None;
+    // They are told anew when the run ends; until then the samples tell them.
+    record.series.iter_mut().for_each(|series| series.counts = None);
+    new.update(&record).map_err(io::Error::other)?;
+    Ok(record)
+}
+
+/// How far the time of day is ahead of the run's clock.
+fn ahead(started: StartTime) -> Nanos {
+    started.realtime_ns - started.monotonic_ns
+}
+
+/// Puts the times of a record on another clock, which reads `by` more.
+fn shift(record: &mut RunRecord, by: Nanos) {
+    let move_on = |time: &mut Nanos| *time = time.saturating_add(by);
+    move_on(&mut record.started.monotonic_ns);
+    record.ended_ns.iter_mut().for_each(move_on);
+    record.marks_ns.iter_mut().for_each(move_on);
+    record.scheduling_changes.iter_mut().for_each(|change| move_on(&mut change.seen_ns));
+    for phase in &mut record.phases {
+        move_on(&mut phase.begin_ns);
+        phase.end_ns.iter_mut().for_each(move_on);
+        move_on(&mut phase.planned_ns.0);
+        move_on(&mut phase.planned_ns.1);
+    }
+    for interruption in &mut record.interruptions {
+        move_on(&mut interruption.from_ns);
+        move_on(&mut interruption.to_ns);
+    }
+    for series in &mut record.series {
+        series.failure.iter_mut().for_each(|failure| move_on(&mut failure.since));
+        for stretch in &mut series.elsewhere {
+            move_on(&mut stretch.first_due_ns);
+            move_on(&mut stretch.last_due_ns);
+        }
+    }
+}
+
+impl RunRecord {
+    /// Puts what happened before `earlier` was interrupted into this record of a run that goes on.
+    pub fn go_on(&mut self, earlier: &Self) {
+        self.started = earlier.started;
+        self.interruptions.clone_from(&earlier.interruptions);
+        self.phases.clone_from(&earlier.phases);
+        self.series.clone_from(&earlier.series);
+        self.marks_ns.clone_from(&earlier.marks_ns);
+        self.scheduling_changes.clone_from(&earlier.scheduling_changes);
+        let own = std::mem::replace(&mut self.warnings, earlier.warnings.clone());
+        self.warnings.extend(own.into_iter().filter(|warning| !earlier.warnings.contains(warning)));
+        if let Some(last) = self.interruptions.last() {
+            let (since_start, away) = (last.from_ns - self.started.monotonic_ns, last.to_ns - last.from_ns);
+            self.warnings.push(Warning::Resumed { since_start, away, is_reboot: last.is_reboot });
+        }
+    }
+
+    /// Notes when the first due times are counted from, of the whole run or of what goes on of it.
+    pub fn begin_at(&mut self, start: Nanos) {
+        let Some(last) = self.interruptions.last_mut() else {
+            self.started.realtime_ns += start - self.started.monotonic_ns;
+            self.started.monotonic_ns = start;
+            return;
+        };
+        last.to_ns = start;
+        let whole = last.to_ns - last.from_ns;
+        if let Some(Warning::Resumed { away, .. }) = self.warnings.iter_mut().rfind(|warning| matches!(warning, Warning::Resumed { .. })) {
+            *away = whole;
+        }
+    }
+
+    /// Adds what is known of the series of `earlier` beside their samples.
+    pub fn add_series_of(&mut self, earlier: &Self) {
+        for series in &mut self.series {
+            if let Some(before) = earlier.series.iter().find(|before| before.file == series.file) {
+                series.elsewhere.splice(..0, before.elsewhere.iter().copied());
+                series.failure = before.failure.clone().or(series.failure.take());
+            }
+        }
+    }
+
+    /// For how long nobody made the run between `begin` and `end`.
+    #[must_use]
+    pub fn away(&self, begin: Nanos, end: Nanos) -> Nanos {
+        let within = |away: &Interruption| (away.to_ns.min(end) - away.from_ns.max(begin)).max(Nanos::ZERO);
+        self.interruptions.iter().map(within).fold(Nanos::ZERO, Nanos::saturating_add)
+    }
+}
+
+/// Where a run is made anew before it takes its place.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    path.with_file_name(format!(".{name}.resuming"))
+}

@@ -1,0 +1,323 @@
+//! The files of a series in a run with `--disk`: segments of bounded length, the oldest of which give way to histograms by hour ([`crate::hours`]).
+//!
+//! `PROBE.cpuN.series` has the head alone. `PROBE.cpuN.series.1` and so on have a head each, and the chunks. Whoever writes samples begins a new segment where the
+//! last one is full, and waits for nothing. Another thread adds the oldest segment to the histograms, which are on the disk before it is removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tardy_core::series::Descriptor;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+
+use crate::hours::{self, CountingRule, HOUR, Hours};
+use crate::read_series::SeriesFile;
+use crate::reserved_file;
+use crate::segments::{segment_path, segments_behind};
+
+/// What a file takes at least, in bytes: file systems give whole blocks.
+const BLOCK_BYTES: u64 = 4096;
+/// Segments that the kept samples of a series lie in, when its share of the disk is used.
+const SEGMENTS: u64 = 8;
+/// The least share of one series, in bytes.
+const SHARE_LEAST: u64 = 256 << 10;
+/// The largest file of histograms, in bytes: whoever adds to it holds it in memory a few times over.
+const HOURS_BYTES_MAX: u64 = 8 << 20;
+/// What the record of a run takes with the room reserved for the last one, while it is replaced, in bytes.
+const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
+/// What the log of the system's state takes at least, in bytes.
+const STATE_BYTES_LEAST: u64 = 128 << 10;
+
+/// Room kept for the histogram of a series that a full disk takes no more samples of, in bytes.
+pub const HISTOGRAM_BYTES: u64 = 128 << 10;
+
+/// How the bytes of a run with `--disk` are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskDivision {
+    /// Bytes of `state.jsonl`.
+    pub state_bytes: u64,
+    /// Bytes of the segments of one series.
+    pub kept_bytes: u64,
+    /// Bytes of the histograms by hour of one series.
+    pub hours_bytes: u64,
+}
+
+impl DiskDivision {
+    /// Of `bytes` for a run with so many series.
+    ///
+    /// # Errors
+    /// The least number of bytes, where these are fewer.
+    pub fn of(bytes: u64, series: usize) -> Result<Self, u64> {
+        let series = series.max(1) as u64;
+        // A histogram is replaced as a whole, with room reserved for the last one.
+        let fixed = RECORD_BYTES + series * 3 * HISTOGRAM_BYTES;
+        let least = fixed + 2 * STATE_BYTES_LEAST + series * SHARE_LEAST;
+        if bytes < least {
+            return Err(least);
+        }
+        let state_bytes = ((bytes - fixed - series * SHARE_LEAST) / 32).clamp(STATE_BYTES_LEAST, 64 << 20);
+        // Both are replaced as a whole: the old and the new one are there for a moment.
+        let share = ((bytes - fixed).saturating_sub(2 * state_bytes) / series).max(SHARE_LEAST);
+        let hours_bytes = (share / 8).min(HOURS_BYTES_MAX);
+        Ok(Self { state_bytes, kept_bytes: share - 2 * hours_bytes, hours_bytes })
+    }
+}
+
+/// How one series is divided into segments and hours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RotationRule {
+    /// Bytes of the segments.
+    pub kept_bytes: u64,
+    /// Bytes of the histograms by hour.
+    pub hours_bytes: u64,
+    /// By which misses are counted.
+    pub window: Option<Window>,
+    /// Moments after the series' start at which an hour is cut in two.
+    pub cuts: Vec<Nanos>,
+    /// Length of what is called an hour.
+    pub hour: Nanos,
+}
+
+impl RotationRule {
+    /// Of a series with its share of `division`.
+    #[must_use]
+    pub fn of(division: DiskDivision, window: Option<Window>, cuts: Vec<Nanos>) -> Self {
+        Self { kept_bytes: division.kept_bytes, hours_bytes: division.hours_bytes, window, cuts, hour: HOUR }
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        (self.kept_bytes / SEGMENTS).saturating_sub(BLOCK_BYTES)
+    }
+}
+
+/// The segments of one series: shared by whoever writes samples and whoever makes room.
+#[derive(Debug)]
+pub struct Rotation {
+    series: PathBuf,
+    rule: RotationRule,
+    kept: Mutex<KeptSegments>,
+}
+
+#[derive(Debug, Default)]
+struct KeptSegments {
+    /// Number and bytes of each, in order of time.
+    segments: Vec<(u64, u64)>,
+    /// The last segment that gave way before the first of these.
+    through: u64,
+    /// Samples that gave way.
+    given_way: u64,
+    is_asked: bool,
+}
+
+impl KeptSegments {
+    fn bytes(&self) -> u64 {
+        self.segments.iter().map(|(_, bytes)| in_blocks(*bytes)).sum()
+    }
+}
+
+/// What happens to the disk when a segment gives way, in this order; a crash may come behind each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The samples were read.
+    Counted,
+    /// The new histograms are beside the old ones.
+    Written,
+    /// They are in their place, and on the disk.
+    Replaced,
+    /// The segment is gone.
+    Removed,
+}
+
+impl Rotation {
+    /// Of the series whose file is `series`.
+    #[must_use]
+    pub fn new(series: &Path, rule: RotationRule) -> Self {
+        Self { series: series.to_owned(), rule, kept: Mutex::default() }
+    }
+
+    /// Where the series' file is.
+    #[must_use]
+    pub fn series(&self) -> &Path {
+        &self.series
+    }
+
+    /// Of a series that goes on behind `earlier`, which are in their place.
+    #[must_use]
+    pub fn behind(series: &Path, rule: RotationRule, earlier: &Hours) -> Self {
+        let kept = KeptSegments { through: earlier.through, given_way: earlier.samples, ..KeptSegments::default() };
+        Self { kept: Mutex::new(kept), ..Self::new(series, rule) }
+    }
+
+    /// The last segment that gave way before this one's time; 0 for none.
+    pub(crate) fn through(&self) -> u64 {
+        self.kept().through
+    }
+
+    /// Puts the empty histograms in their place, by which readers know that there are segments.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(crate) fn begin(&self) -> io::Result<()> {
+        if self.through() > 0 {
+            return Ok(());
+        }
+        reserved_file::replace_in_memory(&hours::path(&self.series), &Hours::new(&self.counting(None)).encode(self.rule.hours_bytes))
+    }
+
+    /// Makes segment `number`, which begins with `head`.
+    pub(crate) fn create(&self, number: u64, head: &[u8]) -> io::Result<File> {
+        let path = segment_path(&self.series, number);
+        let made = OpenOptions::new().write(true).create_new(true).open(&path);
+        let written = made.and_then(|mut file| file.write_all(head).map(|()| file));
+        let file = written.inspect_err(|_| {
+            // Half a head is no segment.
+            let _ = fs::remove_file(&path);
+        })?;
+        self.kept().segments.push((number, head.len() as u64));
+        Ok(file)
+    }
+
+    /// Whether a segment of `length` bytes is full before so many more.
+    pub(crate) fn is_full(&self, length: u64, more: u64) -> bool {
+        length + more > self.rule.segment_bytes()
+    }
+
+    /// Takes room for `bytes` more in the newest segment, or of a new one.
+    ///
+    /// # Errors
+    /// Where there is none: whoever makes room was kept from it. The samples are counted then, and not stored.
+    pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
+        if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
+            return Err(io::Error::other(
+                "the bytes of --disk were used up before older samples were counted by hour: the disk or the tool's CPUs are too busy",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Notes how long segment `number` is.
+    pub(crate) fn note_length(&self, number: u64, length: u64) {
+        if let Some((_, bytes)) = self.kept().segments.iter_mut().rev().find(|(own, _)| *own == number) {
+            *bytes = length;
+        }
+    }
+
+    /// Whether room is wanted and nobody was asked for it: whoever asks calls [`Self::make_room`] on another thread.
+    #[must_use]
+    pub fn wants_room(&self) -> bool {
+        let mut kept = self.kept();
+        let is_wanted = self.is_wanted(&kept) && !kept.is_asked;
+        kept.is_asked |= is_wanted;
+        is_wanted
+    }
+
+    fn is_wanted(&self, kept: &KeptSegments) -> bool {
+        kept.segments.len() > 1 && kept.bytes() > self.rule.kept_bytes - self.rule.kept_bytes / SEGMENTS * 3
+    }
+
+    /// Lets the oldest segments give way until there is room.
+    ///
+    /// # Errors
+    /// Those of the disk; what was not counted is still there.
+    pub fn make_room(&self) -> io::Result<()> {
+        let made = self.make_room_watched(|_| Ok(()));
+        self.kept().is_asked = false;
+        made
+    }
+
+    fn make_room_watched(&self, mut behind: impl FnMut(Step) -> io::Result<()>) -> io::Result<()> {
+        loop {
+            let oldest = {
+                let kept = self.kept();
+                self.is_wanted(&kept).then(|| kept.segments[0].0)
+            };
+            let Some(oldest) = oldest else { return Ok(()) };
+            self.give_way(oldest, &mut behind)?;
+        }
+    }
+
+    /// Adds the samples of a segment to the histograms, and removes it then. `behind` is told each step.
+    fn give_way(&self, number: u64, behind: &mut impl FnMut(Step) -> io::Result<()>) -> io::Result<()> {
+        let (path, hours_path) = (segment_path(&self.series, number), hours::path(&self.series));
+        let mut samples = 0;
+        let hours = self.hours()?;
+        if hours.through < number {
+            let before = hours.samples;
+            let mut hours = self.with_segment(hours, number)?;
+            samples = hours.samples - before;
+            behind(Step::Counted)?;
+            let content = hours.encode(self.rule.hours_bytes);
+            reserved_file::replace_watched(&hours_path, &content, || behind(Step::Written))?;
+            behind(Step::Replaced)?;
+        }
+        fs::remove_file(&path)?;
+        let mut kept = self.kept();
+        kept.segments.retain(|(own, _)| *own != number);
+        kept.given_way += samples;
+        drop(kept);
+        behind(Step::Removed)
+    }
+
+    fn hours(&self) -> io::Result<Hours> {
+        Hours::read(&hours::path(&self.series))?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the histograms by hour are gone"))
+    }
+
+    /// The histograms with the samples of segment `number`, which is left as it is.
+    fn with_segment(&self, hours: Hours, number: u64) -> io::Result<Hours> {
+        let segment = SeriesFile::open_alone(&segment_path(&self.series, number)).map_err(io::Error::other)?;
+        let rule = self.counting(Some(segment.descriptor()));
+        let mut counting = hours.begin_segment(&rule, segment.descriptor().schedule);
+        segment.read(|chunk| counting.add(chunk)).map_err(io::Error::other)?;
+        Ok(counting.end_segment(number))
+    }
+
+    /// The histograms with the samples of all segments. Nothing on the disk changes.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(crate) fn with_all_segments(&self) -> io::Result<Hours> {
+        let hours = self.hours()?;
+        let numbers = segments_behind(&self.series, hours.through)?;
+        numbers.into_iter().try_fold(hours, |hours, number| self.with_segment(hours, number))
+    }
+
+    /// How many samples gave way.
+    #[must_use]
+    pub fn given_way(&self) -> u64 {
+        self.kept().given_way
+    }
+
+    /// The files that may not be on the disk yet.
+    #[must_use]
+    pub fn unsynced(&self) -> Vec<PathBuf> {
+        let kept = self.kept();
+        let newest = kept.segments.iter().rev().take(2).map(|(number, _)| segment_path(&self.series, *number));
+        newest.chain([self.series.clone()]).collect()
+    }
+
+    fn counting(&self, descriptor: Option<&Descriptor>) -> CountingRule {
+        let start = descriptor.and_then(|descriptor| match descriptor.schedule {
+            tardy_core::series::Schedule::Grid { start, .. } => Some(start),
+            tardy_core::series::Schedule::Event { .. } => None,
+        });
+        CountingRule {
+            window: self.rule.window.filter(|_| !descriptor.is_some_and(|descriptor| descriptor.is_outside_verdict)),
+            is_work: descriptor.is_some_and(Descriptor::is_work),
+            cuts: start.map_or_else(Vec::new, |start| self.rule.cuts.iter().map(|&cut| start + cut).collect()),
+            stretch: self.rule.hour,
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, KeptSegments> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn in_blocks(bytes: u64) -> u64 {
+    bytes.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
+}
+
+#[cfg(test)]
+mod tests;

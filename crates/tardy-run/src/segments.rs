@@ -1,0 +1,30 @@
+//! The names of the files that the chunks of a series lie in, in a run with `--disk`: see [`crate::rotation`].
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where segment `number` of the series in `series` is.
+#[must_use]
+pub fn segment_path(series: &Path, number: u64) -> PathBuf {
+    let mut name = series.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}
+
+/// The segments of the series in `series` behind `through`, in order of time.
+///
+/// # Errors
+/// Those of reading the folder.
+pub fn segments_behind(series: &Path, through: u64) -> io::Result<Vec<u64>> {
+    let folder = series.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = series.file_name().unwrap_or_default().to_string_lossy().into_owned() + ".";
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?.file_name();
+        let number = entry.to_str().and_then(|entry| entry.strip_prefix(&name)).and_then(|number| number.parse::<u64>().ok());
+        numbers.extend(number.filter(|&number| number > through));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}

@@ -1,0 +1,332 @@
+//! The timers of a running program, followed through the kernel's trace while it goes on as it was: nothing of it is stopped, changed or read but /proc.
+
+pub mod process;
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tardy_core::units::Nanos;
+use tardy_machine::journal::{self, Journal, JournalError};
+use tardy_machine::root::Root;
+use tardy_machine::tracefs::{self, Tracefs};
+use tardy_machine::undo::Undo;
+use tardy_sys::clock::{self, Clock};
+use tardy_sys::sched;
+use tardy_trace::event::{Decoder, Kind};
+use tardy_trace::live::Live;
+use tardy_trace::merge::Item;
+use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind, TimerWakeUp, TimerWatch};
+
+use self::process::Process;
+use crate::calibration::kernel_symbols;
+use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, EXPIRE_EXIT, START, SWITCH, WAKING};
+use crate::instance::Instance;
+use crate::pages::PageReader;
+use crate::tracer::NotTraced;
+
+/// How often pages and the list of threads are read.
+const PERIOD: Duration = Duration::from_millis(100);
+/// An event may be written this long after its time, in ns: as for explanations.
+const LATE_NS: u64 = 20_000_000;
+/// Threads that a filter names one by one; of more, a range of numbers.
+const FILTER_PIDS_MAX: usize = 32;
+/// A switch away from a thread that could go on; the kernel puts a state of its own (TASK_REPORT_MAX) for one that was preempted.
+const CAN_GO_ON: &str = "prev_state == 0 || prev_state >= 256";
+/// What this thread writes into the trace, to find its own number there.
+const MARK: &str = "tardy: attach";
+
+/// Why a program cannot be followed on this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAttached {
+    /// The kernel's trace cannot be recorded.
+    #[error("{}: {}", .0, .0.remedy())]
+    NotTraced(#[from] NotTraced),
+    /// Which function a timer calls says what it is.
+    #[error(
+        "the kernel hides where its functions are, so that timers cannot be told apart: run with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
+    )]
+    HiddenFunctions,
+    /// The numbers of a container.
+    #[error(
+        "the kernel's trace has other numbers of threads than this container: run outside of it, or in a container with the host's (--pid=host)"
+    )]
+    OtherNumbers,
+    /// What is changed could not be put back after a kill.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Why following has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Its time was over.
+    Time,
+    /// The caller ended it.
+    Stopped,
+    /// The program has ended.
+    Process,
+}
+
+/// What was recorded, beside the wake-ups.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// When it began, by the monotonic clock.
+    pub begin: Nanos,
+    /// When it ended.
+    pub end: Nanos,
+    pub why: End,
+    /// Threads that were followed, with the names that they had last.
+    pub threads: BTreeMap<i32, String>,
+    /// What became of the timers of each kind.
+    pub counts: Vec<(TimerKind, TimerCounts)>,
+    /// Wakings of these threads by something else than their timers.
+    pub other_wake_ups: u64,
+    /// Events that were read.
+    pub events_read: u64,
+    /// Places where events were lost.
+    pub losses: u64,
+    /// Events that were lost there, as far as the kernel counted them.
+    pub lost_events: u64,
+    /// Pages that could not be read.
+    pub unread: Option<String>,
+}
+
+/// A program that is followed.
+#[derive(Debug)]
+pub struct Attachment {
+    process: Process,
+    /// The one thread that is asked about, if any.
+    only: Option<i32>,
+    live: Live,
+    watch: TimerWatch,
+    threads: BTreeMap<i32, String>,
+    functions: Vec<(u64, TimerKind)>,
+    begin: Nanos,
+    unread: Option<String>,
+    // In this order they are let go: whoever reads pages keeps the instance, and the journal ends when that is gone.
+    reader: PageReader,
+    instance: Instance,
+    _journal: Journal,
+}
+
+impl Attachment {
+    /// Records the timers of `process`, or of one thread of it, from now on.
+    ///
+    /// # Errors
+    /// [`NotAttached`]; nothing is left of it then.
+    pub fn start(process: Process, only: Option<u32>, root: &Root) -> Result<Self, NotAttached> {
+        let failed = |what| move |error| NotTraced::System { what, error };
+        let functions = functions(&kernel_symbols());
+        let tracefs = Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
+        if !functions.iter().any(|&(_, kind)| kind == TimerKind::Sleep) {
+            return Err(NotAttached::HiddenFunctions);
+        }
+        tracefs.remove_left_behind(root);
+        let name = tracefs::instance_name(root);
+        let journal = Journal::write(&journal::folder(), root, Vec::new(), vec![Undo::RemoveTraceInstance(name.clone())])?;
+        let only = only.and_then(|thread| i32::try_from(thread).ok());
+        let threads: BTreeMap<_, _> = process.threads().into_iter().filter(|(id, _)| only.is_none_or(|only| only == *id)).collect();
+        let cpus = root.online_cpus().unwrap_or_default();
+        let of_threads = filters(&functions, threads.keys().copied());
+        let events: Vec<_> = of_threads.into_iter().map(|(event, filter)| (event, Some(filter))).chain([(EXPIRE_EXIT, None)]).collect();
+        let instance = Instance::create_of(tracefs, &name, &cpus, &events, root).map_err(NotTraced::from)?;
+        let mut reader = PageReader::open(&instance, &cpus).map_err(failed("cannot read the trace's pages"))?;
+        let mut live = Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied());
+        let mark = OpenOptions::new().write(true).open(instance.path().join("trace_marker"));
+        mark.and_then(|mut file| file.write_all(MARK.as_bytes())).map_err(failed("cannot write a mark into the trace"))?;
+        let begin = Nanos(clock::monotonic());
+        let mut watch = TimerWatch::new(functions.iter().copied());
+        threads.keys().for_each(|&thread| watch.follow(thread));
+        watch.set_offsets(offsets());
+        // What lies before the mark is followed too; the mark itself tells of numbers.
+        std::thread::sleep(Duration::from_nanos(LATE_NS));
+        let until = u64::try_from(begin.get()).unwrap_or_default();
+        read(&mut reader, &mut live).map_err(failed("cannot read the trace's pages"))?;
+        let mut number = None;
+        while let Some(item) = live.next_before(until) {
+            if let Item::Event(event) = &item
+                && matches!(event.kind, Kind::Marker { text } if text.as_str().starts_with(MARK))
+            {
+                number = Some(event.head.pid);
+            }
+            watch.take(&item);
+        }
+        if number != Some(sched::thread_id()) {
+            return Err(NotAttached::OtherNumbers);
+        }
+        Ok(Self { process, only, live, watch, threads, functions, begin, unread: None, reader, instance, _journal: journal })
+    }
+
+    /// When it began, by the monotonic clock.
+    #[must_use]
+    pub fn begin(&self) -> Nanos {
+        self.begin
+    }
+
+    /// The names of the threads so far.
+    #[must_use]
+    pub fn threads(&self) -> &BTreeMap<i32, String> {
+        &self.threads
+    }
+
+    /// Follows until `until` by the monotonic clock, the end of the program, or the end that `wait` tells: it waits for as long as it is given, and says
+    /// whether to end. `take` gets each wake-up, with the name of its thread.
+    pub fn follow(mut self, until: Nanos, mut wait: impl FnMut(Duration) -> bool, mut take: impl FnMut(&TimerWakeUp, &str)) -> Recording {
+        let why = loop {
+            let left = until - Nanos(clock::monotonic());
+            if left <= Nanos::ZERO {
+                break End::Time;
+            }
+            let pause = PERIOD.min(Duration::from_nanos(left.get().unsigned_abs()));
+            if wait(pause) {
+                break End::Stopped;
+            }
+            self.advance(false, &mut take);
+            if !self.look_for_threads() {
+                break End::Process;
+            }
+        };
+        let end = Nanos(clock::monotonic());
+        self.instance.stop();
+        self.advance(true, &mut take);
+        self.watch.finish();
+        let counts = self.live.counts();
+        Recording {
+            begin: self.begin,
+            end,
+            why,
+            counts: TimerKind::ALL.map(|kind| (kind, self.watch.counts(kind))).to_vec(),
+            other_wake_ups: self.watch.other_wake_ups(),
+            events_read: counts.events,
+            losses: counts.losses,
+            lost_events: counts.lost_events,
+            threads: self.threads,
+            unread: self.unread,
+        }
+    }
+
+    /// Reads what there is, and hands over the wake-ups that are known by then.
+    fn advance(&mut self, is_last: bool, take: &mut impl FnMut(&TimerWakeUp, &str)) {
+        self.watch.set_offsets(offsets());
+        let now = u64::try_from(clock::monotonic()).unwrap_or_default();
+        if let Err(error) = read(&mut self.reader, &mut self.live) {
+            self.unread = Some(error.to_string());
+        }
+        let until = if is_last { u64::MAX } else { now.saturating_sub(LATE_NS) };
+        while let Some(item) = self.live.next_before(until) {
+            self.watch.take(&item);
+            for wake_up in self.watch.finished() {
+                take(&wake_up, self.threads.get(&wake_up.thread).map_or("", String::as_str));
+            }
+        }
+    }
+
+    /// Follows threads that have come, too. False once the program has ended.
+    fn look_for_threads(&mut self) -> bool {
+        if !self.process.is_there() {
+            return false;
+        }
+        let there = self.process.threads();
+        let mut has_new = false;
+        for (thread, name) in there.into_iter().filter(|(thread, _)| self.only.is_none_or(|only| only == *thread)) {
+            let name_before = self.threads.entry(thread).or_insert_with(|| {
+                has_new = true;
+                String::new()
+            });
+            if !name.is_empty() {
+                *name_before = name;
+            }
+        }
+        if has_new {
+            self.threads.keys().for_each(|&thread| self.watch.follow(thread));
+            for (event, filter) in filters(&self.functions, self.threads.keys().copied()) {
+                // Where an event knows no filters, all of it is recorded anyway.
+                let _ = self.instance.filter(event, &filter);
+            }
+        }
+        true
+    }
+}
+
+/// Reads all pages that there are.
+fn read(reader: &mut PageReader, live: &mut Live) -> io::Result<()> {
+    for place in 0..reader.cpus().len() {
+        while let Some(page) = reader.next(place)? {
+            // A damaged one is a loss, which the stream tells.
+            let _ = live.page(place, &page);
+        }
+    }
+    Ok(())
+}
+
+/// Where the functions of timers begin, by /proc/kallsyms; none where the kernel hides it.
+fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
+    let function = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&address| address != 0)?;
+        // Compilers append to names, as in `hrtimer_wakeup.llvm.1`.
+        let name = words.nth(1)?.split('.').next()?;
+        Some((address, TimerKind::ALL.into_iter().find(|kind| kind.function() == name)?))
+    };
+    symbols.lines().filter_map(function).collect()
+}
+
+/// What is recorded of each event, for these threads: each event costs the program some hundred ns, and most are of no use here.
+fn filters(functions: &[(u64, TimerKind)], threads: impl Iterator<Item = i32>) -> [(crate::events::WantedEvent, String); 5] {
+    let mut threads: Vec<i32> = threads.collect();
+    threads.sort_unstable();
+    let of_threads = |field: &str| match threads.as_slice() {
+        [] => format!("{field} < 0"),
+        [first, .., last] if threads.len() > FILTER_PIDS_MAX => format!("({field} >= {first} && {field} <= {last})"),
+        named => format!("({})", named.iter().map(|thread| format!("{field} == {thread}")).collect::<Vec<_>>().join(" || ")),
+    };
+    let of_functions = functions.iter().map(|(address, _)| format!("function == {address:#x}")).collect::<Vec<_>>().join(" || ");
+    [
+        (START, format!("({of_functions}) && {}", of_threads("common_pid"))),
+        (CANCEL, of_threads("common_pid")),
+        (EXPIRE_ENTRY, of_functions),
+        (WAKING, of_threads("pid")),
+        (SWITCH, format!("{} || ({CAN_GO_ON}) && {}", of_threads("next_pid"), of_threads("prev_pid"))),
+    ]
+}
+
+fn offsets() -> ClockOffsets {
+    ClockOffsets { realtime: Clock::Realtime.ahead(), boottime: clock::boottime_ahead(), tai: Clock::Tai.ahead() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_functions_are_found_by_name_and_hidden_ones_are_none() {
+        let symbols = "ffffffff81000010 t hrtimer_wakeup\nffffffff81000020 t hrtimer_wakeup_later\nffffffff81000030 t posix_timer_fn.llvm.77\n\
+                       ffffffff81000040 T it_real_fn\t[module]\n0000000000000000 t timerfd_tmrproc\n";
+        let kinds = [
+            (0xffff_ffff_8100_0010, TimerKind::Sleep),
+            (0xffff_ffff_8100_0030, TimerKind::PosixTimer),
+            (0xffff_ffff_8100_0040, TimerKind::Itimer),
+        ];
+        assert_eq!(functions(symbols), kinds);
+        assert_eq!(functions("0000000000000000 t hrtimer_wakeup\n"), []);
+    }
+
+    #[test]
+    fn filters_name_threads_one_by_one_and_many_by_a_range() {
+        let functions = [(0x10, TimerKind::Sleep), (0x20, TimerKind::Timerfd)];
+        let [start, cancel, entry, waking, switch] = filters(&functions, [9, 7].into_iter()).map(|(_, filter)| filter);
+        assert_eq!(start, "(function == 0x10 || function == 0x20) && (common_pid == 7 || common_pid == 9)");
+        assert_eq!(entry, "function == 0x10 || function == 0x20");
+        assert_eq!((cancel.as_str(), waking.as_str()), ("(common_pid == 7 || common_pid == 9)", "(pid == 7 || pid == 9)"));
+        assert_eq!(
+            switch,
+            "(next_pid == 7 || next_pid == 9) || (prev_state == 0 || prev_state >= 256) && (prev_pid == 7 || prev_pid == 9)"
+        );
+        let [.., switch] = filters(&functions, 100..200).map(|(_, filter)| filter);
+        assert!(switch.starts_with("(next_pid >= 100 && next_pid <= 199) || "), "{switch}");
+        let nobody = &filters(&functions, std::iter::empty())[4].1;
+        assert!(nobody.starts_with("next_pid < 0 || ") && nobody.ends_with(" && prev_pid < 0"), "{nobody}");
+    }
+}

@@ -1,0 +1,107 @@
+//! `tardy attach`: how late the timers of a running program wake it.
+
+use std::fmt::Display;
+use std::os::fd::AsFd;
+
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_machine::facts::MachineFacts;
+use tardy_machine::root::Root;
+use tardy_report::report::attach_text;
+use tardy_results::attach::{AttachEnd, AttachFacts, AttachTrace, AttachedProcess, Tally};
+use tardy_results::document::Format;
+use tardy_results::exit::Exit;
+use tardy_run::attached::AttachedFolder;
+use tardy_run::record::{StartTime, State};
+use tardy_sys::clock;
+use tardy_sys::signal::{self, SignalFd, wait_readable_within};
+use tardy_tracer::attach::process::Process;
+use tardy_tracer::attach::{Attachment, End};
+
+use super::output;
+use crate::cli::attach::AttachArgs;
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &AttachArgs) -> Exit {
+    let signals = match SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP]) {
+        Ok(signals) => signals,
+        Err(error) => return refused(Exit::Machine, &error),
+    };
+    let root = Root::system();
+    let process = match Process::find(&root, args.process) {
+        Ok(process) => process,
+        Err(error) => return refused(Exit::Usage, &error),
+    };
+    if let Some(Err(error)) = args.thread.map(|thread| process.check_thread(thread)) {
+        return refused(Exit::Usage, &error);
+    }
+    let process_told = AttachedProcess { id: process.id, name: process.name.clone(), thread: args.thread };
+    let attachment = match Attachment::start(process, args.thread, &root) {
+        Ok(attachment) => attachment,
+        Err(error) => return refused(Exit::Machine, &error),
+    };
+    let started = StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: attachment.begin() };
+    let folder =
+        args.out.as_ref().map(|out| AttachedFolder::create(out, process_told.id, &process_told.name, MachineFacts::read(&root), started));
+    let mut folder = match folder.transpose() {
+        Ok(folder) => folder,
+        Err(error) => return refused(Exit::Usage, &error),
+    };
+    let mut unwritten = None;
+    let mut tally = Tally::new(args.deadline, args.misses);
+    let wait = |pause| {
+        let _ = wait_readable_within(&[signals.as_fd()], Some(pause));
+        matches!(signals.take(), Ok(Some(_)))
+    };
+    let recorded = attachment.follow(started.monotonic_ns.saturating_add(args.length), wait, |wake_up, name| {
+        tally.add(wake_up);
+        let (due, lateness) = (Nanos(wake_up.due), Nanos(wake_up.lateness()));
+        let written = folder.as_mut().map(|folder| folder.push((wake_up.thread, name), wake_up.kind.word(), due, lateness));
+        if let Some(Err(error)) = written {
+            unwritten.get_or_insert(error);
+        }
+    });
+    let notes = recorded.unread.iter().map(|error| format!("the trace could not be read to its end: {error}")).collect();
+    let length = recorded.end - recorded.begin;
+    let lost: Vec<_> = recorded.counts.iter().map(|(kind, counts)| (kind.word(), counts.lost)).collect();
+    let result = tally.result(AttachFacts {
+        process: process_told,
+        end: match recorded.why {
+            End::Time => AttachEnd::Finished,
+            End::Stopped => AttachEnd::Interrupted,
+            End::Process => AttachEnd::ProcessEnded,
+        },
+        begin: recorded.begin,
+        length,
+        names: recorded.threads,
+        counts: recorded.counts,
+        other_wake_ups: recorded.other_wake_ups,
+        trace: AttachTrace { events: recorded.events_read, losses: recorded.losses, lost_events: recorded.lost_events },
+        notes,
+        folder: args.out.as_ref().map(|out| out.display().to_string()),
+    });
+    if let Some(folder) = folder {
+        let state = if recorded.why == End::Stopped { State::Interrupted } else { State::Finished };
+        let ended = (recorded.why == End::Process).then(|| "the process ended by itself".to_owned());
+        let warnings = result.notes.iter().cloned().chain(ended).map(|text| Warning::Note { text }).collect();
+        let finished = folder.finish(state, recorded.end, warnings, &lost);
+        if let Some(error) = unwritten.or(finished.err()) {
+            return refused(Exit::Machine, &format!("cannot write {}: {error}", result.folder.as_deref().unwrap_or_default()));
+        }
+    }
+    let text = if args.json {
+        Format::ATTACH.document(&result)
+    } else {
+        output::fitted(&attach_text::text(&result, output::screen_or_page().columns))
+    };
+    match output::print(&text) {
+        Ok(()) => result.exit(),
+        Err(error) => refused(Exit::Machine, &format!("cannot write the result: {error}")),
+    }
+}
+
+fn refused(exit: Exit, why: &dyn Display) -> Exit {
+    output::complain(why);
+    exit
+}

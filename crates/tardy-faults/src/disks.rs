@@ -233,20 +233,25 @@ fn removed(ground: &Ground) -> Result<Tally> {
 }
 
 /// An ext4 file system in a file, on a loop device, mounted at `disk`.
-struct Image {
+pub(crate) struct Image {
     file: PathBuf,
     mounted: DiskMount,
 }
 
+/// A file with an empty ext4 file system.
+pub(crate) fn made_image(place: &Place) -> Result<PathBuf> {
+    let file = place.path("image");
+    std::fs::File::create(&file).and_then(|file| file.set_len(24 << 20)).while_doing(|| "making a disk image".to_owned())?;
+    program::capture(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-m", "0", "-E", "lazy_itable_init=0"]).arg(&file))?;
+    Ok(file)
+}
+
 impl Image {
     fn new(place: &Place) -> Result<Self> {
-        let file = place.path("image");
-        std::fs::File::create(&file).and_then(|file| file.set_len(24 << 20)).while_doing(|| "making a disk image".to_owned())?;
-        program::capture(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-m", "0", "-E", "lazy_itable_init=0"]).arg(&file))?;
-        Self::open(place, file)
+        Self::open(place, made_image(place)?)
     }
 
-    fn open(place: &Place, file: PathBuf) -> Result<Self> {
+    pub(crate) fn open(place: &Place, file: PathBuf) -> Result<Self> {
         let mounted = DiskMount::new(place, &["-o", "loop", &file.to_string_lossy()])?;
         Ok(Self { file, mounted })
     }
@@ -312,7 +317,7 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
 }
 
 /// Whether more is gone than may be.
-fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
+pub(crate) fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
     // Series are brought to the disk every ten seconds.
     let allowed = Duration::from_secs(12);
     let stored = match folder {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use xtask::failure::Result;
 
@@ -37,6 +38,8 @@ pub(crate) struct Ground {
     /// A memory file system that nobody else sees.
     pub(crate) folder: PathBuf,
     pub(crate) form: Form,
+    /// How long the soak lasts, where that is not left to the form.
+    pub(crate) soak_for: Option<Duration>,
 }
 
 /// What came of a fault.

@@ -5,19 +5,26 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod clocks;
 mod disks;
 mod fault;
 mod folders;
+mod guest_power;
+mod guests;
 mod kills;
 mod limits;
+mod long;
 mod machine;
 mod page;
 mod place;
+mod soak;
+mod starving;
 mod stops;
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use clap::Parser;
 use fault::{Fault, Form, Ground};
@@ -45,6 +52,11 @@ const FAULTS: &[Fault] = &[
     machine::QUOTA,
     machine::OFFLINE,
     machine::TWO_RUNS,
+    clocks::STEPPED,
+    starving::PRIORITY_98,
+    guest_power::GUEST_POWER,
+    long::LONG_VIRTUAL,
+    soak::SOAK,
 ];
 
 /// Faults of the brief form: those that need no device, no control group and no CPU to themselves.
@@ -69,8 +81,11 @@ struct FaultsArguments {
     /// Once, and only faults that are tried within about a minute: what CI does with every change
     #[arg(long, conflicts_with_all = ["short", "names"])]
     brief: bool,
+    /// How long the soak lasts, in seconds: an hour, or 3 minutes in the short form
+    #[arg(long, value_name = "SECONDS")]
+    soak_for: Option<u64>,
     /// Write the table to docs/reliability.md; rows of other faults stay as they are
-    #[arg(long, conflicts_with_all = ["short", "brief"])]
+    #[arg(long, conflicts_with = "brief")]
     write: bool,
 }
 
@@ -105,7 +120,7 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     mount_memory(folder.path())?;
     mount_memory(Path::new("/dev/shm"))?;
-    let ground = Ground { tardy, folder: folder.path().to_owned(), form };
+    let ground = Ground { tardy, folder: folder.path().to_owned(), form, soak_for: arguments.soak_for.map(Duration::from_secs) };
     let rows = chosen.into_iter().map(|fault| attempt(fault, &ground)).collect::<Vec<_>>();
     if arguments.write {
         page::write(&rows, FAULTS)?;

@@ -60,6 +60,11 @@ impl Place {
         self.folder().join(name)
     }
 
+    /// The binary that is tried.
+    pub(crate) fn binary(&self) -> &Path {
+        &self.tardy
+    }
+
     /// `tardy` with the words of `line`, not yet started.
     pub(crate) fn tardy_command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.tardy);

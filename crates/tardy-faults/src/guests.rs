@@ -1,0 +1,101 @@
+//! Guests of the lab in which a script tries a fault: a failing clock or CPU takes the guest's, and nobody else's.
+//!
+//! The script is a file of the host that is added to the guest, as a user would do it: `tardy lab run --add FILE:/bin/script --program /bin/script`.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tardy_lab::architecture::Architecture;
+use tardy_lab::cache::Cache;
+use tardy_lab::initramfs::AddedFile;
+use tardy_lab::kernel::{self, Kernel, KernelSource};
+use tardy_lab::qemu::Qemu;
+use xtask::failure::{Failure, Result, While};
+use xtask::program;
+
+use crate::place::{Outcome, Place};
+
+/// The kernel of the guests.
+pub(crate) const KERNEL: &str = "debian:6.1";
+const BUSYBOX: &str = "/bin/busybox";
+/// How long a guest may take on however busy a machine.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// What every script begins with.
+const HEAD: &str = "#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n";
+
+/// Why no guest can be booted here.
+pub(crate) fn missing() -> Option<String> {
+    if !Path::new(BUSYBOX).exists() {
+        return Some(format!("{BUSYBOX} is missing: install busybox-static"));
+    }
+    Qemu::find(Architecture::Amd64).err().map(|error| error.to_string()).or_else(|| kernel().err().map(|failure| failure.to_string()))
+}
+
+/// The kernel of the guests; fetched where it was not yet.
+pub(crate) fn kernel() -> Result<Kernel> {
+    let source: KernelSource = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
+    kernel::resolve(&source, Architecture::Amd64, &cache()?, false).while_doing(|| format!("looking for {KERNEL}"))
+}
+
+/// Where kernels and their modules are kept.
+pub(crate) fn cache() -> Result<Cache> {
+    Cache::of_user().while_doing(|| "opening the lab's cache".to_owned())
+}
+
+/// A guest that has done its script.
+#[derive(Debug)]
+pub(crate) struct ScriptResult {
+    pub(crate) outcome: Outcome,
+    /// What the script left below /run/out.
+    pub(crate) folder: PathBuf,
+}
+
+impl ScriptResult {
+    /// A file that the script left, as text; empty where there is none.
+    pub(crate) fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.join(name)).unwrap_or_default().trim().to_owned()
+    }
+
+    /// That the guest did not do its script, where it did not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        (self.outcome.code != Some(0)).then(|| format!("the guest's lab: {}: {}", self.outcome.ending(), self.outcome.said.trim()))
+    }
+}
+
+/// Runs `script` in a guest of the lab, with time that is counted in instructions; `words` go to `tardy lab run`.
+pub(crate) fn run_script(place: &Place, script: &str, words: &str) -> Result<ScriptResult> {
+    write_script(&place.path("script"), script)?;
+    let files = "--add /bin/busybox:/bin/busybox --add script:/bin/script --program /bin/script";
+    let line = format!("lab run --kernel {KERNEL} --out guests {words} {files}");
+    let outcome = place.start(place.tardy_command(&line))?.end(place, PATIENCE)?;
+    Ok(ScriptResult { outcome, folder: place.path("guests/6.1/replica-000") })
+}
+
+fn write_script(path: &Path, script: &str) -> Result<()> {
+    let doing = || format!("writing {}", path.display());
+    std::fs::write(path, format!("{HEAD}{script}")).while_doing(doing)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).while_doing(doing)
+}
+
+/// `script` and what it needs, for a guest that is not booted by `tardy lab run`.
+pub(crate) fn script_files(place: &Place, script: &str) -> Result<Vec<AddedFile>> {
+    let source = place.path("script");
+    write_script(&source, script)?;
+    let file = |source: PathBuf, path: &str| AddedFile { source, path: path.to_owned(), executable: true };
+    Ok(vec![file(BUSYBOX.into(), "bin/busybox"), file(source, "bin/script")])
+}
+
+/// A program of this machine with the libraries that it needs, for a guest.
+pub(crate) fn program_files(name: &str) -> Result<Vec<AddedFile>> {
+    let path = program::find(name).ok_or_else(|| Failure::new(format!("{name} is not installed")))?;
+    let libraries = program::capture(std::process::Command::new("ldd").arg(&path))?;
+    let is_path = |word: &&str| word.starts_with('/');
+    let sources = libraries.lines().filter_map(|line| line.split_whitespace().find(is_path)).map(PathBuf::from);
+    let library =
+        |source: PathBuf| AddedFile { path: source.display().to_string().trim_start_matches('/').to_owned(), source, executable: true };
+    // Not in /bin, where the shell's programs take the place of those of their names.
+    let program = AddedFile { source: path, path: format!("usr/{name}"), executable: true };
+    Ok(sources.map(library).chain([program]).collect())
+}

@@ -1,0 +1,189 @@
+//! The tool at work for long: all probes at once, and every load that does no harm in turn, twice; what the tool takes in the second round it had in the first.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use xtask::failure::{Failure, Result, While};
+
+use crate::fault::{Fault, Ground, Tally};
+use crate::folders::{self, Folder};
+use crate::place::{PATIENCE, Place, last_line};
+
+pub(crate) const SOAK: Fault = Fault {
+    name: "soak",
+    done: "a run with all probes at once, and all loads that do no harm in turn, twice, for an hour (3 minutes in the short form, else --soak-for)",
+    demanded: "the run ends, its counts add up, nothing is left; memory, descriptors, threads and files of the tool in the second round are what they were in the first",
+    attempt: soak,
+};
+
+/// Probes that need somebody to talk to, or a program of the user's.
+const WITH_OTHERS: &[&str] = &["app", "response", "media"];
+/// Loads that are made of others, and one that needs a program.
+const OF_OTHERS: &[&str] = &["all", "exec", "stress-kernel", "paper-script"];
+/// Memory that buffers may take later than in the first round.
+const GROWTH_KB_MAX: u64 = 1024;
+const SHORT: Duration = Duration::from_secs(180);
+const FULL: Duration = Duration::from_secs(3600);
+
+/// What the tool takes at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct ToolUse {
+    memory_kb: u64,
+    descriptors: usize,
+    threads: usize,
+    files: usize,
+}
+
+fn soak(ground: &Ground) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let place = ground.place()?;
+    let probes = probes(&place, &mut tally)?;
+    let loads: Vec<String> =
+        names(&place, "loads", |load| load["by_name_only"] != true && !OF_OTHERS.iter().any(|name| load["name"] == *name))?;
+    let length = ground.soak_for.unwrap_or(if ground.tries(0, 1) == 1 { FULL } else { SHORT });
+    let phase = length / (2 * loads.len() as u32);
+    let scenario = scenario(&probes, &loads, phase);
+    std::fs::write(place.path("soak.toml"), scenario).while_doing(|| "writing a scenario".to_owned())?;
+    let mut running = place.start(place.tardy_command("run --scenario soak.toml --keep histogram --quiet --out run"))?;
+    let is_measuring = place.wait_until(|| std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0));
+    let (begun, pid) = (Instant::now(), running.pid());
+    // What each round takes at most. The first phases fill buffers, and the last one may end during a look.
+    let mut rounds = [ToolUse::default(); 2];
+    while is_measuring && !running.has_ended() && begun.elapsed() + phase < length {
+        let round = usize::from(begun.elapsed() > length / 2);
+        rounds[round] = rounds[round].max_of(ToolUse::of(pid, &place));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let outcome = running.end(&place, phase * 3 + PATIENCE)?;
+    let mut wrong: Vec<String> = outcome.disgrace().into_iter().chain(place.leftovers()?).collect();
+    if !is_measuring || !matches!(outcome.code, Some(0 | 4)) {
+        wrong.push(format!("{}: {}", outcome.ending(), last_line(&outcome.said)));
+    }
+    let folder = folders::look(&place, "run")?;
+    wrong.extend(folder.wrong());
+    if !matches!(folder, Folder::Opens { .. }) {
+        wrong.push(format!("the run does not open: {folder:?}"));
+    }
+    tally.left_out.extend(absent(&folder));
+    wrong.extend(growth(rounds));
+    let seen = format!(
+        "{} s, {} probes, {} loads, {}: {} then {} KiB, {} descriptors, {} threads",
+        length.as_secs(),
+        probes.len(),
+        loads.len(),
+        outcome.ending(),
+        rounds[0].memory_kb,
+        rounds[1].memory_kb,
+        rounds[1].descriptors,
+        rounds[1].threads
+    );
+    tally.count("soak", seen, wrong);
+    Ok(tally)
+}
+
+/// The probes that this machine has what they need for: each is tried alone.
+fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
+    let mut usable = Vec::new();
+    for probe in names(place, "probes", |_| true)? {
+        if WITH_OTHERS.contains(&probe.as_str()) {
+            continue;
+        }
+        let outcome = place.tardy(&format!("run --for 100ms --load none --probe {probe} --quiet --out probe-{probe}"))?;
+        match outcome.code {
+            Some(0 | 4) => usable.push(probe),
+            _ => tally.left_out.push(format!("{probe}: {}", last_line(&outcome.said))),
+        }
+    }
+    tally.left_out.push(format!("{}, which need others", WITH_OTHERS.join(", ")));
+    Ok(usable)
+}
+
+/// What `tardy list` names that is wanted.
+fn names(place: &Place, list: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Vec<String>> {
+    let listed = place.tardy(&format!("list {list} --json"))?;
+    let document: Value = serde_json::from_str(&listed.printed).while_doing(|| format!("reading the list of {list}"))?;
+    let entries = document[list].as_array().ok_or_else(|| Failure::new(format!("tardy list {list} has no {list}")))?;
+    let wanted = entries.iter().filter(|entry| is_wanted(entry));
+    Ok(wanted.filter_map(|entry| Some(entry["name"].as_str()?.to_owned())).collect())
+}
+
+/// All probes, and each load alone in a phase, twice.
+fn scenario(probes: &[String], loads: &[String], phase: Duration) -> String {
+    let probes = probes.iter().map(|probe| format!("[[probe]]\nname = \"{probe}\"\nperiod = \"20ms\"\n"));
+    let length = phase.as_millis();
+    let phases = loads.iter().enumerate().map(|(number, load)| (number, load.as_str()));
+    let phases = [1, 2].into_iter().flat_map(|round| phases.clone().map(move |(number, load)| (round, number, load)));
+    let phases = phases.map(|(round, number, load)| {
+        format!("[[phase]]\nname = \"{round}-{number}-{load}\"\nlength = \"{length}ms\"\nloads = [\"{load}\"]\n")
+    });
+    format!("name = \"soak\"\nabout = \"Everything that does no harm\"\n{}{}", probes.collect::<String>(), phases.collect::<String>())
+}
+
+/// Loads that did not run here, each once.
+fn absent(folder: &Folder) -> Vec<String> {
+    let Folder::Opens { summary, .. } = folder else { return Vec::new() };
+    let warnings = summary["warnings"].as_array().into_iter().flatten().filter(|warning| warning["warning"] == "load-absent");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let absent: BTreeMap<String, String> = warnings.map(|warning| (text(&warning["load"]), text(&warning["missing"]))).collect();
+    absent.into_iter().map(|(load, missing)| format!("{load}: {missing}")).collect()
+}
+
+fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
+    let has_grown = second.memory_kb > first.memory_kb + GROWTH_KB_MAX
+        || second.descriptors > first.descriptors
+        || second.threads > first.threads
+        || second.files > first.files;
+    let was_seen = first.memory_kb > 0 && second.memory_kb > 0;
+    (has_grown || !was_seen).then(|| format!("at most {first:?} in the first round, {second:?} in the second"))
+}
+
+impl ToolUse {
+    fn of(pid: i32, place: &Place) -> Self {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+        let count = |path: std::path::PathBuf| std::fs::read_dir(path).map_or(0, Iterator::count);
+        Self {
+            memory_kb: memory.unwrap_or(0),
+            descriptors: count(format!("/proc/{pid}/fd").into()),
+            threads: count(format!("/proc/{pid}/task").into()),
+            files: count(place.path("run")) + count(place.path("run/samples")),
+        }
+    }
+
+    fn max_of(self, other: Self) -> Self {
+        Self {
+            memory_kb: self.memory_kb.max(other.memory_kb),
+            descriptors: self.descriptors.max(other.descriptors),
+            threads: self.threads.max(other.threads),
+            files: self.files.max(other.files),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_in_the_second_round_is_found_and_shrinking_is_none() {
+        let first = ToolUse { memory_kb: 50_000, descriptors: 20, threads: 9, files: 30 };
+        assert_eq!(growth([first, ToolUse { memory_kb: 50_100, threads: 8, ..first }]), None);
+        for second in [
+            ToolUse { memory_kb: 52_000, ..first },
+            ToolUse { descriptors: 21, ..first },
+            ToolUse { threads: 10, ..first },
+            ToolUse { files: 31, ..first },
+            ToolUse::default(),
+        ] {
+            assert!(growth([first, second]).is_some(), "{second:?}");
+        }
+    }
+
+    #[test]
+    fn every_load_has_two_phases_of_its_own() {
+        let text = scenario(&["cyclic".to_owned()], &["io".to_owned(), "fork".to_owned()], Duration::from_secs(2));
+        assert_eq!(text.matches("[[phase]]").count(), 4);
+        assert!(text.contains("name = \"2-1-fork\"\nlength = \"2000ms\"\nloads = [\"fork\"]"), "{text}");
+    }
+}

@@ -3,6 +3,7 @@
 //! Every other run of the tests draws the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml), so that a check that was green stays green.
 //! A case that fails here becomes an ordinary test.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
@@ -23,10 +24,43 @@ pub(crate) struct FuzzArguments {
     /// Also run each target of fuzz/ for so long (needs a nightly compiler and cargo-fuzz)
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     targets_for: Option<u64>,
+    /// Run these targets only, and no property test
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "targets_for")]
+    targets: Vec<String>,
 }
+
+/// Of a target's process, in MiB: no input is worth as much.
+const MEMORY_MAX_MIB: u32 = 2048;
+/// Seconds after which an input is a finding.
+const INPUT_SECONDS_MAX: u32 = 10;
+/// Longest input that is made, in bytes; longer ones take long and find little.
+const INPUT_BYTES_MAX: u32 = 16 << 10;
+/// `trace` has no small seed: the file that its reader is tested with.
+const LARGE_SEEDS: (&str, &str, u32) = ("trace", "crates/tardy-trace/tests/data", 100 << 10);
 
 /// Runs the task.
 pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
+    let known = targets()?;
+    if let Some(unknown) = arguments.targets.iter().find(|target| !known.contains(target)) {
+        return Err(Failure::new(format!("{unknown} is no target: choose from {}", known.join(", "))));
+    }
+    let mut failed = if arguments.targets.is_empty() { property_tests(arguments) } else { Vec::new() };
+    if let Some(seconds) = arguments.targets_for {
+        let chosen = if arguments.targets.is_empty() { &known } else { &arguments.targets };
+        for target in chosen {
+            let result = kept_folder(target).and_then(|kept| program::run(&mut fuzz_command(target, &kept, seconds)));
+            failed.extend(result.err().map(|failure| failure.to_string()));
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("make an ordinary test of each case that failed: {}", failed.join("; "))))
+    }
+}
+
+/// What failed of them.
+fn property_tests(arguments: &FuzzArguments) -> Vec<String> {
     let seed = arguments.seed.unwrap_or_else(drawn_seed);
     println!("to draw the same cases again: cargo xtask fuzz --seed {seed} --cases {}", arguments.cases);
     let mut failed = Vec::new();
@@ -38,18 +72,7 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
             failed.push(failure.to_string());
         }
     }
-    if let Some(seconds) = arguments.targets_for {
-        for target in targets()? {
-            if let Err(failure) = program::run(&mut fuzz_command(&target, seconds)) {
-                failed.push(failure.to_string());
-            }
-        }
-    }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!("make an ordinary test of each case that failed: {}", failed.join("; "))))
-    }
+    failed
 }
 
 /// A length as the tool's own flags take it: whole seconds, minutes or hours.
@@ -79,11 +102,31 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn fuzz_command(target: &str, seconds: u64) -> Command {
+/// Where a target keeps what it found on the way; not in the repository.
+fn kept_folder(target: &str) -> Result<PathBuf> {
+    let folder = PathBuf::from("fuzz/corpus").join(target);
+    std::fs::create_dir_all(workspace::root().join(&folder)).while_doing(|| format!("making {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn fuzz_command(target: &str, kept: &Path, seconds: u64) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());
-    command.args(["+nightly", "fuzz", "run", "-s", "none", "--target", "x86_64-unknown-linux-gnu", target, "--"]);
-    command.arg(format!("-max_total_time={seconds}"));
+    command.args(["+nightly", "fuzz", "run", "-s", "none", "--target", "x86_64-unknown-linux-gnu", target]);
+    command.arg(kept).arg(Path::new("fuzz/seeds").join(target));
+    let (with_large, large, large_bytes) = LARGE_SEEDS;
+    let longest = if target == with_large {
+        command.arg(large);
+        large_bytes
+    } else {
+        INPUT_BYTES_MAX
+    };
+    command.arg("--").args([
+        format!("-max_total_time={seconds}"),
+        format!("-rss_limit_mb={MEMORY_MAX_MIB}"),
+        format!("-timeout={INPUT_SECONDS_MAX}"),
+        format!("-max_len={longest}"),
+    ]);
     command
 }
 

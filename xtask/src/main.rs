@@ -14,6 +14,7 @@ mod perfetto;
 mod product;
 #[cfg(test)]
 mod rings;
+mod sanitize;
 mod sbom;
 mod static_build;
 mod test;
@@ -46,6 +47,8 @@ enum Task {
     Bench(product::Words),
     /// Draw new cases for the property tests, and run the fuzz targets
     Fuzz(fuzz::FuzzArguments),
+    /// Run the tests of the crates with unsafe code under Miri and AddressSanitizer (needs a nightly compiler with miri and rust-src)
+    Sanitize(sanitize::SanitizeArguments),
     /// Build the static binary for other machines
     Build(static_build::BuildArguments),
     /// Write what the static binary is made of beside it, as CycloneDX (`build` does it too)
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Task::Sbom(arguments) => static_build::describe(&arguments),
         Task::Package(arguments) => package::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Sanitize(arguments) => sanitize::run(&arguments),
         Task::Bench(words) => product::benchmarks("bench", &words),
         Task::Pictures(words) => product::benchmarks("pictures", &words),
         Task::Accessibility(words) => product::benchmarks("accessibility", &words),

@@ -117,9 +117,9 @@ pub(crate) fn run(arguments: &WalkArguments) -> Result<()> {
     let binary = arguments.binary.clone().map_or_else(|| static_build::build(architecture), Ok)?;
     let debian = Debian::fresh("walk")?;
     debian.put(&binary, "usr/bin/tardy")?;
-    prepare(&debian, &binary)?;
+    prepare(&debian)?;
     let pages = if arguments.pages.is_empty() { pages()? } else { arguments.pages.clone() };
-    let mut walk = Walk { debian, failed: Vec::new(), run: 0, left_out: 0 };
+    let mut walk = Walk { debian, binary, failed: Vec::new(), run: 0, left_out: 0 };
     for page in &pages {
         walk.page(page)?;
     }
@@ -137,8 +137,8 @@ fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Makes what pages take for granted.
-fn prepare(debian: &Debian, binary: &Path) -> Result<()> {
+/// Makes what pages take for granted, but for guests.
+fn prepare(debian: &Debian) -> Result<()> {
     std::fs::create_dir_all(debian.path(STORE)).while_doing(|| "making a folder for the walk".to_owned())?;
     let any = "|| [ $? -eq 4 ] || [ $? -eq 1 ]";
     let run = |name: &str, flags: &str| {
@@ -152,7 +152,6 @@ fn prepare(debian: &Debian, binary: &Path) -> Result<()> {
         debian.shell(&run(&format!("runs/{number}"), ""))?;
     }
     debian.shell(&format!("cd /{STORE} && tardy cost --metric null-call --metric stat --rounds 1 --quiet --out cost >/dev/null"))?;
-    guests(debian, binary)?;
     let source = workspace::root();
     let loop_c = source.join("include/examples/loop.c");
     let mut compiler = std::process::Command::new("cc");
@@ -161,7 +160,7 @@ fn prepare(debian: &Debian, binary: &Path) -> Result<()> {
     debian.shell(&format!("cd /{STORE} && printf '#!/bin/sh\\n' > note.sh && chmod +x note.sh"))
 }
 
-/// Runs of guests, which are made outside of the bare Debian: it has no QEMU.
+/// Runs of guests, for the pages that speak of some. They are made outside of the bare Debian: it has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
     let lab = |words: &[&str], name: &str| {
         let mut tardy = std::process::Command::new(binary);
@@ -175,6 +174,8 @@ fn guests(debian: &Debian, binary: &Path) -> Result<()> {
 
 struct Walk {
     debian: Debian,
+    /// The same as in the bare Debian.
+    binary: PathBuf,
     failed: Vec<String>,
     run: usize,
     left_out: usize,
@@ -251,6 +252,10 @@ impl Walk {
                 Thing::Plain => "runs/0",
                 Thing::Runs => "runs",
                 Thing::Cost => "cost",
+                Thing::Guests | Thing::Sections if !self.debian.path(STORE).join("census").exists() => {
+                    guests(&self.debian, &self.binary).map_err(|error| error.to_string())?;
+                    if *thing == Thing::Guests { "k" } else { "census" }
+                }
                 Thing::Guests => "k",
                 Thing::Sections => "census",
                 Thing::Program => "my_loop",

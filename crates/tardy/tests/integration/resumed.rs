@@ -134,6 +134,41 @@ fn a_resumption_that_is_killed_at_any_moment_loses_no_sample() {
     place.assert_no_process_is_left();
 }
 
+#[test]
+fn a_run_that_was_killed_before_its_first_sample_goes_on() {
+    let place = Workplace::new();
+    let slow = line("--resume").replace("--period 1ms", "--period 2s");
+    // The first due time is a period after the start.
+    for _ in 0..2 {
+        let running = place.start(&slow);
+        let run = place.path("week");
+        let id = running.pid();
+        let mut running = running;
+        running.until("its run began", || {
+            let text = std::fs::read_to_string(run.join("run.json")).ok()?;
+            text.contains(&format!("\"process\": {id}")).then_some(())
+        });
+        running.signal(process::KILL);
+        running.wait();
+    }
+    let before = place.summary("week");
+    assert_eq!(before["series"].as_array().map_or(0, |series| series.iter().map(|series| count(series, "recorded")).sum()), 0, "{before}");
+    let mut running = place.start(&slow);
+    let run = place.path("week");
+    running.until("it stored a sample", || {
+        let files = series::files(&run);
+        (!files.is_empty() && files.iter().all(|file| kept(file) > 0)).then_some(())
+    });
+    running.signal(signal::TERMINATE);
+    let summary = running.wait().json();
+    assert_eq!(summary["state"], "finished", "{}", summary["warnings"]);
+    let series = &summary["series"][0];
+    assert!(count(series, "recorded") > 0, "{series}");
+    assert_eq!(count(series, "expected"), count(series, "recorded") + count(series, "skipped") + count(series, "lost"), "{series}");
+    assert_eq!(resumptions(&summary).len(), place.record("week")["interruptions"].as_array().unwrap().len());
+    place.assert_no_process_is_left();
+}
+
 /// Makes a run one that was made `before` this boot.
 fn of_another_boot(place: &Workplace, before: Duration) {
     let mut record = place.record("week");
@@ -188,6 +223,14 @@ fn what_is_no_such_run_is_refused_and_not_touched() {
     let refused = place.tardy(&line("")).ends_with(2).stderr;
     assert!(refused.contains("exists already"), "{refused}");
     assert_eq!(files(), before);
+    let record = place.record("week");
+    let mut other = record.clone();
+    other["machine"]["kernel"]["release"] = "6.1.0-0-rt".into();
+    std::fs::write(place.path("week/run.json"), other.to_string()).unwrap();
+    let refused = place.tardy(&line("--resume")).ends_with(2).stderr;
+    assert!(refused.contains("is of kernel 6.1.0-0-rt"), "{refused}");
+    assert_eq!((place.record("week"), support::workplace::names(&place.path("week/samples"))), (other, before.1.clone()));
+    std::fs::write(place.path("week/run.json"), record.to_string()).unwrap();
     let short = place.tardy("run --for 200ms --cpus 0 --out short");
     assert!([0, 4].contains(&short.code()), "{short:?}");
     let refused = place.tardy(&line("--resume").replace("--out week", "--out short")).ends_with(2).stderr;

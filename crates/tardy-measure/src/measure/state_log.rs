@@ -53,6 +53,26 @@ impl StateLog {
             self.line.push(b'\n');
             self.keeper.append(&self.path, &self.line);
         }
-        self.next = now + INTERVAL;
+        self.next = after(self.next, now);
+    }
+}
+
+/// When the line after that of `due` is due, which was written at `now`: a second later, so that a day has a line for each of its seconds, and from `now` on
+/// where the log began or stood still.
+fn after(due: Nanos, now: Nanos) -> Nanos {
+    let next = due + INTERVAL;
+    if next > now { next } else { now + INTERVAL }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_written_late_delays_no_other() {
+        let millis = |millis: i64| Nanos::new(millis * 1_000_000);
+        assert_eq!(after(Nanos::ZERO, millis(5_300)), millis(6_300));
+        assert_eq!(after(millis(6_300), millis(6_310)), millis(7_300));
+        assert_eq!(after(millis(7_300), millis(9_999)), millis(10_999));
     }
 }

@@ -238,17 +238,17 @@ pub(crate) struct Image {
     mounted: DiskMount,
 }
 
-/// A file with an empty ext4 file system.
-pub(crate) fn made_image(place: &Place) -> Result<PathBuf> {
+/// A file of this size with an empty ext4 file system.
+pub(crate) fn made_image(place: &Place, mib: u64) -> Result<PathBuf> {
     let file = place.path("image");
-    std::fs::File::create(&file).and_then(|file| file.set_len(24 << 20)).while_doing(|| "making a disk image".to_owned())?;
+    std::fs::File::create(&file).and_then(|file| file.set_len(mib << 20)).while_doing(|| "making a disk image".to_owned())?;
     program::capture(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-m", "0", "-E", "lazy_itable_init=0"]).arg(&file))?;
     Ok(file)
 }
 
 impl Image {
     fn new(place: &Place) -> Result<Self> {
-        Self::open(place, made_image(place)?)
+        Self::open(place, made_image(place, 24)?)
     }
 
     pub(crate) fn open(place: &Place, file: PathBuf) -> Result<Self> {

@@ -1,9 +1,11 @@
-//! The power of a whole machine fails: QEMU is killed while a run in its guest writes to a disk, and the disk is mounted again.
+//! The power of a whole machine fails: QEMU is killed while a run in its guest writes to a disk, and the disk is mounted again, here or by the next guest.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_lab::kernel;
+use tardy_lab::kernel::{self, Kernel};
 use tardy_lab::several_cpus::{self, Equipment, Guest, GuestProcess};
 use xtask::failure::{Failure, Result, While};
 
@@ -11,7 +13,7 @@ use crate::disks::{self, Image};
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
 use crate::guests;
-use crate::place::PATIENCE;
+use crate::place::{PATIENCE, Place};
 
 pub(crate) const GUEST_POWER: Fault = Fault {
     name: "guest-power",
@@ -20,13 +22,51 @@ pub(crate) const GUEST_POWER: Fault = Fault {
     attempt: guest_power,
 };
 
+pub(crate) const REBOOT: Fault = Fault {
+    name: "reboot",
+    done: "a guest whose run has --until-stopped, --disk and --resume is killed like that, and booted again with the same disk; twice, then the run is stopped",
+    demanded: "the run goes on after each boot: one finished run whose counts add up, no stored sample is lost, and both gaps are told",
+    attempt: reboot,
+};
+
 /// The driver of the disk, and what ext4 needs beside what it depends on.
 const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
 /// What the script prints when the run has begun.
 const BEGUN: &str = "tardy-faults: the run has begun";
-const SCRIPT: &str = "mount -t ext4 /dev/vda /mnt || { echo 'no disk' >/dev/console; exit 1; }\n\
-    /init run --for 2m --load none --quiet --out /mnt/run >/dev/console 2>&1 &\n\
-    until [ -s /mnt/run/run.json ] && [ -s /mnt/run/state.jsonl ]; do usleep 10000; done\n";
+const MOUNT: &str = "mount -t ext4 /dev/vda /mnt || { echo 'no disk' >/dev/console; exit 1; }\n";
+/// The disks' size: several times what the runs may take.
+const DISK_MIB: u64 = 96;
+
+/// What guests with a disk are booted from.
+struct Parts {
+    kernel: Kernel,
+    modules: Vec<PathBuf>,
+}
+
+impl Parts {
+    fn find() -> Result<Self> {
+        let kernel = guests::kernel()?;
+        let modules =
+            kernel::modules(&kernel, MODULES, &guests::cache()?).while_doing(|| "looking for the modules of a disk".to_owned())?;
+        Ok(Self { kernel, modules })
+    }
+
+    /// Boots a guest that runs `script` with its disk at /mnt.
+    fn start(&self, place: &Place, disk: &Path, script: &str) -> Result<GuestProcess> {
+        let files = guests::script_files(place, &format!("{MOUNT}{script}"))?;
+        let equipment = Equipment { program: Some("/bin/script"), files: &files, modules: &self.modules, disk: Some(disk) };
+        let guest = Guest {
+            cpus: 2,
+            memory_mib: 768,
+            kernel: &self.kernel.image,
+            words: "",
+            tardy: place.binary(),
+            time_limit: Nanos::from_secs(300),
+            equipment,
+        };
+        several_cpus::start(guest, &[]).while_doing(|| "starting a guest with a disk".to_owned())
+    }
+}
 
 fn guest_power(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
@@ -34,53 +74,109 @@ fn guest_power(ground: &Ground) -> Result<Tally> {
         tally.left_out.push(missing);
         return Ok(tally);
     }
-    let kernel = guests::kernel()?;
-    let modules = kernel::modules(&kernel, MODULES, &guests::cache()?).while_doing(|| "looking for the modules of a disk".to_owned())?;
+    let parts = Parts::find()?;
+    let script = format!(
+        "/init run --for 2m --load none --quiet --out /mnt/run >/dev/console 2>&1 &\n\
+         until [ -s /mnt/run/run.json ] && [ -s /mnt/run/state.jsonl ]; do usleep 10000; done\n\
+         echo '{BEGUN}' >/dev/console\nwait\n"
+    );
     let tries = ground.tries(2, 8);
     for number in 0..tries {
         let place = ground.place()?;
-        let disk = disks::made_image(&place)?;
-        let script = format!("{SCRIPT}echo '{BEGUN}' >/dev/console\nwait\n");
-        let files = guests::script_files(&place, &script)?;
-        let equipment = Equipment { program: Some("/bin/script"), files: &files, modules: &modules, disk: Some(&disk) };
-        let guest = Guest {
-            cpus: 2,
-            memory_mib: 768,
-            kernel: &kernel.image,
-            words: "",
-            tardy: place.binary(),
-            time_limit: Nanos::from_secs(300),
-            equipment,
-        };
-        let mut guest = several_cpus::start(guest, &[]).while_doing(|| "starting a guest with a disk".to_owned())?;
+        let disk = disks::made_image(&place, DISK_MIB)?;
+        let mut guest = parts.start(&place, &disk, &script)?;
         wait_until_begun(&mut guest)?;
-        let begun = Instant::now();
         // From the first write to the disk on, over several of the moments at which everything is brought there.
-        std::thread::sleep(Duration::from_millis(2_000 + number as u64 * 26_000 / tries as u64));
-        let since_begin = begun.elapsed();
-        guest.cut_power().while_doing(|| "killing QEMU".to_owned())?;
-        let mut wrong = Vec::new();
-        let seen = match Image::open(&place, disk) {
-            Err(failure) => {
-                wrong.push(format!("the file system does not mount: {failure}"));
-                "does not mount"
-            }
-            Ok(_opened) => {
-                let folder = folders::look(&place, "disk/run")?;
-                wrong.extend(folder.wrong());
-                wrong.extend(disks::too_little(&folder, since_begin));
-                match folder {
-                    Folder::Opens { .. } => "opens",
-                    _ => {
-                        wrong.push(format!("a run that had begun does not open: {folder:?}"));
-                        "does not open"
-                    }
-                }
-            }
-        };
+        let moment = Duration::from_millis(2_000 + number as u64 * 26_000 / tries as u64);
+        let since_begin = cut_power_after(guest, moment)?;
+        let (folder, mut wrong) = look_at_disk(&place, disk)?;
+        wrong.extend(disks::too_little(&folder, since_begin));
+        let seen = if wrong.is_empty() { "opens" } else { "does not open, or not whole" };
         tally.count(&format!("power cut {since_begin:?} after the beginning"), seen, wrong);
     }
     Ok(tally)
+}
+
+/// How often the power fails before the run is stopped.
+const CUTS: usize = 2;
+
+fn reboot(ground: &Ground) -> Result<Tally> {
+    let mut tally = Tally::default();
+    if let Some(missing) = guests::missing() {
+        tally.left_out.push(missing);
+        return Ok(tally);
+    }
+    let parts = Parts::find()?;
+    // The record names the boot that the run goes on in.
+    let script = format!(
+        "/init run --until-stopped --disk 32MiB --resume --deadline 10s --quiet --out /mnt/run >/dev/console 2>&1 &\n\
+         run=$!\nboot=$(cat /proc/sys/kernel/random/boot_id)\n\
+         until grep -q $boot /mnt/run/run.json && [ -s /mnt/run/state.jsonl ]; do usleep 10000; done 2>/dev/null\n\
+         echo '{BEGUN}' >/dev/console\n"
+    );
+    for number in 0..ground.tries(1, 4) {
+        let place = ground.place()?;
+        let disk = disks::made_image(&place, DISK_MIB)?;
+        let (mut wrong, mut recorded) = (Vec::new(), 0);
+        for cut in 0..CUTS {
+            let mut guest = parts.start(&place, &disk, &format!("{script}wait\n"))?;
+            wait_until_begun(&mut guest)?;
+            cut_power_after(guest, Duration::from_millis(12_500 + 3_700 * (number + cut) as u64))?;
+            let (folder, odd) = look_at_disk(&place, disk.clone())?;
+            wrong.extend(odd);
+            wrong.extend(not_more(&folder, &mut recorded));
+        }
+        let guest = parts.start(&place, &disk, &format!("{script}sleep 5\nkill -TERM $run\nwait $run\numount /mnt\n"))?;
+        guest.finish().while_doing(|| "running the last guest".to_owned())?;
+        let (folder, odd) = look_at_disk(&place, disk)?;
+        wrong.extend(odd);
+        wrong.extend(not_more(&folder, &mut recorded));
+        wrong.extend(not_one_run(&folder));
+        tally.count(&format!("{CUTS} cuts, then stopped"), if wrong.is_empty() { "one finished run" } else { "not one run" }, wrong);
+    }
+    Ok(tally)
+}
+
+/// That no more samples were recorded than before; `recorded` is what there was, and then what there is.
+fn not_more(folder: &Folder, recorded: &mut u64) -> Option<String> {
+    let Folder::Opens { summary, .. } = folder else { return None };
+    let series = summary["series"].as_array().into_iter().flatten();
+    let now = series.map(|series| series["counts"]["recorded"].as_u64().unwrap_or(0)).sum();
+    let before = std::mem::replace(recorded, now);
+    (now <= before).then(|| format!("{before} samples, and {now} after one more part"))
+}
+
+/// What speaks against a finished run with a gap for each failure of power.
+fn not_one_run(folder: &Folder) -> Option<String> {
+    let Folder::Opens { state, summary, .. } = folder else { return None };
+    let warnings: Vec<&Value> = summary["warnings"].as_array().into_iter().flatten().collect();
+    let reboots = warnings.iter().filter(|warning| warning["warning"] == "resumed" && warning["is_reboot"] == true);
+    let are_told = reboots.filter(|warning| warning["away"].as_i64() > Some(0)).count() == CUTS;
+    (state != "finished" || !are_told).then(|| format!("{state}: {warnings:?}"))
+}
+
+/// Kills the guest; how long after this call.
+fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
+    let begun = Instant::now();
+    std::thread::sleep(moment);
+    let since_begin = begun.elapsed();
+    guest.cut_power().while_doing(|| "killing QEMU".to_owned())?;
+    Ok(since_begin)
+}
+
+/// The run on a guest's disk, and what is wrong with either.
+fn look_at_disk(place: &Place, disk: PathBuf) -> Result<(Folder, Vec<String>)> {
+    match Image::open(place, disk) {
+        Err(failure) => Ok((Folder::Absent, vec![format!("the file system does not mount: {failure}")])),
+        Ok(_opened) => {
+            let folder = folders::look(place, "disk/run")?;
+            let mut wrong = folder.wrong();
+            if !matches!(folder, Folder::Opens { .. }) {
+                wrong.push(format!("a run that had begun does not open: {folder:?}"));
+            }
+            Ok((folder, wrong))
+        }
+    }
 }
 
 fn wait_until_begun(guest: &mut GuestProcess) -> Result<()> {

@@ -55,6 +55,7 @@ const FAULTS: &[Fault] = &[
     clocks::STEPPED,
     starving::PRIORITY_98,
     guest_power::GUEST_POWER,
+    guest_power::REBOOT,
     long::LONG_VIRTUAL,
     soak::SOAK,
 ];

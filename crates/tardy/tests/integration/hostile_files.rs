@@ -157,6 +157,27 @@ fn a_record_of_the_lab_that_never_ends_holds_up_nobody() {
 }
 
 #[test]
+fn a_list_of_accepted_builds_that_never_ends_is_neither_read_nor_written() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("nightly")).unwrap();
+    place.tardy("run --cycles 50 --load none --label build=b1 --label board=one --quiet --out nightly/b1");
+    let list = place.path("nightly/accepted.json");
+    for kind in ["a FIFO", "a device"] {
+        if kind == "a FIFO" {
+            fifo(&list)
+        } else {
+            symlink("/dev/zero", &list).unwrap()
+        }
+        for command in ["history nightly", "history nightly --accept b1"] {
+            let ended = place.tardy(command).ends_with(2);
+            assert!(ended.stderr.contains(kind), "{command}: {}", ended.stderr);
+        }
+        assert!(!std::fs::symlink_metadata(&list).unwrap().is_file(), "{kind} is gone");
+        std::fs::remove_file(&list).unwrap();
+    }
+}
+
+#[test]
 fn texts_of_a_run_do_not_act_on_a_terminal() {
     let place = Workplace::new();
     run(&place);

@@ -53,7 +53,7 @@ const WRITERS: &[Writer] = &[
     writer("report ../base/run --html output.svg", Writes::File, 3, 15),
     writer("plot ../base/run --kind hist -o output.svg", Writes::File, 2, 10),
     writer("history ../base --html output.svg", Writes::File, 2, 10),
-    writer("lab run --kernel debian:6.1 --for 300ms --load none --replicas 1 --quiet --out lab", Writes::Nothing, 0, 8),
+    writer("lab run --kernel debian:6.1 --for 300ms --load none --replicas 1 --out lab", Writes::Nothing, 0, 8),
 ];
 
 /// The brief form kills only commands that the short one kills so often.

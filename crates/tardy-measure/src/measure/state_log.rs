@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_written_late_delays_no_other() {
-        let millis = |millis: i64| Nanos::new(millis * 1_000_000);
+        let millis = Nanos::from_millis;
         assert_eq!(after(Nanos::ZERO, millis(5_300)), millis(6_300));
         assert_eq!(after(millis(6_300), millis(6_310)), millis(7_300));
         assert_eq!(after(millis(7_300), millis(9_999)), millis(10_999));

@@ -252,7 +252,7 @@ impl SeriesSegments {
                 Err(error) => return Err(error),
             };
             let Some(pieces) = Self::pieces(series, hours.through, head)? else { continue };
-            let is_same = damaged_bytes > 0 || Hours::read(&path).is_ok_and(|now| now.is_some_and(|now| now.through == hours.through));
+            let is_same = damaged_bytes > 0 || Hours::read(&path)?.is_some_and(|now| now.through == hours.through);
             if is_same {
                 return Ok(Self { hours, damaged_bytes, pieces });
             }

@@ -48,7 +48,7 @@ pub fn run() -> io::Error {
     }
     if let Err(error) = try_run() {
         // The console is all there is to say it on; the host shows its tail.
-        eprintln!("{GUEST_FAILED}{error}");
+        tardy_sys::say!("{GUEST_FAILED}{error}");
     }
     init::power_off()
 }
@@ -70,7 +70,7 @@ fn try_run() -> io::Result<()> {
     if let Err(error) = page_list::empty() {
         remarks.push(format!("the CPU's list of free pages is as the boot left it: {error}"));
     }
-    eprintln!("{BOOTED}");
+    tardy_sys::say!("{BOOTED}");
     std::thread::sleep(job.settle.to_std());
     let job = match job.task {
         Task::Pause => pause::pause_for_job()?,
@@ -199,7 +199,7 @@ fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<End
 /// A shell on the console, with every program that the busybox beside it holds.
 fn run_shell(remark: Option<String>) -> io::Result<()> {
     if let Some(remark) = remark {
-        eprintln!("tardy: {remark}");
+        tardy_sys::say!("tardy: {remark}");
     }
     Command::new(SHELL).args(["--install", "-s", "/bin"]).status()?;
     let mut command = Command::new(SHELL);

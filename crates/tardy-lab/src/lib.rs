@@ -7,6 +7,7 @@
 //! - Whether explanations are right: [`injection`] makes delays of known truth, [`blame`], [`agreement`] and [`seen_delays`] hold explanations against them;
 //!   [`watch`] sees a guest from outside
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_macros)]
 
 pub mod agreement;
 pub mod apt;

@@ -111,7 +111,7 @@ pub(crate) fn become_tied_command(program: OsString, arguments: impl Iterator<It
         Ok(()) => Command::new(&program).args(arguments).exec(),
         Err(error) => error,
     };
-    eprintln!("tardy: {}: {error}; is it installed and executable?", program.display());
+    tardy_sys::say!("tardy: {}: {error}; is it installed and executable?", program.display());
     ExitCode::from(127)
 }
 

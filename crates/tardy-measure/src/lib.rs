@@ -7,6 +7,7 @@
 //! - [`cyclictest_words`]: what the words of cyclictest's options mean
 //! - [`descriptors`]: how many files may be open
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_macros)]
 
 pub mod configuration;
 pub mod cyclictest_words;

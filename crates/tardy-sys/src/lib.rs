@@ -50,6 +50,7 @@ pub mod silent_timer;
 pub mod socket;
 pub mod spawn;
 pub mod stamped_socket;
+pub mod standard_error;
 pub mod terminal;
 pub mod thread_signal;
 pub mod timer_fd;

@@ -1,5 +1,6 @@
 //! The `tardy` binary.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_macros)]
 
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use tardy_results::exit::Exit;
 fn main() -> ExitCode {
     if tardy_lab::guest::is_guest_init() {
         let error = tardy_lab::guest::run();
-        eprintln!("tardy: the guest could not be switched off: {error}");
+        tardy_sys::say!("tardy: the guest could not be switched off: {error}");
         return ExitCode::FAILURE;
     }
     tardy_measure::descriptors::raise_limit();
@@ -24,12 +25,12 @@ fn main() -> ExitCode {
     let (command, configuration) = match suggest::parse() {
         Ok((cli, configuration)) => (cli.command, configuration),
         Err(error) => {
-            eprintln!("tardy: {error}");
+            tardy_sys::say!("tardy: {error}");
             return Exit::Usage.into();
         }
     };
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-    renamed::notes(&arguments).iter().for_each(|note| eprintln!("tardy: {note}"));
+    renamed::notes(&arguments).iter().for_each(|note| tardy_sys::say!("tardy: {note}"));
     if let Some(exit) = command::on::elsewhere(&command) {
         return exit.into();
     }

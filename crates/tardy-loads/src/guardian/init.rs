@@ -24,7 +24,7 @@ pub(super) fn run(containment: &str) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("tardy: the process that holds the loads cannot start: {error}; loads cannot run");
+            tardy_sys::say!("tardy: the process that holds the loads cannot start: {error}; loads cannot run");
             ExitCode::FAILURE
         }
     }

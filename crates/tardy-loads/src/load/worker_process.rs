@@ -18,12 +18,12 @@ pub fn run(plan: &str) -> ExitCode {
     let plan: WorkerPlan = match serde_json::from_str(plan) {
         Ok(plan) => plan,
         Err(error) => {
-            eprintln!("tardy: the plan of a load is unreadable: {error}; this is started by tardy itself, not by hand");
+            tardy_sys::say!("tardy: the plan of a load is unreadable: {error}; this is started by tardy itself, not by hand");
             return ExitCode::from(2);
         }
     };
     let Some(info) = super::find(&plan.load.name) else {
-        eprintln!("tardy: there is no load `{}`; see `tardy list loads`", plan.load.name);
+        tardy_sys::say!("tardy: there is no load `{}`; see `tardy list loads`", plan.load.name);
         return ExitCode::from(2);
     };
     let mut worker = Worker::new(plan);

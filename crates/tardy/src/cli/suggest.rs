@@ -50,7 +50,7 @@ fn refused(error: Error, arguments: &[String]) -> ! {
     if !is_cyclictest || !error.use_stderr() {
         with_flag_meant(error, arguments).exit();
     }
-    eprintln!("tardy: {}: tardy cyclictest --help has the options", in_a_line(&error));
+    say!("tardy: {}: tardy cyclictest --help has the options", in_a_line(&error));
     std::process::exit(error.exit_code());
 }
 

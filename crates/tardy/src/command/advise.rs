@@ -60,7 +60,7 @@ pub fn run(args: &AdviseArgs) -> Exit {
     match advised {
         Ok((advised, picture)) => {
             if let Err(error) = output::print(&advised.text) {
-                eprintln!("tardy: cannot write the advice: {error}");
+                say!("tardy: cannot write the advice: {error}");
                 return Exit::Machine;
             }
             draw_figures(picture, advised.charts).map_or_else(|error| refuse(&error), |()| advised.exit)

@@ -27,7 +27,7 @@ pub fn run(args: &BreakdownArgs) -> Exit {
         Ok(()) if breakdown.isolated.is_empty() => Exit::Inconclusive,
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("tardy: cannot write the breakdown: {error}");
+            say!("tardy: cannot write the breakdown: {error}");
             Exit::Machine
         }
     }

@@ -31,7 +31,7 @@ pub fn run(args: &CompareArgs) -> Exit {
         Ok((outcome, printed)) => match output::print(&printed) {
             Ok(()) => exit(outcome),
             Err(error) => {
-                eprintln!("tardy: cannot write the comparison: {error}");
+                say!("tardy: cannot write the comparison: {error}");
                 Exit::Machine
             }
         },
@@ -47,12 +47,12 @@ fn compared_sections(args: &CompareArgs) -> Exit {
         CompareFormat::Text => false,
         CompareFormat::Json => true,
         CompareFormat::Markdown | CompareFormat::Junit => {
-            eprintln!("tardy: sections are compared as text or JSON: give --format text or json");
+            say!("tardy: sections are compared as text or JSON: give --format text or json");
             return Exit::Usage;
         }
     };
     let [candidate] = &args.candidates[..] else {
-        eprintln!("tardy: --sections compares two folders: give BASE and one NEW");
+        say!("tardy: --sections compares two folders: give BASE and one NEW");
         return Exit::Usage;
     };
     super::sections::show_comparison(&args.base, candidate, is_json)
@@ -101,7 +101,7 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         (compare(&args.base, &args.candidates, &settings)?, Vec::new())
     };
     for group in left_out {
-        eprintln!("tardy: not compared, because it measured something else: {group}");
+        say!("tardy: not compared, because it measured something else: {group}");
     }
     let folder = args.candidates.is_empty().then(|| args.base.display().to_string());
     let printed = match args.format {

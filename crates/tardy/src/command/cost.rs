@@ -33,7 +33,7 @@ pub fn run(args: &CostArgs) -> Exit {
     let is_live = !shared.quiet && std::io::stderr().is_terminal();
     let mut progress = |text: &str| {
         if is_live {
-            eprint!("\r\x1b[K{text}");
+            tardy_sys::standard_error::write(&format!("\r\x1b[K{text}"));
         }
     };
     let measured = match &args.whole {
@@ -42,7 +42,7 @@ pub fn run(args: &CostArgs) -> Exit {
         None => metrics_of(args, &out, &mut progress),
     };
     if is_live {
-        eprint!("\r\x1b[K");
+        tardy_sys::standard_error::write("\r\x1b[K");
     }
     match measured {
         Ok(record) => {
@@ -50,7 +50,7 @@ pub fn run(args: &CostArgs) -> Exit {
             if matches!(shown, Exit::Done | Exit::Inconclusive) && record.state == State::Interrupted { Exit::Interrupted } else { shown }
         }
         Err(Refusal(exit, text)) => {
-            eprintln!("tardy: {text}");
+            say!("tardy: {text}");
             exit
         }
     }
@@ -115,7 +115,7 @@ pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit 
         Ok(()) if summary.state == State::Running || summary.metrics.is_empty() => Exit::Inconclusive,
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("tardy: cannot write the costs: {error}");
+            say!("tardy: cannot write the costs: {error}");
             Exit::Machine
         }
     }

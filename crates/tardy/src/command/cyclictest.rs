@@ -61,9 +61,9 @@ fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
 
 /// What cyclictest says before it measures, and on standard error what is not as it does it.
 fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processors: &Processors) -> Result<(), Refusal> {
-    setup.notes.iter().for_each(|note| eprintln!("tardy: {note}"));
+    setup.notes.iter().for_each(|note| say!("tardy: {note}"));
     for warning in warnings.iter().filter(|warning| warning.severity() == Severity::Degraded) {
-        eprintln!("tardy: {warning}");
+        say!("tardy: {warning}");
     }
     let mut text = String::new();
     let listed = args.listed(&processors.usable).ok().flatten().filter(|_| args.verbose);
@@ -73,8 +73,8 @@ fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processo
         text += &format!("{using}Max CPUs = {online}\nOnline CPUs = {online}\n{using}");
     }
     match () {
-        () if args.laptop => eprintln!("WARN: not setting cpu_dma_latency to save battery power"),
-        () if args.default_system => eprintln!("WARN: not setting cpu_dma_latency from cyclictest"),
+        () if args.laptop => say!("WARN: not setting cpu_dma_latency to save battery power"),
+        () if args.default_system => say!("WARN: not setting cpu_dma_latency from cyclictest"),
         () => text += &format!("# /dev/cpu_dma_latency set to {}us\n", args.latency),
     }
     if args.verbose {

@@ -56,7 +56,7 @@ pub fn run(args: &DoctorArgs) -> Exit {
     match output::print(&text) {
         Ok(()) => diagnosis.exit(args.fail_on),
         Err(error) => {
-            eprintln!("tardy: cannot write what was found: {error}");
+            say!("tardy: cannot write what was found: {error}");
             Exit::Machine
         }
     }

@@ -73,7 +73,7 @@ pub fn run(args: &ExplainArgs) -> Exit {
     match output::print(&text) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("tardy: cannot write the explanation: {error}");
+            say!("tardy: cannot write the explanation: {error}");
             Exit::Machine
         }
     }

@@ -73,7 +73,7 @@ fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
         Some(path) => output::replace(path, |file| write(exporter, &run, &options, file))?,
     }
     if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy" | "arrow") && !args.histogram {
-        eprintln!("tardy: {unstored} samples were not kept one by one and are not in the export: --histogram has them all");
+        say!("tardy: {unstored} samples were not kept one by one and are not in the export: --histogram has them all");
     }
     Ok(())
 }

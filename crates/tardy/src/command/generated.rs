@@ -27,7 +27,7 @@ pub fn man(args: &ManArgs) -> Exit {
             let command = match find(&definition, &args.command) {
                 Ok(command) => command,
                 Err(reason) => {
-                    eprintln!("tardy: {reason}");
+                    say!("tardy: {reason}");
                     return Exit::Usage;
                 }
             };
@@ -51,7 +51,7 @@ fn ended(result: Result<(), String>) -> Exit {
     match result {
         Ok(()) => Exit::Done,
         Err(reason) => {
-            eprintln!("tardy: {reason}");
+            say!("tardy: {reason}");
             Exit::Machine
         }
     }

@@ -28,7 +28,7 @@ pub fn run(args: &HistoryArgs) -> Exit {
     if let Some(file) = args.html.as_deref().filter(|_| !is_page_printed)
         && let Err(error) = output::write(file, history_html::page(&found).as_bytes())
     {
-        eprintln!("tardy: cannot write {}: {error}: give another file with --html", file.display());
+        say!("tardy: cannot write {}: {error}: give another file with --html", file.display());
         return Exit::Machine;
     }
     let printed = match args.format {
@@ -39,7 +39,7 @@ pub fn run(args: &HistoryArgs) -> Exit {
         CompareFormat::Junit => history_text::junit(&found),
     };
     if let Err(error) = output::print(&printed) {
-        eprintln!("tardy: cannot write the history: {error}");
+        say!("tardy: cannot write the history: {error}");
         return Exit::Machine;
     }
     match found.verdict {
@@ -76,6 +76,6 @@ fn found(args: &HistoryArgs) -> Result<History, (Exit, String)> {
         return Err((Exit::Usage, format!("--accept {unknown}: no run is of this build")));
     }
     let file = accept(beside, &args.accept).map_err(usage)?;
-    eprintln!("tardy: accepted in {}", file.display());
+    say!("tardy: accepted in {}", file.display());
     Ok(history(&runs, &accepted(beside).map_err(usage)?, args.margin))
 }

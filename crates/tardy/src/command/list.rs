@@ -51,7 +51,7 @@ pub fn run(args: &ListArgs) -> Exit {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     if let Some(unknown) = args.names.iter().find(|name| !names.contains(&name.as_str())) {
         let list = list_name(what);
-        eprintln!("tardy: `{unknown}` is not one of the {list}{}: `tardy list {list}` names them", did_you_mean(unknown, names));
+        say!("tardy: `{unknown}` is not one of the {list}{}: `tardy list {list}` names them", did_you_mean(unknown, names));
         return Exit::Usage;
     }
     if !args.names.is_empty() {

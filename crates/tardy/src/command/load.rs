@@ -47,7 +47,7 @@ pub fn run(arguments: &LoadArguments) -> ExitCode {
     match try_run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("tardy load: {error}");
+            say!("tardy load: {error}");
             let usage = matches!(error, LoadCommandError::Request(_) | LoadCommandError::Length(_));
             ExitCode::from(if usage { 2 } else { 3 })
         }
@@ -74,7 +74,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
         match resolved {
             Ok(plan) => plans.push(plan),
             Err(absent) => {
-                eprintln!("tardy load: {} is absent: missing {}; {}", request.text, absent.missing, absent.remedy);
+                say!("tardy load: {} is absent: missing {}; {}", request.text, absent.missing, absent.remedy);
                 // A list without one of its loads is most of what was asked for; a load by its own name is missed.
                 match request.list {
                     Some(_) => is_incomplete = true,
@@ -87,10 +87,10 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
         return Ok(3);
     }
     if is_incomplete {
-        eprintln!("tardy load: the list runs without what is absent");
+        say!("tardy load: the list runs without what is absent");
     }
     if !sharing::share_equally(&mut plans, &host) {
-        eprintln!("tardy load: the loads share the CPUs by task, not by load: run as root, or set kernel.sched_autogroup_enabled to 1");
+        say!("tardy load: the loads share the CPUs by task, not by load: run as root, or set kernel.sched_autogroup_enabled to 1");
     }
     let changes: Vec<_> = plans.iter().flat_map(|plan| plan.undo.clone()).collect();
     let journal = (!changes.is_empty()).then(|| Journal::write(&journal::folder(), &Root::system(), Vec::new(), changes)).transpose()?;
@@ -101,7 +101,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     // The guardian has undone it already; what it could not, it is told here once more, and stays in the journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
         if let Err(error) = undone.result {
-            eprintln!("tardy load: {}: not undone: {error}; try `tardy restore`", undone.setting);
+            say!("tardy load: {}: not undone: {error}; try `tardy restore`", undone.setting);
         }
     }
     outcome
@@ -118,15 +118,15 @@ impl Session<'_> {
     fn run(&mut self, plans: &[LoadPlan], duration: Nanos) -> Result<u8, LoadCommandError> {
         let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
         for plan in plans.iter().filter(|_| !self.json) {
-            eprintln!("{} on CPUs {}: {}", plan.label, plan.cpus, describe_parameters(&plan.parameters));
+            say!("{} on CPUs {}: {}", plan.label, plan.cpus, describe_parameters(&plan.parameters));
         }
         for plan in plans {
             if let Some(note) = &plan.note {
-                eprintln!("{}: {note}", plan.label);
+                say!("{}: {note}", plan.label);
             }
         }
         for line in device_writes::lines(plans.iter().filter_map(|plan| plan.writes_for(duration))) {
-            eprintln!("writes {line}");
+            say!("writes {line}");
         }
         self.lines = EventLines::of(plans.iter().map(|plan| (plan.label.clone(), plan.cpus.len())).collect());
         self.guardian.begin(PHASE, plans)?;

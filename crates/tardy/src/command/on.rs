@@ -113,7 +113,7 @@ pub fn elsewhere(command: &Command) -> Option<Exit> {
 /// Does the command of this process on the machines, all at once, and shows what came of it.
 fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
     let refuse = |text: String| {
-        eprintln!("tardy: --on: {text}");
+        say!("tardy: --on: {text}");
         Exit::Usage
     };
     let hosts = match all(&on.on) {
@@ -166,7 +166,7 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
 /// Runs `task` for each machine in a thread of its own; Ctrl-C ends the commands early, a second one leaves them.
 fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<Vec<Outcome>, Exit> {
     let Ok(signals) = SignalFd::block(&[INTERRUPT, TERMINATE]) else {
-        eprintln!("tardy: this machine has no descriptor left");
+        say!("tardy: this machine has no descriptor left");
         return Err(Exit::Machine);
     };
     let mut progress = Progress::new(hosts, is_quiet);
@@ -202,7 +202,7 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
                 if was_asked {
                     progress.clear();
                     for (index, folder) in under_way {
-                        eprintln!("{} goes on. To get what it makes: tardy fetch {}{folder}", hosts[index].name, hosts[index].address);
+                        say!("{} goes on. To get what it makes: tardy fetch {}{folder}", hosts[index].name, hosts[index].address);
                     }
                     // The threads wait for their ssh, which ends with this process.
                     std::process::exit(Exit::Interrupted as i32);
@@ -213,11 +213,11 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
                     let (address, name) = (&hosts[index].address, &hosts[index].name);
                     let stop = move || {
                         if let Err(error) = (Board { ssh, address }).stop(&folder) {
-                            eprintln!("tardy: {name}: {error}");
+                            say!("tardy: {name}: {error}");
                         }
                     };
                     if let Err(error) = thread::Builder::new().spawn_scoped(scope, stop) {
-                        eprintln!("tardy: {name}: not told to stop: {}", scoped::refused(error));
+                        say!("tardy: {name}: not told to stop: {}", scoped::refused(error));
                     }
                 }
             }
@@ -236,24 +236,24 @@ fn conclude(hosts: &[Host], outcomes: Vec<Outcome>, places: &[PathBuf], request:
         let returned = match outcome {
             Ok(returned) => returned,
             Err(error) => {
-                eprintln!("tardy: {}: {error}", host.name);
+                say!("tardy: {}: {error}", host.name);
                 exits.push(Exit::Machine);
                 continue;
             }
         };
         for line in printable(&returned.stderr).lines() {
-            if is_alone { eprintln!("{line}") } else { eprintln!("{}: {line}", host.name) }
+            if is_alone { say!("{line}") } else { say!("{}: {line}", host.name) }
         }
         if returned.code.is_none() {
             let kept = if returned.has_out { format!("; {} has what there was", out.display()) } else { String::new() };
-            eprintln!("tardy: {}: something ended the command from outside, as a restart does{kept}", host.name);
+            say!("tardy: {}: something ended the command from outside, as a restart does{kept}", host.name);
         }
         exits.push(returned.code.map_or(Exit::Machine, exit_of));
         match (request.made, returned.has_out) {
             (CommandProduct::Run { .. }, true) => runs.push((host.name.clone(), out.clone())),
             (CommandProduct::Cost, true) => {
                 if !is_alone {
-                    println!("{}:", host.name);
+                    let _ = output::print(&format!("{}:\n", host.name));
                 }
                 let _ = super::cost::show(out, None, request.is_json);
             }
@@ -262,11 +262,11 @@ fn conclude(hosts: &[Host], outcomes: Vec<Outcome>, places: &[PathBuf], request:
             (CommandProduct::Guests, _) if !is_alone => {}
             (CommandProduct::Folder | CommandProduct::Guests | CommandProduct::Words, has_out) => {
                 if !is_alone {
-                    println!("{}:", host.name);
+                    let _ = output::print(&format!("{}:\n", host.name));
                 }
                 let _ = output::print(&printable(&returned.stdout));
                 if has_out {
-                    eprintln!("{}: its folder is {}", host.name, out.display());
+                    say!("{}: its folder is {}", host.name, out.display());
                 }
             }
         }
@@ -352,7 +352,7 @@ fn file_or(value: &str, before: &str) -> Word {
 #[must_use]
 pub fn fetch(args: &FetchArgs) -> Exit {
     let refuse = |text: String| {
-        eprintln!("tardy: {text}");
+        say!("tardy: {text}");
         Exit::Usage
     };
     let parts = args.from.strip_prefix("ssh://").and_then(|rest| rest.find('/').map(|at| args.from.split_at("ssh://".len() + at)));

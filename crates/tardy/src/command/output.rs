@@ -24,7 +24,7 @@ pub fn print(text: &str) -> io::Result<()> {
 
 /// Says on standard error why there is no result.
 pub fn complain(error: &dyn Display) {
-    eprintln!("tardy: {}", without_numbers(&error.to_string()));
+    say!("tardy: {}", without_numbers(&error.to_string()));
 }
 
 /// Columns of the terminal that standard output goes to; many where it is no terminal.

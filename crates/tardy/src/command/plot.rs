@@ -108,7 +108,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     }
     for (chart, run) in charts.iter().zip(&runs) {
         if chart.is_none() && !is_overlaid {
-            eprintln!("tardy: {} is left out: it has nothing for this kind of chart", run.folder);
+            say!("tardy: {} is left out: it has nothing for this kind of chart", run.folder);
         }
     }
     Ok(picture.write(&named, size, args.scale)?)
@@ -120,7 +120,7 @@ fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(
     for (chart, run) in charts.iter_mut().zip(runs) {
         match chart {
             Some(chart) => chart.subtitle = format!("{}, {}, {}", run.name, run.kernel(), day(run)),
-            None => eprintln!("tardy: {} is left out: it has one probe; name it with --probe", run.folder),
+            None => say!("tardy: {} is left out: it has one probe; name it with --probe", run.folder),
         }
     }
     let named: Vec<(&str, &Chart)> =

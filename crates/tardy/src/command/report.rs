@@ -49,7 +49,7 @@ pub fn run(args: &ReportArgs) -> Exit {
     match output::write(&args.html, page.as_bytes()) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("tardy: cannot write {}: {error}: give another file with --html", args.html.display());
+            say!("tardy: cannot write {}: {error}: give another file with --html", args.html.display());
             Exit::Machine
         }
     }

@@ -38,7 +38,7 @@ pub fn run(args: &ReproduceArgs) -> Exit {
     match all(&papers, args, &out) {
         Ok(exit) => exit,
         Err(error) => {
-            eprintln!("tardy: {}: {error}: give another folder with --out", out.display());
+            say!("tardy: {}: {error}: give another folder with --out", out.display());
             Exit::Machine
         }
     }
@@ -80,7 +80,7 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
     let shown = if args.json { json } else { output::fitted(&reproduce_text::text(&found)) };
     output::print(&shown)?;
     if !args.quiet {
-        eprintln!("report: {}", out.join("reproduce.html").display());
+        say!("report: {}", out.join("reproduce.html").display());
     }
     Ok(exit)
 }
@@ -97,7 +97,7 @@ fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<
         fs::remove_dir_all(&part)?;
     }
     if !args.quiet {
-        eprintln!("{}: {}", experiment.name, tardy_results::reproduce::typed(&words));
+        say!("{}: {}", experiment.name, tardy_results::reproduce::typed(&words));
     }
     let (code, said) = start(&words, &part, args.quiet)?;
     let why = why_file(out, &experiment.name);
@@ -141,7 +141,7 @@ fn start(words: &[String], out: &Path, quiet: bool) -> io::Result<(Option<i32>, 
                 said = Some(complaint.to_owned());
             }
             if !quiet {
-                eprintln!("  {line}");
+                say!("  {line}");
             }
         }
     }

@@ -73,9 +73,9 @@ pub fn run(args: &RespondArgs) -> Exit {
         }
         Err(error) => return failed("cannot start the answering thread", &error),
     };
-    eprintln!("answering at {}, into {}", args.link, out.display());
+    say!("answering at {}, into {}", args.link, out.display());
     for warning in &warnings {
-        eprintln!("{}", warning.line());
+        say!("{}", warning.line());
     }
     let is_interrupted = wait(args, &signals, &answering);
     is_over.store(true, Ordering::Relaxed);
@@ -84,7 +84,7 @@ pub fn run(args: &RespondArgs) -> Exit {
         let _ = wait_readable(&[], 10);
     }
     if !answering.is_finished() {
-        eprintln!("tardy: the thread that waits for a modem line did not end; what it did is not known");
+        say!("tardy: the thread that waits for a modem line did not end; what it did is not known");
         return Exit::Done;
     }
     let answered = match answering.join() {
@@ -124,7 +124,7 @@ fn unwritten(error: &SessionError) -> Exit {
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Exit {
-    eprintln!("tardy: {what}: {error}");
+    say!("tardy: {what}: {error}");
     Exit::Machine
 }
 

@@ -14,7 +14,7 @@ pub fn run(args: &RestoreArgs) -> Exit {
     let left = match journal::left_behind(&folder, &Root::system()) {
         Ok(left) => left,
         Err(error) => {
-            eprintln!("tardy: cannot read the folder of journals {}: {error}: run as the user who ran tardy", folder.display());
+            say!("tardy: cannot read the folder of journals {}: {error}: run as the user who ran tardy", folder.display());
             return Exit::Machine;
         }
     };
@@ -46,7 +46,7 @@ pub fn run(args: &RestoreArgs) -> Exit {
 pub fn before_start() {
     let Ok(left) = journal::left_behind(&journal::folder(), &Root::system()) else { return };
     for undone in left.journals.iter().flat_map(journal::LeftBehind::undo) {
-        eprint!("tardy: left by a command that was killed: {}", line(&undone));
+        tardy_sys::standard_error::write(&format!("tardy: left by a command that was killed: {}", line(&undone)));
     }
 }
 

@@ -31,7 +31,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         }
     };
     if let Some(reason) = request::contradiction(&request) {
-        eprintln!("tardy: {reason}");
+        say!("tardy: {reason}");
         return Exit::Usage;
     }
     let root = Root::system();
@@ -39,14 +39,14 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     let scenario = match request::scenario(&request) {
         Ok(scenario) => scenario,
         Err(error) => {
-            eprintln!("tardy: --scenario: {error}");
+            say!("tardy: --scenario: {error}");
             return Exit::Usage;
         }
     };
     let tuned = match args.tune.as_ref().map(|file| tune::for_run(file.as_deref(), args.cpus.as_ref(), &root)).transpose() {
         Ok(tuned) => tuned,
         Err(error) => {
-            eprintln!("tardy: --tune: {error}");
+            say!("tardy: --tune: {error}");
             return error.exit();
         }
     };
@@ -70,7 +70,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     let metrics = match args.metrics.as_deref().map(metrics::listen).transpose() {
         Ok(metrics) => metrics,
         Err(error) => {
-            eprintln!("tardy: --metrics: {error}");
+            say!("tardy: --metrics: {error}");
             return Exit::Usage;
         }
     };
@@ -106,20 +106,20 @@ fn shown(args: &RunArgs) -> ProgressDisplay {
 
 /// What falls short, and what is changed on the machine, is said before anything is measured.
 fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
-    eprintln!("measuring into {}", out.display());
+    say!("measuring into {}", out.display());
     let is_said_first = |warning: &&Warning| {
         warning.severity() == Severity::Degraded || matches!(warning, Warning::LoadAbsent { .. } | Warning::LoadProblem { .. })
     };
     for warning in plan.warnings.iter().filter(is_said_first) {
-        eprintln!("{}", warning.line());
+        say!("{}", warning.line());
     }
     for sentence in &plan.defaults {
-        eprintln!("{sentence}");
+        say!("{sentence}");
     }
     for line in plan.device_writes() {
-        eprintln!("loads write {line}");
+        say!("loads write {line}");
     }
     for change in &plan.changes {
-        eprintln!("changing {change}");
+        say!("changing {change}");
     }
 }

@@ -18,7 +18,7 @@ pub fn run(args: &ScenariosArgs) -> Exit {
             Some(built_in) => built_in.text.to_owned(),
             None => {
                 let meant = did_you_mean(name, built_in::names());
-                eprintln!("tardy: there is no built-in scenario `{name}`{meant}: `tardy scenarios` names them");
+                say!("tardy: there is no built-in scenario `{name}`{meant}: `tardy scenarios` names them");
                 return Exit::Usage;
             }
         },

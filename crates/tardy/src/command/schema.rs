@@ -67,7 +67,7 @@ pub fn run(args: &SchemaArgs) -> Exit {
             Some(schema) => schema.text.to_owned(),
             None => {
                 let names = SCHEMAS.iter().map(|schema| schema.format.name);
-                eprintln!("tardy: there is no format `{name}`{}: `tardy schema` names them", did_you_mean(name, names));
+                say!("tardy: there is no format `{name}`{}: `tardy schema` names them", did_you_mean(name, names));
                 return Exit::Usage;
             }
         },

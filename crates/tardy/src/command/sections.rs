@@ -50,7 +50,7 @@ fn printed(text: Result<String, CensusError>) -> Exit {
     match output::print(&text) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("tardy: cannot write the sections: {error}");
+            say!("tardy: cannot write the sections: {error}");
             Exit::Machine
         }
     }

@@ -42,13 +42,13 @@ pub fn run(args: &ShowArgs) -> Exit {
     match folder::open(&args.run) {
         Ok(record) if record.kind == RunKind::Cost => {
             if args.deadline.is_given() || args.statistics {
-                eprintln!("tardy: {} is a run of costs: deadlines and --statistics are for latencies", args.run.display());
+                say!("tardy: {} is a run of costs: deadlines and --statistics are for latencies", args.run.display());
                 return Exit::Usage;
             }
             super::cost::show(&args.run, args.paper, args.json)
         }
         Ok(_) if args.paper.is_some() => {
-            eprintln!("tardy: {} is no run of costs: --paper has numbers to set beside those", args.run.display());
+            say!("tardy: {} is no run of costs: --paper has numbers to set beside those", args.run.display());
             Exit::Usage
         }
         // What is wrong with the folder is said by who reads it for its summary.
@@ -85,7 +85,7 @@ pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
 /// The runs of a folder in one table.
 fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
     if args.json || args.statistics || args.full || args.paper.is_some() {
-        eprintln!(
+        say!(
             "tardy: {} is a folder of {} runs: --json, --full, --statistics and --paper are for one of them",
             args.run.display(),
             below.len()
@@ -122,7 +122,7 @@ pub(super) fn show_several(runs: &[(String, PathBuf)], requirement: &Requirement
                 rows.push(RunRow { name: name.clone(), kernel, summary });
             }
             Ok(_) => {
-                eprintln!("tardy: {} holds costs: `tardy show {}` prints them", path.display(), path.display());
+                say!("tardy: {} holds costs: `tardy show {}` prints them", path.display(), path.display());
             }
             Err(error) => {
                 output::complain(&error);
@@ -147,7 +147,7 @@ fn show_with(folder: &Path, requirement: &Requirement, format: Format, question:
         }
     };
     if requirement.misses_allowed.is_some() && run.window().is_none() {
-        eprintln!("tardy: --misses is the share that may miss a deadline: give --deadline or --window too");
+        say!("tardy: --misses is the share that may miss a deadline: give --deadline or --window too");
         return Exit::Usage;
     }
     let summary = run.summary();
@@ -175,7 +175,7 @@ fn show_with(folder: &Path, requirement: &Requirement, format: Format, question:
     match output::print(&text) {
         Ok(()) => Exit::of_run(&summary),
         Err(error) => {
-            eprintln!("tardy: cannot write the summary: {error}");
+            say!("tardy: cannot write the summary: {error}");
             Exit::Machine
         }
     }

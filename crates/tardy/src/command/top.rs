@@ -23,7 +23,7 @@ pub fn run(args: &TopArgs) -> Exit {
         }
     };
     if !view::is_possible() {
-        eprintln!(
+        say!(
             "tardy: top needs a terminal: `tardy show {}` prints what there is so far",
             tardy_run::shell::quoted(&path.display().to_string())
         );

@@ -71,7 +71,7 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     let signals = Signals::block().map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
     let applied = AppliedSettings::apply(&settings, &lock, &root)?;
     for change in &applied.changes {
-        eprintln!("tardy: {}: {} -> {}", change.path.display(), change.now, change.wanted);
+        say!("tardy: {}: {} -> {}", change.path.display(), change.now, change.wanted);
     }
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -80,7 +80,7 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     for undone in applied.undo() {
         if let Err(error) = &undone.result {
             is_back = false;
-            eprintln!("tardy: {}: NOT put back: {error}", undone.setting);
+            say!("tardy: {}: NOT put back: {error}", undone.setting);
         }
     }
     let (status, _) = status.map_err(|error| TuneError::Program(args.command[0].clone(), error))?;
@@ -115,7 +115,7 @@ pub(super) fn against(file: &Path) -> Exit {
     let settings = match Settings::read(file) {
         Ok(settings) => settings.settings,
         Err(error) => {
-            eprintln!("tardy: --against: {error}");
+            say!("tardy: --against: {error}");
             return Exit::Usage;
         }
     };

@@ -112,6 +112,25 @@ fn a_minus_sign_is_standard_output() {
 }
 
 #[test]
+fn what_is_said_to_a_full_disk_is_lost_and_the_command_ends_as_ever() {
+    let place = Workplace::new();
+    run(&place);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (line, code) in
+        [("show nothing", 2), ("export run --format json --output run.json", 0), ("run --cycles 50 --load none --out second", 0)]
+    {
+        let mut command = place.command(line.split(" "));
+        let ended = command.stderr(full()).stdout(std::process::Stdio::null()).status().unwrap().code();
+        assert!(ended == Some(code) || (code == 0 && ended == Some(4)), "{line}: {ended:?}");
+    }
+    assert!(place.path("second/run.json").exists());
+    // What was asked for is no matter of words: its loss is told.
+    let shown = place.command(["show", "run", "--json"]).stdout(full()).output().unwrap();
+    assert_eq!(shown.status.code(), Some(3), "{}", String::from_utf8_lossy(&shown.stderr));
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("No space left"), "{}", String::from_utf8_lossy(&shown.stderr));
+}
+
+#[test]
 fn an_input_that_never_ends_is_refused_at_once() {
     let place = Workplace::new();
     run(&place);

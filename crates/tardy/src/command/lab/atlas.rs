@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
     let index = make(&setting, variants, absent, arguments, |replica| replica)?;
     if let Some(shard) = arguments.shard {
         let there = input(&index, &arguments.out).cells.len();
-        eprintln!("shard {shard} is done: {there} of {} cells are in {}", index.cells(), arguments.out.display());
+        say!("shard {shard} is done: {there} of {} cells are in {}", index.cells(), arguments.out.display());
         return Ok(Exit::Done);
     }
     show(&index, arguments)
@@ -145,7 +145,7 @@ fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(St
             Ok((kernel, models)) if models.is_empty() => rows.push(row(kernel, None)),
             Ok((kernel, models)) => rows.extend(models.into_iter().map(|model| row(kernel.clone(), Some(model)))),
             Err(why) => {
-                eprintln!("tardy: {} is left out: {why}", argument.source);
+                say!("tardy: {} is left out: {why}", argument.source);
                 absent.push((argument.source.to_string(), why));
             }
         }
@@ -158,10 +158,10 @@ fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(St
 fn tell(index: &Index, end: &GroupEnd) {
     let name = format!("{} replica {}", index.grid.variants[end.variant].name, end.replica);
     if end.made > 0 {
-        eprintln!("{name}: {} cells in {:.1} s", end.made, end.wall.as_secs_f64());
+        say!("{name}: {} cells in {:.1} s", end.made, end.wall.as_secs_f64());
     }
     for (load, failure) in &end.failures {
-        eprintln!("{name} under {load}: {}", failure.cause);
+        say!("{name} under {load}: {}", failure.cause);
     }
 }
 
@@ -182,7 +182,7 @@ fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
         _ => output::fitted(&atlas_text::text(&atlas, output::screen_or_page().columns)),
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the tables: {error}")))?;
-    eprintln!("report: {}", folder.join(REPORT_NAME).display());
+    say!("report: {}", folder.join(REPORT_NAME).display());
     let (there, all) = atlas.complete();
     Ok(if there < all || !atlas.absent.is_empty() { Exit::Machine } else { Exit::Done })
 }

@@ -42,11 +42,11 @@ pub(super) fn run(arguments: &BisectArguments) -> Result<Exit, LabError> {
     request::check(&arguments.measure)?;
     let setting = Setting::new(&arguments.machine)?;
     let kernels = kernels(arguments, &setting)?;
-    eprintln!("{} kernels, oldest first: {}", kernels.len(), kernels.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+    say!("{} kernels, oldest first: {}", kernels.len(), kernels.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
     let mut tested = Vec::new();
     let found = bisect(kernels.len(), |place| {
         let (answer, of_kernel) = test(arguments, &setting, &kernels[place], place)?;
-        eprintln!("{}: {}: {}", of_kernel.kernel, of_kernel.answer, of_kernel.words);
+        say!("{}: {}: {}", of_kernel.kernel, of_kernel.answer, of_kernel.words);
         tested.push(of_kernel);
         Ok::<_, LabError>(answer)
     })?;

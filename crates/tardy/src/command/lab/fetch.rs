@@ -4,6 +4,7 @@ use tardy_lab::cache::Cache;
 use tardy_lab::kernel;
 use tardy_results::exit::Exit;
 
+use super::super::output;
 use super::setting::{LabError, architecture};
 use crate::cli::lab::FetchArguments;
 
@@ -13,9 +14,12 @@ pub(super) fn fetch(arguments: &FetchArguments) -> Result<Exit, LabError> {
     let mut exit = Exit::Done;
     for source in &arguments.kernels {
         match kernel::resolve(source, architecture, &cache, arguments.refresh) {
-            Ok(kernel) => println!("{source}: {}", kernel.package.or(kernel.version).unwrap_or_else(|| kernel.name.clone())),
+            Ok(kernel) => {
+                let name = kernel.package.or(kernel.version).unwrap_or_else(|| kernel.name.clone());
+                let _ = output::print(&format!("{source}: {name}\n"));
+            }
             Err(error) => {
-                eprintln!("tardy: {source}: {error}");
+                say!("tardy: {source}: {error}");
                 exit = Exit::Machine;
             }
         }

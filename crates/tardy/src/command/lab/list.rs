@@ -39,9 +39,7 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
     let text = if arguments.json { Format::LAB_KERNELS.document(&listing) } else { text(&listing, output::screen_or_page().columns) };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the list: {error}")))?;
     if !arguments.json && listing.packages.is_empty() {
-        eprintln!(
-            "no package lists were fetched yet, or this machine has no package sources of Debian: `tardy lab kernels --refresh` tries"
-        );
+        say!("no package lists were fetched yet, or this machine has no package sources of Debian: `tardy lab kernels --refresh` tries");
     }
     Ok(Exit::Done)
 }

@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     arguments.measure.watch.then(|| tardy_lab::watch::check(&setting.machine)).transpose()?;
     let (variants, absent) = arguments.kernels.variants_there(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     for (kernel, error) in &absent {
-        eprintln!("tardy: {kernel} is left out: {error}");
+        say!("tardy: {kernel} is left out: {error}");
     }
     let setting = setting.with_working_accelerator(&variants[0]);
     if let Some(metrics) = &arguments.cost {

@@ -88,7 +88,7 @@ impl Setting {
         if self.machine.accelerator == Accelerator::Kvm
             && let Err(why) = self.try_boot(variant)
         {
-            eprintln!("tardy: KVM does not work here ({why}): going on with translated code, whose clock counts instructions");
+            say!("tardy: KVM does not work here ({why}): going on with translated code, whose clock counts instructions");
             self.machine.accelerator = Accelerator::Tcg;
         }
         self

@@ -46,7 +46,7 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
         let command_line = kernel_command_line(&setting.machine, &variant.command_line_words(), 0);
         let boot =
             Boot { machine: &setting.machine, kernel: &variant.kernel.image, command_line: &command_line, folder, is_watched: false };
-        eprintln!("tardy: leave with `exit`; Ctrl-A X ends the machine; the guest's time is not the host's");
+        say!("tardy: leave with `exit`; Ctrl-A X ends the machine; the guest's time is not the host's");
         Ok(boot.run_interactively(&setting.qemu)?)
     });
     Ok(if result?.success() { Exit::Done } else { Exit::Machine })

@@ -73,7 +73,7 @@ impl Progress {
             return;
         }
         self.clear();
-        eprintln!("{text}");
+        say!("{text}");
         self.tick();
     }
 
@@ -90,13 +90,13 @@ impl Progress {
         ];
         let parts: Vec<String> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
         let seconds = self.begin.elapsed().as_secs();
-        eprint!("\r\x1b[K{}, {}:{:02}", parts.join(", "), seconds / 60, seconds % 60);
+        tardy_sys::standard_error::write(&format!("\r\x1b[K{}, {}:{:02}", parts.join(", "), seconds / 60, seconds % 60));
         let _ = std::io::stderr().flush();
     }
 
     pub(super) fn clear(&mut self) {
         if self.is_terminal && !self.is_quiet {
-            eprint!("\r\x1b[K");
+            tardy_sys::standard_error::write("\r\x1b[K");
         }
     }
 }

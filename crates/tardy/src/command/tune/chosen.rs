@@ -61,11 +61,11 @@ pub(super) fn changing(
                     drop(applied);
                     found.push(setting);
                 }
-                Err(error) => eprintln!("tardy: left out: {error}"),
+                Err(error) => say!("tardy: left out: {error}"),
             },
             Standing::TakesRestart(words) => return Err(ApplyError::Restart(setting.name, words).into()),
             Standing::Absent(why) if is_named(&setting) => return Err(ApplyError::Absent(setting.name, why).into()),
-            Standing::Absent(why) => eprintln!("tardy: left out {}: {why}", setting.name),
+            Standing::Absent(why) => say!("tardy: left out {}: {why}", setting.name),
         }
     }
     Ok(found)

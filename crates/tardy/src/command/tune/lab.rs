@@ -50,7 +50,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
         let message = format!("--replicas {}: {needed} at least are needed to decide on {tests} effects at once", arguments.replicas);
         return Err(TuneError::Usage(message));
     }
-    eprintln!(
+    say!(
         "tardy: {} settings under {} loads in {} replicas: {} cells, into {}",
         variants.len() - 1,
         arguments.load.len(),
@@ -61,7 +61,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     let atlas = cells(&setting, variants.clone(), absent, &arguments)?;
     let mut answer = answer(&atlas, &variants, goal, &arguments);
     if let Some(together) = all_that_lower(&answer, &variants) {
-        eprintln!("tardy: all that lower it, together: {}", together.words.join(" "));
+        say!("tardy: all that lower it, together: {}", together.words.join(" "));
         let variants = [variants[0].clone(), together];
         let atlas = cells(&setting, variants.to_vec(), Vec::new(), &arguments)?;
         answer.together = rows(&atlas, &variants, goal).pop().map(|row| Row { name: ALL.to_owned(), ..row });

@@ -94,12 +94,12 @@ fn go_on(question: &Question, out: &Path, is_json: bool, lock: &SettingsLock, ro
         Err(_) => Goal::Max,
     };
     let signals = Signals::block().map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
-    eprintln!("tardy: {} runs of {} at most, into {}", question.runs, question.length, out.display());
+    say!("tardy: {} runs of {} at most, into {}", question.runs, question.length, out.display());
     let mut bench = Runs { question, goal, out, lock, root, signals, number: 0, kept: 0 };
     let effort = Effort { runs: question.runs, confidence: Confidence::NINETY_FIVE, seed: question.seed };
     let found = search(question.settings.settings.len(), effort, &mut bench).map_err(Box::new)?;
     if bench.kept > 0 {
-        eprintln!("tardy: {} of the runs were there", bench.kept);
+        say!("tardy: {} of the runs were there", bench.kept);
     }
     write(question, &found, out).map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;
     let shown = if is_json { tune_text::found_json(question, &found) } else { output::fitted(&tune_text::found(question, &found, out)) };
@@ -182,7 +182,7 @@ impl Bench for Runs<'_> {
             Stage::Pairs { settings } => format!("pairs with and without {}", names(settings)),
             Stage::Together { settings } => format!("{} together against none", names(settings)),
         };
-        eprintln!(
+        say!(
             "tardy: {what}: {runs} runs at most, {}",
             self.question.length * i64::try_from(runs).unwrap_or(i64::MAX) + BESIDE * i64::try_from(runs).unwrap_or(i64::MAX)
         );

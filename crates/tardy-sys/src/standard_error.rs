@@ -1,0 +1,18 @@
+//! Lines for people on standard error.
+
+use std::io::{self, Write};
+
+/// Writes the text. One that cannot be written, because the disk of a log is full or the terminal is gone, is lost: what the program does matters more.
+pub fn write(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Writes a line as `eprintln!` does, which panics where that fails; see [`write`].
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => {{
+        let mut line = ::std::format!($($words)*);
+        line.push('\n');
+        $crate::standard_error::write(&line);
+    }};
+}

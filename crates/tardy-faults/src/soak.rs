@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_run::histogram_file;
 use xtask::failure::{Failure, Result, While};
 
 use crate::fault::{Fault, Ground, Tally};
@@ -13,7 +15,7 @@ use crate::place::{PATIENCE, Place, last_line};
 pub(crate) const SOAK: Fault = Fault {
     name: "soak",
     done: "a run with all probes at once, and all loads that do no harm in turn, twice, for an hour (3 minutes in the short form, else --soak-for)",
-    demanded: "the run ends, its counts add up, nothing is left; memory, descriptors, threads and files of the tool in the second round are what they were in the first",
+    demanded: "the run ends, its counts add up, nothing is left; memory (but for that of the counts, whose room is bounded), descriptors, threads and files of the tool in the second round are what they were in the first",
     attempt: soak,
 };
 
@@ -23,6 +25,8 @@ const WITH_OTHERS: &[&str] = &["app", "response", "media"];
 const OF_OTHERS: &[&str] = &["all", "exec", "stress-kernel", "paper-script"];
 /// Memory that buffers may take later than in the first round.
 const GROWTH_KB_MAX: u64 = 1024;
+/// How often the tool writes its histograms, and some more.
+const COUNTS_EVERY: Duration = Duration::from_secs(12);
 const SHORT: Duration = Duration::from_secs(180);
 const FULL: Duration = Duration::from_secs(3600);
 
@@ -30,6 +34,8 @@ const FULL: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ToolUse {
     memory_kb: u64,
+    /// What of it the recorder's histograms take, which fill with every new value until their room is used up.
+    counts_kb: u64,
     descriptors: usize,
     threads: usize,
     files: usize,
@@ -47,12 +53,16 @@ fn soak(ground: &Ground) -> Result<Tally> {
     std::fs::write(place.path("soak.toml"), scenario).while_doing(|| "writing a scenario".to_owned())?;
     let mut running = place.start(place.tardy_command("run --scenario soak.toml --keep histogram --quiet --out run"))?;
     let is_measuring = place.wait_until(|| std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0));
-    let (begun, pid) = (Instant::now(), running.pid());
+    let (begun, pid, mut counted) = (Instant::now(), running.pid(), Instant::now());
     // What each round takes at most. The first phases fill buffers, and the last one may end during a look.
     let mut rounds = [ToolUse::default(); 2];
     while is_measuring && !running.has_ended() && begun.elapsed() + phase < length {
         let round = usize::from(begun.elapsed() > length / 2);
         rounds[round] = rounds[round].max_of(ToolUse::of(pid, &place));
+        if counted.elapsed() > COUNTS_EVERY {
+            rounds[round].counts_kb = counts_kb(&place);
+            counted = Instant::now();
+        }
         std::thread::sleep(Duration::from_millis(500));
     }
     let outcome = running.end(&place, phase * 3 + PATIENCE)?;
@@ -68,13 +78,15 @@ fn soak(ground: &Ground) -> Result<Tally> {
     tally.left_out.extend(absent(&folder));
     wrong.extend(growth(rounds));
     let seen = format!(
-        "{} s, {} probes, {} loads, {}: {} then {} KiB, {} descriptors, {} threads",
+        "{} s, {} probes, {} loads, {}: {} then {} KiB, of these counts {} then {}, {} descriptors, {} threads",
         length.as_secs(),
         probes.len(),
         loads.len(),
         outcome.ending(),
         rounds[0].memory_kb,
         rounds[1].memory_kb,
+        rounds[0].counts_kb,
+        rounds[1].counts_kb,
         rounds[1].descriptors,
         rounds[1].threads
     );
@@ -130,12 +142,32 @@ fn absent(folder: &Folder) -> Vec<String> {
 }
 
 fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
-    let has_grown = second.memory_kb > first.memory_kb + GROWTH_KB_MAX
+    let more_counts = second.counts_kb.saturating_sub(first.counts_kb);
+    let has_grown = second.memory_kb > first.memory_kb + more_counts + GROWTH_KB_MAX
         || second.descriptors > first.descriptors
         || second.threads > first.threads
         || second.files > first.files;
     let was_seen = first.memory_kb > 0 && second.memory_kb > 0;
     (has_grown || !was_seen).then(|| format!("at most {first:?} in the first round, {second:?} in the second"))
+}
+
+/// What the histograms that the tool has in memory take, by those that it wrote last.
+fn counts_kb(place: &Place) -> u64 {
+    let names = crate::place::names(&place.path("run/samples"));
+    let files = names.iter().filter(|name| name.ends_with(".histogram")).map(|name| place.path("run/samples").join(name));
+    files.filter_map(|file| histogram_file::read(&file)).map(|stored| memory_bytes(&stored.histogram)).sum::<u64>() / 1024
+}
+
+/// What a recorder's histogram of these values takes: pages where 64 of them lie within 2048 ns, the index of pages, and about 50 bytes for each other one.
+fn memory_bytes(histogram: &Histogram) -> u64 {
+    let mut values: BTreeMap<i64, u64> = BTreeMap::new();
+    histogram.for_each(|value, _| *values.entry(value >> 11).or_default() += 1);
+    let mut pages: Vec<(i64, u64)> = values.iter().filter(|(_, values)| **values >= 64).map(|(&page, &values)| (page, values)).collect();
+    pages.truncate(Budget::RECORDER.pages);
+    let index = pages.last().map_or(0, |(page, _)| page.unsigned_abs() * 8);
+    let in_pages: u64 = pages.iter().map(|(_, values)| values).sum();
+    let alone = values.values().sum::<u64>() - in_pages;
+    pages.len() as u64 * (16 << 10) + index + alone.min(Budget::RECORDER.values as u64) * 50
 }
 
 impl ToolUse {
@@ -145,6 +177,7 @@ impl ToolUse {
         let count = |path: std::path::PathBuf| std::fs::read_dir(path).map_or(0, Iterator::count);
         Self {
             memory_kb: memory.unwrap_or(0),
+            counts_kb: 0,
             descriptors: count(format!("/proc/{pid}/fd").into()),
             threads: count(format!("/proc/{pid}/task").into()),
             files: count(place.path("run")) + count(place.path("run/samples")),
@@ -154,6 +187,7 @@ impl ToolUse {
     fn max_of(self, other: Self) -> Self {
         Self {
             memory_kb: self.memory_kb.max(other.memory_kb),
+            counts_kb: self.counts_kb.max(other.counts_kb),
             descriptors: self.descriptors.max(other.descriptors),
             threads: self.threads.max(other.threads),
             files: self.files.max(other.files),
@@ -167,10 +201,12 @@ mod tests {
 
     #[test]
     fn growth_in_the_second_round_is_found_and_shrinking_is_none() {
-        let first = ToolUse { memory_kb: 50_000, descriptors: 20, threads: 9, files: 30 };
+        let first = ToolUse { memory_kb: 50_000, counts_kb: 9_000, descriptors: 20, threads: 9, files: 30 };
         assert_eq!(growth([first, ToolUse { memory_kb: 50_100, threads: 8, ..first }]), None);
+        assert_eq!(growth([first, ToolUse { memory_kb: 52_000, counts_kb: 11_000, ..first }]), None);
         for second in [
             ToolUse { memory_kb: 52_000, ..first },
+            ToolUse { memory_kb: 52_000, counts_kb: 9_900, ..first },
             ToolUse { descriptors: 21, ..first },
             ToolUse { threads: 10, ..first },
             ToolUse { files: 31, ..first },
@@ -178,6 +214,14 @@ mod tests {
         ] {
             assert!(growth([first, second]).is_some(), "{second:?}");
         }
+    }
+
+    #[test]
+    fn counts_take_pages_where_values_are_dense_and_some_bytes_each_elsewhere() {
+        let mut histogram = Histogram::new(Budget::RECORDER);
+        (0..100).for_each(|value| histogram.record(2048 * 3 + value));
+        (1..=10).for_each(|value| histogram.record(value * 1_000_000));
+        assert_eq!(memory_bytes(&histogram), (16 << 10) + 3 * 8 + 10 * 50);
     }
 
     #[test]

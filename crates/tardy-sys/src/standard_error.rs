@@ -7,7 +7,7 @@ pub fn write(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes a line as `eprintln!` does, which panics where that fails; see [`write`].
+/// Writes a line as `eprintln!` does, which panics where that fails; see `standard_error::write`.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{

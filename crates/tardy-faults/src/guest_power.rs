@@ -19,14 +19,14 @@ pub(crate) const GUEST_POWER: Fault = Fault {
     name: "guest-power",
     done: "a guest is killed (SIGKILL of QEMU) while a run in it writes to the guest's disk (ext4 on virtio): the disk is mounted again",
     demanded: "the file system mounts; the run opens, its counts add up; samples reach up to 12 s before the cut",
-    attempt: guest_power,
+    attempt: |ground| guests::attempt(ground, guest_power),
 };
 
 pub(crate) const REBOOT: Fault = Fault {
     name: "reboot",
     done: "a guest whose run has --until-stopped, --disk and --resume is killed like that, and booted again with the same disk; twice, then the run is stopped",
     demanded: "the run goes on after each boot: one finished run whose counts add up, no stored sample is lost, and both gaps are told",
-    attempt: reboot,
+    attempt: |ground| guests::attempt(ground, reboot),
 };
 
 /// The driver of the disk, and what ext4 needs beside what it depends on.
@@ -68,12 +68,7 @@ impl Parts {
     }
 }
 
-fn guest_power(ground: &Ground) -> Result<Tally> {
-    let mut tally = Tally::default();
-    if let Some(missing) = guests::missing() {
-        tally.left_out.push(missing);
-        return Ok(tally);
-    }
+fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let parts = Parts::find()?;
     let script = format!(
         "/init run --for 2m --load none --quiet --out /mnt/run >/dev/console 2>&1 &\n\
@@ -94,18 +89,13 @@ fn guest_power(ground: &Ground) -> Result<Tally> {
         let seen = if wrong.is_empty() { "opens" } else { "does not open, or not whole" };
         tally.count(&format!("power cut {since_begin:?} after the beginning"), seen, wrong);
     }
-    Ok(tally)
+    Ok(())
 }
 
 /// How often the power fails before the run is stopped.
 const CUTS: usize = 2;
 
-fn reboot(ground: &Ground) -> Result<Tally> {
-    let mut tally = Tally::default();
-    if let Some(missing) = guests::missing() {
-        tally.left_out.push(missing);
-        return Ok(tally);
-    }
+fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let parts = Parts::find()?;
     // The record names the boot that the run goes on in.
     let script = format!(
@@ -134,7 +124,7 @@ fn reboot(ground: &Ground) -> Result<Tally> {
         wrong.extend(not_one_run(&folder));
         tally.count(&format!("{CUTS} cuts, then stopped"), if wrong.is_empty() { "one finished run" } else { "not one run" }, wrong);
     }
-    Ok(tally)
+    Ok(())
 }
 
 /// That no more samples were recorded than before; `recorded` is what there was, and then what there is.

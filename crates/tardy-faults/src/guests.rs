@@ -14,6 +14,7 @@ use tardy_lab::qemu::Qemu;
 use xtask::failure::{Failure, Result, While};
 use xtask::program;
 
+use crate::fault::{Ground, Tally};
 use crate::place::{Outcome, Place};
 
 /// The kernel of the guests.
@@ -25,8 +26,17 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 /// What every script begins with.
 const HEAD: &str = "#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n";
 
-/// Why no guest can be booted here.
-pub(crate) fn missing() -> Option<String> {
+/// Tries a fault that needs guests, or says why no guest can be booted here.
+pub(crate) fn attempt(ground: &Ground, attempt: fn(&Ground, &mut Tally) -> Result<()>) -> Result<Tally> {
+    let mut tally = Tally::default();
+    match missing() {
+        Some(missing) => tally.left_out.push(missing),
+        None => attempt(ground, &mut tally)?,
+    }
+    Ok(tally)
+}
+
+fn missing() -> Option<String> {
     if !Path::new(BUSYBOX).exists() {
         return Some(format!("{BUSYBOX} is missing: install busybox-static"));
     }

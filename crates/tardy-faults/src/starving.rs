@@ -13,28 +13,23 @@ pub(crate) const PRIORITY_98: Fault = Fault {
     name: "priority-98",
     done: "in a guest without real-time throttling, a probe of SCHED_FIFO 98 whose periods are shorter than its work; and a loop of somebody else, of that priority, that never sleeps on the measured CPU",
     demanded: "the run ends at its time; with the loop the watchdog ends it within its time limit; it opens, says what was wrong, and passes no verdict; its counts add up",
-    attempt: priority_98,
+    attempt: |ground| guests::attempt(ground, priority_98),
 };
 
 const UNTHROTTLED: &str = "echo -1 >/proc/sys/kernel/sched_rt_runtime_us\n";
 
-fn priority_98(ground: &Ground) -> Result<Tally> {
-    let mut tally = Tally::default();
-    if let Some(missing) = guests::missing() {
-        tally.left_out.push(missing);
-        return Ok(tally);
-    }
+fn priority_98(ground: &Ground, tally: &mut Tally) -> Result<()> {
     for number in 0..ground.tries(1, 3) {
         let place = ground.place()?;
         // Another period each: with 1 ns nothing is ever waited for, with 10 us hardly anything.
         let period = ["1ns", "2us", "10us"][number];
-        count_probe(&mut tally, &place, period)?;
+        count_probe(tally, &place, period)?;
     }
     for number in 0..ground.tries(1, 3) {
         let place = ground.place()?;
-        count_loop(&mut tally, &place, number)?;
+        count_loop(tally, &place, number)?;
     }
-    Ok(tally)
+    Ok(())
 }
 
 /// The probe itself has no time to sleep: it sees the end of the run at each of its samples.

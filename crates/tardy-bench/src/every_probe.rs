@@ -72,7 +72,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         tables: vec![std::iter::once(head).chain(found.rows).collect()],
         notes: vec![
             "Series of each probe over all its CPUs. Probes of one number ran at once, on one clock.".to_owned(),
-            "Expected comes from the clock and the grid, or from the cycles begun. Missed are due times that passed meanwhile: the system's lateness, and no loss."
+            "Expected comes from the clock and the grid, or from the cycles begun. Skipped are due times that passed meanwhile: the system's lateness, and no loss."
                 .to_owned(),
         ],
     })

@@ -268,7 +268,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
         "The difference is the Hodges-Lehmann estimate over the rounds' ratios, its interval by Wilcoxon's signed ranks: how fast this machine is changes from minute to minute, and more than the two sides differ.".to_owned(),
         format!("lat_proc executes {}: both sides execute the same program, tardy's of two instructions.", TinyProgramFile::PATH),
         "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),
-        "Not asked: lat_fs, which did not end in minutes where this was written, and lat_rpc, which measures a server of its own."
+        "Not asked: lat_fs, which did not end within minutes on this machine, and lat_rpc, which measures a server of its own."
             .to_owned(),
     ];
     if !missing.is_empty() {

@@ -163,7 +163,7 @@ fn measure_losses(bench: &Bench) -> Result<FigureResult> {
         reached: format!("{lost} lost of {expected} expected, accounting {}", if is_exact { "exact" } else { "NOT exact" }),
         commands: runs.commands()[1..].to_vec(),
         tables: vec![table],
-        notes: [runs.notes.clone(), vec!["Missed are due times that passed while the thread had not yet been woken: they are the system's lateness, counted with their latency, and no loss.".to_owned()]].concat(),
+        notes: [runs.notes.clone(), vec!["Skipped are due times that passed while the thread had not yet been woken: they are the system's lateness, counted with their latency, and no loss.".to_owned()]].concat(),
     })
 }
 

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
+use tardy_outside::bound::Interrupts;
 
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
@@ -177,7 +178,7 @@ impl Kernel {
             return;
         }
         let Some(first) = self.bounds.first() else { return };
-        let heads = first.bounds.iter().map(|(interrupts, ..)| interrupts.replace('-', " ")).collect::<Vec<_>>();
+        let heads = first.bounds.iter().map(|(interrupts, _)| title(interrupts)).collect::<Vec<_>>();
         let _ = writeln!(out, "| bound by | seen | {} |\n|---|---:{}|", heads.join(" | "), "|---:".repeat(heads.len()));
         for LoadBounds { load, seen, bounds } in &self.bounds {
             let cells: Vec<String> = bounds.iter().map(|(_, bound)| bound_word(*bound)).collect();
@@ -185,6 +186,12 @@ impl Kernel {
         }
         out.push('\n');
     }
+}
+
+/// An assumption of interrupts as `tardy show` calls it.
+fn title(interrupts: &str) -> String {
+    let known = serde_json::from_value::<Interrupts>(interrupts.into());
+    known.map_or_else(|_| interrupts.to_owned(), |known| known.title().to_owned())
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -236,7 +243,8 @@ mod tests {
         let group = json!({"variant": "rt", "load": "io", "is_preemptible": true, "kinds": [], "longest": [], "bound": bound});
         let page = tables(&json!({"groups": [group]})).unwrap();
         assert!(
-            page.contains("| bound by | seen | one of each | sporadic |") && page.contains("| io | 1.00 us | 2.50 us (2.50 x) | none |"),
+            page.contains("| bound by | seen | the longest of each, once | sporadic |")
+                && page.contains("| io | 1.00 us | 2.50 us (2.50 x) | none |"),
             "{page}"
         );
     }

@@ -107,7 +107,7 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Print the manual page of a command
     Man(generated::ManArgs),
-    /// Print the completions for bash, zsh or fish
+    /// Print the completions of a shell
     Completions(generated::CompletionsArgs),
     /// Print the JSON schema of what a command prints with --json
     Schema(generated::SchemaArgs),

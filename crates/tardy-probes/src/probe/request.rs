@@ -26,8 +26,12 @@ pub const COMMON: &[Parameter] = &[
         Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) },
     ),
     own("name", "name of its series, where several of a kind run side by side", Kind::Name),
-    own("clock", "clock of its timer; of cyclic, nanosleep, timerfd and posix-timer", Kind::Choice(SystemClock::NAMES)),
-    own("align", "clock on which due times are whole multiples of the period, plus the offset", Kind::Choice(SystemClock::NAMES)),
+    own("clock", "clock of its timer; of cyclic, nanosleep, timerfd and posix-timer only", Kind::Choice(SystemClock::NAMES)),
+    own(
+        "align",
+        "clock on which due times are whole multiples of the period, plus the offset; of probes with a grid only",
+        Kind::Choice(SystemClock::NAMES),
+    ),
     own("cpus", "measured CPUs that it runs on; all of them where none are given", Kind::Cpus),
 ];
 

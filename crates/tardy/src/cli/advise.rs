@@ -17,7 +17,7 @@ pub struct AdviseArgs {
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Published numbers to judge by, in place of runs
-    #[arg(long, alias = "paper", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers", "virtual"])]
+    #[arg(long, alias = "from", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers", "virtual"])]
     pub paper: Option<AdviseSource>,
     #[command(flatten)]
     pub task: TaskArgs,

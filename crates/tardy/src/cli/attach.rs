@@ -37,8 +37,8 @@ pub struct AttachArgs {
 const AFTER_HELP: &str = "As root, while the program runs as it is:
   tardy attach $(pidof my_loop)
   tardy attach 1234 --for 1m --deadline 200us --out mine; tardy plot mine --kind ccdf -o mine.svg
-Due is a wake-up when the program's timer is: a sleep, poll, futex or select with a time limit, timer_create, timerfd, setitimer. It is as late as the
-switch to the thread. Loops that wait for something else (a device, a socket, another thread) have no due time: those wake-ups are counted only.
+A wake-up is due when the program's timer is: a sleep, poll, futex or select with a time limit, timer_create, timerfd, setitimer. Its lateness ends with
+the switch to the thread. Loops that wait for something else (a device, a socket, another thread) have no due time: those wake-ups are counted only.
 The kernel's trace tells of it (events hrtimer_* and sched_*; no probe is put into the program, and nothing of it is stopped). docs/attach.md
 says what is in the figures.
 Exit codes: 0 done, and the deadline passed; 1 the deadline was missed; 2 wrong use, no such process or thread, a thread of the kernel; 3 this machine

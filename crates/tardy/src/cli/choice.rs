@@ -65,7 +65,7 @@ impl Choice for ExplainLevel {
     fn about(self) -> &'static str {
         match self {
             Self::Off => "Nothing is recorded",
-            Self::Events => "Events that stock kernels have: ten to eleven a wake-up, each a quarter of a microsecond",
+            Self::Events => "Events that stock kernels have: eight to ten a wake-up, each a quarter of a microsecond",
             Self::Stacks => "These, and the kernel's functions that were under way: tens of microseconds each, so not for comparison",
             Self::Timerlat => "Events, and the kernel's tracer timerlat beside as a second opinion: not for comparison",
         }

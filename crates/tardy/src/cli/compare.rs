@@ -58,7 +58,7 @@ pub struct CompareArgs {
     /// Length of the bootstrap's blocks, at least a cycle of the load [default: chosen from each run]
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub block: Option<Nanos>,
-    /// Compare virtual with real time all the same
+    /// Compare runs in virtual time with runs in real time anyway
     #[arg(long)]
     pub across_clocks: bool,
     /// Print each quantile with its interval, and every fact that differs

@@ -121,10 +121,10 @@ pub struct MeasureArguments {
     pub snapshots: bool,
     /// Record from outside every section with interrupts or preemption off, every softirq and every interrupt; the guest and its samples stay the same
     ///
-    /// `tardy show --sections` and `tardy compare --sections` read them. With --verify-repeatable, the second run is not watched.
+    /// `tardy show --sections` and `tardy compare --sections` read them.
     #[arg(long)]
     pub watch: bool,
-    /// Of how many of the worst samples of each phase --watch keeps what was executed, for `tardy explain` [default: 10]
+    /// How many of the worst samples of each phase --watch keeps with the code executed before them, for `tardy explain` [default: 10]
     ///
     /// `lab sections` and `lab check --sections` keep none by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
@@ -240,7 +240,7 @@ pub struct RunArguments {
     /// Run each guest twice, and fail if the samples differ
     #[arg(long, alias = "twice")]
     pub verify_repeatable: bool,
-    /// Run only this part of the guests, as in 2/8, the second of eight; other machines do the others, into the same folder or one that is put to it
+    /// Run only this part of the guests, as in 2/8, the second of eight; other machines do the others, into the same folder, or into others that you merge with it
     #[arg(long, value_name = "NUMBER/OF", conflicts_with = "json")]
     pub shard: Option<Shard>,
     /// Folder for the runs: one run folder for each guest

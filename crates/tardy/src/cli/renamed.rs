@@ -40,6 +40,8 @@ pub fn notes(arguments: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     fn of(line: &str) -> Vec<String> {
@@ -65,6 +67,21 @@ mod tests {
             "breakdown run",
         ] {
             assert_eq!(of(line), [""; 0], "{line}");
+        }
+    }
+
+    /// Old names of a command's options and of those below it.
+    fn aliases(command: &clap::Command) -> Vec<String> {
+        let own = command.get_arguments().filter_map(clap::Arg::get_all_aliases).flatten().map(|alias| format!("--{alias}"));
+        own.chain(command.get_subcommands().flat_map(aliases)).collect()
+    }
+
+    #[test]
+    fn each_old_name_of_an_option_is_accepted() {
+        let whole = crate::cli::Cli::command();
+        for &(of, old, _) in OPTIONS {
+            let command = if of.is_empty() { &whole } else { whole.find_subcommand(of).unwrap() };
+            assert!(aliases(command).iter().any(|alias| alias == old), "{of} {old}");
         }
     }
 }

@@ -56,9 +56,9 @@ pub struct RunArgs {
     /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows what is there at any time.
     #[arg(long, conflicts_with_all = ["length", "cycles", "scenario", "on"])]
     pub until_stopped: bool,
-    /// Go on with the run in --out, where there is one: after a reboot, or when its tool has ended
+    /// Go on with the run in --out after a reboot, a kill or a stop; begin it where there is none
     ///
-    /// Its samples give way to histograms by hour, and the time in between is told and not counted.
+    /// Needs --until-stopped, --disk and --out, and takes no loads. The samples so far become histograms by hour; the gap is reported and not counted.
     #[arg(long, requires_all = ["until_stopped", "disk", "out"], conflicts_with_all = ["loads", "spool"])]
     pub resume: bool,
     /// Only say what would be done and changed

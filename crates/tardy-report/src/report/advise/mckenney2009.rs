@@ -36,7 +36,7 @@ fn builds(out: &mut String, found: &Conclusions) {
 }
 
 fn advantages(out: &mut String, found: &Conclusions) {
-    let mut table = Table::new(["real fast takes less, %", "2008", "95 %", "2009", "95 %"]);
+    let mut table = Table::new(["real time takes longer, %", "2008", "95 %", "2009", "95 %"]);
     for time in ["real", "user", "sys"] {
         let of_time = found.advantages.iter().filter(|row| row.time == time);
         let cells = of_time.flat_map(|row| {

@@ -88,7 +88,7 @@ impl Args for KernelArguments {
             .required(true)
             .action(ArgAction::Append)
             .value_parser(|text: &str| text.parse::<KernelSource>().map_err(|error| error.to_string()))
-            .help("A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat it to compare several");
+            .help("A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat it where several are compared");
         let preempt = Arg::new("preempt").long("preempt").value_name("MODEL,...").action(ArgAction::Append).value_parser(models).help(
             "Preemption models (none, voluntary, full, lazy). Each makes a variant of the kernel before it, or of every kernel if it comes first",
         );

@@ -337,7 +337,7 @@ impl Warning {
             Self::CgroupThrottled { periods } => write!(f, "the control group's CPU quota stopped this process in {periods} periods"),
             Self::ManagementInterrupts { cpu, count } => write!(f, "{count} system-management interrupts (SMI) on CPU {cpu}"),
             Self::InterruptsNotMoved { interrupts, error } => write!(f, "interrupts {interrupts} could not be moved ({error})"),
-            Self::LoadAbsent { load, missing, remedy } => write!(f, "load {load} did not run: {missing}; {remedy}"),
+            Self::LoadAbsent { load, missing, remedy } => write!(f, "load {load} is left out: {missing} is missing: {remedy}"),
             Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
             Self::NotUnderLoad { unloaded, planned, causes } => write!(
                 f,

@@ -188,7 +188,7 @@ pub enum ImportError {
     #[error("{path}: the file is empty: there is nothing to import")]
     Empty { path: PathBuf },
     /// No format knows it.
-    #[error("{path}: not recognised: name its format with --as, one of {known}")]
+    #[error("{path}: not recognised as any of {known}: if it is one of them, name it with --as")]
     Unknown {
         path: PathBuf,
         /// All formats.

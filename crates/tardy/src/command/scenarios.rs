@@ -13,7 +13,7 @@ use crate::cli::{ScenariosArgs, ScenariosVerb};
 #[must_use]
 pub fn run(args: &ScenariosArgs) -> Exit {
     let text = match &args.verb {
-        None => list(),
+        None => output::fitted(&list()),
         Some(ScenariosVerb::Show { name }) => match built_in::find(name) {
             Some(built_in) => built_in.text.to_owned(),
             None => {

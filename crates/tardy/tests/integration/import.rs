@@ -415,7 +415,7 @@ fn unreadable_input_names_the_line_and_leaves_nothing() {
         ("o.txt", "oslat V 2.40\n        Core:\t 1 2\n    001 (us):\t 5\n", "o.txt: line 3: expected 2 values"),
         ("l.hlog", "#[Histogram log format version 1.3]\n1,1,1,HISTF!\n", "l.hlog: line 2: expected a histogram in base64"),
         ("j.csv", "0;1.000000000;5\n0;1;5\n", "j.csv: line 2: expected `cpu;seconds.nanoseconds;value`"),
-        ("n.txt", "nothing known\n", "n.txt: not recognised: name its format with --as"),
+        ("n.txt", "nothing known\n", "n.txt: not recognised as any of "),
     ] {
         std::fs::write(place.path(name), text).unwrap();
         let refused = place.tardy(&format!("import {name} --out run --unit us")).ends_with(2);

@@ -1,11 +1,11 @@
 //! `fs`: abuse of files (williams2002: FS).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability;
+use tardy_sys::{capability, private_folder};
 
 use super::Unsupported;
 use super::allowance::{self, Allowance};
@@ -94,7 +94,7 @@ fn file_life(
     block: &[u8],
 ) -> std::io::Result<()> {
     let (fresh, kept) = (folder.join(format!("fresh-{index}")), folder.join(format!("kept-{index}")));
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&fresh)?;
+    let mut file = private_folder::create_file(&fresh)?;
     worker.did(1, 0);
     write_with_holes(worker, allowance, &mut file, size, block)?;
     file.set_len(size / 2)?;

@@ -3,6 +3,7 @@
 //! The server is a program, not the kernel's: it ends with the load's PID namespace, whatever happens, while the kernel's server threads would keep
 //! a network namespace that nobody can reach any more. Server, mount and export are in mount and network namespaces of the worker's own.
 
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::process::Stdio;
 use tardy_core::units::Nanos;
 use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::namespace::{self, Namespace};
-use tardy_sys::{clock, mount, process, signal, socket};
+use tardy_sys::{clock, mount, private_folder, process, signal, socket};
 
 use super::Unsupported;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
@@ -144,7 +145,8 @@ fn start_server(scratch: &Path) -> Result<i32, WorkError> {
         std::fs::create_dir_all(scratch.join(name)).doing("make the server's folders")?;
     }
     let file = scratch.join("server.conf");
-    std::fs::write(&file, configuration(scratch)).doing("write the server's configuration")?;
+    let written = private_folder::create_file(&file).and_then(|mut file| file.write_all(configuration(scratch).as_bytes()));
+    written.doing("write the server's configuration")?;
     let child = tied_command("ganesha.nfsd".as_ref())
         .arg("-F")
         .args([Path::new("-f"), &file, Path::new("-L"), &scratch.join("server.log"), Path::new("-p"), &scratch.join("server.pid")])

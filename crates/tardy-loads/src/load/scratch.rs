@@ -2,11 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tardy_machine::host::disk_floor;
-use tardy_sys::{disk, memory_file};
+use tardy_sys::{disk, memory_file, private_folder};
 
 use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
@@ -29,11 +29,17 @@ pub fn file(folder: &Path) -> io::Result<File> {
 /// Makes this worker's own folder below the load's, which whoever survives the load removes. A worker that is restarted finds its own again.
 ///
 /// # Errors
-/// Those of mkdir(2).
+/// Those of mkdir(2); that there is something which is not this user's alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     let load = worker.plan.load.scratch.as_ref().ok_or_else(|| WorkError::Bound("the plan has no scratch folder".to_owned()))?;
-    let own = load.join(worker.plan.index.to_string());
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&own).doing("make the scratch folder")?;
+    make_below(load, worker.plan.index).doing("make the scratch folder")
+}
+
+/// The load's folder has a name that anybody may read in the plan before it is made, in a folder where anybody may make it.
+fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
+    let own = load.join(index.to_string());
+    private_folder::make(load)?;
+    private_folder::make(&own)?;
     Ok(own)
 }
 
@@ -65,6 +71,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let _file = file(folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_have_filled_is_not_worked_in() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let load = folder.path().join("tardy-scratch-fs-1");
+        let own = make_below(&load, 3).unwrap();
+        for made in [&load, &own] {
+            assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        std::fs::write(own.join("kept-0"), "").unwrap();
+        assert_eq!(make_below(&load, 3).unwrap(), own, "of a worker that is started again");
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(make_below(&load, 3).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        make_below(&load, 4).unwrap();
+        let planted = folder.path().join("tardy-scratch-fs-2");
+        std::os::unix::fs::symlink(&load, &planted).unwrap();
+        assert_eq!(make_below(&planted, 4).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        std::fs::set_permissions(&load, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(make_below(&load, 4).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

@@ -1,0 +1,120 @@
+//! Folders of this user alone, in places where everybody may make some: one that somebody else has put there is never used.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::user;
+
+/// Makes a folder that only this user may use. Where it is there already, it must be such a folder, as of a process that was started again.
+///
+/// # Errors
+/// Those of mkdir(2), and of [`open`].
+pub fn make(path: &Path) -> io::Result<()> {
+    match make_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path).map(drop),
+        made => made,
+    }
+}
+
+/// Makes a folder that only this user may use, where nothing is yet.
+///
+/// # Errors
+/// Those of mkdir(2).
+pub fn make_new(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Opens a folder that only this user may use.
+///
+/// # Errors
+/// Those of open(2); `PermissionDenied` where it is a link, belongs to somebody else, or is open to others.
+pub fn open(path: &Path) -> io::Result<File> {
+    let folder = open_itself(path)?;
+    let found = folder.metadata()?;
+    if found.uid() != user::user_and_group().0 {
+        return Err(refused(path, &format!("it belongs to user {}", found.uid())));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err(refused(path, "others may use it"));
+    }
+    Ok(folder)
+}
+
+/// Opens a folder, whoever's it is, and nothing that a link leads to.
+///
+/// # Errors
+/// Those of open(2); `PermissionDenied` where it is a link or no folder.
+pub fn open_itself(path: &Path) -> io::Result<File> {
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path);
+    opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOTDIR | libc::ELOOP) => refused(path, "it is a link, or no folder"),
+        _ => error,
+    })
+}
+
+/// Opens a file for writing, empty; the last part of `path` may not be a link.
+///
+/// # Errors
+/// Those of open(2), such as ELOOP.
+pub fn create_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+}
+
+fn refused(path: &Path, why: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{} is left alone, because {why}: look what it is, and remove it", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    #[test]
+    fn only_a_folder_of_this_user_alone_is_taken_for_ones_own() {
+        let place = std::env::temp_dir().join(format!("tardy-private-{}", std::process::id()));
+        fs::create_dir(&place).unwrap();
+        let path = |name: &str| place.join(name);
+        make(&path("own")).unwrap();
+        make(&path("own")).unwrap();
+        assert_eq!(fs::metadata(path("own")).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(make_new(&path("own")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(make(&path("no/parent")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(path("file"), "").unwrap();
+        symlink(path("own"), path("link")).unwrap();
+        fs::create_dir(path("open")).unwrap();
+        fs::set_permissions(path("open"), fs::Permissions::from_mode(0o750)).unwrap();
+        let mut others = vec!["file", "link", "open"];
+        // Only root can make something that belongs to somebody else.
+        fs::create_dir(path("foreign")).unwrap();
+        fs::set_permissions(path("foreign"), fs::Permissions::from_mode(0o700)).unwrap();
+        if user::is_root() {
+            chown(path("foreign"), Some(65534), Some(65534)).unwrap();
+            others.push("foreign");
+        }
+        for other in others {
+            let error = make(&path(other)).unwrap_err();
+            assert!(error.kind() == io::ErrorKind::PermissionDenied && error.to_string().contains("left alone"), "{other}: {error}");
+        }
+        open_itself(&path("open")).unwrap();
+        fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_not_written_through_a_link() {
+        let place = std::env::temp_dir().join(format!("tardy-private-file-{}", std::process::id()));
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("precious"), "kept").unwrap();
+        symlink(place.join("precious"), place.join("link")).unwrap();
+        assert_eq!(create_file(&place.join("link")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        assert_eq!(fs::read(place.join("precious")).unwrap(), b"kept");
+        create_file(&place.join("precious")).unwrap();
+        assert_eq!(fs::read(place.join("precious")).unwrap(), b"");
+        fs::remove_dir_all(&place).unwrap();
+    }
+}

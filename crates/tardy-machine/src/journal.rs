@@ -125,6 +125,12 @@ impl Journal {
         self.is_undone = true;
         undo(&self.path, &self.entries)
     }
+
+    /// Removes the journal of what was not done after all; nothing is put back.
+    pub fn withdraw(mut self) {
+        self.is_undone = true;
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// A run that ends with an error, or a panic, puts back what it changed all the same.

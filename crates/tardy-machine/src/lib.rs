@@ -1,7 +1,7 @@
 //! What the machine is and what it does beside the measurement: facts, counters, settings.
 //!
 //! Everything is read below a [`root::Root`], so that tests use a folder. Whatever cannot be read is absent, never 0.
-//! Only [`irq_affinity`], [`journal`] and [`undo`] write, and only what their callers have put into a plan and a journal before.
+//! Only [`irq_affinity`], [`journal`], [`spool`] and [`undo`] write, and only what their callers have put into a plan and a journal before.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -29,6 +29,7 @@ pub mod program;
 pub mod root;
 pub mod smi;
 pub mod softirqs;
+pub mod spool;
 pub mod state_series;
 pub mod tasks;
 pub mod throttling;

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tardy_core::bytes::format_bytes;
@@ -15,7 +15,8 @@ use tardy_live::view::{Look, View};
 use tardy_loads::guardian::Guardian;
 use tardy_machine::journal::{self, Journal};
 use tardy_machine::root::Root;
-use tardy_machine::undo::{SPOOL_PREFIX, Undo};
+use tardy_machine::spool::{Spool, SpoolError};
+use tardy_machine::undo::Undo;
 use tardy_probes::probe::{self, Cycles, DetectedGrid, OpenContext, ProbeInstance, SeriesInfo, SeriesKind};
 use tardy_probes::recording::control::Control;
 use tardy_probes::recording::ring::{Consumer, ring_with_bins};
@@ -127,8 +128,8 @@ pub(super) fn arm(
     note_thread_warnings(&threads, &mut record.warnings);
 
     let spool = spool(&plan, &folder, root)?;
-    let samples = spool.as_ref().map_or_else(|| folder.samples(), |spool| spool.path.clone());
-    record.samples_folder = spool.as_ref().map(|spool| spool.path.clone());
+    let samples = spool.as_ref().map_or_else(|| folder.samples(), |spool| spool.path().to_owned());
+    record.samples_folder = spool.as_ref().map(|spool| spool.path().to_owned());
     let division = plan.disk.map(|disk| DiskDivision::of(disk, series.len())).transpose();
     let division = division.map_err(too_small).map_err(system("cannot divide the bytes of --disk"))?;
     let mut series = prepare_series(&record, &samples, series, division)?;
@@ -399,22 +400,14 @@ fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>
     }
 }
 
-/// Where samples are while a run with `--spool` lasts.
-pub(super) struct Spool {
-    pub(super) path: PathBuf,
-    /// Moves them to the run.
-    pub(super) journal: Journal,
-}
-
 fn spool(plan: &Plan, folder: &RunFolder, root: &Root) -> Result<Option<Spool>, SessionError> {
     let Some(parent) = &plan.spool else { return Ok(None) };
-    let refused = || system("cannot write the folder given by --spool");
-    let path = parent.canonicalize().map_err(refused())?.join(format!("{SPOOL_PREFIX}{}", std::process::id()));
     let samples = folder.samples().canonicalize().map_err(system("cannot write the samples"))?;
-    let undo = vec![Undo::StoreSamples { spool: path.clone(), samples }];
-    let journal = Journal::write(&journal::folder(), root, Vec::new(), undo)?;
-    std::fs::create_dir(&path).map_err(refused())?;
-    Ok(Some(Spool { path, journal }))
+    let made = Spool::make(&journal::folder(), root, parent, samples).map_err(|error| match error {
+        SpoolError::Journal(error) => error.into(),
+        SpoolError::Folder(error) => system("cannot write the folder given by --spool")(error),
+    })?;
+    Ok(Some(made))
 }
 
 /// Files and memory of all series, for which a disk may be waited.

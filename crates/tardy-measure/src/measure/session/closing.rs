@@ -88,7 +88,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     }
     if let Some(spool) = armed.spool {
         record.samples_folder = None;
-        if let Some(error) = spool.journal.undo().into_iter().find_map(|undone| undone.result.err()) {
+        if let Some(error) = spool.store().into_iter().find_map(|undone| undone.result.err()) {
             return Err(system("cannot move the samples from --spool to --out")(std::io::Error::other(error)));
         }
     }

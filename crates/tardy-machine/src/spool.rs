@@ -1,7 +1,7 @@
 //! The folder below `--spool` that has the samples while a run lasts.
 
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use tardy_sys::{clock, private_folder};
 
@@ -40,8 +40,10 @@ impl Spool {
     fn make_at(journals: &Path, root: &Root, path: PathBuf, samples: PathBuf) -> Result<Self, SpoolError> {
         let undo = Undo::StoreSamples { spool: path.clone(), samples };
         let journal = Journal::write(journals, root, Vec::new(), vec![undo])?;
-        match private_folder::make_new(&path) {
-            Ok(()) => Ok(Self { path, journal }),
+        // On a file system without owners the samples would not be taken from it.
+        let check = || private_folder::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)));
+        match private_folder::make_new(&path).and_then(|()| check()) {
+            Ok(_) => Ok(Self { path, journal }),
             Err(error) => {
                 // What has the name is somebody else's.
                 journal.withdraw();
@@ -65,7 +67,6 @@ impl Spool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

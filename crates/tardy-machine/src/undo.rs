@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tardy_sys::console;
+use tardy_sys::{console, private_folder};
 
 use crate::root::Root;
 use crate::tracefs::Tracefs;
@@ -136,18 +136,21 @@ pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), Undo
     changes.iter().rev().map(|undo| (undo, undo.run()))
 }
 
-/// Moves every file of `spool` to the existing folder `samples` and onto the disk, and removes `spool`.
-///
-/// # Errors
-/// Those of copying; what was not copied stays where it was.
-pub fn store_samples(spool: &Path, samples: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(spool)? {
-        let path = entry?.path();
-        let target = samples.join(path.file_name().unwrap_or_default());
-        std::fs::copy(&path, &target)?;
-        File::open(&target)?.sync_all()?;
+/// Moves every file of `spool` to the existing folder `samples` and onto the disk, and removes `spool`. After a restart of the machine somebody else may have
+/// made a folder of that name, with links in it: nothing is taken from another user's, and no link is followed.
+fn store_samples(spool: &Path, samples: &Path) -> io::Result<()> {
+    let (from, to) = (private_folder::open(spool)?, private_folder::open_itself(samples)?);
+    let names = std::fs::read_dir(private_folder::inside(&from))?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    for name in &names {
+        let mut source = private_folder::open_file(&from, name)?;
+        let mut target = private_folder::create_file(&private_folder::inside(&to).join(name))?;
+        io::copy(&mut source, &mut target)?;
+        target.sync_all()?;
     }
-    std::fs::remove_dir_all(spool)
+    for name in &names {
+        std::fs::remove_file(private_folder::inside(&from).join(name))?;
+    }
+    std::fs::remove_dir(spool)
 }
 
 fn is_ours(path: &Path, prefix: &str) -> bool {
@@ -222,7 +225,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (spool, samples, other) = (root.path().join("tardy-spool-7"), root.path().join("samples"), root.path().join("precious"));
         for folder in [&spool, &samples, &other] {
-            std::fs::create_dir(folder).unwrap();
+            private_folder::make_new(folder).unwrap();
         }
         std::fs::write(spool.join("cyclic.cpu0.series"), "samples").unwrap();
         let undo = Undo::StoreSamples { spool: spool.clone(), samples: samples.clone() };
@@ -232,6 +235,40 @@ mod tests {
         assert!(!spool.exists() && undo.survives_restart());
         assert!(matches!(Undo::StoreSamples { spool: other.clone(), samples }.run(), Err(UndoError::NotOurs(_))));
         assert!(other.exists());
+    }
+
+    #[test]
+    fn samples_are_taken_only_from_a_folder_of_ones_own_and_not_through_links() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        let (spool, samples) = (path("tardy-spool-7"), path("samples"));
+        let refused = |why: &str| {
+            let undo = Undo::StoreSamples { spool: spool.clone(), samples: samples.clone() };
+            let refused = undo.run().unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+            assert_eq!(std::fs::read_dir(&samples).unwrap().count(), 0, "{why}");
+        };
+        for folder in [&spool, &samples, &path("tardy-spool-8")] {
+            private_folder::make_new(folder).unwrap();
+        }
+        std::fs::write(path("secret"), "private").unwrap();
+        symlink(path("secret"), spool.join("cyclic.cpu0.series")).unwrap();
+        refused("cyclic.cpu0.series is a symbolic link");
+        std::fs::remove_file(spool.join("cyclic.cpu0.series")).unwrap();
+        std::fs::write(spool.join("cyclic.cpu0.series"), "forged").unwrap();
+        std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o777)).unwrap();
+        refused("others may use it");
+        std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o700)).unwrap();
+        // Only root can make something that belongs to somebody else.
+        if tardy_sys::user::is_root() {
+            chown(&spool, Some(65534), None).unwrap();
+            refused("it belongs to user 65534");
+        }
+        std::fs::remove_dir_all(&spool).unwrap();
+        symlink(path("tardy-spool-8"), &spool).unwrap();
+        refused("it is a link");
+        assert_eq!(std::fs::read(path("secret")).unwrap(), b"private");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Folders of this user alone, in places where everybody may make some: one that somebody else has put there is never used.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::user;
+use crate::{regular_file, user};
 
 /// Makes a folder that only this user may use. Where it is there already, it must be such a folder, as of a process that was started again.
 ///
@@ -34,10 +36,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
     if found.uid() != user::user_and_group().0 {
-        return Err(refused(path, &format!("it belongs to user {}", found.uid())));
+        return Err(refused(&format!("it belongs to user {}", found.uid())));
     }
     if found.mode() & 0o077 != 0 {
-        return Err(refused(path, "others may use it"));
+        return Err(refused("others may use it"));
     }
     Ok(folder)
 }
@@ -49,7 +51,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 pub fn open_itself(path: &Path) -> io::Result<File> {
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path);
     opened.map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOTDIR | libc::ELOOP) => refused(path, "it is a link, or no folder"),
+        Some(libc::ENOTDIR | libc::ELOOP) => refused("it is a link, or no folder"),
         _ => error,
     })
 }
@@ -62,11 +64,33 @@ pub fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
-fn refused(path: &Path, why: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("{} is left alone, because {why}: look what it is, and remove it", path.display()),
-    )
+/// Opens the file `name` of an open folder for reading, at once whatever it is.
+///
+/// # Errors
+/// Those of open(2); `PermissionDenied` where it is no regular file, such as a link.
+pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
+    let path = inside(folder).join(name);
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY).open(&path);
+    let is_link = |error: &io::Error| error.raw_os_error() == Some(libc::ELOOP);
+    let what = match opened {
+        Ok(file) => match regular_file::name(file.metadata()?.file_type()) {
+            None => return Ok(file),
+            Some(what) => what,
+        },
+        Err(error) if is_link(&error) => "a symbolic link",
+        Err(error) => return Err(error),
+    };
+    Err(refused(&format!("{} is {what}, not a file", name.display())))
+}
+
+/// The path of an open folder, which leads to it whatever has its name by now.
+#[must_use]
+pub fn inside(folder: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{why}: look what it is, and remove it"))
 }
 
 #[cfg(test)]
@@ -99,20 +123,26 @@ mod tests {
         }
         for other in others {
             let error = make(&path(other)).unwrap_err();
-            assert!(error.kind() == io::ErrorKind::PermissionDenied && error.to_string().contains("left alone"), "{other}: {error}");
+            assert!(error.kind() == io::ErrorKind::PermissionDenied && error.to_string().contains("remove it"), "{other}: {error}");
         }
         open_itself(&path("open")).unwrap();
         fs::remove_dir_all(&place).unwrap();
     }
 
     #[test]
-    fn a_file_is_not_written_through_a_link() {
+    fn a_file_is_neither_written_nor_read_through_a_link() {
         let place = std::env::temp_dir().join(format!("tardy-private-file-{}", std::process::id()));
         fs::create_dir(&place).unwrap();
         fs::write(place.join("precious"), "kept").unwrap();
         symlink(place.join("precious"), place.join("link")).unwrap();
         assert_eq!(create_file(&place.join("link")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
         assert_eq!(fs::read(place.join("precious")).unwrap(), b"kept");
+        let folder = File::open(&place).unwrap();
+        open_file(&folder, "precious".as_ref()).unwrap();
+        for (name, what) in [("link", "link is a symbolic link"), ("..", ".. is a folder")] {
+            let error = open_file(&folder, name.as_ref()).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
         create_file(&place.join("precious")).unwrap();
         assert_eq!(fs::read(place.join("precious")).unwrap(), b"");
         fs::remove_dir_all(&place).unwrap();

@@ -38,8 +38,9 @@ pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
 /// The load's folder has a name that anybody may read in the plan before it is made, in a folder where anybody may make it.
 fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     let own = load.join(index.to_string());
-    private_folder::make(load)?;
-    private_folder::make(&own)?;
+    for folder in [load, &own] {
+        private_folder::make(folder).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
+    }
     Ok(own)
 }
 

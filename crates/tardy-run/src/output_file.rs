@@ -1,7 +1,8 @@
 //! Files that a user asks for: whole or not there, in place of another file only.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +15,8 @@ const FILES_OF_A_RUN: [&str; 8] =
     ["run.json", "state.jsonl", "lab.json", "guest.json", "stdout.log", "stderr.log", "console.log", "qemu.log"];
 const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 
-/// Writes a file beside `path`, brings it to the disk and renames it, so that nobody reads half a file and a full disk takes no good one.
+/// Writes a file beside `path`, brings it to the disk and renames it, so that nobody reads half a file and a full disk takes no good one. Where another is
+/// replaced, its mode is kept, and its owner and group where this process may set them.
 ///
 /// # Errors
 /// Those of writing and of `write`; `InvalidInput` where `path` names something that is no file, or a file that a run consists of. Nothing is changed then.
@@ -29,6 +31,7 @@ pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> 
 /// As [`replace`].
 pub fn replace_in_run<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> Result<T, E>) -> Result<T, E> {
     refuse_no_file(path)?;
+    let old = fs::symlink_metadata(path).ok();
     let mut name = path.file_name().unwrap_or_default().to_owned();
     // Two threads may write the same file.
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
@@ -38,7 +41,11 @@ pub fn replace_in_run<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&Fi
         // Where the file system has files without names, a process that is killed leaves nothing.
         let unnamed = unnamed_file::create(part.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")));
         let is_unnamed = unnamed.is_ok();
-        let file = unnamed.or_else(|_| File::create_new(&part))?;
+        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        let file = unnamed.or_else(|_| OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&part))?;
+        if let Some(old) = &old {
+            keep_rights(old, &file)?;
+        }
         let value = write(&file)?;
         file.sync_all()?;
         if is_unnamed {
@@ -60,6 +67,19 @@ pub fn replace_in_run<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&Fi
         let _ = fs::remove_file(&part);
     }
     written
+}
+
+/// Gives `file` the owner, group and mode of the one that it replaces, before there is anything in it to read.
+fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
+    let new = file.metadata()?;
+    let mut mode = old.mode() & 0o777;
+    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+        let has_group = fchown(file, Some(old.uid()), Some(old.gid())).or_else(|_| fchown(file, None, Some(old.gid()))).is_ok();
+        // What the old file's group might do is not for another group.
+        mode &= if has_group { 0o777 } else { 0o707 };
+    }
+    // A file system without modes refuses to set any.
+    if mode == new.mode() & 0o777 { Ok(()) } else { file.set_permissions(Permissions::from_mode(mode)) }
 }
 
 /// Writes `bytes` as [`replace`] does; where the path is `-`, to standard output, whose reader may have seen enough.
@@ -139,6 +159,34 @@ mod tests {
         }
         let names = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 3, "nothing is left beside");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_owner_and_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("private.html");
+        write(&path).unwrap();
+        let of_new = fs::metadata(&path).unwrap().mode();
+        for mode in [0o600, 0o640, 0o400, 0o666] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            replace(&path, |mut file| {
+                assert_eq!(file.metadata()?.mode() & 0o777, mode, "while it is written");
+                file.write_all(b"newer")
+            })
+            .unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, mode);
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"newer");
+        // Only root can give files to others.
+        if tardy_sys::user::is_root() {
+            std::os::unix::fs::chown(&path, Some(65534), Some(65533)).unwrap();
+            write(&path).unwrap();
+            let kept = fs::metadata(&path).unwrap();
+            assert_eq!((kept.uid(), kept.gid(), kept.mode() & 0o777), (65534, 65533, 0o666));
+        }
+        let other = folder.path().join("other.html");
+        write(&other).unwrap();
+        assert_eq!(fs::metadata(&other).unwrap().mode(), of_new);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command as Program, ExitCode, Stdio};
+use std::process::{ChildStdin, Command as Program, ExitCode, Stdio};
 
 use tardy_core::cpu::CpuList;
 use tardy_machine::undo::{Undo, run_all};
@@ -36,11 +36,37 @@ pub(super) fn run(cpus: &str, strongest: &str, group: &Path) -> ExitCode {
 
 struct Guard {
     containment: Containment,
-    init: Child,
+    init: Init,
     to_init: Option<ChildStdin>,
     signals: SignalFd,
     commands: Lines<std::io::Stdin>,
     undo: Vec<Undo>,
+}
+
+/// The init, whose number is somebody else's as soon as it is reaped.
+struct Init {
+    process: i32,
+    is_reaped: bool,
+}
+
+impl Init {
+    /// Takes every child that has ended from `reap`. Without a namespace, orphans of the loads come here too; they are reaped and forgotten.
+    fn has_ended(&mut self, mut reap: impl FnMut() -> std::io::Result<WaitResult>) -> bool {
+        while !self.is_reaped {
+            match reap() {
+                Ok(WaitResult::Ended(process, _)) => self.is_reaped = process == self.process,
+                Ok(WaitResult::NoneYet) => return false,
+                Ok(WaitResult::NoChildren) => self.is_reaped = true,
+                Err(_) => return true,
+            }
+        }
+        true
+    }
+
+    /// Its number, for as long as that is its own.
+    fn number(&self) -> Option<i32> {
+        (!self.is_reaped).then_some(self.process)
+    }
 }
 
 impl Guard {
@@ -64,6 +90,7 @@ impl Guard {
         command.arg0("tardy-init").arg(super::INIT).arg(containment.name()).stdin(Stdio::piped());
         let mut init = command.spawn()?;
         let to_init = init.stdin.take();
+        let init = Init { process: i32::try_from(init.id()).unwrap_or(i32::MAX), is_reaped: false };
         Ok(Self { containment, init, to_init, signals, commands: Lines::new(std::io::stdin()), undo: Vec::new() })
     }
 
@@ -75,26 +102,13 @@ impl Guard {
             }
             while let Ok(Some(signal)) = self.signals.take() {
                 // The tool decides about the others.
-                if signal == process::CHILD_ENDED && self.init_has_ended() {
+                if signal == process::CHILD_ENDED && self.init.has_ended(|| process::reap_any(false)) {
                     tell("the process that holds the loads ended; no load runs any more".to_owned());
                     return;
                 }
             }
             for line in self.commands.take() {
                 self.hand_on(&line);
-            }
-        }
-    }
-
-    fn init_has_ended(&mut self) -> bool {
-        // Without a namespace, orphans of the loads come here too; they are reaped and forgotten.
-        let init = i32::try_from(self.init.id()).unwrap_or(i32::MAX);
-        loop {
-            match process::reap_any(false) {
-                Ok(WaitResult::Ended(pid, _)) if pid == init => return true,
-                Ok(WaitResult::Ended(..)) => {}
-                Ok(WaitResult::NoneYet) => return false,
-                Ok(WaitResult::NoChildren) | Err(_) => return true,
             }
         }
     }
@@ -120,10 +134,11 @@ impl Guard {
 
     /// Ends everything below, then undoes what it changed.
     fn end(&mut self) {
-        let init = i32::try_from(self.init.id()).unwrap_or(i32::MAX);
-        let _ = process::kill(init, process::KILL);
-        // In a namespace, this returns when the kernel has ended every process of it.
-        let _ = process::reap(init, true);
+        if let Some(init) = self.init.number() {
+            let _ = process::kill(init, process::KILL);
+            // In a namespace, this returns when the kernel has ended every process of it.
+            let _ = process::reap(init, true);
+        }
         if self.containment == Containment::ParentSignals {
             end_orphans();
         }
@@ -185,5 +200,27 @@ fn tell(text: String) {
         line.push(b'\n');
         // Nobody may be reading any more.
         let _ = std::io::stdout().lock().write_all(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_number_that_was_reaped_is_not_killed() {
+        let ended = |process| Ok(WaitResult::Ended(process, std::process::ExitStatus::from_raw(9)));
+        let mut init = Init { process: 7, is_reaped: false };
+        let mut orphans = vec![Ok(WaitResult::NoneYet), ended(8)];
+        assert!(!init.has_ended(|| orphans.pop().unwrap()));
+        assert!(init.has_ended(|| Err(std::io::Error::other("interrupted"))));
+        assert_eq!(init.number(), Some(7));
+        let mut all = vec![ended(9), ended(7), ended(8)];
+        assert!(init.has_ended(|| all.pop().unwrap()));
+        assert_eq!((init.number(), all.len()), (None, 1));
+        let mut gone = Init { process: 7, is_reaped: false };
+        assert!(gone.has_ended(|| Ok(WaitResult::NoChildren)));
+        assert_eq!(gone.number(), None);
     }
 }

@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tardy_sys::{clock, regular_file, user};
@@ -169,10 +171,13 @@ fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
         let _ = fs::remove_file(path);
     } else if undone.iter().any(|undone| undone.result.is_ok()) {
         let part = path.with_extension(PART.trim_start_matches('.'));
-        let _ = serde_json::to_vec_pretty(&left)
-            .map_err(io::Error::from)
-            .and_then(|text| fs::write(&part, text))
-            .and_then(|()| fs::rename(&part, path));
+        let _ = (|| -> io::Result<()> {
+            let mut file = File::create(&part)?;
+            // As of a journal that is written first: nobody takes it for what a killed command left.
+            let _ = file.try_lock();
+            file.write_all(&serde_json::to_vec_pretty(&left)?)?;
+            fs::rename(&part, path)
+        })();
     }
     undone
 }
@@ -291,6 +296,26 @@ fn is_locked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
+/// How often a lock is asked for, and how long in between: who looks for journals holds each for a moment, who undoes one for longer.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// The journal, locked; none where another process has it, or has removed or replaced it.
+fn lock(path: &Path) -> Option<File> {
+    let file = File::open(path).ok()?;
+    let mut tries = 1;
+    while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        if tries == LOCK_TRIES {
+            return None;
+        }
+        tries += 1;
+        thread::sleep(LOCK_PAUSE);
+    }
+    // Where a file system has no locks, the journal is undone all the same.
+    let (locked, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
+    ((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(file)
+}
+
 /// A journal names folders to remove and files to write: only one's own is believed.
 fn read(path: &Path) -> io::Result<Entries> {
     let owner = fs::symlink_metadata(path)?.uid();
@@ -314,7 +339,7 @@ impl LeftBehind {
     pub fn settings(&self) -> Vec<String> {
         let describe = |to: &IrqMove| format!("{}: {} -> {}", to.path.display(), to.new, to.old);
         let interrupts = self.entries.interrupts.iter().filter(|_| self.is_of_this_boot).map(describe);
-        interrupts.chain(self.changes_of_loads().iter().map(Undo::to_string)).collect()
+        interrupts.chain(self.changes_of_loads(&self.entries).iter().map(Undo::to_string)).collect()
     }
 
     /// Where it is.
@@ -323,15 +348,19 @@ impl LeftBehind {
         &self.path
     }
 
-    /// Puts its settings back, if they are of this boot, and removes it. Files of loads are there after a restart, too.
+    /// Puts its settings back, if they are of this boot, and removes it. Files of loads are there after a restart, too. Nothing where another command, which
+    /// found it as well, does so or has done it.
     #[must_use]
     pub fn undo(&self) -> Vec<UndoResult> {
-        let interrupts = if self.is_of_this_boot { self.entries.interrupts.clone() } else { Vec::new() };
-        undo(&self.path, &Entries { interrupts, loads: self.changes_of_loads(), ..self.entries.clone() })
+        let Some(_file) = lock(&self.path) else { return Vec::new() };
+        let Ok(entries) = read(&self.path) else { return Vec::new() };
+        let interrupts = if self.is_of_this_boot { entries.interrupts.clone() } else { Vec::new() };
+        let loads = self.changes_of_loads(&entries);
+        undo(&self.path, &Entries { interrupts, loads, ..entries })
     }
 
-    fn changes_of_loads(&self) -> Vec<Undo> {
-        self.entries.loads.iter().filter(|undo| self.is_of_this_boot || undo.survives_restart()).cloned().collect()
+    fn changes_of_loads(&self, entries: &Entries) -> Vec<Undo> {
+        entries.loads.iter().filter(|undo| self.is_of_this_boot || undo.survives_restart()).cloned().collect()
     }
 }
 
@@ -415,6 +444,37 @@ mod tests {
         assert_eq!(found[0].undo().len(), 1);
         assert_eq!(machine.affinity(), "0-1");
         assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
+    }
+
+    #[test]
+    fn of_two_commands_that_find_the_same_journal_one_undoes_it() {
+        let machine = Machine::new();
+        kill(machine.change());
+        let find = || left_behind(&machine.journals(), &machine.root()).unwrap().journals;
+        let (one, other, late) = (find(), find(), find());
+        let held = lock(one[0].path()).unwrap();
+        assert!(other[0].undo().is_empty(), "another command is at it");
+        assert_eq!(machine.affinity(), "1");
+        drop(held);
+        assert_eq!(one[0].undo().len(), 1);
+        machine.put("proc/irq/5/smp_affinity_list", "1\n");
+        assert!(late[0].undo().is_empty(), "it is gone");
+        assert_eq!(machine.affinity(), "1", "what somebody has set since stays");
+    }
+
+    #[test]
+    fn what_another_command_could_put_back_is_not_put_back_again() {
+        let machine = Machine::new();
+        machine.put("setting", "new");
+        std::os::unix::fs::symlink("/dev/full", machine.folder.path().join("refuses")).unwrap();
+        let write = |name: &str| Undo::Write { path: machine.folder.path().join(name), value: "old".into() };
+        kill(machine.write(Vec::new(), vec![write("setting"), write("refuses")]));
+        let find = || left_behind(&machine.journals(), &machine.root()).unwrap().journals;
+        let (one, other) = (find(), find());
+        assert_eq!(one[0].undo().len(), 2);
+        machine.put("setting", "set by somebody since");
+        assert_eq!(other[0].undo().len(), 1, "only what is left in the journal");
+        assert_eq!(fs::read_to_string(machine.folder.path().join("setting")).unwrap(), "set by somebody since");
     }
 
     #[test]

@@ -23,6 +23,8 @@ use tardy_sys::{affinity, scoped};
 const STACK_BYTES: usize = 256 << 10;
 /// How often the thread looks whether the run has ended, in ms.
 const LOOK_MS: i32 = 250;
+/// How long it rests where a reader cannot be let in, as without a descriptor for it: the reader still waits, and a look at it would come back at once.
+const REST: Duration = Duration::from_millis(100);
 /// How long a reader may take to ask, and to take the answer: it keeps the next one waiting.
 const READER_LIMIT: Duration = Duration::from_secs(2);
 /// How long new numbers are waited for: the recorder comes by eight times a second.
@@ -174,7 +176,7 @@ impl MetricsServer {
                 if wait_readable(&[listener.as_fd()], LOOK_MS).is_err() {
                     return;
                 }
-                if let Ok((stream, _)) = listener.accept() {
+                if let Some(stream) = let_in(&listener) {
                     // A reader that went away is no matter of the run.
                     let _ = answer(stream, &own);
                 }
@@ -198,6 +200,15 @@ impl Drop for MetricsServer {
             let _ = handle.join();
         }
     }
+}
+
+/// The next reader; after a rest where there is none, or none can be let in.
+fn let_in(listener: &TcpListener) -> Option<TcpStream> {
+    let accepted = listener.accept();
+    if accepted.is_err() {
+        std::thread::sleep(REST);
+    }
+    accepted.ok().map(|(stream, _)| stream)
 }
 
 /// Answers one reader.
@@ -254,6 +265,8 @@ pub fn listen(place: &str) -> Result<TcpListener, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::OwnedFd;
 
     fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -291,6 +304,15 @@ mod tests {
         assert!(sent < 1 << 16);
         drop(TcpStream::connect(address).unwrap());
         assert!(asked(&server, address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn whoever_cannot_be_let_in_does_not_keep_the_thread_busy() {
+        // The kernel refuses accept(2) on it each time.
+        let listener = TcpListener::from(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
+        let begin = Instant::now();
+        assert!(let_in(&listener).is_none());
+        assert!(begin.elapsed() >= REST);
     }
 
     #[test]

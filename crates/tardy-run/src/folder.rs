@@ -193,10 +193,14 @@ impl RunFolder {
     /// # Errors
     /// [`FolderError::Unwritable`].
     pub fn finish(&mut self, record: &RunRecord) -> Result<(), FolderError> {
-        let Some(reserved) = self.reserved.take() else {
-            return self.update(record);
-        };
-        reserved.commit(&encode(record)).map_err(|error| FolderError::Unwritable { path: self.path.join("run.json"), error })
+        self.put_last(&encode(record))
+    }
+
+    fn put_last(&mut self, json: &[u8]) -> Result<(), FolderError> {
+        match self.reserved.take() {
+            Some(reserved) => self.put(json, |_, json| reserved.commit(json)),
+            None => self.put(json, reserved_file::replace),
+        }
     }
 }
 
@@ -264,12 +268,14 @@ mod tests {
     fn a_record_goes_into_no_folder_but_its_own() {
         let place = tempfile::tempdir().unwrap();
         let (run, moved) = (place.path().join("run"), place.path().join("moved"));
-        let folder = RunFolder::create(&run).unwrap();
+        let mut folder = RunFolder::create(&run).unwrap();
         folder.put(b"first", reserved_file::replace).unwrap();
         fs::rename(&run, &moved).unwrap();
         fs::create_dir(&run).unwrap();
-        let error = folder.put(b"second", reserved_file::replace).unwrap_err();
-        assert!(error.to_string().contains("removed, moved or replaced"), "{error}");
+        let put = folder.put(b"second", reserved_file::replace);
+        for error in [put.unwrap_err(), folder.put_last(b"third").unwrap_err()] {
+            assert!(error.to_string().contains("removed, moved or replaced"), "{error}");
+        }
         assert_eq!(fs::read_dir(&run).unwrap().count(), 0);
         assert_eq!(fs::read(moved.join("run.json")).unwrap(), b"first");
     }

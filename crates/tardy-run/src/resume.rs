@@ -20,6 +20,9 @@ use crate::record::{Interruption, RunRecord, StartTime, State};
 use crate::reserved_file;
 use crate::rotation::{DiskDivision, Rotation, RotationRule};
 
+/// What a run that goes on has in its folder, with what waits to replace it. All else is somebody's, and stays there.
+const OWN: [&str; 6] = ["run.json", "run.json.new", "run.json.reserved", "samples", "state.jsonl", "state.jsonl.new"];
+
 /// Why a run cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
@@ -75,9 +78,8 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
     let system = |error| ResumeError::System { path: path.to_owned(), error };
     // What a resumption that was cut off left: the run itself is whole.
     let beside = beside(path);
-    match fs::remove_dir_all(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
-        _ => {}
+    if beside.exists() {
+        remove(&beside, path).map_err(system)?;
     }
     let taken_up = RunFolder::create(&beside)?;
     let resumed = fill(path, &taken_up, record, now, root).and_then(|record| {
@@ -90,10 +92,23 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
         Ok(record)
     });
     drop(taken_up);
-    let removed = fs::remove_dir_all(&beside);
+    let removed = remove(&beside, path);
     let record = resumed.map_err(system)?;
     removed.map_err(system)?;
     Ok(Some((RunFolder::reopen(path)?, record)))
+}
+
+/// Removes the folder beside the run's, but for what is not of a run: that goes into the run's own.
+fn remove(beside: &Path, run: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(beside)? {
+        let entry = entry?;
+        let (name, place) = (entry.file_name(), run.join(entry.file_name()));
+        // Of the same name, the one in the run's own folder is the newer.
+        if !OWN.iter().any(|own| name == *own) && fs::symlink_metadata(&place).is_err() {
+            fs::rename(entry.path(), place)?;
+        }
+    }
+    fs::remove_dir_all(beside)
 }
 
 fn check(path: &Path, record: &RunRecord, plan: &Plan, root: &Root) -> Result<(), ResumeError> {
@@ -243,3 +258,6 @@ fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     path.with_file_name(format!(".{name}.resuming"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+use super::*;
+
+use std::os::unix::fs::symlink;
+
+use tardy_core::cpu::CpuList;
+use tardy_machine::facts::MachineFacts;
+
+use crate::record::RunKind;
+
+const NOW: StartTime = StartTime { realtime_ns: Nanos::from_secs(5_000), monotonic_ns: Nanos::from_secs(1_000) };
+
+fn plan() -> Plan {
+    let cpus = CpuList::default();
+    Plan { until_stopped: true, disk: Some(64 << 20), ..Plan::without_probes("week", &cpus, &cpus) }
+}
+
+/// A run that was stopped, on a machine that says nothing of itself.
+fn make_run(path: &Path) {
+    let started = StartTime { realtime_ns: Nanos::from_secs(4_500), monotonic_ns: Nanos::from_secs(500) };
+    let record = RunRecord::begun(RunKind::Latency, plan(), MachineFacts::default(), started);
+    RunFolder::create(path).unwrap().finish(&record).unwrap();
+}
+
+fn resumed(path: &Path) -> Result<RunFolder, ResumeError> {
+    let machine = tempfile::tempdir().unwrap();
+    resume(path, &plan(), NOW, &Root::at(machine.path())).map(|resumed| resumed.expect("the run is there").0)
+}
+
+fn interruptions(path: &Path) -> usize {
+    folder::open(path).unwrap().interruptions.len()
+}
+
+#[test]
+fn what_others_put_into_the_folder_stays_there() {
+    let place = tempfile::tempdir().unwrap();
+    let run = place.path().join("week");
+    make_run(&run);
+    fs::write(run.join("notes.txt"), "mine").unwrap();
+    fs::create_dir(run.join("plots")).unwrap();
+    fs::write(run.join("plots/a.svg"), "drawn").unwrap();
+    // A resumption ended between the exchange and this.
+    let left = place.path().join(".week.resuming");
+    make_run(&left);
+    fs::write(left.join("report.html"), "older").unwrap();
+    fs::write(left.join("notes.txt"), "older").unwrap();
+    resumed(&run).unwrap();
+    let read = |name: &str| fs::read_to_string(run.join(name)).unwrap();
+    assert_eq!([read("notes.txt"), read("plots/a.svg"), read("report.html")], ["mine", "drawn", "older"]);
+    assert_eq!((interruptions(&run), left.exists()), (1, false));
+}

@@ -76,14 +76,16 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
     let record = folder::open(path)?;
     check(path, &record, plan, root)?;
     let system = |error| ResumeError::System { path: path.to_owned(), error };
+    // Where `path` is a link, what it leads to is taken up, on the disk that it is on.
+    let run = fs::canonicalize(path).map_err(system)?;
     // What a resumption that was cut off left: the run itself is whole.
-    let beside = beside(path);
+    let beside = beside(&run);
     if beside.exists() {
-        remove(&beside, path).map_err(system)?;
+        remove(&beside, &run).map_err(system)?;
     }
     let taken_up = RunFolder::create(&beside)?;
-    let resumed = fill(path, &taken_up, record, now, root).and_then(|record| {
-        file::exchange(&beside, path).map_err(|error| match error.kind() {
+    let resumed = fill(&run, &taken_up, record, now, root).and_then(|record| {
+        file::exchange(&beside, &run).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
                 io::Error::other("its file system cannot exchange two folders: give a folder on another one with --out")
             }
@@ -92,7 +94,7 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
         Ok(record)
     });
     drop(taken_up);
-    let removed = remove(&beside, path);
+    let removed = remove(&beside, &run);
     let record = resumed.map_err(system)?;
     removed.map_err(system)?;
     Ok(Some((RunFolder::reopen(path)?, record)))

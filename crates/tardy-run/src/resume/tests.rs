@@ -48,3 +48,15 @@ fn what_others_put_into_the_folder_stays_there() {
     assert_eq!([read("notes.txt"), read("plots/a.svg"), read("report.html")], ["mine", "drawn", "older"]);
     assert_eq!((interruptions(&run), left.exists()), (1, false));
 }
+
+#[test]
+fn a_link_to_a_run_stays_a_link() {
+    let place = tempfile::tempdir().unwrap();
+    let (link, run) = (place.path().join("week"), place.path().join("disk/week"));
+    make_run(&run);
+    symlink("disk/week", &link).unwrap();
+    let folder = resumed(&link).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!((interruptions(&run), folder.path()), (1, link.as_path()));
+    assert_eq!(fs::read_dir(place.path().join("disk")).unwrap().count(), 1);
+}

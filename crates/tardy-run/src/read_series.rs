@@ -131,6 +131,17 @@ impl SeriesFile {
         Ok(Self { path: path.to_owned(), descriptor, chunks_begin: chunks_begin as u64, length, segments: None })
     }
 
+    /// A segment of the series in `series`, whose head counts for it where its own is damaged: chunks are looked for then.
+    pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
+        match Self::open_alone(path) {
+            Err(SeriesError::Format { .. }) => {}
+            opened => return opened,
+        }
+        let unreadable = |error| SeriesError::Unreadable { path: path.to_owned(), error };
+        let length = regular_file::open(path).and_then(|file| file.metadata()).map_err(unreadable)?.len();
+        Ok(Self { path: path.to_owned(), chunks_begin: 0, length, ..Self::open_alone(series)? })
+    }
+
     /// The samples that gave way, in a run with `--disk`.
     #[must_use]
     pub fn hours(&self) -> Option<&Hours> {

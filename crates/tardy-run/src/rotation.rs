@@ -13,7 +13,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
 use crate::hours::{self, CountingRule, HOUR, Hours};
-use crate::read_series::SeriesFile;
+use crate::read_series::{SeriesError, SeriesFile};
 use crate::reserved_file;
 use crate::segments::{segment_path, segments_behind};
 
@@ -109,6 +109,8 @@ struct KeptSegments {
     /// Samples that gave way.
     given_way: u64,
     is_asked: bool,
+    /// Whether the newest has not been handed to [`Rotation::settle`].
+    has_new: bool,
 }
 
 impl KeptSegments {
@@ -163,7 +165,7 @@ impl Rotation {
         if self.through() > 0 {
             return Ok(());
         }
-        reserved_file::replace_in_memory(&hours::path(&self.series), &Hours::new(&self.counting(None)).encode(self.rule.hours_bytes))
+        reserved_file::replace_in_memory(&hours::path(&self.series), &self.no_hours().encode(self.rule.hours_bytes))
     }
 
     /// Makes segment `number`, which begins with `head`.
@@ -175,7 +177,10 @@ impl Rotation {
             // Half a head is no segment.
             let _ = fs::remove_file(&path);
         })?;
-        self.kept().segments.push((number, head.len() as u64));
+        let mut kept = self.kept();
+        kept.segments.push((number, head.len() as u64));
+        kept.has_new = true;
+        drop(kept);
         Ok(file)
     }
 
@@ -261,12 +266,27 @@ impl Rotation {
     }
 
     fn hours(&self) -> io::Result<Hours> {
-        Hours::read(&hours::path(&self.series))?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the histograms by hour are gone"))
+        match Hours::read(&hours::path(&self.series)) {
+            // A failure of power came before the empty ones were on the disk: nothing gave way yet, or those that count it would be there.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData && segment_path(&self.series, 1).try_exists()? => Ok(self.no_hours()),
+            read => read?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the histograms by hour are gone")),
+        }
+    }
+
+    fn no_hours(&self) -> Hours {
+        Hours::new(&self.counting(None))
     }
 
     /// The histograms with the samples of segment `number`, which is left as it is.
-    fn with_segment(&self, hours: Hours, number: u64) -> io::Result<Hours> {
-        let segment = SeriesFile::open_alone(&segment_path(&self.series, number)).map_err(io::Error::other)?;
+    fn with_segment(&self, mut hours: Hours, number: u64) -> io::Result<Hours> {
+        let segment = match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
+            // A failure of power came before its head was on the disk, and before that of the series.
+            Err(SeriesError::Format { .. }) => {
+                hours.through = number;
+                return Ok(hours);
+            }
+            segment => segment.map_err(io::Error::other)?,
+        };
         let rule = self.counting(Some(segment.descriptor()));
         let mut counting = hours.begin_segment(&rule, segment.descriptor().schedule);
         segment.read(|chunk| counting.add(chunk)).map_err(io::Error::other)?;
@@ -287,6 +307,24 @@ impl Rotation {
     #[must_use]
     pub fn given_way(&self) -> u64 {
         self.kept().given_way
+    }
+
+    /// Whether a segment has begun since this was asked: whoever asks calls [`Self::settle`] on another thread.
+    #[must_use]
+    pub fn has_new_segment(&self) -> bool {
+        std::mem::take(&mut self.kept().has_new)
+    }
+
+    /// Brings to the disk what tells readers what the newest segment is.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn settle(&self) -> io::Result<()> {
+        for file in self.unsynced().into_iter().chain([hours::path(&self.series)]) {
+            File::open(file)?.sync_all()?;
+        }
+        reserved_file::sync_name(&self.series);
+        Ok(())
     }
 
     /// The files that may not be on the disk yet.

@@ -50,6 +50,8 @@ struct Queue {
     synced: BTreeSet<PathBuf>,
     /// Series whose oldest samples are to give way.
     full: Vec<Arc<Rotation>>,
+    /// Series with a new segment.
+    unsettled: Vec<Arc<Rotation>>,
     /// How long files that grow may become.
     lengths_max: BTreeMap<PathBuf, u64>,
     is_ending: bool,
@@ -62,6 +64,7 @@ enum Job {
     /// And how long the file may become.
     Append(PathBuf, Vec<u8>, Option<u64>),
     MakeRoom(Arc<Rotation>),
+    Settle(Arc<Rotation>),
     Sync(PathBuf),
 }
 
@@ -107,6 +110,15 @@ impl BackgroundWriter {
         }
     }
 
+    /// Brings to the disk what tells of the newest segment of a series, some time later; returns at once.
+    pub(super) fn settle(&self, rotation: Arc<Rotation>) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queue.is_ending {
+            queue.unsettled.push(rotation);
+            self.0.has_changed.notify_one();
+        }
+    }
+
     /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves what stands in it now; returns at once.
     pub(super) fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,6 +138,9 @@ impl BackgroundWriter {
         loop {
             if !queue.full.is_empty() {
                 return Some(Job::MakeRoom(queue.full.remove(0)));
+            }
+            if let Some(rotation) = queue.unsettled.pop() {
+                return Some(Job::Settle(rotation));
             }
             let replaced = queue.replaced.pop_first().map(|(path, content)| Job::Replace(path, content));
             let appended = |queue: &mut Queue| {
@@ -169,6 +184,9 @@ impl KeeperThread {
                 let _ = rotation.make_room();
             }
             // A disk that fails says so to the writer of the samples.
+            Job::Settle(rotation) => {
+                let _ = rotation.settle();
+            }
             Job::Sync(path) => {
                 let _ = File::open(&path).and_then(|file| file.sync_data());
             }

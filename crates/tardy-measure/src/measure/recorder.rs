@@ -162,6 +162,9 @@ impl Work {
             if let Some(rotation) = series.rotation().filter(|rotation| rotation.wants_room()) {
                 self.keeper.make_room(Arc::clone(rotation));
             }
+            if let Some(rotation) = series.rotation().filter(|rotation| rotation.has_new_segment()) {
+                self.keeper.settle(Arc::clone(rotation));
+            }
             if is_histogram_due && let Some(histogram) = encoded_histogram(series) {
                 // A full disk keeps the older one; the last one has its room reserved.
                 self.keeper.replace(&histogram_path(series.path()), histogram);

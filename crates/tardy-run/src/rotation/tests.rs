@@ -253,6 +253,46 @@ fn many_hours_become_longer_ones_and_one_too_large_loses_digits_but_no_count() {
 }
 
 #[test]
+fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(descriptor().file_name());
+    let mut written = GrowingSeries::new(&path, rule(128 << 10, 64 << 10));
+    assert!(written.rotation.has_new_segment() && !written.rotation.has_new_segment());
+    while !written.rotation.has_new_segment() {
+        written.write(300).unwrap();
+    }
+    written.rotation.settle().unwrap();
+    let found = || {
+        let hours = Rotation::new(&path, rule(128 << 10, 64 << 10)).with_all_segments().unwrap();
+        (hours.samples, hours.through)
+    };
+    let (all, second) = (written.samples.len() as u64, segment_path(&path, 2));
+    assert_eq!(found(), (all, 2));
+    // The head of the series counts where that of a segment is damaged.
+    let bytes = fs::read(&second).unwrap();
+    fs::write(&second, [&[0; 20], &bytes[20..]].concat()).unwrap();
+    assert_eq!(found(), (all, 2));
+    fs::write(hours::path(&path), "").unwrap();
+    assert_eq!(found(), (all, 2));
+    for left in [&bytes[..0], &bytes[..20]] {
+        fs::write(&second, left).unwrap();
+        let (first, through) = found();
+        assert!(first < all && first + 300 >= all && through == 2, "{first} of {all}, {through}");
+        fs::write(hours::path(&path), "").unwrap();
+    }
+    let head = fs::read(&path).unwrap();
+    fs::write(&path, "").unwrap();
+    assert_eq!(found().1, 2);
+    fs::write(&path, head).unwrap();
+    // It gives way like any other.
+    for _ in 0..200 {
+        written.write(300).unwrap();
+        written.rotation.make_room().unwrap();
+    }
+    assert!(written.rotation.given_way() > 0);
+}
+
+#[test]
 fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(descriptor().file_name());

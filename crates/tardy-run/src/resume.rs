@@ -91,6 +91,7 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
             }
             _ => error,
         })?;
+        reserved_file::sync_name(&run);
         Ok(record)
     });
     drop(taken_up);
@@ -162,7 +163,7 @@ fn fill(path: &Path, new: &RunFolder, mut record: RunRecord, now: StartTime, roo
     let by = if is_reboot { ahead(record.started) - ahead(now) } else { Nanos::ZERO }.min(now.monotonic_ns - last - Nanos(1));
     for (name, file, hours) in earlier {
         let place = new.samples().join(name);
-        fs::copy(&file, &place)?;
+        reserved_file::replace(&place, &fs::read(&file)?)?;
         reserved_file::replace(&hours::path(&place), &hours.shifted(by).encode(division.hours_bytes))?;
     }
     shift(&mut record, by);

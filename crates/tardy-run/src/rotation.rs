@@ -15,7 +15,7 @@ use tardy_core::verdict::Window;
 use crate::hours::{self, CountingRule, HOUR, Hours};
 use crate::read_series::{SeriesError, SeriesFile};
 use crate::reserved_file;
-use crate::segments::{segment_path, segments_behind};
+use crate::segments::{new_head_path, segment_path, segments_behind};
 
 /// What a file takes at least, in bytes: file systems give whole blocks.
 const BLOCK_BYTES: u64 = 4096;
@@ -98,6 +98,8 @@ pub struct Rotation {
     series: PathBuf,
     rule: RotationRule,
     kept: Mutex<KeptSegments>,
+    /// Whether a new head waits beside the one of the part before.
+    has_new_head: Mutex<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +138,7 @@ impl Rotation {
     /// Of the series whose file is `series`.
     #[must_use]
     pub fn new(series: &Path, rule: RotationRule) -> Self {
-        Self { series: series.to_owned(), rule, kept: Mutex::default() }
+        Self { series: series.to_owned(), rule, kept: Mutex::default(), has_new_head: Mutex::default() }
     }
 
     /// Where the series' file is.
@@ -315,15 +317,33 @@ impl Rotation {
         std::mem::take(&mut self.kept().has_new)
     }
 
-    /// Brings to the disk what tells readers what the newest segment is.
+    /// Brings to the disk what tells readers what the newest segment is, with the head of a series that goes on.
     ///
     /// # Errors
     /// Those of the disk.
     pub fn settle(&self) -> io::Result<()> {
+        self.place_head()?;
         for file in self.unsynced().into_iter().chain([hours::path(&self.series)]) {
             File::open(file)?.sync_all()?;
         }
         reserved_file::sync_name(&self.series);
+        Ok(())
+    }
+
+    /// Notes that the head of a series that goes on waits for its place.
+    pub(crate) fn note_new_head(&self) {
+        *self.has_new_head.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    /// Puts that head into its place, once it is on the disk.
+    pub(crate) fn place_head(&self) -> io::Result<()> {
+        let mut is_new = self.has_new_head.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_new {
+            let new = new_head_path(&self.series);
+            File::open(&new)?.sync_all()?;
+            fs::rename(new, &self.series)?;
+            *is_new = false;
+        }
         Ok(())
     }
 

@@ -12,6 +12,11 @@ pub fn segment_path(series: &Path, number: u64) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Where the head of a series that goes on waits until it is on the disk; that of the part before stands in `series` until then.
+pub(crate) fn new_head_path(series: &Path) -> PathBuf {
+    series.with_extension("series.new")
+}
+
 /// The segments of the series in `series` behind `through`, in order of time.
 ///
 /// # Errors

@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tardy_core::chunk;
@@ -15,6 +15,7 @@ use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
 
 use crate::rotation::Rotation;
+use crate::segments::new_head_path;
 
 /// How often rings are emptied and chunks written: a killed run loses at most this, and a stalled recorder less than 250 ms in all.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
@@ -33,11 +34,6 @@ struct Segments {
     rotation: Arc<Rotation>,
     head: Vec<u8>,
     number: u64,
-}
-
-/// Where the head waits that replaces the one of `series`.
-fn beside(series: &Path) -> PathBuf {
-    series.with_extension("series.new")
 }
 
 impl SeriesWriter {
@@ -65,8 +61,9 @@ impl SeriesWriter {
     /// AlreadyExists where there is such a file.
     pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
         let number = rotation.through();
-        // The head of a series that goes on is replaced when the new one is written.
-        let writer = if number == 0 { Self::without_head(rotation.series())? } else { Self::without_head(&beside(rotation.series()))? };
+        // The head of a series that goes on is replaced when the new one is on the disk.
+        let writer =
+            if number == 0 { Self::without_head(rotation.series())? } else { Self::without_head(&new_head_path(rotation.series()))? };
         Ok(Self { segments: Some(Segments { rotation, head: Vec::new(), number }), ..writer })
     }
 
@@ -79,7 +76,7 @@ impl SeriesWriter {
         self.write_whole(&head)?;
         if let Some(segments) = &mut self.segments {
             if segments.number > 0 {
-                std::fs::rename(beside(segments.rotation.series()), segments.rotation.series())?;
+                segments.rotation.note_new_head();
             }
             segments.rotation.begin()?;
             segments.head = head;
@@ -129,11 +126,14 @@ impl SeriesWriter {
         }
     }
 
-    /// Brings the file to the disk.
+    /// Brings the file to the disk, before it is closed.
     ///
     /// # Errors
     /// Those of fsync(2).
     pub fn sync(&self) -> io::Result<()> {
+        if let Some(segments) = &self.segments {
+            segments.rotation.place_head()?;
+        }
         self.file.sync_all()
     }
 

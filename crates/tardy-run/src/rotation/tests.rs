@@ -293,6 +293,29 @@ fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
 }
 
 #[test]
+fn the_head_of_the_part_before_stands_until_the_new_one_is_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(descriptor().file_name());
+    let mut written = GrowingSeries::new(&path, rule(128 << 10, 64 << 10));
+    written.write(300).unwrap();
+    let earlier = Rotation::new(&path, rule(128 << 10, 64 << 10)).with_all_segments().unwrap();
+    fs::remove_file(segment_path(&path, 1)).unwrap();
+    fs::write(hours::path(&path), earlier.clone().encode(64 << 10)).unwrap();
+    let rotation = Arc::new(Rotation::behind(&path, rule(128 << 10, 64 << 10), &earlier));
+    let mut writer = SeriesWriter::without_head_in(Arc::clone(&rotation)).unwrap();
+    let start = Nanos(300 * PERIOD);
+    let next = Descriptor { schedule: Schedule::Grid { period: Nanos(PERIOD), start, dither: Nanos(0) }, ..descriptor() };
+    writer.write_head(&next).unwrap();
+    let head = || SeriesFile::open(&path).unwrap().descriptor().schedule;
+    assert_eq!(head(), SCHEDULE);
+    assert!(rotation.has_new_segment());
+    writer.sync().unwrap();
+    assert_eq!(head(), next.schedule);
+    rotation.settle().unwrap();
+    assert!(!new_head_path(&path).exists());
+}
+
+#[test]
 fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(descriptor().file_name());

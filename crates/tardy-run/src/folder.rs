@@ -1,6 +1,6 @@
 //! Making, opening and updating a run folder.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,8 @@ pub struct RunFolder {
     path: PathBuf,
     identity: FolderIdentity,
     reserved: Option<ReservedFile>,
+    /// Locked for as long as it is open.
+    lock: File,
 }
 
 impl RunFolder {
@@ -118,9 +120,10 @@ impl RunFolder {
             _ => unwritable(error),
         })?;
         let folder = || -> io::Result<Self> {
+            let lock = lock(path)?.ok_or(io::ErrorKind::ResourceBusy)?;
             fs::create_dir(path.join("samples"))?;
             let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
-            Ok(Self { path: path.to_owned(), identity: FolderIdentity::of(path)?, reserved: Some(reserved) })
+            Ok(Self { path: path.to_owned(), identity: FolderIdentity::of(path)?, reserved: Some(reserved), lock })
         };
         folder().map_err(|error| {
             let _ = fs::remove_dir_all(path);
@@ -128,14 +131,14 @@ impl RunFolder {
         })
     }
 
-    /// The folder of a run that goes on, which is there.
+    /// The same folder where it was moved to.
     ///
     /// # Errors
     /// [`FolderError::Unwritable`].
-    pub(crate) fn reopen(path: &Path) -> Result<Self, FolderError> {
+    pub(crate) fn moved_to(self, path: &Path) -> Result<Self, FolderError> {
         let reopened = || -> io::Result<Self> {
             let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
-            Ok(Self { path: path.to_owned(), identity: FolderIdentity::of(path)?, reserved: Some(reserved) })
+            Ok(Self { path: path.to_owned(), identity: FolderIdentity::of(path)?, reserved: Some(reserved), lock: self.lock })
         };
         reopened().map_err(|error| FolderError::Unwritable { path: path.to_owned(), error })
     }
@@ -202,6 +205,13 @@ impl RunFolder {
             None => self.put(json, reserved_file::replace),
         }
     }
+}
+
+/// Locks the folder at `path` for as long as the file is open; `None` where another tool does.
+pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
+    let folder = File::open(path)?;
+    // Where a file system has no locks, the process tells who makes a run.
+    Ok((!matches!(folder.try_lock(), Err(TryLockError::WouldBlock))).then_some(folder))
 }
 
 fn encode(record: &RunRecord) -> Vec<u8> {

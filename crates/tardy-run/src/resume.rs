@@ -4,8 +4,9 @@
 //! day says how far apart the two are. That is made in a folder beside the run's, and both change places in one step: a crash leaves the old one whole, or
 //! the new one.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
@@ -73,11 +74,16 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
     if !path.try_exists().unwrap_or(true) {
         return Ok(None);
     }
-    let record = folder::open(path)?;
-    check(path, &record, plan, root)?;
+    let process = folder::open(path)?.tool.process;
     let system = |error| ResumeError::System { path: path.to_owned(), error };
     // Where `path` is a link, what it leads to is taken up, on the disk that it is on.
     let run = fs::canonicalize(path).map_err(system)?;
+    // A process of another container has no number here, and another one may take the run up at the same time.
+    let Some(_lock) = lock(&run).map_err(system)? else {
+        return Err(ResumeError::UnderWay(path.to_owned(), process));
+    };
+    let record = folder::open(path)?;
+    check(path, &record, plan, root)?;
     // What a resumption that was cut off left: the run itself is whole.
     let beside = beside(&run);
     if beside.exists() {
@@ -94,11 +100,17 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
         reserved_file::sync_name(&run);
         Ok(record)
     });
-    drop(taken_up);
     let removed = remove(&beside, &run);
     let record = resumed.map_err(system)?;
     removed.map_err(system)?;
-    Ok(Some((RunFolder::reopen(path)?, record)))
+    Ok(Some((taken_up.moved_to(path)?, record)))
+}
+
+/// Locks the run's folder; `None` where another tool has it, or took it up just now and put another one in its place.
+fn lock(run: &Path) -> io::Result<Option<File>> {
+    let Some(folder) = folder::lock(run)? else { return Ok(None) };
+    let (locked, there) = (folder.metadata()?, fs::metadata(run)?);
+    Ok(((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(folder))
 }
 
 /// Removes the folder beside the run's, but for what is not of a run: that goes into the run's own.

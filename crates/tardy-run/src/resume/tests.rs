@@ -60,3 +60,17 @@ fn a_link_to_a_run_stays_a_link() {
     assert_eq!((interruptions(&run), folder.path()), (1, link.as_path()));
     assert_eq!(fs::read_dir(place.path().join("disk")).unwrap().count(), 1);
 }
+
+#[test]
+fn a_run_that_another_tool_makes_is_refused_whatever_its_process_is() {
+    let place = tempfile::tempdir().unwrap();
+    let run = place.path().join("week");
+    make_run(&run);
+    let first = resumed(&run).unwrap();
+    let refused = resumed(&run).unwrap_err();
+    assert!(matches!(refused, ResumeError::UnderWay(..)), "{refused}");
+    assert_eq!((interruptions(&run), fs::read_dir(place.path()).unwrap().count()), (1, 1));
+    drop(first);
+    resumed(&run).unwrap();
+    assert_eq!(interruptions(&run), 2);
+}

@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
@@ -32,6 +33,10 @@ const STATE_BYTES_LEAST: u64 = 128 << 10;
 
 /// Room kept for the histogram of a series that a full disk takes no more samples of, in bytes.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
+
+/// How long nobody is asked to make room where that failed, at first and at most: each time a whole segment may be read.
+const REST_FIRST: Duration = Duration::from_secs(2);
+const REST_MAX: Duration = Duration::from_secs(60);
 
 /// How the bytes of a run with `--disk` are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +116,8 @@ struct KeptSegments {
     /// Samples that gave way.
     given_way: u64,
     is_asked: bool,
+    /// For how long nobody is asked after a failure, and since when.
+    rest: Option<(Duration, Instant)>,
     /// Whether the newest has not been handed to [`Rotation::settle`].
     has_new: bool,
 }
@@ -215,7 +222,8 @@ impl Rotation {
     #[must_use]
     pub fn wants_room(&self) -> bool {
         let mut kept = self.kept();
-        let is_wanted = self.is_wanted(&kept) && !kept.is_asked;
+        let is_resting = kept.rest.is_some_and(|(length, since)| since.elapsed() < length);
+        let is_wanted = self.is_wanted(&kept) && !kept.is_asked && !is_resting;
         kept.is_asked |= is_wanted;
         is_wanted
     }
@@ -230,7 +238,10 @@ impl Rotation {
     /// Those of the disk; what was not counted is still there.
     pub fn make_room(&self) -> io::Result<()> {
         let made = self.make_room_watched(|_| Ok(()));
-        self.kept().is_asked = false;
+        let mut kept = self.kept();
+        kept.is_asked = false;
+        let longer = kept.rest.map_or(REST_FIRST, |(length, _)| (2 * length).min(REST_MAX));
+        kept.rest = made.is_err().then(|| (longer, Instant::now()));
         made
     }
 

@@ -316,6 +316,30 @@ fn the_head_of_the_part_before_stands_until_the_new_one_is_on_the_disk() {
 }
 
 #[test]
+fn nobody_is_asked_again_at_once_where_no_room_can_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(descriptor().file_name());
+    let mut written = GrowingSeries::new(&path, rule(128 << 10, 64 << 10));
+    while !written.rotation.wants_room() {
+        written.write(300).unwrap();
+    }
+    let hours = fs::read(hours::path(&path)).unwrap();
+    fs::remove_file(hours::path(&path)).unwrap();
+    let mut rests = Vec::new();
+    for _ in 0..7 {
+        assert!(written.rotation.make_room().is_err() && !written.rotation.wants_room());
+        rests.push(written.rotation.kept().rest.unwrap().0.as_secs());
+    }
+    assert_eq!(rests, [2, 4, 8, 16, 32, 60, 60]);
+    // Once the rest is over somebody is asked, and there is none any more when room was made.
+    written.rotation.kept().rest = Some((Duration::ZERO, Instant::now()));
+    assert!(written.rotation.wants_room());
+    fs::write(hours::path(&path), hours).unwrap();
+    written.rotation.make_room().unwrap();
+    assert!(written.rotation.kept().rest.is_none());
+}
+
+#[test]
 fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(descriptor().file_name());

@@ -40,6 +40,18 @@ impl Counts {
         self.unexplained() == 0 && self.unstored <= self.recorded
     }
 
+    /// What was counted since there were those of `earlier`.
+    #[must_use]
+    pub fn minus(&self, earlier: &Self) -> Self {
+        Self {
+            expected: self.expected.saturating_sub(earlier.expected),
+            recorded: self.recorded.saturating_sub(earlier.recorded),
+            skipped: self.skipped.saturating_sub(earlier.skipped),
+            lost: self.lost.saturating_sub(earlier.lost),
+            unstored: self.unstored.saturating_sub(earlier.unstored),
+        }
+    }
+
     /// The sum of two series' counts.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {

@@ -45,8 +45,8 @@ pub struct SeriesRecorder {
     /// How its oldest samples give way, in runs with `--disk`.
     rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
-    /// What was expected before a run that goes on went on.
-    expected_before: u64,
+    /// What was counted before a run that goes on went on.
+    before: Counts,
     tally: Tally,
     failure: Option<StoreFailure>,
 }
@@ -104,7 +104,7 @@ impl PreparedSeries {
         let mut prepared = Self::with_writer(folder, descriptor, consumer, KeptSamples::All, writer);
         prepared.0.rotation = Some(rotation);
         if let Some(earlier) = earlier {
-            prepared.0.expected_before = earlier.counts.expected;
+            prepared.0.before = earlier.counts;
             prepared.0.tally.counts = earlier.counts;
         }
         Ok(prepared)
@@ -119,7 +119,7 @@ impl PreparedSeries {
             path,
             writer: Some(writer),
             rotation: None,
-            expected_before: 0,
+            before: Counts::default(),
             chunk: Vec::with_capacity(64 << 10),
             tally: Tally {
                 keep,
@@ -231,7 +231,7 @@ impl SeriesRecorder {
 
     /// Expected samples come from the clock and the grid (or the cycles begun), never from what was recorded.
     fn count_expected(&mut self, next_due: Option<Nanos>) {
-        let (schedule, before) = (&self.descriptor.schedule, self.expected_before);
+        let (schedule, before) = (&self.descriptor.schedule, self.before.expected);
         if !schedule.is_grid() {
             // A cycle that has begun and not ended is not yet expected to have a sample.
             let cycles = before + self.consumer.cycles();
@@ -330,13 +330,13 @@ impl SeriesRecorder {
         watch.as_mut().map(|watch| watch.figures(&self.descriptor, *counts, histogram))
     }
 
-    /// What metrics tell of it.
+    /// What metrics tell of it: what this tool measured, without the parts before of a run that goes on.
     #[must_use]
     pub fn metrics(&self) -> SeriesMetrics {
         let Tally { watch, counts, histogram, worst, .. } = &self.tally;
         SeriesMetrics {
             descriptor: self.descriptor.clone(),
-            counts: *counts,
+            counts: counts.minus(&self.before),
             is_skipped_unknown: false,
             misses: watch.as_ref().and_then(Watch::misses),
             max: worst.map(|worst| worst.latency),
@@ -411,6 +411,7 @@ mod tests {
     use super::*;
     use crate::recording::ring::{Producer, ring};
     use tardy_core::series::ClockKind;
+    use tardy_run::hours::CountingRule;
 
     fn recorder(folder: &std::path::Path, capacity: usize, keep: KeptSamples) -> (Producer, SeriesRecorder) {
         let (producer, consumer) = ring(capacity);
@@ -481,6 +482,29 @@ mod tests {
         assert_eq!(recorder.counts(), Counts { expected: 300, recorded: 300, unstored: 280, ..Counts::default() });
         let histogram = recorder.histogram().unwrap();
         assert_eq!((histogram.count(), histogram.max()), (300, Some(109)));
+    }
+
+    #[test]
+    fn metrics_of_a_run_that_goes_on_are_of_its_last_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let hour = hours::HOUR;
+        let rule = RotationRule { kept_bytes: 1 << 20, hours_bytes: 64 << 10, window: None, cuts: Vec::new(), hour };
+        let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
+        let descriptor = Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule);
+        let before = Counts { expected: 90, recorded: 70, skipped: 15, lost: 5, unstored: 0 };
+        let counting = CountingRule { window: None, is_work: false, cuts: Vec::new(), stretch: hour };
+        let mut earlier = Hours::new(&counting);
+        (earlier.through, earlier.samples, earlier.counts) = (1, 70, before);
+        std::fs::write(hours::path(&folder.path().join(descriptor.file_name())), earlier.encode(64 << 10)).unwrap();
+        let (mut producer, consumer) = ring(64);
+        let mut recorder = PreparedSeries::create_rotating(folder.path(), descriptor, consumer, rule).unwrap().begin(schedule).unwrap();
+        producer.push(sample(0, 0));
+        producer.push(sample(1, 3));
+        recorder.flush();
+        assert_eq!(recorder.counts(), Counts { expected: 95, recorded: 72, skipped: 18, lost: 5, unstored: 70 });
+        let metrics = recorder.metrics();
+        assert_eq!(metrics.counts, Counts { expected: 5, recorded: 2, skipped: 3, ..Counts::default() });
+        assert_eq!((recorder.tally.histogram.count(), metrics.max), (2, Some(Nanos(1))));
     }
 
     #[test]

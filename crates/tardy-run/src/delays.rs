@@ -383,7 +383,7 @@ impl DelayReader {
         Ok(Self { file, damaged: 0 })
     }
 
-    /// The next chunk; nothing at the end. A cut-off end is no damage.
+    /// The next chunk; nothing at the end. A cut-off end is no damage, as of a run that was killed: the counts of run.json tell what is missing.
     ///
     /// # Errors
     /// If it cannot be read.

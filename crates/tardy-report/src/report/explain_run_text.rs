@@ -57,7 +57,7 @@ fn head(out: &mut String, explanation: &RunExplanation, above_ns: i64) {
     };
     let above = if above_ns > 0 { format!(" {} later than {}:", counts.ranked, time(above_ns.unsigned_abs())) } else { String::new() };
     let late = explanation.lateness.map_or_else(
-        || " none".to_owned(),
+        || if explanation.written_and_missing().1 > 0 { " unknown" } else { " none" }.to_owned(),
         |late| format!(" median {}, 99 % {}, worst {}", time(late.median_ns), time(late.p99_ns), time(late.max_ns)),
     );
     let _ = writeln!(out, "late by:{above}{late} (from due to the clock read, {what})");
@@ -74,6 +74,10 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     }
     if counts.damaged_bytes > 0 {
         warnings.push(format!("{} bytes of explanations are damaged and left out", counts.damaged_bytes));
+    }
+    let (written, missing) = explanation.written_and_missing();
+    if missing > 0 {
+        warnings.push(format!("{missing} of {written} explanations are missing: the files trace/*.delays are cut off or damaged"));
     }
     if let Some(outside) = &explanation.outside {
         if outside.left_out > 0 {
@@ -243,5 +247,38 @@ fn functions(out: &mut String, executed: &ExecutedCode, latency: u64) {
     }
     if executed.functions.len() > EXECUTED_SHOWN {
         let _ = writeln!(out, "  {:>33}  and {} more: --json has them", "", executed.functions.len() - EXECUTED_SHOWN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tardy_results::explain::run::SampleCounts;
+
+    use super::*;
+
+    #[test]
+    fn explanations_that_a_file_no_longer_has_are_told() {
+        let series = json!({"file": "cyclic.cpu1.series", "probe": "cyclic", "cpu": 1, "samples": 3999, "explained": 3999, "with_unknown": 0,
+            "left_out": 0, "bytes": 60_000});
+        let calibration = json!({"sleeps": 1, "wake_ups": 1, "timed": 1, "switches": 1, "into_idle": 1, "out_of_idle": 1});
+        let tracing = json!({"level": 1, "instance": "tardy", "events": [], "absent": [], "calibration": calibration, "series": [series]});
+        let mut explanation = RunExplanation {
+            tracing: Some(serde_json::from_value(tracing).unwrap()),
+            outside: None,
+            samples: SampleCounts { explained: 1851, ..SampleCounts::default() },
+            lateness: None,
+            components: Vec::new(),
+            holders: Vec::new(),
+            unexplained_ns: 0,
+            cannot_tell_ns: 0,
+            worst: Vec::new(),
+            stacks: Vec::new(),
+            loops: Vec::new(),
+        };
+        let cut_off = text(&explanation, 0);
+        assert!(cut_off.contains("! 2148 of 3999 explanations are missing: "), "{cut_off}");
+        explanation.samples.explained = 3999;
+        assert!(!text(&explanation, 0).contains("missing"), "all are there");
     }
 }

@@ -109,6 +109,15 @@ pub struct RunExplanation {
     pub loops: Vec<LoopRow>,
 }
 
+impl RunExplanation {
+    /// Explanations that the run wrote, and those of them that its files no longer have: they were cut off, or are damaged.
+    #[must_use]
+    pub fn written_and_missing(&self) -> (u64, u64) {
+        let written = self.tracing.iter().flat_map(|tracing| &tracing.series).map(|series| series.explained).sum::<u64>();
+        (written, written.saturating_sub(self.samples.explained))
+    }
+}
+
 /// How many samples.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SampleCounts {

@@ -113,6 +113,13 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     let perfetto = std::fs::read(place.path("run.pftrace")).unwrap();
     let has = |words: &str| perfetto.windows(words.len()).any(|window| window == words.as_bytes());
     assert!(has("cyclic/0") && has("switch"), "{} bytes without the probe's thread", perfetto.len());
+    // A file of explanations that was cut off is no complete one.
+    for path in delay_files(&place.path("run")) {
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100).unwrap();
+    }
+    let text = place.tardy("explain run --worst 0").ends_with(0).stdout;
+    let all = number(&counts["explained"]);
+    assert!(text.contains(&format!("! {all} of {all} explanations are missing")) && text.contains("late by: unknown"), "{text}");
 }
 
 #[test]

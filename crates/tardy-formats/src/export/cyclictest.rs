@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tardy_core::cpu::CpuId;
 use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
 
 use super::ExportError;
 use super::run::{ExportedRun, ExportedSeries};
@@ -21,6 +22,22 @@ pub struct Thread {
     /// 0 for ordinary tasks.
     pub priority: u32,
     pub interval: Nanos,
+}
+
+impl Thread {
+    /// Takes their priorities from threads that run as ordinary tasks, as warnings of the run say. Whether there are such.
+    pub fn take_priorities(threads: &mut [Self], warnings: &[Warning]) -> bool {
+        let is_refused = |priority: u32| {
+            let is_it = |policy: &str| policy.rsplit(' ').next() == Some(priority.to_string().as_str());
+            warnings.iter().any(|warning| matches!(warning, Warning::NoRealTimePolicy { policy, .. } if is_it(policy)))
+        };
+        let mut is_any = false;
+        for thread in threads.iter_mut().filter(|thread| thread.priority > 0 && is_refused(thread.priority)) {
+            thread.priority = 0;
+            is_any = true;
+        }
+        is_any
+    }
 }
 
 /// The unit of what is printed.
@@ -243,6 +260,17 @@ mod tests {
     use tardy_core::histogram::Budget;
 
     use super::*;
+
+    #[test]
+    fn threads_that_run_as_ordinary_tasks_have_no_priority() {
+        let thread = |priority| Thread { probe: "cyclic".into(), cpu: CpuId(0), priority, interval: Nanos::from_millis(1) };
+        let mut threads = [thread(95), thread(9), thread(5)];
+        let refused = |policy: &str| Warning::NoRealTimePolicy { policy: policy.into(), error: "Operation not permitted".into() };
+        let unset = Warning::CpuLatencyNotSet { error: "Permission denied".into() };
+        assert!(!Thread::take_priorities(&mut threads, &[unset]));
+        assert!(Thread::take_priorities(&mut threads, &[refused("SCHED_FIFO 95"), refused("SCHED_FIFO 5")]));
+        assert_eq!(threads.each_ref().map(|thread| thread.priority), [0, 9, 0]);
+    }
 
     fn taken(latencies: &[i64]) -> ThreadSamples {
         let mut values = Histogram::new(Budget::ANALYSIS);

@@ -42,7 +42,7 @@ type Refusal = (Exit, String);
 fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     let machine = |error: &dyn std::fmt::Display| (Exit::Machine, error.to_string());
     let processors = Processors::read(root).map_err(|error| machine(&error))?;
-    let setup = args.setup(&processors.usable).map_err(|why| (Exit::Usage, why))?;
+    let mut setup = args.setup(&processors.usable).map_err(|why| (Exit::Usage, why))?;
     let scratch = match &args.tardy_out {
         Some(_) => None,
         None => Some(Scratch::make(&std::env::temp_dir(), "cyclictest").map_err(|error| machine(&error))?),
@@ -51,12 +51,13 @@ fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     let scenario = request::scenario(&setup.request).map_err(|error| (Exit::Usage, error.to_string()))?;
     let plan = resolve(&setup.request, &scenario, &out, root)
         .map_err(|error| (if error.is_unsupported_here() { Exit::Machine } else { Exit::Usage }, error.to_string()))?;
+    let exit = if Thread::take_priorities(&mut setup.threads, &plan.warnings) { Exit::Inconclusive } else { Exit::Done };
     announce(args, &setup, &plan.warnings, &processors)?;
     let is_watched = !args.quiet && !args.verbose && std::io::stdout().is_terminal() && view::is_possible();
     let shown = if is_watched { ProgressDisplay::Screen(output::look()) } else { ProgressDisplay::Nothing };
     session::run(plan, &out, shown, None, root).map_err(|error| machine(&error))?;
-    show(args, &setup, &out).map_err(|error| machine(&error))?;
-    Ok(Exit::Done)
+    show(args, &setup, &out, exit).map_err(|error| machine(&error))?;
+    Ok(exit)
 }
 
 /// What cyclictest says before it measures, and on standard error what is not as it does it.
@@ -75,6 +76,8 @@ fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processo
     match () {
         () if args.laptop => say!("WARN: not setting cpu_dma_latency to save battery power"),
         () if args.default_system => say!("WARN: not setting cpu_dma_latency from cyclictest"),
+        // Standard error says why.
+        () if warnings.iter().any(|warning| matches!(warning, Warning::CpuLatencyNotSet { .. })) => {}
         () => text += &format!("# /dev/cpu_dma_latency set to {}us\n", args.latency),
     }
     if args.verbose {
@@ -88,7 +91,7 @@ fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processo
     output::print(&text).map_err(|error| (Exit::Machine, error.to_string()))
 }
 
-fn show(args: &CyclictestArgs, setup: &Setup, out: &Path) -> Result<(), ExportError> {
+fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<(), ExportError> {
     let run = ExportedRun::open(out, &Requirement::default(), None)?;
     let taken = CyclictestRun::read(&run, &setup.threads, args.unit())?;
     let mut text = String::new();
@@ -114,7 +117,7 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path) -> Result<(), ExportEr
     if let Some(file) = &args.json {
         let whole = DocumentHead {
             command_line: std::env::args().collect::<Vec<_>>().join(" "),
-            return_code: 0,
+            return_code: exit as u8,
             has_histogram: args.shape().is_some(),
             unit: args.unit(),
         };
@@ -129,8 +132,8 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path) -> Result<(), ExportEr
 
 fn policy(args: &CyclictestArgs, setup: &Setup) -> &'static str {
     match args.policy.as_deref() {
+        _ if setup.threads.iter().all(|thread| thread.priority == 0) => "other/other",
         Some("rr") => "rr",
-        _ if setup.threads.iter().any(|thread| thread.priority > 0) => "fifo",
-        _ => "other/other",
+        _ => "fifo",
     }
 }

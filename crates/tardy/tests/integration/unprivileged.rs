@@ -45,6 +45,14 @@ fn a_run_without_rights_is_made_marked_and_proves_nothing() {
 }
 
 #[test]
+fn the_stand_in_for_cyclictest_says_nothing_that_is_not_so_and_ends_with_4() {
+    let place = Workplace::new();
+    let outcome = as_nobody(&place, "cyclictest -q -l 20 -p 95").ends_with(4);
+    assert!(outcome.stdout.contains(" P: 0 ") && !outcome.stdout.contains("cpu_dma_latency"), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("ordinary tasks"), "{}", outcome.stderr);
+}
+
+#[test]
 fn a_program_is_not_followed_without_rights_and_the_missing_one_is_named() {
     let place = Workplace::new();
     let error = as_nobody(&place, &format!("attach {}", std::process::id())).ends_with(3).stderr;

@@ -176,11 +176,17 @@ struct Row {
     unseen: u64,
 }
 
+/// What the wake-ups are held to.
+#[must_use]
+pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement {
+    Requirement { misses_allowed: misses, ..Requirement::window(deadline.map(Window::deadline)) }
+}
+
 impl Tally {
     /// Of nothing yet; `deadline` and `misses`, the share that may miss it, are what it is held to.
     #[must_use]
     pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
-        let requirement = Requirement { misses_allowed: misses, ..Requirement::window(deadline.map(Window::deadline)) };
+        let requirement = requirement(deadline, misses);
         let all = Histogram::new(Budget::ANALYSIS);
         Self { requirement, rows: BTreeMap::new(), all, clocks: BTreeMap::new(), worst: Vec::new() }
     }

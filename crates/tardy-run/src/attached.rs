@@ -12,6 +12,7 @@ use tardy_core::cpu::CpuList;
 use tardy_core::sample::{Record, Sample};
 use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::Warning;
 use tardy_machine::facts::MachineFacts;
 
@@ -54,14 +55,21 @@ impl Series {
 }
 
 impl AttachedFolder {
-    /// Makes the folder `path`, which must not exist, for the program called `name`.
+    /// Makes the folder `path`, which must not exist, for the program called `name`, whose wake-ups are held to `requirement`.
     ///
     /// # Errors
     /// [`FolderError`].
-    pub fn create(path: &Path, process: u32, name: &str, machine: MachineFacts, started: StartTime) -> Result<Self, FolderError> {
+    pub fn create(
+        path: &Path,
+        (process, name): (u32, &str),
+        requirement: Requirement,
+        machine: MachineFacts,
+        started: StartTime,
+    ) -> Result<Self, FolderError> {
         let folder = RunFolder::create(path)?;
         let cpus = CpuList::default();
-        let plan = Plan { seed: 0, ..Plan::without_probes("attached", &cpus, &cpus) };
+        let Requirement { window, misses_allowed, skipped_allowed } = requirement;
+        let plan = Plan { window, misses_allowed, skipped_allowed, ..Plan::without_probes("attached", &cpus, &cpus) };
         let imported = ImportRecord {
             format: FORMAT.to_owned(),
             file: format!("process {process} ({name})"),
@@ -160,7 +168,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("attached");
         let started = StartTime { realtime_ns: Nanos(5), monotonic_ns: Nanos(100) };
-        let mut attached = AttachedFolder::create(&path, 7, "my/loop", MachineFacts::default(), started).unwrap();
+        let required = Requirement { misses_allowed: Some(1e-3), ..Requirement::deadline(Nanos(20)) };
+        let mut attached = AttachedFolder::create(&path, (7, "my/loop"), required, MachineFacts::default(), started).unwrap();
         assert_eq!(folder::open(&path).unwrap().state, State::Running);
         for due in 0..3_000 {
             attached.push((7, "../my loop"), "sleep", Nanos(200 + due * 1000), Nanos(due % 77 - 1)).unwrap();
@@ -177,10 +186,12 @@ mod tests {
         assert_eq!((counts[0].expected, counts[0].recorded, counts[0].lost), (3_002, 3_000, 2));
         assert!(counts.iter().all(Counts::is_exact));
         let file = SeriesFile::open(&path.join("samples").join(files[0])).unwrap();
+        assert_eq!(record.plan.requirement(), required, "what it is held to is kept");
         let mut read = Vec::new();
         file.read(|chunk| read.extend(chunk.samples(&file.descriptor().schedule).map(|(_, sample)| sample))).unwrap();
         let written = |due: i64| Sample { due: Nanos(200 + due * 1000), latency: Nanos(due % 77 - 1), skipped: 0 };
         assert!(read.into_iter().eq((0..3_000).map(written)));
-        assert!(AttachedFolder::create(&path, 7, "loop", MachineFacts::default(), started).is_err(), "a run is never overwritten");
+        let again = AttachedFolder::create(&path, (7, "loop"), required, MachineFacts::default(), started);
+        assert!(again.is_err(), "a run is never overwritten");
     }
 }

@@ -8,7 +8,7 @@ use tardy_core::warning::Warning;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 use tardy_report::report::attach_text;
-use tardy_results::attach::{AttachEnd, AttachFacts, AttachTrace, AttachedProcess, Tally};
+use tardy_results::attach::{self, AttachEnd, AttachFacts, AttachTrace, AttachedProcess, Tally};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_run::attached::AttachedFolder;
@@ -42,8 +42,9 @@ pub fn run(args: &AttachArgs) -> Exit {
         Err(error) => return refused(Exit::Machine, &error),
     };
     let started = StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: attachment.begin() };
-    let folder =
-        args.out.as_ref().map(|out| AttachedFolder::create(out, process_told.id, &process_told.name, MachineFacts::read(&root), started));
+    let named = (process_told.id, process_told.name.as_str());
+    let required = attach::requirement(args.deadline, args.misses);
+    let folder = args.out.as_ref().map(|out| AttachedFolder::create(out, named, required, MachineFacts::read(&root), started));
     let mut folder = match folder.transpose() {
         Ok(folder) => folder,
         Err(error) => return refused(Exit::Usage, &error),

@@ -6,6 +6,11 @@ use crate::root::Root;
 /// tells a process from a later one with the same number.
 #[must_use]
 pub fn start_time(root: &Root, process: u32) -> Option<u64> {
-    let stat = root.text(format!("proc/{process}/stat"))?;
+    start_time_of(&root.text(format!("proc/{process}/stat"))?)
+}
+
+/// The same of the file's text.
+#[must_use]
+pub fn start_time_of(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }

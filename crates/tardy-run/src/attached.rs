@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
@@ -38,7 +38,8 @@ pub struct AttachedFolder {
 #[derive(Debug)]
 struct Series {
     descriptor: Descriptor,
-    writer: SeriesWriter,
+    /// A program may have had more threads than a process may have files open: the file is opened for each chunk.
+    path: PathBuf,
     encoder: ChunkEncoder,
     bytes: Vec<u8>,
     counts: Counts,
@@ -50,7 +51,9 @@ impl Series {
     fn write(&mut self, is_last: bool) -> io::Result<()> {
         self.bytes.clear();
         self.encoder.finish(&self.counts, is_last, &mut self.bytes);
-        self.writer.append(&self.bytes)
+        let mut writer = SeriesWriter::reopen(&self.path)?;
+        writer.append(&self.bytes)?;
+        if is_last { writer.sync() } else { Ok(()) }
     }
 }
 
@@ -103,7 +106,8 @@ impl AttachedFolder {
         let copy = u32::try_from(before).ok().filter(|&before| before > 0);
         let plain = Descriptor::latency(&probe, None, ClockKind::Hardware, Schedule::Event { request: Nanos::ZERO });
         let descriptor = Descriptor { copy, ..plain };
-        let writer = SeriesWriter::create(&self.folder.samples().join(descriptor.file_name()), &descriptor)?;
+        let path = self.folder.samples().join(descriptor.file_name());
+        drop(SeriesWriter::create(&path, &descriptor)?);
         let encoder = ChunkEncoder::new(&descriptor);
         self.record.series.push(SeriesRecord {
             file: descriptor.file_name(),
@@ -118,7 +122,7 @@ impl AttachedFolder {
             imported.series.push(StatedTotals { resolution_ns: Nanos(1), ..StatedTotals::default() });
         }
         let place = self.record.series.len() - 1;
-        let series = Series { descriptor, writer, encoder, bytes: Vec::new(), counts: Counts::default(), place };
+        let series = Series { descriptor, path, encoder, bytes: Vec::new(), counts: Counts::default(), place };
         self.series.insert((thread, timer), series);
         // Whoever reads the folder while it grows finds the series.
         self.folder.publish(&self.record).map_err(io::Error::other)
@@ -135,7 +139,6 @@ impl AttachedFolder {
             series.counts.lost += lost;
             series.counts.expected += lost;
             series.write(true)?;
-            series.writer.sync()?;
             if let Some(entry) = self.record.series.get_mut(series.place) {
                 debug_assert_eq!(entry.file, series.descriptor.file_name());
                 entry.counts = Some(series.counts);
@@ -176,17 +179,20 @@ mod tests {
         }
         attached.push((8, ""), "timerfd", Nanos(300), Nanos(9)).unwrap();
         attached.push((9, "../my loop"), "sleep", Nanos(400), Nanos(7)).unwrap();
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        let is_series = |link: &PathBuf| link.starts_with(&path) && link.extension().is_some_and(|extension| extension == "series");
+        assert_eq!(links.filter(is_series).count(), 0, "threads come and go: none holds a file");
         let note = Warning::Note { text: "the process ended".into() };
         attached.finish(State::Finished, Nanos(5_000_000), vec![note], &[("sleep", 2), ("timerfd", 0), ("itimer", 1)]).unwrap();
         let record = folder::open(&path).unwrap();
         assert_eq!((record.state, record.kind, record.ended_ns), (State::Finished, RunKind::Imported, Some(Nanos(5_000_000))));
+        assert_eq!(record.plan.requirement(), required, "what it is held to is kept");
         let files: Vec<_> = record.series.iter().map(|series| series.file.as_str()).collect();
         assert_eq!(files, ["___my_loop.sleep.series", "thread.timerfd.series", "___my_loop.sleep.copy1.series"]);
         let counts: Vec<_> = record.series.iter().map(|series| series.counts.unwrap()).collect();
         assert_eq!((counts[0].expected, counts[0].recorded, counts[0].lost), (3_002, 3_000, 2));
         assert!(counts.iter().all(Counts::is_exact));
         let file = SeriesFile::open(&path.join("samples").join(files[0])).unwrap();
-        assert_eq!(record.plan.requirement(), required, "what it is held to is kept");
         let mut read = Vec::new();
         file.read(|chunk| read.extend(chunk.samples(&file.descriptor().schedule).map(|(_, sample)| sample))).unwrap();
         let written = |due: i64| Sample { due: Nanos(200 + due * 1000), latency: Nanos(due % 77 - 1), skipped: 0 };

@@ -55,7 +55,17 @@ impl SeriesWriter {
         Ok(Self { file: OpenOptions::new().write(true).create_new(true).open(path)?, length: 0, segments: None })
     }
 
-    /// The same, for a series whose chunks go to segments.
+    /// Opens a file that has its head, to write behind what is there.
+    ///
+    /// # Errors
+    /// NotFound where there is none.
+    pub fn reopen(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).open(path)?;
+        let length = file.metadata()?.len();
+        Ok(Self { file, length, segments: None })
+    }
+
+    /// The same as [`SeriesWriter::without_head`], for a series whose chunks go to segments.
     ///
     /// # Errors
     /// AlreadyExists where there is such a file.

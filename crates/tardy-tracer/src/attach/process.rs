@@ -1,12 +1,15 @@
 //! A running program and its threads, by what /proc says.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use tardy_machine::process;
 use tardy_machine::root::Root;
 
 /// Of the flags in /proc/PID/stat: a thread of the kernel (include/linux/sched.h).
 const PF_KTHREAD: u64 = 0x0020_0000;
+/// errno-base.h; the process has ended since its file was opened.
+const ESRCH: i32 = 3;
 
 /// Why there is no such program. Each says what to give instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -87,12 +90,15 @@ impl Process {
         self.root.text(format!("proc/{}/task/{thread}/comm", self.id)).map(|name| printable(&name))
     }
 
-    /// Whether it still runs.
+    /// Whether it still runs. Where /proc cannot be read, as without a descriptor that is free, nothing says that it does not.
     #[must_use]
     pub fn is_there(&self) -> bool {
-        let stat = self.root.text(format!("proc/{}/stat", self.id));
-        let state = stat.as_deref().and_then(|stat| stat.rsplit_once(')')).and_then(|(_, rest)| rest.trim_start().chars().next());
-        state.is_some_and(|state| !matches!(state, 'Z' | 'X')) && process::start_time(&self.root, self.id) == self.start_time
+        let stat = match self.root.read(format!("proc/{}/stat", self.id)) {
+            Ok(stat) => stat,
+            Err(error) => return error.kind() != ErrorKind::NotFound && error.raw_os_error() != Some(ESRCH),
+        };
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        state.is_some_and(|state| !matches!(state, 'Z' | 'X')) && process::start_time_of(&stat) == self.start_time
     }
 }
 
@@ -148,6 +154,11 @@ mod tests {
         assert!(!process.is_there(), "another process has the number now");
         put(folder.path(), "proc/70/stat", &stat.replace(") S ", ") Z "));
         assert!(!process.is_there(), "it has ended");
+        let path = folder.path().join("proc/70/stat");
+        fs::remove_file(&path).unwrap();
+        assert!(!process.is_there(), "and is gone");
+        fs::create_dir(&path).unwrap();
+        assert!(process.is_there(), "what cannot be read says nothing");
     }
 
     #[test]

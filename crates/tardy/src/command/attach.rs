@@ -82,14 +82,13 @@ pub fn run(args: &AttachArgs) -> Exit {
         notes,
         folder: args.out.as_ref().map(|out| out.display().to_string()),
     });
+    let mut unkept = None;
     if let Some(folder) = folder {
         let state = if recorded.why == End::Stopped { State::Interrupted } else { State::Finished };
         let ended = (recorded.why == End::Process).then(|| "the process ended by itself".to_owned());
         let warnings = result.notes.iter().cloned().chain(ended).map(|text| Warning::Note { text }).collect();
         let finished = folder.finish(state, recorded.end, warnings, &lost);
-        if let Some(error) = unwritten.or(finished.err()) {
-            return refused(Exit::Machine, &format!("cannot write {}: {error}", result.folder.as_deref().unwrap_or_default()));
-        }
+        unkept = unwritten.or(finished.err());
     }
     let text = if args.json {
         Format::ATTACH.document(&result)
@@ -97,7 +96,10 @@ pub fn run(args: &AttachArgs) -> Exit {
         output::fitted(&attach_text::text(&result, output::screen_or_page().columns))
     };
     match output::print(&text) {
-        Ok(()) => result.exit(),
+        Ok(()) => match unkept {
+            Some(error) => refused(Exit::Machine, &format!("cannot write {}: {error}", result.folder.as_deref().unwrap_or_default())),
+            None => result.exit(),
+        },
         Err(error) => refused(Exit::Machine, &format!("cannot write the result: {error}")),
     }
 }

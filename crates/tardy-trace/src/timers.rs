@@ -250,6 +250,12 @@ impl TimerWatch {
         self.followed.insert(thread);
     }
 
+    /// Looks at it no more: it has ended, and its number may become another program's. Timers that it set for others stay.
+    pub fn unfollow(&mut self, thread: i32) {
+        self.end_unseen(thread);
+        self.followed.remove(&thread);
+    }
+
     /// Says how far the clocks lie apart from now on.
     pub fn set_offsets(&mut self, offsets: ClockOffsets) {
         self.offsets = offsets;

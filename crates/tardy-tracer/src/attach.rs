@@ -2,7 +2,7 @@
 
 pub mod process;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -101,7 +101,9 @@ pub struct Attachment {
     only: Option<i32>,
     live: Live,
     watch: TimerWatch,
+    /// All so far, with the names that they had last.
     threads: BTreeMap<i32, String>,
+    followed: FollowedThreads,
     functions: Vec<(u64, TimerKind)>,
     begin: Nanos,
     unread: Option<String>,
@@ -156,7 +158,8 @@ impl Attachment {
         if number != Some(sched::thread_id()) {
             return Err(NotAttached::OtherNumbers);
         }
-        Ok(Self { process, only, live, watch, threads, functions, begin, unread: None, reader, instance, _journal: journal })
+        let followed = FollowedThreads { now: threads.keys().copied().collect(), absent: BTreeSet::new() };
+        Ok(Self { process, only, live, watch, threads, followed, functions, begin, unread: None, reader, instance, _journal: journal })
     }
 
     /// When it began, by the monotonic clock.
@@ -223,30 +226,54 @@ impl Attachment {
         }
     }
 
-    /// Follows threads that have come, too. False once the program has ended.
+    /// Follows threads that have come, too, and no longer those that have gone. False once the program has ended.
     fn look_for_threads(&mut self) -> bool {
         if !self.process.is_there() {
             return false;
         }
-        let there = self.process.threads();
-        let mut has_new = false;
-        for (thread, name) in there.into_iter().filter(|(thread, _)| self.only.is_none_or(|only| only == *thread)) {
-            let name_before = self.threads.entry(thread).or_insert_with(|| {
-                has_new = true;
-                String::new()
-            });
+        let mut there = self.process.threads();
+        // A program that is there has a thread: the list could not be read.
+        if there.is_empty() {
+            return true;
+        }
+        there.retain(|thread, _| self.only.is_none_or(|only| only == *thread));
+        let (come, gone) = self.followed.look(there.keys().copied().collect());
+        for (thread, name) in there {
+            let name_before = self.threads.entry(thread).or_default();
             if !name.is_empty() {
                 *name_before = name;
             }
         }
-        if has_new {
-            self.threads.keys().for_each(|&thread| self.watch.follow(thread));
-            for (event, filter) in filters(&self.functions, self.threads.keys().copied()) {
+        come.iter().for_each(|&thread| self.watch.follow(thread));
+        gone.iter().for_each(|&thread| self.watch.unfollow(thread));
+        if !come.is_empty() || !gone.is_empty() {
+            for (event, filter) in filters(&self.functions, self.followed.now.iter().copied()) {
                 // Where an event knows no filters, all of it is recorded anyway.
                 let _ = self.instance.filter(event, &filter);
             }
         }
         true
+    }
+}
+
+/// Threads that are followed.
+#[derive(Debug, Default)]
+struct FollowedThreads {
+    now: BTreeSet<i32>,
+    /// Those that were not there at the last look.
+    absent: BTreeSet<i32>,
+}
+
+impl FollowedThreads {
+    /// Those that have come and those that have gone, now that `there` are there. One has gone at the second look that does not find it: its last events are
+    /// read by then.
+    fn look(&mut self, there: BTreeSet<i32>) -> (BTreeSet<i32>, BTreeSet<i32>) {
+        let come = &there - &self.now;
+        let absent = &self.now - &there;
+        let gone = &absent & &self.absent;
+        self.now = &(&self.now | &come) - &gone;
+        self.absent = &absent - &gone;
+        (come, gone)
     }
 }
 
@@ -311,6 +338,17 @@ mod tests {
         ];
         assert_eq!(functions(symbols), kinds);
         assert_eq!(functions("0000000000000000 t hrtimer_wakeup\n"), []);
+    }
+
+    #[test]
+    fn a_thread_has_gone_at_the_second_look_that_does_not_find_it() {
+        let mut followed = FollowedThreads { now: [7, 8].into(), ..FollowedThreads::default() };
+        assert_eq!(followed.look([7, 9].into()), ([9].into(), [].into()), "8 may have events that are not read yet");
+        assert_eq!(followed.look([7, 9].into()), ([].into(), [8].into()));
+        assert_eq!(followed.now, [7, 9].into());
+        assert_eq!(followed.look([7, 8].into()), ([8].into(), [].into()), "the number again");
+        assert_eq!(followed.look([7, 8, 9].into()), ([].into(), [].into()), "9 was there all the while");
+        assert_eq!(followed.look([7, 8].into()), ([].into(), [].into()));
     }
 
     #[test]

@@ -209,6 +209,19 @@ fn a_timer_that_is_set_anew_was_cancelled_and_one_that_nobody_waits_for_wakes_no
 }
 
 #[test]
+fn a_thread_that_has_ended_is_followed_no_more_and_its_last_wake_up_counts() {
+    let mut watch = watch();
+    let (last, switched) = (sleep(0), 5);
+    last[..switched].iter().for_each(|item| watch.take(item));
+    watch.unfollow(LOOP);
+    assert_eq!(watch.finished().map(|wake_up| wake_up.start).collect::<Vec<_>>(), [Start::Unseen], "it ran, or it would not have ended");
+    let counts = watch.counts(TimerKind::Sleep);
+    // The number is another program's.
+    sleep(0).iter().for_each(|item| watch.take(item));
+    assert_eq!((watch.counts(TimerKind::Sleep), watch.finished().count(), watch.other_wake_ups()), (counts, 0, 0));
+}
+
+#[test]
 fn timers_of_other_threads_and_of_other_functions_are_passed_over() {
     let (watch, found) = watched(&[
         start(100, OTHER, 7, WAKEUP, 1_000, 1_000),

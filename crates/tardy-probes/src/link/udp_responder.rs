@@ -48,6 +48,11 @@ impl Fate {
     fn answered(question: Packet) -> Self {
         Self::Answered { answer: Packet { kind: Kind::Answer, ..question }, is_stimulus: question.kind == Kind::Stimulus }
     }
+
+    /// Whether it is of one who is answered. Anybody can send a hello that is challenged.
+    fn is_of_the_peer(&self) -> bool {
+        matches!(self, Self::Answered { .. } | Self::Opened(_))
+    }
 }
 
 impl UdpResponder {
@@ -124,7 +129,7 @@ impl Responder for UdpResponder {
             };
             let woken = Nanos(clock::monotonic());
             let fate = self.fate(&buffer[..received.bytes], from.ip(), woken);
-            let rest = budget.take(woken, !matches!(fate, Fate::Stranger | Fate::Other));
+            let rest = budget.take(woken, fate.is_of_the_peer());
             match fate {
                 Fate::Answered { answer, is_stimulus } => {
                     let stamp = received.stamp.map(on_the_runs_clock);
@@ -210,6 +215,19 @@ mod tests {
         assert!(matches!(responder.fate(&packet(Kind::Stimulus, 8).encode(), PEER, Nanos(0)), Fate::Stranger));
         assert!(matches!(responder.fate(&stimulus, OTHER, Nanos(0)), Fate::Stranger));
         assert!(matches!(responder.fate(&packet(Kind::Hello, 9).encode(), OTHER, Nanos(0)), Fate::Stranger), "while the session lasts");
+    }
+
+    #[test]
+    fn a_hello_that_is_challenged_is_of_nobody_that_is_known() {
+        let secret = Secret::drawn().unwrap();
+        let mut with_secret = responder(Some(&secret));
+        let hello = packet(Kind::Hello, 7).encode();
+        let fate = with_secret.fate(&hello, PEER, Nanos(0));
+        assert!(matches!(fate, Fate::Challenged(_)) && !fate.is_of_the_peer());
+        let opening = Packet { kind: Kind::Opening, ..challenge(&mut with_secret, PEER, 7) };
+        assert!(with_secret.fate(&opening.tagged(&secret), PEER, Nanos(0)).is_of_the_peer());
+        assert!(with_secret.fate(&packet(Kind::Stimulus, 7).encode(), PEER, Nanos(0)).is_of_the_peer());
+        assert!(responder(None).fate(&hello, PEER, Nanos(0)).is_of_the_peer(), "without a secret it is answered");
     }
 
     #[test]

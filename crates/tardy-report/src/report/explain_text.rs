@@ -14,10 +14,10 @@ const HOLDERS_SHOWN: usize = 8;
 const BAR: usize = 32;
 
 #[must_use]
-pub fn text(explanation: &Explanation, above_ns: i64) -> String {
+pub fn text(explanation: &Explanation, above_ns: i64, is_evidence: bool) -> String {
     let mut out = String::new();
     head(&mut out, explanation, above_ns);
-    for warning in warnings(explanation) {
+    for warning in warnings(explanation, is_evidence) {
         let _ = writeln!(out, "! {warning}");
     }
     if explanation.lateness.is_some() {
@@ -69,10 +69,17 @@ fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
     let _ = writeln!(out, "late by:{above}{late} ({due}; the others from their waking)");
 }
 
-fn warnings(explanation: &Explanation) -> Vec<String> {
+/// `is_evidence`: the trace is what a run kept around its worst samples, which has gaps without a loss.
+fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let (trace, counts) = (&explanation.trace, &explanation.wake_ups);
     let mut warnings = Vec::new();
-    if trace.losses > 0 {
+    if is_evidence {
+        warnings.push(
+            "the run kept only the surroundings of its worst samples: what lies between counts as lost, and figures are of these alone; \
+             `tardy explain RUN` has those of all samples"
+                .to_owned(),
+        );
+    } else if trace.losses > 0 {
         let counted = if trace.lost_events > 0 { format!("{} or more events", trace.lost_events) } else { "events".to_owned() };
         let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
         warnings.push(format!("{counted} were lost at {} places: what was held by whom is unknown there; {remedy}", trace.losses));

@@ -237,6 +237,13 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     Ok(out.flush()?)
 }
 
+/// Whether a trace is what a run kept around its worst samples. Figures from it are of these alone, and what lies between was never kept.
+#[must_use]
+pub fn is_evidence(trace: &Path) -> bool {
+    let is_named_so = trace.file_name() == Path::new(EVIDENCE).file_name();
+    is_named_so && trace.parent().is_some_and(|place| place.join("../run.json").is_file())
+}
+
 /// The name of the thread that took the samples of a series, as the kernel keeps it.
 pub(super) fn thread_name(series: &ExplainedSeries) -> Text {
     let cpu = series.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
@@ -474,5 +481,23 @@ fn story(record: &RunRecord, series: &ExplainedSeries, sample: &SampleDelay, chu
         is_switch_seen: sample.is_switch_seen,
         pieces,
         executed: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_a_run_kept_around_its_worst_samples_is_known_by_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("trace");
+        fs::create_dir(&place).unwrap();
+        assert!(!is_evidence(&place.join("worst.dat")), "it lies in no run");
+        fs::write(folder.path().join("run.json"), "").unwrap();
+        assert!(is_evidence(&place.join("worst.dat")));
+        assert!(!is_evidence(&place.join("trace.dat")));
     }
 }

@@ -7,7 +7,7 @@ use tardy_outside::census::watched_runs;
 use tardy_report::report::{explain_run_text, explain_text};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
-use tardy_results::explain::run::{RunError, trace_dat};
+use tardy_results::explain::run::{RunError, is_evidence, trace_dat};
 use tardy_results::explain::source::{explain_run, perfetto};
 use tardy_results::explain::stacks::write_folded;
 use tardy_results::explain::{ExplainError, Explanation, explain};
@@ -131,7 +131,7 @@ fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
     Ok(if args.json {
         Format::EXPLAIN_TRACE.document(&explanation)
     } else {
-        output::fitted(&explain_text::text(&explanation, args.above().get()))
+        output::fitted(&explain_text::text(&explanation, args.above().get(), is_evidence(&args.path)))
     })
 }
 

@@ -109,6 +109,8 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     // What lies around the worst samples is a trace that stands for itself.
     let worst = place.tardy("explain run/trace/worst.dat --task cyclic/0 --json").ends_with(0).json();
     assert!(number(&worst["wake_ups"]["timed"]) > 0 && worst["trace"]["is_monotonic"] == true, "{}", worst["trace"]);
+    let text = place.tardy("explain run/trace/worst.dat --task cyclic/0").ends_with(0).stdout;
+    assert!(text.contains("! the run kept only the surroundings of its worst samples") && !text.contains("larger buffer"), "{text}");
     place.tardy("explain run --perfetto run.pftrace").ends_with(0);
     let perfetto = std::fs::read(place.path("run.pftrace")).unwrap();
     let has = |words: &str| perfetto.windows(words.len()).any(|window| window == words.as_bytes());

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -67,11 +68,16 @@ impl Configuration {
     /// # Errors
     /// [`ConfigurationError`]. A file that is not there says nothing.
     pub fn read() -> Result<Self, ConfigurationError> {
+        Self::read_of(paths(), env::var_os(VARIABLE).is_some())
+    }
+
+    fn read_of(paths: Vec<PathBuf>, is_named: bool) -> Result<Self, ConfigurationError> {
         let mut configuration = Self::default();
-        for path in paths() {
+        for path in paths {
             match regular_file::read(&path, FILE_BYTES_MAX) {
                 Ok(text) => configuration.take(&path, &String::from_utf8_lossy(&text))?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound && env::var_os(VARIABLE).is_none() => {}
+                // HOME may be another user's, as under setpriv(1), so that nobody can say whether there is one.
+                Err(_) if !is_named && fs::symlink_metadata(&path).is_err() => {}
                 Err(error) => return Err(ConfigurationError::Unreadable { path, error }),
             }
         }
@@ -135,6 +141,18 @@ fn paths() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_usual_file_that_cannot_be_looked_for_is_none_and_a_named_one_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("home");
+        fs::write(&place, "").unwrap();
+        let hidden = || vec![place.join("tardy.toml")];
+        assert_eq!(regular_file::read(&hidden()[0], 1).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        assert!(Configuration::read_of(hidden(), false).is_ok());
+        assert!(matches!(Configuration::read_of(hidden(), true), Err(ConfigurationError::Unreadable { .. })));
+        assert!(Configuration::read_of(vec![folder.path().to_owned()], false).is_err(), "what is there is to be read");
+    }
 
     #[test]
     fn the_users_file_goes_before_the_machines() {

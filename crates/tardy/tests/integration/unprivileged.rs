@@ -53,6 +53,21 @@ fn the_stand_in_for_cyclictest_says_nothing_that_is_not_so_and_ends_with_4() {
 }
 
 #[test]
+fn tune_starts_no_program_where_no_setting_can_be_put_in_force() {
+    if !machine::is_root() {
+        return machine::left_out("tune_starts_no_program_where_no_setting_can_be_put_in_force", "whoever runs this may have rights");
+    }
+    let place = Workplace::new();
+    let outcome = as_nobody(&place, "tune --apply -- touch made").ends_with(3);
+    assert_eq!(outcome.stderr.lines().last(), Some("tardy: no setting could be put in force: run as root"));
+    assert!(!place.path("made").exists());
+    std::fs::remove_dir_all(place.path("state")).unwrap();
+    std::fs::write(place.path("state"), "").unwrap();
+    let outcome = as_nobody(&place, "tune --apply -- touch made").ends_with(3);
+    assert_eq!(outcome.stderr.matches("changes nothing without it").count(), 1, "{}", outcome.stderr);
+}
+
+#[test]
 fn a_program_is_not_followed_without_rights_and_the_missing_one_is_named() {
     let place = Workplace::new();
     let error = as_nobody(&place, &format!("attach {}", std::process::id())).ends_with(3).stderr;

@@ -1,5 +1,6 @@
 //! Which settings are meant, for which CPUs.
 
+use tardy_core::cause::without_numbers;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
@@ -51,6 +52,7 @@ pub(super) fn changing(
     is_named: impl Fn(&Setting) -> bool,
 ) -> Result<Vec<Setting>, TuneError> {
     let mut found = Vec::new();
+    let mut has_refused = false;
     for setting in settings {
         match setting.standing() {
             Standing::AsWanted => {}
@@ -61,12 +63,17 @@ pub(super) fn changing(
                     drop(applied);
                     found.push(setting);
                 }
-                Err(error) => say!("tardy: left out: {error}"),
+                // Nothing is changed without it: the others are refused as this one is.
+                Err(error @ ApplyError::Journal(_)) => return Err(TuneError::Machine(error.to_string())),
+                Err(error) => {
+                    has_refused = true;
+                    say!("tardy: left out: {}", without_numbers(&error.to_string()));
+                }
             },
             Standing::TakesRestart(words) => return Err(ApplyError::Restart(setting.name, words).into()),
             Standing::Absent(why) if is_named(&setting) => return Err(ApplyError::Absent(setting.name, why).into()),
             Standing::Absent(why) => say!("tardy: left out {}: {why}", setting.name),
         }
     }
-    Ok(found)
+    if found.is_empty() && has_refused { Err(TuneError::NothingApplied) } else { Ok(found) }
 }

@@ -19,6 +19,8 @@ pub(in crate::command) enum TuneError {
     NoSetting(String, String),
     #[error("--cpus: no such CPU is online: name some of {0}")]
     NoCpu(CpuList),
+    #[error("no setting could be put in force: run as root")]
+    NothingApplied,
     #[error("{0}: nothing is changed without its journal, or where it does not hold")]
     Apply(#[from] ApplyError),
     #[error(transparent)]
@@ -45,7 +47,7 @@ impl TuneError {
                 SearchError::Run(_) => Exit::Machine,
                 _ => Exit::Usage,
             },
-            Self::Apply(_) | Self::InForce(_) | Self::Program(..) | Self::Machine(_) => Exit::Machine,
+            Self::NothingApplied | Self::Apply(_) | Self::InForce(_) | Self::Program(..) | Self::Machine(_) => Exit::Machine,
         }
     }
 }

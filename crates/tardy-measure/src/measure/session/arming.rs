@@ -272,7 +272,8 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     }
 }
 
-fn control(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Control {
+/// What stops the run, and marks the machine's own trace where it does. That of a run that `is_traced` has its samples anyway.
+fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
         return Control::new(None, None);
     }
@@ -281,7 +282,7 @@ fn control(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Control {
         paths.iter().find_map(|folder| OpenOptions::new().write(true).open(root.path(format!("{folder}/{name}"))).ok())
     };
     let marker = open("trace_marker");
-    if marker.is_none() {
+    if marker.is_none() && !is_traced {
         let text =
             "the kernel's trace gets no mark where --stop-above stops the run: tracefs is not mounted, or may not be written (run as root)";
         warnings.push(Warning::Problem { text: text.to_owned() });
@@ -496,5 +497,25 @@ fn series_record(descriptor: &Descriptor) -> SeriesRecord {
         observed_ns: None,
         failure: None,
         elsewhere: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tardy_core::cpu::CpuList;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_traced_has_no_want_of_the_machines_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let plan =
+            Plan { stop_above: Some(Nanos::from_millis(1)), ..Plan::without_probes("made", &CpuList::default(), &CpuList::default()) };
+        for (is_traced, expected) in [(true, 0), (false, 1)] {
+            let mut warnings = Vec::new();
+            drop(control(&plan, &root, is_traced, &mut warnings));
+            assert_eq!(warnings.len(), expected, "{warnings:?}");
+        }
     }
 }

@@ -18,6 +18,7 @@ use tardy_machine::checks::{self, StoredFinding, StoredState};
 use tardy_machine::clock::clock_kind;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
+use tardy_probes::app::program::AppError;
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::plan::Plan;
 use tardy_run::record::{RunKind, RunRecord, StartTime};
@@ -50,6 +51,9 @@ pub enum SessionError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// The program whose loop is to be measured.
+    #[error(transparent)]
+    Program(AppError),
     /// The run's folder is not where it was made.
     #[error(
         "{0} was removed or moved while the run lasted: a folder that was moved has the samples until then, and opens; leave a run's folder in its place"
@@ -63,6 +67,28 @@ pub enum SessionError {
         /// What the system said.
         error: std::io::Error,
     },
+}
+
+impl SessionError {
+    /// Of opening or starting a probe.
+    fn of_probe(probe: &str, error: std::io::Error) -> Self {
+        match error.downcast::<AppError>() {
+            Ok(error) => Self::Program(error),
+            Err(error) => Self::Probe { probe: probe.to_owned(), error },
+        }
+    }
+
+    /// Whether something else must be asked for; else this machine cannot do it.
+    #[must_use]
+    pub fn is_wrong_use(&self) -> bool {
+        match self {
+            Self::Folder(_) | Self::Resume(_) => true,
+            Self::Program(AppError::NotStarted { error, .. }) => {
+                matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied)
+            }
+            _ => false,
+        }
+    }
 }
 
 pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> SessionError {

@@ -29,13 +29,13 @@ const LOOK_MILLIS: i32 = 5;
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// It could not be started.
-    #[error("cannot start {program}: {error}")]
+    #[error("cannot start {program}: {error}: give a program that can be run")]
     NotStarted { program: String, error: io::Error },
     /// It ended before its loops ran.
-    #[error("{program} ended ({status}): it {missing}")]
+    #[error("{program} ended ({status}): it {missing}: see include/tardy.h")]
     Ended { program: String, status: ExitStatus, missing: String },
     /// Its loop did not run in time.
-    #[error("{program} ran for {waited} and {missing}: does it call tardy_open, and tardy_due in each cycle?")]
+    #[error("{program} ran for {waited} and {missing}: does it call tardy_open, and tardy_due in each cycle (include/tardy.h)?")]
     NoLoop { program: String, waited: Nanos, missing: String },
     /// The user gave up.
     #[error("interrupted before the loop of {program} ran")]

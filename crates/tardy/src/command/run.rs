@@ -9,7 +9,7 @@ use tardy_machine::root::Root;
 use tardy_measure::configuration::{self, Configuration};
 use tardy_measure::measure::live::ProgressDisplay;
 use tardy_measure::measure::metrics;
-use tardy_measure::measure::session::{self, SessionError};
+use tardy_measure::measure::session;
 use tardy_measure::plan::resolve::resolve;
 use tardy_measure::request;
 use tardy_report::report::plan_text;
@@ -91,7 +91,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         }
         Err(error) => {
             output::complain(&error);
-            if matches!(error, SessionError::Folder(_) | SessionError::Resume(_)) { Exit::Usage } else { Exit::Machine }
+            if error.is_wrong_use() { Exit::Usage } else { Exit::Machine }
         }
     }
 }

@@ -114,8 +114,11 @@ fn a_program_without_a_loop_or_none_at_all_is_an_error_that_says_so() {
     let place = Workplace::new();
     let error = place.tardy("run --load none --for 1s --out run -- true").ends_with(3).stderr;
     assert!(error.contains("it opened no loop"), "{error}");
-    let error = place.tardy("run --load none --for 1s --out none -- ./no-such-program").ends_with(3).stderr;
-    assert!(error.contains("no-such-program"), "{error}");
+    let error = place.tardy("run --load none --for 1s --out none -- ./no-such-program").ends_with(2).stderr;
+    assert_eq!(
+        error.lines().last(),
+        Some("tardy: cannot start ./no-such-program: No such file or directory: give a program that can be run")
+    );
     let error = place.tardy("run --load none --for 1s --probe app --out needs").ends_with(2).stderr;
     assert!(error.contains("needs `command`"), "{error}");
 }

@@ -114,7 +114,7 @@ pub(super) fn arm(
     let clock_read = clock_read_cost();
     let housekeeping_cpus: Vec<u32> = plan.housekeeping_cpus.iter().map(|cpu| cpu.0).collect();
     let _ = affinity::set(0, &housekeeping_cpus);
-    let control = Arc::new(control(&plan, root, &mut record.warnings));
+    let control = Arc::new(control(&plan, root, tracer.is_some(), &mut record.warnings));
     let OpenPlaces { places, series } = open_probes(&plan)?;
     let mut loops: Vec<(usize, i32)> =
         places.iter().enumerate().filter_map(|(place, (_, opened))| Some((place, opened.loop_thread?))).collect();
@@ -323,7 +323,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let (producers, consumers): (Vec<_>, Vec<_>) =
             made_on(entry.plan.cpu, rings).map_err(system("cannot make memory on the measured CPU"))?;
         let opening = OpenContext { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
-        let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
+        let opened = (info.open)(opening).map_err(|error| SessionError::of_probe(&entry.probe, error))?;
         let series = opened.series.as_deref().unwrap_or(info.series);
         let plan = |series: &SeriesInfo| SeriesPlan {
             thread: entry.plan.clone(),

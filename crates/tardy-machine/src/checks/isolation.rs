@@ -26,11 +26,11 @@ fn look(examined: &CheckInput<'_>) -> State {
         return State::good(isolated.to_string());
     }
     let current = if isolated.is_empty() { "none is isolated".to_owned() } else { format!("isolated {isolated}; {open} are not") };
-    State::improvable_at_start(
+    State::improvable(
         current,
         "the CPUs of the work isolated, at least one left for everything else",
         format!(
-            "isolcpus=managed_irq,domain,{} on the kernel's command line; or, without a restart, a cpuset with cpuset.cpus.partition=isolated",
+            "isolcpus=managed_irq,domain,{} on the kernel's command line (needs a restart); or, without one, a cpuset with cpuset.cpus.partition=isolated",
             examined.to_isolate()
         ),
     )

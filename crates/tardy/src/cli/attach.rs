@@ -12,10 +12,10 @@ use super::{positive_duration, share};
 #[command(after_help = AFTER_HELP)]
 pub struct AttachArgs {
     /// The running program, by its number
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "PID", value_parser = process_number)]
     pub process: u32,
     /// Only this thread of it, by its number
-    #[arg(long, value_name = "TID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TID", value_parser = process_number)]
     pub thread: Option<u32>,
     /// How long to look; Ctrl-C and the end of the program end it before
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = positive_duration, allow_hyphen_values = true)]
@@ -32,6 +32,11 @@ pub struct AttachArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+fn process_number(text: &str) -> Result<u32, String> {
+    let number = text.parse::<u32>().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| "a number is wanted, as `pidof NAME` tells it (`ps -T PID` tells those of threads)".to_owned())
 }
 
 const AFTER_HELP: &str = "As root, while the program runs as it is:

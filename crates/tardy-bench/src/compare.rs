@@ -181,7 +181,7 @@ fn outcomes(case: &Case, index: usize, pairs: usize) -> Vec<Outcome> {
 fn outcome(case: &Case, seed: u64) -> Outcome {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut side = |times: f64| -> Vec<RunGroup> {
-        (0..case.runs).map(|_| RunGroup::of_samples(&latencies(case, times, &mut random), PERIOD)).collect()
+        (0..case.runs).map(|_| RunGroup::of_samples(&latencies(case, times, &mut random), PERIOD, None)).collect()
     };
     let (base, candidate) = (side(1.0), side(case.times));
     let settings = Settings {

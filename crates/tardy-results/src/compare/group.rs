@@ -10,6 +10,7 @@ use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{Numbers, numbers};
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
 use tardy_run::read_series::SeriesError;
 use tardy_run::record::RunRecord;
 use tardy_statistics::compare::block_length::block_length;
@@ -69,9 +70,9 @@ pub struct RunGroup {
 }
 
 impl RunGroup {
-    /// Of samples in memory: those of one series at a fixed period, without skipped due times, in a run of one phase.
+    /// Of samples in memory: those of one series at a fixed period, without skipped due times, in a run of one phase. Misses are counted by `window`.
     #[must_use]
-    pub fn of_samples(latencies: &[i64], period: Nanos) -> Self {
+    pub fn of_samples(latencies: &[i64], period: Nanos, window: Option<Window>) -> Self {
         let measured = period * latencies.len() as i64;
         let length = Nanos((measured.get() / STRETCHES).max(period.get() * PERIODS_MIN));
         let a_stretch = usize::try_from(length.get() / period.get()).unwrap_or(1).max(1);
@@ -88,11 +89,15 @@ impl RunGroup {
                 }
                 let due = period * place as i64;
                 cell.batches.add_all(0, due, &[latency], 0);
+                if window.is_some_and(|window| window.misses(Nanos(latency))) {
+                    cell.misses += 1;
+                    cell.batches.note_misses(0, due, 1);
+                }
                 cell.note_worst(Some(Sample { due, latency: Nanos(latency), skipped: 0 }));
             }
             cells.push((None, buckets.take()));
         }
-        let numbers = numbers(&cell, &Dependence::of(&[&cell]), 0, false);
+        let numbers = numbers(&cell, &Dependence::of(&[&cell]), 0, window.is_some());
         Self::of_cells(cell.latency, cells, &Lengths { measured, stretch: length, is_given: false }, numbers, &[], false)
     }
 

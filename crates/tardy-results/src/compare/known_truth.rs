@@ -3,6 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
 use tardy_statistics::confidence::Confidence;
 
 use super::group::{Key, RunGroup};
@@ -35,15 +36,19 @@ fn run(random: &mut Pcg64, spread: f64, times: f64) -> RunGroup {
     let gaussian = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     let level = times * (spread * gaussian).exp();
     let samples: Vec<i64> = (0..SAMPLES).map(|_| (level * (10_000.0 - 5_000.0 * f64::ln(1.0 - random.random::<f64>()))) as i64).collect();
-    RunGroup::of_samples(&samples, Nanos::from_millis(1))
+    RunGroup::of_samples(&samples, Nanos::from_millis(1), None)
 }
 
 fn compared(seed: u64, spread: f64, runs: usize, times: f64, settings: &Settings) -> (Outcome, Vec<Table>) {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut side = |times: f64| -> Vec<RunGroup> { (0..runs).map(|_| run(&mut random, spread, times)).collect() };
     let (base, candidate) = (side(1.0), side(times));
+    judged(&base, &candidate, settings)
+}
+
+fn judged(base: &[RunGroup], candidate: &[RunGroup], settings: &Settings) -> (Outcome, Vec<Table>) {
     let key = Key { probe: "cyclic".into(), quantity: "latency".into(), unit: "ns".into(), load: None };
-    let mut tables: Vec<Table> = table(&key, &base, &candidate, settings, 1).into_iter().collect();
+    let mut tables: Vec<Table> = table(&key, base, candidate, settings, 1).into_iter().collect();
     settle(&mut tables, settings);
     (of_tables(&tables).0, tables)
 }
@@ -87,4 +92,43 @@ fn two_runs_a_side_that_differ_more_than_is_assumed_are_believed() {
     assert!(seen >= 8, "{seen} of 10");
     let narrow = compared(1, 0.0, 2, 1.0, &settings(None, 0.05)).1[0].between_runs.unwrap();
     assert_eq!((narrow.source, narrow.share), (SpreadSource::Documented, 0.085));
+}
+
+const DEADLINE: Nanos = Nanos::from_micros(200);
+
+/// A run of a minute in which 30 % of the samples miss the deadline in so many bursts of 200 ms, about ten on average; `bursts` draws their number.
+fn run_with_bursts(random: &mut Pcg64, bursts: impl Fn(&mut Pcg64) -> usize) -> RunGroup {
+    let count = 60_000;
+    let mut samples: Vec<i64> = (0..count).map(|_| (10_000.0 - 3_000.0 * f64::ln(1.0 - random.random::<f64>())) as i64).collect();
+    for _ in 0..bursts(random) {
+        let begin = random.random_range(0..count - 200);
+        samples[begin..begin + 200].iter_mut().filter(|_| random.random_bool(0.3)).for_each(|sample| *sample = 300_000);
+    }
+    RunGroup::of_samples(&samples, Nanos::from_millis(1), Some(Window::deadline(DEADLINE)))
+}
+
+/// Poisson, of mean `mean`.
+fn poisson(random: &mut Pcg64, mean: f64) -> usize {
+    let (mut left, mut count) = (random.random::<f64>(), 0);
+    while left > (-mean).exp() {
+        left *= random.random::<f64>();
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn misses_in_bursts_of_equal_runs_are_hardly_ever_worse_or_better() {
+    let settings = Settings { window: Some(Window::deadline(DEADLINE)), ..settings(None, 0.05) };
+    let outcome = |pair: u64, of_candidate: f64| {
+        let mut random = Pcg64::seed_from_u64(pair);
+        let mut side = |mean: f64| [run_with_bursts(&mut random, |random| poisson(random, mean))];
+        let (base, candidate) = (side(10.0), side(of_candidate));
+        judged(&base, &candidate, &settings).1[0].misses.unwrap().verdict.unwrap()
+    };
+    let wrong = (0..40).filter(|&pair| matches!(outcome(pair, 10.0), Outcome::Worse | Outcome::Better)).count();
+    // 5 % of 40 are 2, with a standard deviation of 1.4.
+    assert!(wrong <= 4, "{wrong} of 40");
+    let found = (0..20).filter(|&pair| outcome(pair, 60.0) == Outcome::Worse).count();
+    assert!(found >= 18, "{found} of 20");
 }

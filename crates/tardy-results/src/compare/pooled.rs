@@ -88,6 +88,18 @@ impl<'a> PooledRuns<'a> {
         ranks.lower.is_some() && ranks.upper.is_some()
     }
 
+    /// How many clusters of misses one of them is: by the variance of their number, and at most what the largest samples say.
+    pub(super) fn clusters_a_miss(&self) -> f64 {
+        let (mut misses, mut clusters) = (0.0, 0.0);
+        for numbers in self.runs.iter().filter_map(|run| run.numbers.as_ref()) {
+            let of_variance = numbers.misses_clustering.map_or(1.0, |clustering| 1.0 / clustering.dispersion);
+            let of_run = numbers.misses.unwrap_or(0) as f64;
+            misses += of_run;
+            clusters += of_run * of_variance.min(numbers.extremal_index.unwrap_or(1.0));
+        }
+        if misses > 0.0 { clusters / misses } else { self.index }
+    }
+
     /// Misses and due times; `None` where no deadline was asked for.
     pub(super) fn misses(&self) -> Option<(u64, u64)> {
         let numbers: Vec<_> = self.runs.iter().filter_map(|run| run.numbers.as_ref()).collect();

@@ -71,14 +71,17 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
             let Some(from) = (build + 1).checked_sub(last) else { continue };
             let before = befores.entry(from).or_insert_with(|| Baselines::of(values, &begins, families, from, watch));
             let suspect = |(family, members): (usize, &Vec<usize>)| {
-                let Judgement { difference, deviations, probability } = judged(values, members, before, family, from..build + 1)?;
+                let Judgement { difference, probability } = judged(values, members, before, family, from..build + 1)?;
                 let is_change = probability < probability_max && difference.abs() > watch.difference_min;
                 let alarm = Alarm { family, from, found: build, difference, probability };
-                is_change.then(|| (is_of_all(values, members, before, from..build + 1, deviations), alarm))
+                is_change.then(|| (is_of_all(values, members, before, from..build + 1, difference), alarm))
             };
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
         befores.retain(|from, _| from + LASTS[LASTS.len() - 1] > build + 1);
+        // The last builds that chance explains least are those since the change; more would reach back behind it.
+        suspects.sort_by(|a, b| (a.1.family).cmp(&b.1.family).then(a.1.probability.total_cmp(&b.1.probability)));
+        suspects.dedup_by_key(|(_, alarm)| alarm.family);
         // The widest family all of whose series changed says most; then whatever is the least probable by chance.
         let width = |(is_of_all, alarm): &(bool, Alarm)| if *is_of_all { families[alarm.family].len() } else { 0 };
         suspects.sort_by(|a, b| width(b).cmp(&width(a)).then(a.1.probability.total_cmp(&b.1.probability)));
@@ -124,8 +127,6 @@ impl SeriesBaseline {
 struct FamilyBaseline {
     /// Series with a baseline.
     present: usize,
-    /// Mean deviation of its series, in the unit of the values.
-    deviation: f64,
     centre: f64,
     spread: f64,
     /// Degrees of freedom of the spread.
@@ -167,7 +168,6 @@ fn family_before(
     if present.is_empty() || present.len() * 2 < members.len() {
         return None;
     }
-    let deviation = present.iter().map(|(_, one)| one.deviation).sum::<f64>() / present.len() as f64;
     let longest = present.iter().map(|(_, one)| one.builds.len()).max()?;
     // Baselines end with the same build, and may begin with different ones.
     let mut means = vec![Mean::default(); longest];
@@ -184,14 +184,7 @@ fn family_before(
         // The builds of one board share what a boot drew: the family's own spread says how much.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
-    (known >= watch.baseline_min).then_some(FamilyBaseline {
-        present: present.len(),
-        deviation,
-        centre: moments.mean()?,
-        spread,
-        freedom,
-        known,
-    })
+    (known >= watch.baseline_min).then_some(FamilyBaseline { present: present.len(), centre: moments.mean()?, spread, freedom, known })
 }
 
 /// The mean over the series that have a value.
@@ -266,10 +259,8 @@ fn trigamma(mut x: f64) -> f64 {
 
 /// What the last builds of a family come to.
 struct Judgement {
-    /// From the baseline, in the unit of the values.
+    /// From the baseline, on the mean of the series, in the unit of the values.
     difference: f64,
-    /// The same in standard deviations of a series.
-    deviations: f64,
     /// Of such a difference by chance.
     probability: f64,
 }
@@ -281,37 +272,40 @@ const NEARLY_ALL: f64 = 0.8;
 fn judged(values: &[Vec<Option<f64>>], members: &[usize], before: &Baselines, family: usize, last: Range<usize>) -> Option<Judgement> {
     let base = before.families[family].as_ref()?;
     let mut means = [const { Mean { sum: 0.0, count: 0 } }; LASTS[LASTS.len() - 1]];
+    let mut differences = means.clone();
     let present = || members.iter().filter_map(|&member| Some((&values[member][last.clone()], before.series[member].as_ref()?)));
     for (series, one) in present() {
-        for (value, mean) in series.iter().zip(&mut means) {
-            value.iter().for_each(|&value| mean.add(one.standardized(value)));
+        for (place, value) in series.iter().enumerate().filter_map(|(place, value)| Some((place, (*value)?))) {
+            means[place].add(one.standardized(value));
+            differences[place].add(value - one.mean);
         }
     }
-    let of_builds: Vec<f64> = means[..last.len()].iter().filter_map(|mean| mean.of(base.present)).collect();
-    if of_builds.len() < 2 {
-        return None;
-    }
-    let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - base.centre).signum();
-    let mut beyond: Vec<f64> = of_builds.iter().map(|value| (value - base.centre) * side).collect();
-    beyond.sort_unstable_by(|a, b| b.total_cmp(a));
-    beyond[0] = beyond[0].min(BESIDE_SECOND * beyond[1].max(0.0));
-    let told = side * beyond.iter().sum::<f64>() / beyond.len() as f64;
-    let error = base.spread * (1.0 / of_builds.len() as f64 + 1.0 / base.known as f64).sqrt();
-    (error > 0.0).then(|| Judgement {
-        difference: told * base.deviation,
-        deviations: told,
-        probability: student::both_tails(told / error, base.freedom),
-    })
+    let of_builds = |means: &[Mean]| -> Vec<f64> { means[..last.len()].iter().filter_map(|mean| mean.of(base.present)).collect() };
+    let (means, differences) = (of_builds(&means), of_builds(&differences));
+    let told = told(&means, base.centre)?;
+    let error = base.spread * (1.0 / means.len() as f64 + 1.0 / base.known as f64).sqrt();
+    let difference = self::told(&differences, 0.0)?;
+    (error > 0.0).then(|| Judgement { difference, probability: student::both_tails(told / error, base.freedom) })
 }
 
-/// Whether nearly every series of a family differs by half of `deviations` at least.
-fn is_of_all(values: &[Vec<Option<f64>>], members: &[usize], before: &Baselines, last: Range<usize>, deviations: f64) -> bool {
+/// How far these builds lie from `centre` on the mean; `None` for a build alone.
+fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
+    let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - centre).signum();
+    let mut beyond: Vec<f64> = of_builds.iter().map(|value| (value - centre) * side).collect();
+    beyond.sort_unstable_by(|a, b| b.total_cmp(a));
+    let second = *beyond.get(1)?;
+    beyond[0] = beyond[0].min(BESIDE_SECOND * second.max(0.0));
+    Some(side * beyond.iter().sum::<f64>() / beyond.len() as f64)
+}
+
+/// Whether nearly every series of a family differs by half of `difference` at least, however much it varies by itself.
+fn is_of_all(values: &[Vec<Option<f64>>], members: &[usize], before: &Baselines, last: Range<usize>, difference: f64) -> bool {
     let present: Vec<(usize, &SeriesBaseline)> =
         members.iter().filter_map(|&member| Some((member, before.series[member].as_ref()?))).collect();
     let own = |(member, one): &&(usize, &SeriesBaseline)| {
         let mut own = Mean::default();
-        values[*member][last.clone()].iter().flatten().for_each(|&value| own.add(one.standardized(value)));
-        own.of(1).unwrap_or(0.0) * deviations.signum() >= deviations.abs() / 2.0
+        values[*member][last.clone()].iter().flatten().for_each(|&value| own.add(value - one.mean));
+        own.of(1).unwrap_or(0.0) * difference.signum() >= difference.abs() / 2.0
     };
     present.iter().filter(own).count() as f64 >= NEARLY_ALL * present.len() as f64
 }
@@ -407,6 +401,22 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(families()[found[0].family], (30..40).collect::<Vec<_>>());
         assert!((39..=41).contains(&found[0].from) && (0.1..0.18).contains(&found[0].difference), "{found:?}");
+    }
+
+    #[test]
+    fn a_step_is_dated_by_its_build_and_told_by_its_mean_however_series_vary() {
+        let (step, change) = (1.5_f64.ln(), 14);
+        for seed in 0..20 {
+            let mut random = Pcg64Mcg::seed_from_u64(seed);
+            let mut one = |noise: f64| -> Vec<Option<f64>> {
+                (0..24).map(|build| Some(noise * normal(&mut random) + if build >= change { step } else { 0.0 })).collect()
+            };
+            let values = vec![one(0.011), one(0.036)];
+            let found = alarms(&values, &[vec![0], vec![1], vec![0, 1]], Watch { difference_min: 0.05, ..Watch::default() });
+            let first = found.first().unwrap_or_else(|| panic!("seed {seed}"));
+            assert_eq!((found.len(), first.family, first.from), (1, 2, change), "seed {seed}: {found:?}");
+            assert!((first.difference - step).abs() < 0.06, "seed {seed}: {found:?}");
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Se
         rows,
         not_compared,
         maxima: maxima(&base, &candidate),
-        misses: misses(&base, &candidate, between_runs, method == Method::Exact, settings),
+        misses: misses(&base, &candidate, between_runs, method, settings),
     })
 }
 

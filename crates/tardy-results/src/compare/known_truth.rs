@@ -132,3 +132,21 @@ fn misses_in_bursts_of_equal_runs_are_hardly_ever_worse_or_better() {
     let found = (0..20).filter(|&pair| outcome(pair, 60.0) == Outcome::Worse).count();
     assert!(found >= 18, "{found} of 20");
 }
+
+#[test]
+fn four_runs_a_side_that_overlap_in_misses_decide_nothing() {
+    let settings = Settings { window: Some(Window::deadline(DEADLINE)), ..settings(None, 0.05) };
+    let run = |misses: usize| {
+        let samples: Vec<i64> =
+            (0..20_000).map(|place| if place * misses / 20_000 != (place + 1) * misses / 20_000 { 300_000 } else { 10_000 }).collect();
+        RunGroup::of_samples(&samples, Nanos::from_millis(1), settings.window)
+    };
+    let found = |base: [usize; 4], candidate: [usize; 4]| judged(&base.map(run), &candidate.map(run), &settings).1[0].misses.unwrap();
+    let overlapping = found([508, 362, 664, 506], [794, 837, 585, 859]);
+    assert_eq!((overlapping.base.0, overlapping.candidate.0, overlapping.verdict), (2040, 3075, Some(Outcome::Inconclusive)));
+    assert!(overlapping.probability > 0.02, "{overlapping:?}");
+    let apart = found([508, 362, 664, 506], [1794, 1837, 1585, 1859]);
+    assert_eq!(apart.verdict, Some(Outcome::Worse), "{apart:?}");
+    let none = found([0; 4], [0; 4]);
+    assert_eq!((none.verdict, none.ratio), (None, None));
+}

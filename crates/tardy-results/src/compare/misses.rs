@@ -1,40 +1,38 @@
 //! Deadline misses of two sides against each other.
 
 use tardy_core::verdict::Window;
+use tardy_statistics::compare::permutation::permutation;
 use tardy_statistics::compare::rate_ratio::{MissCount, rate_ratio};
 use tardy_statistics::compare::run_spread::reach;
+use tardy_statistics::compare::shift::shift_ratio;
+use tardy_statistics::confidence::Interval;
 
+use super::judge::RUNS_MIN;
 use super::margin::Margin;
-use super::model::{BetweenRuns, Misses, Outcome, Settings};
+use super::model::{BetweenRuns, Method, Misses, Outcome, Settings};
 use super::pooled::PooledRuns;
 
-/// How many times as often the candidate misses; `None` where no deadline was asked for.
-///
-/// Runs whose levels differ miss unequally often though nothing changed: the ends of the interval are those of a candidate whose latencies are lower, and
-/// higher, by what two sides differ by among themselves. One run a side in virtual time has exact counts.
+/// How many times as often the candidate misses; `None` where no deadline was asked for. Where runs are what is counted, each is one number here too.
 pub(super) fn misses(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
     between: Option<BetweenRuns>,
-    is_exact: bool,
+    method: Method,
     settings: &Settings,
 ) -> Option<Misses> {
     let window = settings.window?;
     let (from, to) = (base.misses()?, candidate.misses()?);
-    // Misses come in clusters: what counts is how many of those there were.
-    let counted = |(misses, due): (u64, u64), index: f64| MissCount { events: misses as f64 * index, exposure: due as f64 * index };
-    let (of_base, of_candidate) = clusters_a_miss(base, candidate);
-    let ratio = |to: (u64, u64)| rate_ratio(counted(from, of_base), counted(to, of_candidate), settings.confidence);
-    let share =
-        between.map_or(0.0, |between| reach(between.share, (1.0, base.runs.len()), (1.0, candidate.runs.len()), settings.confidence).above);
-    let found = ratio(to);
-    let (lower, upper) = if is_exact {
-        let exact = if from.0 == 0 && to.0 > 0 { f64::INFINITY } else { seen_ratio(from, to).unwrap_or(1.0) };
-        (exact, exact)
-    } else {
-        let end = |times: f64| ratio(moved(candidate, to, window, times)).interval;
-        (end(1.0 + share).lower, end(1.0 / (1.0 + share)).upper)
+    let is_of_runs = matches!(method, Method::Runs | Method::Replicas) && base.runs.len().min(candidate.runs.len()) >= RUNS_MIN;
+    let found = match method {
+        Method::Exact => {
+            let exact = if from.0 == 0 && to.0 > 0 { f64::INFINITY } else { seen_ratio(from, to).unwrap_or(1.0) };
+            let probability = if from.0 * to.1 == to.0 * from.1 { 1.0 } else { 0.0 };
+            Found { ratio: Some(exact), interval: Interval { lower: exact, upper: exact }, probability }
+        }
+        _ if is_of_runs => of_runs(&base.miss_shares(), &candidate.miss_shares(), settings),
+        _ => of_clusters(base, candidate, between, window, settings),
     };
+    let Interval { lower, upper } = found.interval;
     let tolerated = match settings.margin {
         Margin::Share(share) => share,
         Margin::Time(_) => 0.0,
@@ -53,11 +51,47 @@ pub(super) fn misses(
     Some(Misses {
         base: from,
         candidate: to,
-        ratio: seen_ratio(from, to),
+        ratio: found.ratio.filter(|ratio| from.0 + to.0 > 0 && ratio.is_finite()),
         interval: (Some(lower).filter(|lower| lower.is_finite()).unwrap_or(to.0 as f64), Some(upper).filter(|upper| upper.is_finite())),
         probability: found.probability,
         verdict,
     })
+}
+
+/// The ratio of the candidate's share of misses to the baseline's.
+struct Found {
+    ratio: Option<f64>,
+    interval: Interval,
+    probability: f64,
+}
+
+/// One share a run, by ranks.
+fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> Found {
+    let found = shift_ratio(base, candidate, settings.confidence);
+    let probability = permutation(base, candidate, settings.seed).map_or(1.0, |found| found.probability);
+    Found { ratio: found.ratio, interval: found.interval, probability }
+}
+
+/// All runs of a side together: misses come in clusters, and what counts is how many of those there were.
+///
+/// Runs whose levels differ miss unequally often though nothing changed: the ends of the interval are those of a candidate whose latencies are lower, and
+/// higher, by what two sides differ by among themselves.
+fn of_clusters(
+    base: &PooledRuns<'_>,
+    candidate: &PooledRuns<'_>,
+    between: Option<BetweenRuns>,
+    window: Window,
+    settings: &Settings,
+) -> Found {
+    let (from, to) = (base.misses().unwrap_or_default(), candidate.misses().unwrap_or_default());
+    let counted = |(misses, due): (u64, u64), index: f64| MissCount { events: misses as f64 * index, exposure: due as f64 * index };
+    let (of_base, of_candidate) = clusters_a_miss(base, candidate);
+    let ratio = |to: (u64, u64)| rate_ratio(counted(from, of_base), counted(to, of_candidate), settings.confidence);
+    let share =
+        between.map_or(0.0, |between| reach(between.share, (1.0, base.runs.len()), (1.0, candidate.runs.len()), settings.confidence).above);
+    let end = |times: f64| ratio(moved(candidate, to, window, times)).interval;
+    let interval = Interval { lower: end(1.0 + share).lower, upper: end(1.0 / (1.0 + share)).upper };
+    Found { ratio: seen_ratio(from, to), interval, probability: ratio(to).probability }
 }
 
 fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {

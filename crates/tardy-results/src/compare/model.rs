@@ -330,11 +330,11 @@ pub struct Misses {
     pub base: (u64, u64),
     /// Misses and due times of the candidate.
     pub candidate: (u64, u64),
-    /// How many times as often the candidate misses; absent where the baseline, or neither, did.
+    /// How many times as often the candidate misses, with four runs a side the median of their ratios; absent where the baseline, or neither, did.
     pub ratio: Option<f64>,
     /// Of the ratio; an absent end says that there is none.
     pub interval: (f64, Option<f64>),
-    /// Of a split at least as uneven by chance.
+    /// Of a split at least as uneven by chance; with four runs a side by relabelling them.
     pub probability: f64,
     /// What it says; absent where neither missed.
     pub verdict: Option<Outcome>,

@@ -88,6 +88,12 @@ impl<'a> PooledRuns<'a> {
         ranks.lower.is_some() && ranks.upper.is_some()
     }
 
+    /// The share of due times that each run missed.
+    pub(super) fn miss_shares(&self) -> Vec<f64> {
+        let numbers = self.runs.iter().filter_map(|run| run.numbers.as_ref());
+        numbers.map(|numbers| numbers.misses.unwrap_or(0) as f64 / (numbers.samples + numbers.skipped) as f64).collect()
+    }
+
     /// How many clusters of misses one of them is: by the variance of their number, and at most what the largest samples say.
     pub(super) fn clusters_a_miss(&self) -> f64 {
         let (mut misses, mut clusters) = (0.0, 0.0);

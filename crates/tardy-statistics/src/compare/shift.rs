@@ -35,6 +35,36 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
     Some(Shift { shift, interval })
 }
 
+/// How many times as large the candidate's numbers are, by ranks, with its interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// The median of all ratios, candidate to baseline; infinite where most of the baseline is 0, `None` where that is all there is to both.
+    pub ratio: Option<f64>,
+    /// From 0 to infinity where there are too few runs for the confidence, or where zeros leave it open.
+    pub interval: Interval,
+}
+
+/// As [`shift`], of numbers that are not negative, by their ratios. The ratio of two zeros may be any.
+#[must_use]
+pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Ratio {
+    let ratios = |of_zeros: Option<f64>| {
+        let one = |(from, to): (f64, f64)| if from == 0.0 && to == 0.0 { of_zeros } else { Some(to / from) };
+        let mut ratios: Vec<f64> = candidate.iter().flat_map(|&to| baseline.iter().filter_map(move |&from| one((from, to)))).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        ratios
+    };
+    let known = ratios(None);
+    let ratio = known.len().checked_sub(1).map(|last| known[last / 2].midpoint(known[known.len() / 2]));
+    let interval = match pairs_left_out(baseline.len(), candidate.len(), confidence) {
+        Some(count) => {
+            let (low, high) = (ratios(Some(0.0)), ratios(Some(f64::INFINITY)));
+            Interval { lower: low[count], upper: high[high.len() - 1 - count] }
+        }
+        None => Interval { lower: 0.0, upper: f64::INFINITY },
+    };
+    Ratio { ratio, interval }
+}
+
 /// How many of the ordered differences lie outside the interval on each side: the largest k with P(statistic <= k) within half of the
 /// misses. `None` when even k = 0 is too likely.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
@@ -107,6 +137,21 @@ mod tests {
         assert_eq!((found.shift, found.interval.lower, found.interval.upper), (10.0, f64::NEG_INFINITY, f64::INFINITY));
         assert_eq!(shift(&[], &[1.0], Confidence::NINETY_FIVE), None);
         assert_eq!(shift(&[1.0], &[], Confidence::NINETY_FIVE), None);
+    }
+
+    #[test]
+    fn ratios_of_zeros_leave_an_interval_open() {
+        let found = shift_ratio(&[508.0, 362.0, 664.0, 506.0], &[794.0, 837.0, 585.0, 859.0], Confidence::NINETY_FIVE);
+        assert_eq!(found.interval, Interval { lower: 585.0 / 664.0, upper: 859.0 / 362.0 });
+        assert!((found.ratio.unwrap() - 1.5926).abs() < 1e-4, "{found:?}");
+        let none = shift_ratio(&[0.0; 4], &[0.0; 4], Confidence::NINETY_FIVE);
+        assert_eq!((none.ratio, none.interval), (None, Interval { lower: 0.0, upper: f64::INFINITY }));
+        let new = shift_ratio(&[0.0; 4], &[1.0, 2.0, 3.0, 4.0], Confidence::NINETY_FIVE);
+        assert_eq!(new.interval, Interval { lower: f64::INFINITY, upper: f64::INFINITY });
+        let one = shift_ratio(&[0.0; 4], &[0.0, 0.0, 0.0, 5.0], Confidence::NINETY_FIVE);
+        assert_eq!(one.interval, Interval { lower: 0.0, upper: f64::INFINITY });
+        let few = shift_ratio(&[1.0; 3], &[5.0; 3], Confidence::NINETY_FIVE);
+        assert_eq!((few.ratio, few.interval.lower), (Some(5.0), 0.0));
     }
 
     #[test]

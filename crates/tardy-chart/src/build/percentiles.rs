@@ -12,9 +12,11 @@ use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, ru
 /// Percentiles drawn in each factor of ten of what lies above.
 const STEPS_A_DECADE: u32 = 10;
 
-/// One in `one_in` samples lies at or above `value`; the true percentile lies between the ends at 95 %, where the samples set them.
+/// One in `one_in` samples lies above `value`, the sample of that percentile; the true percentile lies between the ends at 95 %, where the samples set them.
 struct Point {
     one_in: f64,
+    /// Whether it is the largest sample, which ends the line.
+    is_max: bool,
     value: i64,
     lower: Option<i64>,
     upper: Option<i64>,
@@ -78,22 +80,24 @@ fn points(group: &Group) -> Vec<Point> {
     let samples = group.histogram.count();
     let decades = (samples.max(1) as f64).log10();
     let steps = (decades * f64::from(STEPS_A_DECADE)).floor() as u32;
-    let wanted = (0..=steps).map(|step| 10_f64.powf(f64::from(step) / f64::from(STEPS_A_DECADE))).chain([samples as f64]);
+    let wanted = (0..=steps).map(|step| (10_f64.powf(f64::from(step) / f64::from(STEPS_A_DECADE)), false)).chain([(samples as f64, true)]);
     let ranked: Vec<_> = wanted
-        .map(|one_in| {
-            let at_or_above = ((samples as f64 / one_in).round() as u64).clamp(1, samples.max(1));
+        .map(|(one_in, is_max)| {
             let probability = 1.0 - 1.0 / one_in;
             let ranks = group.dependence.above(1.0 / one_in).quantile_ranks(samples, probability, Confidence::NINETY_FIVE);
-            (one_in, samples - at_or_above + 1, ranks)
+            // As summaries have it: the sample at place ceil(probability * samples), which so many lie above.
+            let above = if is_max { 0 } else { (samples as f64 / one_in * (1.0 + 1e-9)).floor() as u64 };
+            (one_in, is_max, samples.saturating_sub(above).max(1), ranks)
         })
         .collect();
-    let mut ranks: Vec<u64> = ranked.iter().flat_map(|(_, rank, ranks)| [Some(*rank), ranks.lower, ranks.upper]).flatten().collect();
+    let mut ranks: Vec<u64> = ranked.iter().flat_map(|(_, _, rank, ranks)| [Some(*rank), ranks.lower, ranks.upper]).flatten().collect();
     ranks.sort_unstable();
     ranks.dedup();
     let values = group.histogram.values_at(&ranks);
     let value = |rank: u64| ranks.binary_search(&rank).ok().and_then(|index| values[index]);
-    let point = |(one_in, rank, ranks): &(f64, u64, tardy_statistics::quantile::QuantileRanks)| {
-        Some(Point { one_in: *one_in, value: value(*rank)?, lower: ranks.lower.and_then(value), upper: ranks.upper.and_then(value) })
+    let point = |(one_in, is_max, rank, ranks): &(f64, bool, u64, tardy_statistics::quantile::QuantileRanks)| {
+        let (lower, upper) = (ranks.lower.and_then(value), ranks.upper.and_then(value));
+        Some(Point { one_in: *one_in, is_max: *is_max, value: value(*rank)?, lower, upper })
     };
     ranked.iter().filter_map(point).collect()
 }
@@ -107,7 +111,7 @@ fn table(groups: &[Group]) -> Table {
         // One row a third of a nine, and the largest.
         for point in points.iter().enumerate().filter(|(index, _)| index % 5 == 0 || *index == last).map(|(_, point)| point) {
             let bound = |bound: Option<i64>| bound.map_or_else(|| "not bounded".to_owned(), words::micros);
-            let percentile = if point.one_in >= group.histogram.count() as f64 { "max".to_owned() } else { percent(point.one_in) };
+            let percentile = if point.is_max { "max".to_owned() } else { percent(point.one_in) };
             rows.push(vec![group.name.clone(), percentile, words::micros(point.value), bound(point.lower), bound(point.upper)]);
         }
     }
@@ -121,4 +125,32 @@ fn percent(one_in: f64) -> String {
     }
     let decimals = (one_in.log10().ceil() as usize).min(12);
     format!("{:.decimals$} %", 100.0 - 100.0 / one_in)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::histogram::{Budget, Histogram};
+    use tardy_core::summary::dependence::Dependence;
+    use tardy_core::summary::numbers::percentiles;
+
+    #[test]
+    fn percentiles_are_those_of_the_summary_and_the_last_is_the_largest() {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        (0..990).for_each(|_| histogram.record(100_000));
+        (0..10).for_each(|place| histogram.record(200_000 + place));
+        let dependence = Dependence::of_extremal_index(1000, 1.0);
+        let group = Group { name: "g".into(), what: GroupKind::All, histogram, dependence: dependence.clone(), model: Vec::new() };
+        let drawn = points(&group);
+        let mut compared = 0;
+        for known in percentiles(&group.histogram, &dependence) {
+            let is_same = |point: &&Point| !point.is_max && (1.0 - 1.0 / point.one_in - known.probability).abs() < 1e-9;
+            for point in drawn.iter().filter(is_same) {
+                assert_eq!(point.value, known.value_ns, "{}", known.probability);
+                compared += 1;
+            }
+        }
+        assert_eq!(compared, 2, "99 % and 99.9 %");
+        assert_eq!(drawn.last().map(|point| (point.is_max, point.value)), Some((true, 200_009)));
+    }
 }

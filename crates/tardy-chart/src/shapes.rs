@@ -86,7 +86,8 @@ fn bins(chart: &Chart, layer: &Layer, area: &Area, edges: &[f64], counts: &[u64]
 }
 
 fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step> {
-    let lower = band.iter().map(|&(x, lower, _)| area.point(chart, x, lower));
+    // What lies below the axis ends at it.
+    let lower = band.iter().map(|&(x, lower, _)| area.point(chart, x, lower.max(chart.y.low)));
     let upper = band.iter().rev().map(|&(x, _, upper)| area.point(chart, x, upper));
     let mut steps = straight(lower.chain(upper));
     steps.push(Step::Close);

@@ -86,7 +86,7 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         );
         let mut chart = Chart::new(kind, title, note, x.clone(), y.clone());
         let lines = layers(data, |group| line(kind, group));
-        let bands = data.groups.iter().map(|group| Shape::Band(band(kind, group, y.low)));
+        let bands = data.groups.iter().map(|group| Shape::Band(band(kind, group)));
         for (line, band) in lines.into_iter().zip(bands) {
             let companion = Layer::new("95 % band", line.tone, band).companion().hidden(line.is_hidden);
             let is_all = line.tone == Tone::All;
@@ -96,7 +96,7 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
                 chart.layers.push(companion);
             }
         }
-        chart.layers.extend(models(kind, data, y.low));
+        chart.layers.extend(models(kind, data));
         chart.rules = rules(data, true);
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
@@ -110,7 +110,7 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
 }
 
 /// The models' lines with their bands: that of the worst series is shown, the others are asked for.
-fn models(kind: Kind, data: &ProbeData, low: f64) -> Vec<Layer> {
+fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     let processors = data.groups.iter().filter(|group| group.what == GroupKind::Processor);
     for (place, group) in
@@ -128,7 +128,7 @@ fn models(kind: Kind, data: &ProbeData, low: f64) -> Vec<Layer> {
         let points = group.model.iter().map(|point| (point.value_ns, of_kind(point.share))).collect();
         let band = group.model.iter().map(|point| {
             let (one, other) = (of_kind(point.share_interval.lower), of_kind(point.share_interval.upper));
-            (point.value_ns, one.min(other).max(low), one.max(other))
+            (point.value_ns, one.min(other), one.max(other))
         });
         let band = Shape::Band(band.collect());
         layers.push(Layer { is_dashed: true, ..Layer::new(name, tone, Shape::Line(points)).hidden(is_hidden) });
@@ -155,13 +155,11 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
     let note = format!("Share of samples at or {side} a {quantity}, a line a run.{bands}");
     let title =
         if kind == Kind::Cdf { format!("Distributions of the {quantity}, all runs") } else { format!("Tails of the {quantity}, all runs") };
-    let y = share_axis(kind, runs, probe);
-    let low = y.low;
-    let mut chart = Chart::new(kind, title, note, reaching(latency_axis(runs, probe), runs, probe), y);
+    let mut chart = Chart::new(kind, title, note, reaching(latency_axis(runs, probe), runs, probe), share_axis(kind, runs, probe));
     for (tone, group) in &groups {
         chart.layers.push(Layer::new(&group.name, *tone, line(kind, group)));
         if groups.len() <= BANDS_MAX {
-            chart.layers.push(Layer::new("95 % band", *tone, Shape::Band(band(kind, group, low))).companion());
+            chart.layers.push(Layer::new("95 % band", *tone, Shape::Band(band(kind, group))).companion());
         }
         if !group.model.is_empty() {
             let share = |share: f64| if kind == Kind::Cdf { 1.0 - share } else { share };
@@ -197,11 +195,11 @@ fn line(kind: Kind, group: &Group) -> Shape {
     if kind == Kind::Cdf { Shape::Steps(points) } else { Shape::StepsBefore(points) }
 }
 
-fn band(kind: Kind, group: &Group, low: f64) -> Vec<(f64, f64, f64)> {
+fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {
         let (lower, upper) = point.interval(kind, &group.dependence);
-        (point.value as f64, lower.max(low), upper)
+        (point.value as f64, lower, upper)
     };
     points.iter().map(band).collect()
 }
@@ -278,6 +276,14 @@ mod tests {
         }
         assert_eq!(points.last().map(|point| (point.value, point.at_or_above)), Some((1_000_000, 1)));
         assert!(points.len() < 400, "{}", points.len());
+    }
+
+    #[test]
+    fn the_lower_end_of_one_sample_is_that_of_clopper_and_pearson() {
+        let values: Vec<i64> = (1..=20_000).collect();
+        let &(value, lower, upper) = band(Kind::Ccdf, &group(&values)).last().unwrap();
+        // Of 1 of 20000: 1 - 0.975^(1/20000), and the upper end by the same method.
+        assert!(value == 20_000.0 && (lower / 1.2659e-6 - 1.0).abs() < 1e-3 && upper > 2.7e-4, "{value} {lower} {upper}");
     }
 
     #[test]

@@ -198,6 +198,7 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     };
     let is_bounded = |side: &PooledRuns<'_>, quantile: f64| match method {
         Method::Exact | Method::Replicas => side.shortest() as f64 * (1.0 - quantile) >= 1.0,
+        _ if side.runs.len() == 1 => side.is_bounded_in_summary(quantile),
         _ => side.bounds(quantile, side.effective(quantile, f64::INFINITY)),
     };
     let pair = |quantile: f64| Pair {

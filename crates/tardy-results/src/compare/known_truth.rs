@@ -150,3 +150,17 @@ fn four_runs_a_side_that_overlap_in_misses_decide_nothing() {
     let none = found([0; 4], [0; 4]);
     assert_eq!((none.verdict, none.ratio), (None, None));
 }
+
+#[test]
+fn the_overview_marks_what_a_summary_of_either_side_marks() {
+    let settings = settings(None, 0.05);
+    let mut random = Pcg64::seed_from_u64(3);
+    let (base, candidate) = (run_with_bursts(&mut random, |_| 4), run_with_bursts(&mut random, |_| 0));
+    let marked = |side: &RunGroup, quantile: f64| {
+        let percentiles = &side.numbers.as_ref().unwrap().percentiles;
+        percentiles.iter().any(|percentile| percentile.probability == quantile && !percentile.is_bounded())
+    };
+    assert!(marked(&base, 0.999) && !marked(&base, 0.5) && !marked(&candidate, 0.999));
+    let overview = judged(&[base], &[candidate], &settings).1[0].overview;
+    assert!(overview.median.is_bounded && !overview.high.is_bounded, "{overview:?}");
+}

@@ -1,7 +1,7 @@
 //! One side of a table: its runs, all their samples together, and how much those are worth.
 
 use tardy_core::histogram::{Budget, Histogram};
-use tardy_core::summary::numbers::Numbers;
+use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::Nanos;
 use tardy_statistics::confidence::Confidence;
 use tardy_statistics::quantile::quantile_ranks_of_clustered;
@@ -86,6 +86,15 @@ impl<'a> PooledRuns<'a> {
         }
         let ranks = quantile_ranks_of_clustered(samples, quantile, effective / samples.max(1) as f64, Confidence::NINETY_FIVE);
         ranks.lower.is_some() && ranks.upper.is_some()
+    }
+
+    /// Whether the summary of each run bounds a quantile, as `tardy show` marks it.
+    pub(super) fn is_bounded_in_summary(&self, quantile: f64) -> bool {
+        let is_bounded = |numbers: &Numbers| {
+            let known = numbers.percentiles.iter().find(|percentile| percentile.probability == quantile);
+            known.is_some_and(Percentile::is_bounded)
+        };
+        self.runs.iter().all(|run| run.numbers.as_ref().is_some_and(is_bounded))
     }
 
     /// The share of due times that each run missed.

@@ -250,9 +250,9 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
         };
         warnings.push(format!("the phases differ ({} against {}): the whole runs are not alike; see --phase", list(from), list(to)));
     }
-    for (side, missing) in [(&side.name, missing(base_groups, own)), (&base.name, missing(own, base_groups))] {
+    for (side, missing) in [(&base.name, missing(base_groups, own)), (&side.name, missing(own, base_groups))] {
         if !missing.is_empty() {
-            warnings.push(format!("not in {side}, and left out: {}", few(&missing)));
+            warnings.push(format!("only in {side}, and left out: {}", few(&missing)));
         }
     }
     if tables.iter().any(|table| matches!(table.method, Method::OrderStatistics)) {

@@ -83,6 +83,12 @@ impl CpuList {
         text.join(",")
     }
 
+    /// With the word before it: `CPU 1`, `CPUs 0-3`.
+    #[must_use]
+    pub fn named(&self) -> String {
+        format!("CPU{} {self}", if self.len() == 1 { "" } else { "s" })
+    }
+
     /// Adds one.
     pub fn insert(&mut self, cpu: CpuId) {
         self.0.insert(cpu);
@@ -165,6 +171,7 @@ mod tests {
         assert_eq!(list.iter().map(|cpu| cpu.0).collect::<Vec<_>>(), [0, 1, 2, 5, 7, 8]);
         assert_eq!(list.to_string(), "0-2,5,7-8");
         assert!("".parse::<CpuList>().unwrap().is_empty());
+        assert_eq!([list.named(), "3".parse::<CpuList>().unwrap().named()], ["CPUs 0-2,5,7-8", "CPU 3"]);
     }
 
     #[test]

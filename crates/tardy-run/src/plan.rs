@@ -266,7 +266,7 @@ impl std::fmt::Display for ProbePlan {
             write!(formatter, " every {}", self.period.exact())?;
         }
         if let Some(cpus) = &self.cpus {
-            write!(formatter, " on CPUs {cpus}")?;
+            write!(formatter, " on {}", cpus.named())?;
         }
         Ok(())
     }

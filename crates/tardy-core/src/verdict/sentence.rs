@@ -78,7 +78,11 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         let others = evidence.skipped - evidence.misses_skipped.min(evidence.skipped);
         return match verdict.skipped_allowed {
             Some(_) => Some("how many periods were skipped is not known".to_owned()),
-            None => (others > 0).then(|| format!("{others} skipped ones would have been in time (--skipped limits them)")),
+            None => match others {
+                0 => None,
+                1 => Some("1 skipped one would have been in time (--skipped limits them)".to_owned()),
+                _ => Some(format!("{others} skipped ones would have been in time (--skipped limits them)")),
+            },
         };
     };
     Some(match (verdict.skipped_allowed, verdict.misses_allowed) {

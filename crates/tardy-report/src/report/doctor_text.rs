@@ -51,7 +51,7 @@ impl Page {
         let good = diagnosis.count(|state| matches!(state, State::Good { .. }));
         let unknown = diagnosis.count(|state| matches!(state, State::Unknown { .. }));
         let text =
-            format!("profile {}, CPUs {}{program}; {counts}; {good} good, {unknown} unknown", diagnosis.profile.name(), diagnosis.cpus);
+            format!("profile {}, {}{program}; {counts}; {good} good, {unknown} unknown", diagnosis.profile.name(), diagnosis.cpus.named());
         self.line(0, &text);
     }
 

@@ -12,11 +12,11 @@ pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "scenario   {}", plan.scenario);
     for probe in &plan.probes {
-        let _ = writeln!(out, "measure    {probe} on CPUs {}, {}", cpus(plan, probe), policy(probe));
+        let _ = writeln!(out, "measure    {probe} on {}, {}", cpus(plan, probe).named(), policy(probe));
     }
-    let _ = writeln!(out, "own work   on CPUs {}", plan.housekeeping_cpus);
+    let _ = writeln!(out, "own work   on {}", plan.housekeeping_cpus.named());
     for (place, phase) in plan.phases.iter().enumerate() {
-        let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on CPUs {}", load.label, load.cpus)).collect();
+        let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on {}", load.label, load.cpus.named())).collect();
         let loads = if loads.is_empty() { "no load".to_owned() } else { loads.join(", ") };
         let length = match phase.cycles {
             Some(cycles) => format!("{cycles} cycles of each probe thread (about {})", phase.length.exact()),

@@ -155,7 +155,7 @@ impl Page<'_> {
         let summary = self.summary;
         let mut out = String::new();
         let probes: Vec<String> = summary.probes.iter().map(|probe| named(summary, probe)).collect();
-        let cpus = if summary.measured_cpus.is_empty() { String::new() } else { format!(" on CPUs {}", summary.measured_cpus) };
+        let cpus = if summary.measured_cpus.is_empty() { String::new() } else { format!(" on {}", summary.measured_cpus.named()) };
         let length =
             if summary.measured_ns.get() > 0 { format!("{} measured", summary.measured_ns) } else { "length not known".to_owned() };
         let state = ending_of(summary);

@@ -25,7 +25,7 @@ pub fn plan(
     is_debugfs_missing: bool,
     columns: usize,
 ) -> String {
-    let mut out = format!("{machine}\nsettings for tasks on CPUs {cpus}, profile {profile}\n\n");
+    let mut out = format!("{machine}\nsettings for tasks on {}, profile {profile}\n\n", cpus.named());
     let mut table = Table::new(["setting", "now", "wanted", "file"]).words([1, 2, 3]);
     let mut is_any = false;
     for (setting, standing) in rows {
@@ -126,10 +126,10 @@ fn row(setting: &Setting, standing: &Standing) -> serde_json::Value {
 pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     let goal = goal(question);
     let mut text = format!(
-        "{}\n{goal} of cyclic {} on CPUs {}, as found: {}\n\n",
+        "{}\n{goal} of cyclic {} on {}, as found: {}\n\n",
         question.machine,
         if question.loads == ["none"] { "without load".to_owned() } else { format!("under {}", question.loads.join(" and ")) },
-        question.cpus,
+        question.cpus.named(),
         three_digits(found.base_ns.round())
     );
     let mut order: Vec<usize> = (0..found.settings.len()).collect();

@@ -110,7 +110,7 @@ pub enum CompareError {
         other_is: Box<str>,
     },
     /// All runs of a folder repeat one measurement.
-    #[error("the {runs} runs of {} are one side: name what to compare them with, or give --over-time", folder.display())]
+    #[error("{}", one_side(folder, *runs))]
     OneGroup {
         folder: PathBuf,
         /// How many there are.
@@ -152,10 +152,31 @@ pub enum CompareError {
     },
 }
 
+fn one_side(folder: &Path, runs: usize) -> String {
+    let (subject, object) = if runs == 1 {
+        ("the run".to_owned(), "is one side: name what to compare it with")
+    } else {
+        (format!("the {runs} runs"), "are one side: name what to compare them with")
+    };
+    format!("{subject} of {} {object}, or give --over-time", folder.display())
+}
+
 impl CompareError {
     /// Of two runs with their clocks.
     pub(crate) fn clocks(base: (&Path, ClockKind), other: (&Path, ClockKind)) -> Self {
         let word = |clock: ClockKind| if clock == ClockKind::Virtual { "virtual" } else { "real" };
         Self::Clocks { base: base.0.to_owned(), base_clock: word(base.1), other: other.0.to_owned(), other_clock: word(other.1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_is_told_of_as_one() {
+        let text = |runs| CompareError::OneGroup { folder: "board7".into(), runs }.to_string();
+        assert_eq!(text(1), "the run of board7 is one side: name what to compare it with, or give --over-time");
+        assert_eq!(text(3), "the 3 runs of board7 are one side: name what to compare them with, or give --over-time");
     }
 }

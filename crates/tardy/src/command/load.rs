@@ -118,7 +118,7 @@ impl Session<'_> {
     fn run(&mut self, plans: &[LoadPlan], duration: Nanos) -> Result<u8, LoadCommandError> {
         let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
         for plan in plans.iter().filter(|_| !self.json) {
-            say!("{} on CPUs {}: {}", plan.label, plan.cpus, describe_parameters(&plan.parameters));
+            say!("{} on {}: {}", plan.label, plan.cpus.named(), describe_parameters(&plan.parameters));
         }
         for plan in plans {
             if let Some(note) = &plan.note {

@@ -67,7 +67,7 @@ fn a_cpuset_bounds_what_is_measured_and_where_loads_run() {
     let outcome = within(&format!("run --dry-run --load-cpus {last}")).ends_with(2);
     assert!(outcome.stderr.contains("not allowed here"), "{}", outcome.stderr);
     let all = within("run --dry-run --cpus all").ends_with(0);
-    assert!(all.stdout.contains(&format!("on CPUs {first}")), "{}", all.stdout);
+    assert!(all.stdout.contains(&format!("on CPU {first}")), "{}", all.stdout);
 }
 
 /// A control group of some CPUs; gone with it.

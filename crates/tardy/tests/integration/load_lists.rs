@@ -16,7 +16,7 @@ fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
     let place = Workplace::new();
     let planned = without_programs(&place, "run --load paper-script --for 10s --dry-run").ends_with(0).stdout;
     assert!(planned.contains("warning    load kernel-build is left out: "), "{planned}");
-    assert!(planned.contains("hackbench on CPUs") && !planned.contains("kernel-build on CPUs"), "{planned}");
+    assert!(planned.contains("hackbench on CPU") && !planned.contains("kernel-build on CPU"), "{planned}");
 
     let ran = without_programs(&place, "run --load paper-script --for 2s --out run").ends_with(0);
     assert!(ran.stderr.contains("! load kernel-build is left out: "), "before anything is measured: {}", ran.stderr);

@@ -94,7 +94,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
         @if is_named { p class="run-name" { (run.name) } (machine(run)) }
         p class="quiet" {
             (probes.join(", "))
-            @if !summary.measured_cpus.is_empty() { " on CPUs " (summary.measured_cpus.to_string()) }
+            @if !summary.measured_cpus.is_empty() { " on " (summary.measured_cpus.named()) }
             ", "
             @if summary.measured_ns > Nanos::ZERO { (summary.measured_ns) " measured" } @else { "length not known" }
             (state) ", "
@@ -229,7 +229,7 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
     loads.sort_by_key(|(_, numbers)| std::cmp::Reverse(numbers.map(|numbers| numbers.max_ns)));
     let row = |(load, numbers): (&LoadSummary, Option<&Numbers>)| {
         let skipped =
-            if load.not_stressed.is_empty() { String::new() } else { format!(" (load not active on CPUs {})", load.not_stressed) };
+            if load.not_stressed.is_empty() { String::new() } else { format!(" (load not active on {})", load.not_stressed.named()) };
         let mut cells = vec![format!("{}{skipped}", load.name), load.phases.to_string(), load.length_ns.to_string()];
         let Some(numbers) = numbers else { return cells };
         cells.extend([whole(numbers.samples), whole(numbers.skipped)]);

@@ -146,7 +146,7 @@ pub(super) fn loads(summary: &Summary, shown: usize) -> Option<Table> {
             let label = if summary.probes.len() > 1 { format!("{} ({probe})", load.name) } else { load.name.clone() };
             let mut cells = vec![label, load.phases.to_string(), load.length_ns.to_string()];
             if has_exceptions {
-                cells.push(if load.not_stressed.is_empty() { String::new() } else { format!("CPUs {}", load.not_stressed) });
+                cells.push(if load.not_stressed.is_empty() { String::new() } else { load.not_stressed.named() });
             }
             if let Some(numbers) = numbers {
                 let at = |index: usize| numbers.percentiles.get(index).map_or_else(String::new, value);

@@ -321,8 +321,8 @@ impl Page<'_> {
         {
             let _ = writeln!(out, "{}", cut_at_commas(line, self.columns));
         }
-        if let Some(line) = words::grave_settings(self.summary) {
-            let _ = writeln!(out, "{}", cut_at_commas(&line, self.columns));
+        if !self.summary.grave_settings.is_empty() {
+            let _ = writeln!(out, "{}", words::grave_line(&self.summary.grave_settings, self.columns));
         }
         self.next_step(&mut out);
         out

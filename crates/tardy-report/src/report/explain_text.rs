@@ -124,7 +124,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
 /// Who made it late; `all` is the lateness in all.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nWho made it late, of {} in all", time(all));
-    let mut table = Table::new(["  share", "sum", "wake-ups", "most", "who held the CPU"]).words([4]);
+    let mut table = Table::new(["    share", "sum", "wake-ups", "most", "who held the CPU"]).words([4]);
     let (shown, others) = rows.split_at(rows.len().min(HOLDERS_SHOWN));
     for row in shown {
         table.row([percent(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns), holder_of(row)]);
@@ -139,7 +139,8 @@ pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplaine
 }
 
 fn percent(part: u64, all: u64) -> String {
-    format!("  {}", share(part, all))
+    // The first column of a table stands to the left, and numbers to the right.
+    format!("  {:>7}", share(part, all))
 }
 
 /// A share of all lateness.
@@ -154,7 +155,7 @@ fn holder_of(row: &HolderRow) -> String {
 /// Where on the way the time went.
 pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     out.push_str("\nWhere on the way\n");
-    let mut table = Table::new(["  share", "median", "most", "part"]).words([3]);
+    let mut table = Table::new(["    share", "median", "most", "part"]).words([3]);
     for row in rows {
         let part = words::component(row.component);
         table.row([percent(row.sum_ns, all), time(row.median_ns), time(row.max_ns), part.to_owned()]);

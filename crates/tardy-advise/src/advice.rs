@@ -168,7 +168,7 @@ fn conclude(path: &Path, judged: &[Judgement], task: &Task) -> (Option<String>, 
             None => "nothing was measured: confirm it with `tardy run`, idle and under load".to_owned(),
         };
         let outcome = task.deadline_ns.map(|_| Outcome::Inconclusive);
-        return (None, outcome, format!("{by_rules} by the rules; {why}"));
+        return (None, outcome, format!("by the rules {by_rules}; {why}"));
     };
     let name = &best.kernel;
     let rules = match is_chosen(best) {

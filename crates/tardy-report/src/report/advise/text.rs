@@ -6,6 +6,7 @@ use tardy_advise::advice::{Advice, Comparison};
 use tardy_advise::flow::{self, Choice};
 use tardy_advise::help::{Help, Improvements};
 use tardy_advise::judgement::{Basis, Conditions, Judgement, Margin};
+use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::{Outcome, Verdict};
 use tardy_machine::checks::{Finding, Importance, State};
@@ -43,9 +44,9 @@ fn head(outcome: Option<Outcome>, is_colored: bool) -> String {
 
 fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     let (head, sentence) = match (&judgement.verdict, &judgement.no_verdict_because) {
-        (Some(verdict), _) => (head(Some(verdict.outcome), false), verdict.sentence.as_str()),
-        (None, Some(why)) => ("no verdict".to_owned(), why.as_str()),
-        (None, None) => ("no verdict".to_owned(), "nothing was measured"),
+        (Some(verdict), _) => (head(Some(verdict.outcome), false), sentence(verdict, judgement.judged.as_ref(), advice.task.deadline_ns)),
+        (None, Some(why)) => ("no verdict".to_owned(), why.clone()),
+        (None, None) => ("no verdict".to_owned(), "nothing was measured".to_owned()),
     };
     let _ = writeln!(out, "{}: {head}: {sentence}", judgement.kernel);
     if let Some(judged) = &judgement.judged {
@@ -69,6 +70,15 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     if judgement.warnings.len() > WARNINGS_SHOWN {
         let _ = writeln!(out, "  ! and {} more warnings: see --json", judgement.warnings.len() - WARNINGS_SHOWN);
     }
+}
+
+/// Where the model adds work to late starts, starts are judged by what the work leaves of the deadline: both are told.
+fn sentence(verdict: &Verdict, judged: Option<&Basis>, deadline: Option<Nanos>) -> String {
+    let (Some(Basis::Model { work_ns, .. }), Some(deadline), Some(window)) = (judged, deadline, verdict.window) else {
+        return verdict.sentence.clone();
+    };
+    let window = window.to_string();
+    verdict.sentence.replacen(&window, &format!("{window} ({} less {} of work)", deadline.exact(), work_ns.exact()), 1)
 }
 
 fn basis(judged: &Basis, advice: &Advice) -> String {
@@ -117,7 +127,7 @@ fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> Strin
 fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     let evidence = &verdict.evidence;
     match judgement.measure_longer_ns {
-        Some(longer) => format!("run for {} more, if misses stay as rare as seen", hours(longer)),
+        Some(longer) => format!("run for {} more, if misses stay as rare as seen", duration(longer)),
         None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
         None if !evidence.degraded.is_empty() || !evidence.incomplete.is_empty() => {
             "no longer run would decide; run again without what is warned of".to_owned()
@@ -126,9 +136,11 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     }
 }
 
-fn hours(span: Nanos) -> String {
+/// Rounded up where it is short: less would not decide.
+fn duration(span: Nanos) -> String {
     let hours = span.as_secs_f64() / 3600.0;
     match hours {
+        below if below * 60.0 < 1.0 => format!("{:.0} s", span.as_secs_f64().ceil().max(1.0)),
         below if below < 0.1 => format!("{:.1} minutes", hours * 60.0),
         below if below < 100.0 => format!("{hours:.1} hours"),
         _ => format!("{hours:.0} hours ({:.0} days)", hours / 24.0),
@@ -155,12 +167,8 @@ fn conditions_text(conditions: &Conditions) -> String {
         tardy_core::series::ClockKind::Virtual => "virtual time",
         _ => "hardware clock",
     };
-    format!(
-        "{} on CPUs {}{scheduling}, {clock}, under {under}{awake}; from {}",
-        conditions.measured_ns,
-        conditions.cpus,
-        conditions.runs.join(", ")
-    )
+    let cpus = conditions.cpus.parse::<CpuList>().map_or_else(|_| format!("CPUs {}", conditions.cpus), |cpus| cpus.named());
+    format!("{} on {cpus}{scheduling}, {clock}, under {under}{awake}; from {}", conditions.measured_ns, conditions.runs.join(", "))
 }
 
 fn rules(out: &mut String, path: &flow::Path) {
@@ -241,7 +249,13 @@ mod tests {
     #[test]
     fn counts_are_rounded_up_and_spans_have_a_unit_that_suits_them() {
         assert_eq!([94_501.0, 2.001, 3.2e9, 0.5].map(count), ["95000", "2.1", "3.2e9", "0.5"]);
-        let spans = [Nanos::from_secs(60), Nanos::from_secs(9_000), Nanos::from_secs(3_600_000)].map(hours);
+        let spans = [Nanos::from_secs(60), Nanos::from_secs(9_000), Nanos::from_secs(3_600_000)].map(duration);
         assert_eq!(spans, ["1.0 minutes", "2.5 hours", "1000 hours (42 days)"]);
+    }
+
+    #[test]
+    fn a_little_longer_is_told_in_seconds() {
+        let texts = [20, 1_500, 59_000, 180_000].map(|millis| duration(Nanos::from_millis(millis)));
+        assert_eq!(texts, ["1 s", "2 s", "59 s", "3.0 minutes"]);
     }
 }

@@ -193,8 +193,9 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
         |run: &&JudgedProbe| run.requirement.limits_skipped(run.probe().period_ns, matches!(run.measured, MeasuredTime::Completion(_)));
     let limited: Vec<u64> = taken.iter().filter(is_limited).filter_map(|run| Some(run.numbers()?.skipped)).collect();
     Evidence {
-        misses: sum(|numbers| numbers.misses.unwrap_or(0)),
+        misses: taken.iter().map(JudgedProbe::misses).sum(),
         misses_skipped: sum(|numbers| numbers.misses_skipped.unwrap_or(0)),
+        misses_undecided: taken.iter().filter_map(JudgedProbe::evidence).map(|evidence| evidence.misses_undecided).sum(),
         skipped: sum(|numbers| numbers.skipped),
         skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
         due_times: taken.iter().map(seen).sum(),
@@ -204,8 +205,18 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
         measured: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
         stress: Stress::None,
         degraded: of(Severity::Degraded),
-        incomplete: of(Severity::Incomplete),
+        incomplete: incomplete(of(Severity::Incomplete), taken),
     }
+}
+
+/// `warned`, and what an import does not tell, each once.
+fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
+    for text in taken.iter().filter_map(JudgedProbe::evidence).flat_map(|evidence| &evidence.incomplete) {
+        if !warned.contains(text) {
+            warned.push(text.clone());
+        }
+    }
+    warned
 }
 
 /// The runs follow each other: each adds its own variance, and an event that was not seen may be as large as in the worst of them.

@@ -112,6 +112,9 @@ pub struct Evidence {
     /// How many of the misses were skipped due times.
     #[serde(default)]
     pub misses_skipped: u64,
+    /// Due times of which it is not known whether they missed the window; they are not in `misses`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub misses_undecided: u64,
     /// Due times that were skipped, whether they count as misses or not.
     #[serde(default)]
     pub skipped: u64,
@@ -138,6 +141,11 @@ pub struct Evidence {
     pub degraded: Vec<String>,
     /// Reasons why there may be misses that were not seen.
     pub incomplete: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -209,9 +217,11 @@ impl Outcome {
 #[must_use]
 pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     let confidence = Confidence::NINETY_FIVE;
-    let (share_lower, share_upper) = share(evidence.misses, &evidence, confidence);
+    let share_lower = share(evidence.misses, &evidence, confidence).0;
+    let share_upper = share(evidence.misses.saturating_add(evidence.misses_undecided), &evidence, confidence).1;
     let by_misses = match requirement.misses_allowed {
         None if evidence.misses > 0 => Outcome::Failed,
+        None if evidence.misses_undecided > 0 => Outcome::Inconclusive,
         None => Outcome::Passed,
         Some(allowed) => by_share(allowed, (share_lower, share_upper)),
     };
@@ -318,6 +328,23 @@ mod tests {
         assert_eq!(judged(None, lost(0)).outcome, Outcome::Inconclusive);
         assert_eq!(judged(None, lost(1)).outcome, Outcome::Failed);
         assert!(judged(None, lost(0)).sentence.contains("4 samples lost"));
+    }
+
+    #[test]
+    fn due_times_that_may_have_missed_make_a_count_the_least_one() {
+        let of = |misses, misses_undecided| Evidence { misses_undecided, ..evidence(misses, 1_000_000) };
+        assert_eq!(judged(None, of(1, 299)).outcome, Outcome::Failed);
+        assert!(
+            judged(None, of(1, 299)).sentence.starts_with("at least 1 of 1000000 due times missed"),
+            "{}",
+            judged(None, of(1, 299)).sentence
+        );
+        assert_eq!(judged(None, of(0, 1)).outcome, Outcome::Inconclusive);
+        assert!(judged(None, of(0, 1)).sentence.starts_with("no miss is known in 1000000 due times; of 1 of them it cannot be told"));
+        // Bounded on both sides: by those that are known, and by all that may be.
+        assert_eq!(judged(Some(1e-3), of(1, 299)).outcome, Outcome::Passed);
+        assert_eq!(judged(Some(1e-4), of(1, 299)).outcome, Outcome::Inconclusive);
+        assert_eq!(judged(Some(1e-7), of(30, 299)).outcome, Outcome::Failed);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
 
 /// Key `imported` of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,29 @@ pub struct StatedTotals {
     pub skipped: Option<u64>,
 }
 
+impl StatedTotals {
+    /// From where on the file knows samples by their number alone: they are counted at the maximum, and may lie anywhere below it. Absent where every
+    /// sample has its place.
+    #[must_use]
+    pub fn open_from(&self) -> Option<Nanos> {
+        let overflow = self.overflow?;
+        let is_placed = self.max_ns.is_some_and(|max| overflow.samples <= 1 || overflow.from_ns >= max);
+        (!is_placed).then_some(overflow.from_ns)
+    }
+
+    /// How many samples without a bucket may miss `window` or not: those that lie on both sides of it, without the one that is the maximum.
+    #[must_use]
+    pub fn undecided(&self, window: &Window) -> u64 {
+        let Some((from, overflow)) = self.open_from().zip(self.overflow) else { return 0 };
+        match self.max_ns {
+            _ if window.latest < from => 0,
+            Some(max) if window.latest < max => overflow.samples - 1,
+            Some(_) => 0,
+            None => overflow.samples,
+        }
+    }
+}
+
 /// Samples whose buckets are not in the file, as a rule because they lie beyond the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overflow {
@@ -49,4 +73,23 @@ pub struct Overflow {
     pub samples: u64,
     /// They are at or above this.
     pub from_ns: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_without_a_bucket_are_decided_only_outside_of_where_they_may_lie() {
+        let overflow = |samples| Some(Overflow { samples, from_ns: Nanos(200) });
+        let of =
+            |samples, max: Option<i64>| StatedTotals { overflow: overflow(samples), max_ns: max.map(Nanos), ..StatedTotals::default() };
+        let undecided = |stated: StatedTotals| [199, 200, 4_999, 5_000].map(|latest| stated.undecided(&Window::deadline(Nanos(latest))));
+        assert_eq!(undecided(of(300, Some(5_000))), [0, 299, 299, 0]);
+        assert_eq!(undecided(of(300, None)), [0, 300, 300, 300]);
+        // A single one is the maximum.
+        assert_eq!((undecided(of(1, Some(5_000))), of(1, Some(5_000)).open_from()), ([0; 4], None));
+        assert_eq!(of(300, Some(5_000)).open_from(), Some(Nanos(200)));
+        assert_eq!((undecided(StatedTotals::default()), StatedTotals::default().open_from()), ([0; 4], None));
+    }
 }

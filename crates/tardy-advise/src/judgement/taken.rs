@@ -3,6 +3,7 @@
 use tardy_core::series::Descriptor;
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Evidence;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_run::plan::ProbePlan;
 use tardy_run::read_series::{SeriesError, SeriesFile};
@@ -57,6 +58,16 @@ impl JudgedProbe {
 
     pub(super) fn numbers(&self) -> Option<&Numbers> {
         self.probe().numbers.as_ref()
+    }
+
+    /// What its own verdict was made from.
+    pub(super) fn evidence(&self) -> Option<&Evidence> {
+        self.probe().verdict.as_ref().map(|verdict| &verdict.evidence)
+    }
+
+    /// Its misses, or where they cannot be counted, those that are known.
+    pub(super) fn misses(&self) -> u64 {
+        self.numbers().and_then(|numbers| numbers.misses).or(self.evidence().map(|evidence| evidence.misses)).unwrap_or(0)
     }
 }
 

@@ -18,7 +18,11 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     let (misses, due_times) = (evidence.misses, evidence.due_times);
     let window = verdict.window.map_or_else(String::new, |window| window.to_string());
     let independent = if evidence.extremal_index.is_none() { ", assuming independent samples" } else { "" };
+    let at_least = if evidence.misses_undecided > 0 { "at least " } else { "" };
     let observed = match (misses, verdict.misses_allowed) {
+        (0, _) if evidence.misses_undecided > 0 => {
+            format!("no miss is known in {due_times} due times; of {} of them it cannot be told", evidence.misses_undecided)
+        }
         (0, _) => {
             // Of some imports the length is not known.
             let bound = match verdict.misses_an_hour_at_most() {
@@ -29,9 +33,9 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
             let level = if verdict.is_bounded() { format!(" at 95 %{independent}") } else { String::new() };
             format!("no miss in {due_times} due times: {bound}{level}{}", stress(evidence))
         }
-        (_, None) => format!("{misses} of {due_times} due times missed {window}{}", of_them_skipped(evidence)),
+        (_, None) => format!("{at_least}{misses} of {due_times} due times missed {window}{}", of_them_skipped(evidence)),
         (_, Some(_)) => format!(
-            "{misses} of {due_times} due times missed {window}{}: between {:.3e} and {:.3e} of them at 95 % each{independent}",
+            "{at_least}{misses} of {due_times} due times missed {window}{}: between {:.3e} and {:.3e} of them at 95 % each{independent}",
             of_them_skipped(evidence),
             verdict.share_lower,
             verdict.share_upper

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use tardy_core::summary::numbers::Numbers;
+use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_report::report::compare::markdown::{escape, table};
 use tardy_report::report::summary_text;
 
@@ -40,7 +40,7 @@ fn text(run: &ExportedRun) -> String {
     for probe in &summary.probes {
         let period = if probe.period_ns.get() > 0 { format!(" every {}", probe.period_ns.exact()) } else { String::new() };
         let _ = writeln!(out, "\n### {} ({}){}\n", escape(&probe.probe), escape(&probe.quantity), escape(&period));
-        let head = head(probe.numbers.as_ref());
+        let (like, head) = (probe.numbers.as_ref(), head(probe.numbers.as_ref()));
         let mut rows: Vec<Vec<String>> = Vec::new();
         for series in summary.series.iter().filter(|series| series.probe == probe.probe) {
             let label = match (series.cpu, series.copy) {
@@ -48,24 +48,25 @@ fn text(run: &ExportedRun) -> String {
                 (None, Some(copy)) => format!("copy {copy}"),
                 (None, None) => "not bound".to_owned(),
             };
-            rows.extend(series.numbers.as_ref().map(|numbers| row(label, numbers, series.is_skipped_unknown)));
+            rows.extend(series.numbers.as_ref().map(|numbers| row(label, numbers, like, series.is_skipped_unknown)));
         }
         if rows.len() > 1 {
-            rows.extend(probe.numbers.as_ref().map(|numbers| row("all".to_owned(), numbers, probe.is_skipped_unknown)));
+            rows.extend(probe.numbers.as_ref().map(|numbers| row("all".to_owned(), numbers, like, probe.is_skipped_unknown)));
         }
         out.push_str(&table(&head, &rows));
     }
     if summary.loads.len() > 1 {
         let _ = writeln!(out, "\n### {}\n", if summary.is_ranked { "Loads, worst first" } else { "Phases" });
         let mut rows = Vec::new();
+        let like = summary.probes.first().and_then(|probe| probe.numbers.as_ref());
         for load in &summary.loads {
             for (probe, numbers) in &load.probes {
                 let label = if summary.probes.len() > 1 { format!("{} ({probe})", load.name) } else { load.name.clone() };
                 let is_skipped_unknown = summary.probes.iter().any(|of| of.probe == *probe && of.is_skipped_unknown);
-                rows.extend(numbers.as_ref().map(|numbers| row(label, numbers, is_skipped_unknown)));
+                rows.extend(numbers.as_ref().map(|numbers| row(label, numbers, like, is_skipped_unknown)));
             }
         }
-        out.push_str(&table(&head(summary.probes.first().and_then(|probe| probe.numbers.as_ref())), &rows));
+        out.push_str(&table(&head(like), &rows));
     }
     out.push('\n');
     for line in summary.machine.iter().filter(|line| !line.is_empty()) {
@@ -83,18 +84,21 @@ fn head(numbers: Option<&Numbers>) -> Vec<String> {
     head
 }
 
-/// A percentile stands with the upper end of its interval, or with how many samples one would need.
-fn row(label: String, numbers: &Numbers, is_skipped_unknown: bool) -> Vec<String> {
+/// A percentile stands with the upper end of its interval, or with how many samples one would need. The columns are those of `like`, of [`head`].
+fn row(label: String, numbers: &Numbers, like: Option<&Numbers>, is_skipped_unknown: bool) -> Vec<String> {
     let micros = |nanos: i64| format!("{:.1}", nanos as f64 / 1e3);
     let skipped = if is_skipped_unknown { "-".to_owned() } else { numbers.skipped.to_string() };
     let mut cells = vec![label, numbers.samples.to_string(), skipped, micros(numbers.min_ns)];
     cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
-    cells.extend(numbers.percentiles.iter().map(|percentile| match (percentile.upper_ns, percentile.samples_needed) {
+    let cell = |percentile: &Percentile| match (percentile.upper_ns, percentile.samples_needed) {
         (Some(upper), _) => format!("{} (<= {})", micros(percentile.value_ns), micros(upper)),
         (None, Some(needed)) => format!("~{} (n >= {needed})", micros(percentile.value_ns)),
         (None, None) => format!("~{}", micros(percentile.value_ns)),
-    }));
+    };
+    let unknown = || "-".to_owned();
+    let columns = like.map_or(0, |like| like.percentiles.len());
+    cells.extend((0..columns).map(|place| numbers.percentiles.get(place).map_or_else(unknown, cell)));
     cells.push(micros(numbers.max_ns));
-    cells.extend(numbers.misses.map(|misses| misses.to_string()));
+    cells.extend(like.and_then(|like| like.misses).map(|_| numbers.misses.map_or_else(unknown, |misses| misses.to_string())));
     cells
 }

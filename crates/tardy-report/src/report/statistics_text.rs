@@ -139,7 +139,7 @@ fn observed(shown: &[&Group]) -> Table {
     row(&mut table, "samples", shown, |group| group.observed.samples.to_string());
     row(&mut table, &format!("buckets of {width} in use"), shown, |group| group.observed.buckets.to_string());
     row(&mut table, "min", shown, |group| five_digits(group.observed.min_ns as f64));
-    row(&mut table, "median", shown, |group| five_digits(group.observed.median_ns as f64));
+    row(&mut table, "median", shown, |group| group.observed.median_ns.map_or_else(dash, |median| five_digits(median as f64)));
     row(&mut table, &format!("mode, middle of its {width}"), shown, |group| five_digits(group.observed.mode_middle_ns as f64));
     row(&mut table, "samples in it", shown, |group| group.observed.mode_samples.to_string());
     row(&mut table, "mean", shown, |group| five_digits(group.observed.mean_ns));
@@ -153,7 +153,8 @@ fn observed(shown: &[&Group]) -> Table {
         });
     }
     row(&mut table, "five nines: 99.999 % up to", shown, |group| {
-        group.observed.five_nines_ns.map_or_else(|| "n>=100000".to_owned(), |value| five_digits(value as f64))
+        let unknown = || if group.observed.samples < 100_000 { "n>=100000".to_owned() } else { dash() };
+        group.observed.five_nines_ns.map_or_else(unknown, |value| five_digits(value as f64))
     });
     table
 }

@@ -40,10 +40,12 @@ pub(super) fn split_by_bounds(
                 of_side(base, from).max(of_side(candidate, to))
             }),
         };
+        // More samples would not help where a file does not tell them apart.
+        let needed = if base.is_open_at(quantile) || candidate.is_open_at(quantile) { f64::INFINITY } else { needed };
         if needed <= 1.0 + 1e-9 {
             known.push(quantile);
         } else {
-            let value = |side: &PooledRuns<'_>| side.tally().quantile(quantile).unwrap_or_default();
+            let value = |side: &PooledRuns<'_>| side.known(side.tally().quantile(quantile).unwrap_or_default()).0;
             let data_needed = Some(needed).filter(|&factor| factor <= FACTOR_MAX);
             unknown.push(NotCompared { quantile, base_ns: value(base), candidate_ns: value(candidate), data_needed });
         }

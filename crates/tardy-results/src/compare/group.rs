@@ -67,6 +67,8 @@ pub struct RunGroup {
     pub numbers: Option<Numbers>,
     /// Whether they are in virtual time: the same inputs give the same samples, so that nothing in them is chance.
     pub is_exact: bool,
+    /// From where on an import knows samples by their number alone; absent where all have their values.
+    pub open_from: Option<Nanos>,
 }
 
 impl RunGroup {
@@ -122,6 +124,7 @@ impl RunGroup {
             dependence_is_longer: wanted > together,
             numbers,
             is_exact,
+            open_from: None,
         }
     }
 }
@@ -156,7 +159,8 @@ pub fn groups(run: &RunSide, stretch: Option<Nanos>) -> Result<BTreeMap<Key, Run
             load: load.map(str::to_owned),
         };
         let numbers = run.summary.probes.iter().find(|summary| summary.probe == probe).and_then(|summary| summary.numbers.clone());
-        groups.insert(key(None), group(&of_kind, &run.record, &lengths, numbers, |_| true));
+        let whole = group(&of_kind, &run.record, &lengths, numbers, |_| true);
+        groups.insert(key(None), RunGroup { open_from: open_from(&run.record, probe), ..whole });
         if run.summary.loads.len() < 2 {
             continue;
         }
@@ -169,6 +173,13 @@ pub fn groups(run: &RunSide, stretch: Option<Nanos>) -> Result<BTreeMap<Key, Run
         }
     }
     Ok(groups)
+}
+
+/// From where on samples of an imported probe have no values.
+fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
+    let stated = record.imported.iter().flat_map(|imported| &imported.series);
+    let of_probe = record.series.iter().zip(stated).filter(|(series, _)| series.probe == probe);
+    of_probe.filter_map(|(_, stated)| stated.open_from()).min()
 }
 
 fn kind(series: &SeriesBlocks) -> (&str, &str, &str) {

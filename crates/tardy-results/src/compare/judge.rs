@@ -194,7 +194,7 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     let is_of_runs = matches!(method, Method::Runs | Method::Replicas | Method::Exact);
     let value = |side: &PooledRuns<'_>, quantile: f64| {
         let of_runs = if is_of_runs { side.of_runs(quantile).map(|values| middle(&values)) } else { side.tally().quantile(quantile) };
-        of_runs.unwrap_or_default()
+        side.known(of_runs.unwrap_or_default()).0
     };
     let is_bounded = |side: &PooledRuns<'_>, quantile: f64| match method {
         Method::Exact | Method::Replicas => side.shortest() as f64 * (1.0 - quantile) >= 1.0,
@@ -204,7 +204,7 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     let pair = |quantile: f64| Pair {
         base_ns: value(base, quantile),
         candidate_ns: value(candidate, quantile),
-        is_bounded: is_bounded(base, quantile) && is_bounded(candidate, quantile),
+        is_bounded: [base, candidate].into_iter().all(|side| is_bounded(side, quantile) && !side.is_open_at(quantile)),
     };
     let largest = |side: &PooledRuns<'_>| side.exact.max().unwrap_or_default() as f64;
     Overview {

@@ -61,6 +61,18 @@ impl<'a> PooledRuns<'a> {
         self.runs.iter().all(|run| run.is_exact)
     }
 
+    /// A quantile's value, and whether it is one: from where on an import knows samples by their number alone, that is the least that it may be.
+    pub(super) fn known(&self, value: f64) -> (f64, bool) {
+        let open = self.runs.iter().filter_map(|run| run.open_from).min().map(|from| from.get() as f64);
+        open.filter(|from| value >= *from).map_or((value, true), |from| (from, false))
+    }
+
+    /// Whether a quantile of any of its runs lies where an import knows samples by their number alone.
+    pub(super) fn is_open_at(&self, quantile: f64) -> bool {
+        self.runs.iter().any(|run| run.open_from.is_some_and(|from| tally(&run.exact).quantile(quantile) >= Some(from.get() as f64)))
+            || self.tally().quantile(quantile).is_some_and(|value| !self.known(value).1)
+    }
+
     /// Samples of the shortest run.
     pub(super) fn shortest(&self) -> u64 {
         self.runs.iter().map(|run| run.exact.count()).min().unwrap_or(0)

@@ -94,6 +94,14 @@ fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile
     percentiles_at(histogram, dependence, &wanted)
 }
 
+impl Bounds {
+    /// Forgets what is not known where samples at or above `open` have no values of their own.
+    pub fn forget_from(&mut self, open: Nanos) {
+        self.percentiles.retain(|percentile| percentile.value_ns < open.get());
+        self.exceedances.retain(|exceedance| exceedance.limit_ns < open);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

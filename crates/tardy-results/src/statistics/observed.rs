@@ -20,8 +20,8 @@ pub struct ObservedStatistics {
     pub max_ns: i64,
     /// The arithmetic mean.
     pub mean_ns: f64,
-    /// The middle value, or the smaller of both middle ones.
-    pub median_ns: i64,
+    /// The middle value, or the smaller of both middle ones; absent where an import does not know it.
+    pub median_ns: Option<i64>,
     /// Lower edge of the fullest bucket; of several the lowest.
     pub mode_ns: i64,
     /// Middle of the same bucket, which is what williams2002 prints.
@@ -81,7 +81,7 @@ pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Optio
         min_ns: histogram.min()?,
         max_ns: histogram.max()?,
         mean_ns: moments.mean()?,
-        median_ns: median?,
+        median_ns: median,
         mode_ns: mode.0,
         mode_middle_ns: mode.0.saturating_add(width / 2),
         mode_samples: mode.1,
@@ -90,6 +90,17 @@ pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Optio
         below: limits.iter().zip(below).map(|(&limit_ns, samples)| ShareBelow { limit_ns, samples, share: share(samples) }).collect(),
         five_nines_ns: five_nines.filter(|_| samples >= 100_000),
     })
+}
+
+impl ObservedStatistics {
+    /// Forgets what is not known where samples at or above `open` have no values of their own.
+    pub fn forget_from(&mut self, open: Nanos) {
+        let is_known = |value: &i64| *value < open.get();
+        self.median_ns = self.median_ns.filter(is_known);
+        self.five_nines_ns = self.five_nines_ns.filter(is_known);
+        (self.variance_ns2, self.standard_deviation_ns) = (None, None);
+        self.below.retain(|below| below.limit_ns <= open);
+    }
 }
 
 #[cfg(test)]
@@ -107,7 +118,7 @@ mod tests {
     #[test]
     fn a_few_values_by_hand() {
         let found = of(&[1_000, 1_999, 2_000, 10_000, -1]).unwrap();
-        assert_eq!((found.samples, found.buckets, found.median_ns, found.mode_ns, found.mode_samples), (5, 4, 1_999, 1_000, 2));
+        assert_eq!((found.samples, found.buckets, found.median_ns, found.mode_ns, found.mode_samples), (5, 4, Some(1_999), 1_000, 2));
         assert_eq!(found.mode_middle_ns, 1_500);
         assert_eq!(found.below.iter().map(|below| below.samples).collect::<Vec<_>>(), [4, 5]);
         assert!((found.mean_ns - 2_999.6).abs() < 1e-9);
@@ -121,7 +132,7 @@ mod tests {
             let found = of(&values).unwrap();
             let mut sorted = values.clone();
             sorted.sort_unstable();
-            prop_assert_eq!(found.median_ns, sorted[(sorted.len() - 1) / 2]);
+            prop_assert_eq!(found.median_ns, Some(sorted[(sorted.len() - 1) / 2]));
             for below in &found.below {
                 prop_assert_eq!(below.samples, values.iter().filter(|&&value| value < below.limit_ns.get()).count() as u64);
             }

@@ -186,6 +186,13 @@ fn of_series(run: &LoadedRun, series: &[&SeriesData], question: &Question, reade
     let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
     let group = |histogram: &Histogram, dependence: &Dependence, one: Option<&SeriesData>, tails: Tails| {
         let descriptor = one.map(SeriesData::descriptor);
+        let of = one.map_or(series, |_| &[]).iter().copied().chain(one);
+        let (mut observed, mut bounds) =
+            (observed(histogram, question.bucket, &limits)?, bounds(histogram, dependence, run.measured(), &limits)?);
+        if let Some(open) = of.filter_map(SeriesData::open_from).min() {
+            observed.forget_from(open);
+            bounds.forget_from(open);
+        }
         Some(Group {
             probe: series[0].descriptor().probe.clone(),
             quantity: series[0].descriptor().quantity.clone(),
@@ -194,8 +201,8 @@ fn of_series(run: &LoadedRun, series: &[&SeriesData], question: &Question, reade
             is_together: one.is_none(),
             skipped: one.map_or_else(|| series.iter().map(|read| read.whole().skipped).sum(), |one| one.whole().skipped),
             of_series: series.len(),
-            observed: observed(histogram, question.bucket, &limits)?,
-            bounds: bounds(histogram, dependence, run.measured(), &limits)?,
+            observed,
+            bounds,
             tail: tails.whole,
             tail_by_load: tails.by_load,
         })

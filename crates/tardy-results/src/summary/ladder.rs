@@ -9,6 +9,7 @@ use tardy_core::verdict::{Evidence, Window, judge};
 
 use super::model::{Ladder, LoadSummary, Rung, WorstLoad};
 use super::read::SeriesData;
+use super::stated;
 use super::verdict::{Judge, Part};
 
 /// The deadlines, beside the probe's own period.
@@ -21,7 +22,9 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&SeriesData], all: &Cell, meas
     let descriptor = series.first()?.descriptor();
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. }) && series[0].is_judged();
     let largest = Nanos(all.latency.max()?);
-    if !is_lateness || descriptor.clock == ClockKind::Virtual {
+    // Of extremes alone nothing is counted.
+    let is_counted = series.iter().all(|read| read.whole().latency.count() > 0 || read.counts().expected == 0);
+    if !is_counted || !is_lateness || descriptor.clock == ClockKind::Virtual {
         return None;
     }
     let parts: Vec<Part<'_>> = series.iter().map(|read| Part::whole(read)).collect();
@@ -32,11 +35,12 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&SeriesData], all: &Cell, meas
     deadlines.extend(Some(descriptor.schedule.period()).filter(|period| *period > Nanos::ZERO));
     deadlines.sort_unstable();
     deadlines.dedup();
+    let is_decided = |deadline: &Nanos| stated::undecided_of_buckets(series, Window::deadline(*deadline)) == 0;
     let latest = all.latency_skipped_at_most.max().map_or(largest, |bound| largest.max(Nanos(bound)));
     Some(Ladder {
-        rungs: deadlines.into_iter().map(rung).collect(),
+        rungs: deadlines.into_iter().filter(is_decided).map(rung).collect(),
         // Where work was skipped, or nothing is known of what was skipped, no deadline held.
-        smallest: Some(rung(latest.max(Nanos::ZERO))).filter(|rung| rung.misses == 0),
+        smallest: Some(latest.max(Nanos::ZERO)).filter(is_decided).map(rung).filter(|rung| rung.misses == 0),
         stress: judge.stress(),
         processors: seen.processors,
         worst_load: worst_load(&descriptor.probe, loads),

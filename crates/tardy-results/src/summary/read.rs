@@ -198,6 +198,12 @@ impl SeriesData {
         self.whole.latency.count() <= self.accumulator.samples && self.accumulator.counts.unstored == 0
     }
 
+    /// From where on an import knows samples by their number alone; absent where all have their values.
+    #[must_use]
+    pub fn open_from(&self) -> Option<Nanos> {
+        self.stated.and_then(|stated| stated.open_from())
+    }
+
     /// What its values are multiples of: 1 ns for what this tool measured, what another tool rounds to for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
@@ -263,6 +269,9 @@ fn read_series(
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let single_from = file.hours().filter(|hours| hours.samples > 0).map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
+    // Those that are counted at the maximum, and may have been in time.
+    let undecided = accumulator.window().zip(stated).map_or(0, |(window, stated)| stated.undecided(&window));
+    whole.misses = whole.misses.saturating_sub(if whole.latency.count() > accumulator.samples { undecided } else { 0 });
     whole.pack(whole.latency.count());
     whole.keep_serial();
     accumulator.pack();
@@ -347,6 +356,11 @@ impl SeriesData {
     #[must_use]
     pub fn is_judged(&self) -> bool {
         !self.descriptor.is_outside_verdict
+    }
+
+    /// The window that its samples were counted by.
+    pub(super) fn window(&self) -> Option<Window> {
+        self.accumulator.window()
     }
 
     /// Whether it was counted how many of its due times miss a window.

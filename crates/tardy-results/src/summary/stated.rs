@@ -10,8 +10,9 @@ use super::read::SeriesData;
 /// The numbers of one series: those that were computed, with the mean that the tool states where a histogram's end is open; or no more than
 /// it states.
 pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Numbers> {
+    let window = read.window();
     match (computed, read.stated) {
-        (Some(computed), Some(stated)) => Some(mended(computed, &[stated])),
+        (Some(computed), Some(stated)) => Some(mended(computed, &[stated], window)),
         (Some(computed), None) => Some(computed),
         (None, Some(stated)) => of_stated(&[stated]),
         (None, None) => None,
@@ -27,11 +28,19 @@ pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) 
     if series.iter().any(|read| read.whole.latency.count() == 0) {
         return of_stated(&stated).or(computed);
     }
-    computed.map(|computed| mended(computed, &stated))
+    let window = series.iter().find_map(|read| read.window());
+    computed.map(|computed| mended(computed, &stated, window))
 }
 
-/// A mean and a least value that the tool states know the values that have no bucket too.
-fn mended(mut computed: Numbers, stated: &[StatedTotals]) -> Numbers {
+/// A mean and a least value that the tool states know the values that have no bucket too. A percentile from where on a file has no buckets is not known.
+fn mended(mut computed: Numbers, stated: &[StatedTotals], window: Option<Window>) -> Numbers {
+    if let Some(open) = stated.iter().filter_map(StatedTotals::open_from).min() {
+        computed.percentiles.retain(|percentile| percentile.value_ns < open.get());
+        computed.percentiles_corrected.iter_mut().for_each(|corrected| corrected.retain(|percentile| percentile.value_ns < open.get()));
+    }
+    if window.is_some_and(|window| stated.iter().any(|stated| stated.undecided(&window) > 0)) {
+        computed.misses = None;
+    }
     if stated.iter().any(|stated| stated.overflow.is_some())
         && let Some(mean) = mean(stated)
     {
@@ -70,21 +79,46 @@ fn mean(stated: &[StatedTotals]) -> Option<f64> {
     (samples > 0.0).then(|| weighted.iter().map(|(mean, samples)| mean * samples).sum::<f64>() / samples)
 }
 
-/// Extremes beyond the deadline, of series that are known by their extremes only: each is at least one miss.
+/// Misses that samples do not show, of series that are known by their extremes only: each extreme beyond the deadline is at least one.
 pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
 
 fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     let Some(stated) = read.stated.filter(|_| read.is_judged() && read.whole.latency.count() == 0) else { return 0 };
+    let samples = stated.samples.unwrap_or(0);
+    if stated.min_ns.is_some_and(|least| least > window.latest) {
+        return samples;
+    }
     let is_late = |extreme: Option<Nanos>| u64::from(extreme.is_some_and(|extreme| window.misses(extreme)));
-    is_late(stated.max_ns).max(is_late(stated.min_ns))
+    is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Why a share of misses cannot be told: there are late samples in series that are known by their extremes only.
+/// Samples that may have missed the window or not: of series that are known by their extremes all but those, of others those without a bucket.
+pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
+    let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
+        Some(stated) if read.whole.latency.count() > 0 => read.window().map_or(0, |window| stated.undecided(&window)),
+        Some(stated) => {
+            let is_in_time = |extreme: Option<Nanos>| extreme.is_some_and(|extreme| !window.misses(extreme));
+            let is_decided = is_in_time(stated.max_ns) && (window.earliest.is_none() || is_in_time(stated.min_ns));
+            if is_decided { 0 } else { stated.samples.unwrap_or(0).saturating_sub(late_extremes(read, window)) }
+        }
+        None => 0,
+    };
+    series.iter().map(of).sum()
+}
+
+/// Of series with buckets, samples without one that may miss `window` or not.
+pub(super) fn undecided_of_buckets(series: &[&SeriesData], window: Window) -> u64 {
+    let counted = series.iter().filter(|read| read.whole.latency.count() > 0);
+    counted.filter_map(|read| read.stated).map(|stated| stated.undecided(&window)).sum()
+}
+
+/// Why misses cannot be counted.
 pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<String> {
-    series
-        .iter()
-        .any(|read| late_extremes(read, window) > 0)
-        .then(|| "of a series only the extremes are known: more may be late".to_owned())
+    let is_without_buckets = |read: &&SeriesData| read.stated.is_some() && read.whole.latency.count() == 0;
+    (undecided(series, window) > 0).then(|| match series.iter().any(is_without_buckets) {
+        true => "of a series only the extremes are known: more may be late".to_owned(),
+        false => "samples without a bucket may be late or not: measure with a larger histogram".to_owned(),
+    })
 }

@@ -58,6 +58,7 @@ impl<'a> Judge<'a> {
             let parts: Vec<Part> = series.iter().map(|read| Part::whole(read)).collect();
             let mut evidence = self.evidence(requirement, &parts, self.run.measured(), self.stress);
             evidence.misses += requirement.window.map_or(0, |window| stated::misses(series, window));
+            evidence.misses_undecided = requirement.window.map_or(0, |window| stated::undecided(series, window));
             evidence.incomplete.extend(self.shortcomings(series));
             // A number that is not known would pass for 0.
             evidence.skipped_limited = evidence.skipped_limited.filter(|&skipped| skipped > 0 || !self.is_limited_and_unknown(series));
@@ -91,6 +92,7 @@ impl<'a> Judge<'a> {
         Evidence {
             misses: sum(|part| part.cell.misses),
             misses_skipped: sum(|part| part.cell.misses_skipped),
+            misses_undecided: 0,
             skipped: sum(|part| part.cell.skipped),
             skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
             due_times: sum(|part| part.due_times),

@@ -105,6 +105,29 @@ fn samples_beyond_the_last_bucket_count_as_the_maximum_and_are_named() {
     assert_eq!(histogram[1]["counts"].as_array().unwrap().last().unwrap(), &serde_json::json!([5_717_000, 3]));
 }
 
+#[test]
+fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misses() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-h-overflow.txt", "--period 1ms").ends_with(0);
+    let late = place.tardy("show run --deadline 1ms").ends_with(1).stdout;
+    assert!(late.contains("FAILED: at least 2 of 600 due times missed the deadline of 1ms"), "{late}");
+    let document = place.tardy("show run --deadline 1ms --json").json();
+    assert!(document["verdict"]["evidence"]["misses_undecided"].as_u64() > Some(0), "{document}");
+    for series in document["series"].as_array().unwrap() {
+        assert_eq!(series["numbers"]["misses"], Value::Null);
+        let percentiles = series["numbers"]["percentiles"].as_array().unwrap();
+        assert!(percentiles.iter().all(|percentile| percentile["value_ns"].as_i64() < series["numbers"]["max_ns"].as_i64()), "{series}");
+    }
+    // Which deadline holds is known from the maximum on.
+    place.tardy("show run --deadline 6ms").ends_with(0);
+    assert!(!place.tardy("show run --statistics").ends_with(0).stdout.contains("5323.0 ["));
+    assert!(!place.tardy("compare run run").stdout.contains("5323.0 us "));
+    // Of extremes alone.
+    std::fs::copy(sample("cyclictest-q.txt"), place.path("q.txt")).unwrap();
+    place.tardy("import q.txt --out totals").ends_with(0);
+    assert!(place.tardy("show totals --deadline 1ms").ends_with(1).stdout.contains("FAILED: at least 2 of "));
+}
+
 /// Counts by value of each series, as `tardy export` gives them.
 fn counts(place: &Workplace, run: &str) -> Value {
     place.tardy(&format!("export {run} --format json")).ends_with(0).json()["histograms"].clone()

@@ -1,7 +1,7 @@
 //! What is read first: the verdict, one chart, the warnings, the figures that matter most, and the numbers of each CPU and load.
 
 use maud::{Markup, html};
-use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::summary::numbers::{Numbers, PERCENTILES, Percentile};
 use tardy_core::units::{Nanos, three_digits};
 use tardy_core::verdict::significant;
 use tardy_results::compare::model::Comparison;
@@ -212,9 +212,9 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             rows.push(row("all".to_owned(), numbers, all.is_skipped_unknown, all.counts.lost));
         }
         let mut bounds = vec!["upper bound (95 %)".to_owned(), String::new(), String::new(), String::new(), String::new()];
-        bounds.extend(numbers.percentiles.first().map(bound));
+        bounds.extend(known(numbers, &PERCENTILES[..1], bound));
         bounds.push(String::new());
-        bounds.extend(numbers.percentiles.iter().skip(1).map(bound));
+        bounds.extend(known(numbers, &PERCENTILES[1..], bound));
         rows.push(bounds);
     }
     Table { head: COLUMNS.map(str::to_owned).to_vec(), rows }
@@ -233,8 +233,7 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
         let mut cells = vec![format!("{}{skipped}", load.name), load.phases.to_string(), load.length_ns.to_string()];
         let Some(numbers) = numbers else { return cells };
         cells.extend([whole(numbers.samples), whole(numbers.skipped)]);
-        let is_shown = |percentile: &&Percentile| LOAD_PERCENTILES.contains(&percentile.probability);
-        cells.extend(numbers.percentiles.iter().filter(is_shown).map(value));
+        cells.extend(known(numbers, &LOAD_PERCENTILES, value));
         cells.extend([time(numbers.max_ns), numbers.misses.map_or_else(|| "–".to_owned(), whole)]);
         if is_judged {
             cells.extend(judged(load, probe));
@@ -253,6 +252,12 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
 /// Percentiles of loads.
 const LOAD_PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.999_99];
 
+/// A cell for each of `wanted`; a percentile that is not known is a dash.
+fn known(numbers: &Numbers, wanted: &[f64], cell: impl Fn(&Percentile) -> String) -> Vec<String> {
+    let of = |probability: &f64| numbers.percentiles.iter().find(|percentile| percentile.probability == *probability);
+    wanted.iter().map(|probability| of(probability).map_or_else(|| "–".to_owned(), &cell)).collect()
+}
+
 /// A percentile; one that the samples do not bound is marked.
 fn value(percentile: &Percentile) -> String {
     format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns))
@@ -261,9 +266,9 @@ fn value(percentile: &Percentile) -> String {
 fn row(name: String, numbers: &Numbers, is_skipped_unknown: bool, lost: u64) -> Vec<String> {
     let skipped = if is_skipped_unknown { "–".to_owned() } else { whole(numbers.skipped) };
     let mut cells = vec![name, whole(numbers.samples), skipped, whole(lost), time(numbers.min_ns)];
-    cells.push(numbers.percentiles.first().map_or_else(String::new, value));
+    cells.extend(known(numbers, &PERCENTILES[..1], value));
     cells.push(micro(&three_digits(numbers.mean_ns.round())));
-    cells.extend(numbers.percentiles.iter().skip(1).map(value));
+    cells.extend(known(numbers, &PERCENTILES[1..], value));
     cells.push(time(numbers.max_ns));
     cells.push(numbers.misses.map_or_else(|| "–".to_owned(), whole));
     cells

@@ -1,7 +1,7 @@
 //! Several runs in tables that have them all: a row a run, and a row for each load and run, so that nothing is cut off however many there are.
 
 use maud::{Markup, html};
-use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::summary::numbers::{Numbers, PERCENTILES, Percentile};
 
 use super::figure;
 use super::unit::time;
@@ -71,7 +71,8 @@ fn cells(numbers: &Numbers, is_skipped_unknown: bool) -> Vec<String> {
     let value = |percentile: &Percentile| format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns));
     let skipped = if is_skipped_unknown { "–".to_owned() } else { whole(numbers.skipped) };
     let mut cells = vec![whole(numbers.samples), skipped];
-    cells.extend(numbers.percentiles.iter().map(value));
+    let known = |place: usize| numbers.percentiles.get(place).map_or_else(|| "–".to_owned(), value);
+    cells.extend((0..PERCENTILES.len()).map(known));
     cells.extend([time(numbers.max_ns), numbers.misses.map_or_else(|| "–".to_owned(), whole)]);
     cells
 }

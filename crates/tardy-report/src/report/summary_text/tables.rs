@@ -39,9 +39,12 @@ pub(super) const IMPORTANCE_OF_LOADS: &[&str] =
 pub(super) fn latencies(summary: &Summary, probe: &ProbeSummary, series: &[&SeriesSummary], shown: usize) -> Option<Table> {
     let all = probe.numbers.as_ref()?;
     let has_misses = all.misses.is_some();
+    // A file whose last bucket is open leaves the higher ones unknown, of one series more of them than of another.
+    let of_series = series.iter().take(shown).filter_map(|series| Some(series.numbers.as_ref()?.percentiles.as_slice()));
+    let columns = of_series.chain([all.percentiles.as_slice()]).max_by_key(|percentiles| percentiles.len()).unwrap_or_default();
     let quantity = if summary.probes.len() > 1 { format!("{} {}", probe.probe, probe.quantity) } else { probe.quantity.clone() };
     let mut head = vec![quantity, "samples".into(), "skipped".into(), "min".into(), "median".into(), "mean".into()];
-    head.extend(all.percentiles.iter().skip(1).map(|percentile| percent(percentile.probability)));
+    head.extend(columns.iter().skip(1).map(|percentile| percent(percentile.probability)));
     head.extend(["max", "at", "jitter 99.9 %"].map(str::to_owned));
     if has_misses {
         head.extend(["misses", "longest burst"].map(str::to_owned));
@@ -50,7 +53,8 @@ pub(super) fn latencies(summary: &Summary, probe: &ProbeSummary, series: &[&Seri
     for series in series.iter().take(shown) {
         let Some(numbers) = &series.numbers else { continue };
         let jitter = series.jitter.get(2).map_or_else(|| "-".to_owned(), |percentile| time(percentile.value_ns));
-        table.row(row(place(series), numbers, series.is_skipped_unknown, jitter, has_misses.then(|| longest_burst(&[series]))));
+        let burst = has_misses.then(|| longest_burst(&[series]));
+        table.row(row(place(series), numbers, columns.len(), series.is_skipped_unknown, jitter, burst));
     }
     if series.len() > shown {
         table.row([format!("{} more in all", series.len() - shown)]);
@@ -59,16 +63,17 @@ pub(super) fn latencies(summary: &Summary, probe: &ProbeSummary, series: &[&Seri
         // Of the worst CPU: jitter is between wake-ups of one.
         let jitter = series.iter().filter_map(|series| series.jitter.get(2)).map(|percentile| percentile.value_ns).max();
         let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("up to {}", time(jitter)));
-        table.row(row("all".into(), all, probe.is_skipped_unknown, jitter, has_misses.then(|| longest_burst(series))));
+        let burst = has_misses.then(|| longest_burst(series));
+        table.row(row("all".into(), all, columns.len(), probe.is_skipped_unknown, jitter, burst));
     }
     if !all.percentiles.is_empty() {
-        table.row(bounds("upper bound (95 %)", &all.percentiles));
+        table.row(bounds("upper bound (95 %)", &all.percentiles, columns.len()));
     }
     if let Some(corrected) = &all.percentiles_corrected {
         let mut cells = vec!["with skipped".to_owned(), (all.samples + all.skipped).to_string(), String::new(), String::new()];
         cells.push(corrected.first().map_or_else(String::new, |median| time(median.value_ns)));
         cells.push(String::new());
-        cells.extend(corrected.iter().skip(1).map(value));
+        cells.extend(padded(corrected, columns.len(), value));
         table.row(cells);
     }
     Some(table)
@@ -79,7 +84,8 @@ pub(super) fn probes(summary: &Summary) -> Table {
     let mut probes: Vec<&ProbeSummary> = summary.probes.iter().collect();
     probes.sort_by_key(|probe| Reverse(probe.numbers.as_ref().map(|numbers| numbers.max_ns)));
     let has_misses = probes.iter().any(|probe| probe.numbers.as_ref().is_some_and(|numbers| numbers.misses.is_some()));
-    let percentiles = probes.iter().find_map(|probe| Some(&probe.numbers.as_ref()?.percentiles)).map_or(&[][..], Vec::as_slice);
+    let of_probes = probes.iter().filter_map(|probe| Some(probe.numbers.as_ref()?.percentiles.as_slice()));
+    let percentiles = of_probes.max_by_key(|percentiles| percentiles.len()).unwrap_or_default();
     let mut head = vec!["probe".to_owned(), "value".into(), "samples".into(), "skipped".into(), "min".into(), "median".into()];
     head.push("mean".into());
     head.extend(percentiles.iter().skip(1).map(|percentile| percent(percentile.probability)));
@@ -97,7 +103,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
             table.row([probe.probe.clone(), probe.quantity.clone(), "0".to_owned()]);
             continue;
         };
-        let mut cells = row(probe.probe.clone(), numbers, probe.is_skipped_unknown, String::new(), None);
+        let mut cells = row(probe.probe.clone(), numbers, percentiles.len(), probe.is_skipped_unknown, String::new(), None);
         cells.insert(1, probe.quantity.clone());
         // The place of jitter, which has no number of all series.
         cells.pop();
@@ -225,22 +231,28 @@ fn longest_burst(series: &[&SeriesSummary]) -> String {
     longest.or(is_known.then_some(0)).map_or_else(|| "-".to_owned(), |length| length.to_string())
 }
 
-fn row(label: String, numbers: &Numbers, is_skipped_unknown: bool, jitter: String, burst: Option<String>) -> Vec<String> {
+/// The percentiles behind the median, of so many with it; those that are not known are a dash.
+fn padded(percentiles: &[Percentile], columns: usize, cell: impl Fn(&Percentile) -> String) -> Vec<String> {
+    (1..columns).map(|place| percentiles.get(place).map_or_else(|| "-".to_owned(), &cell)).collect()
+}
+
+fn row(label: String, numbers: &Numbers, columns: usize, is_skipped_unknown: bool, jitter: String, burst: Option<String>) -> Vec<String> {
     let skipped = if is_skipped_unknown { "-".to_owned() } else { numbers.skipped.to_string() };
     let mut cells = vec![label, numbers.samples.to_string(), skipped, time(numbers.min_ns)];
-    cells.push(numbers.percentiles.first().map_or_else(String::new, |median| time(median.value_ns)));
+    let unknown = if columns > 0 { "-" } else { "" };
+    cells.push(numbers.percentiles.first().map_or_else(|| unknown.to_owned(), |median| time(median.value_ns)));
     cells.push(three_digits(numbers.mean_ns.round()));
-    cells.extend(numbers.percentiles.iter().skip(1).map(value));
+    cells.extend(padded(&numbers.percentiles, columns, value));
     // The maximum of an import may have no time.
     let at = if numbers.max_at_ns == 0 { "-".to_owned() } else { time(numbers.max_at_ns) };
     cells.extend([time(numbers.max_ns), at, jitter]);
     if let Some(burst) = burst {
-        cells.extend([numbers.misses.unwrap_or(0).to_string(), burst]);
+        cells.extend([numbers.misses.map_or_else(|| "-".to_owned(), |misses| misses.to_string()), burst]);
     }
     cells
 }
 
-fn bounds(label: &str, percentiles: &[Percentile]) -> Vec<String> {
+fn bounds(label: &str, percentiles: &[Percentile], columns: usize) -> Vec<String> {
     let mut cells = vec![label.to_owned(), String::new(), String::new(), String::new()];
     let bound = |percentile: &Percentile| match (percentile.upper_ns, percentile.samples_needed) {
         (Some(upper), _) => time(upper),
@@ -249,6 +261,6 @@ fn bounds(label: &str, percentiles: &[Percentile]) -> Vec<String> {
     };
     cells.push(percentiles.first().map_or_else(String::new, bound));
     cells.push(String::new());
-    cells.extend(percentiles.iter().skip(1).map(bound));
+    cells.extend(padded(percentiles, columns, bound));
     cells
 }

@@ -111,10 +111,14 @@ impl<'a> Judge<'a> {
         self.stress
     }
 
-    /// Whether skipped periods are limited, by a number or by a deadline up to the period, that the tool of an import did not count.
+    /// Whether skipped periods are limited, by a number or by a deadline that may be up to the period, that the tool of an import did not count.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
-        let is_limited = |read: &SeriesData| requirement.limits_skipped(read.descriptor().schedule.period(), read.descriptor().is_work());
+        let is_limited = |read: &SeriesData| {
+            let (period, is_work) = (read.descriptor().schedule.period(), read.descriptor().is_work());
+            // A period that is not known may be longer than the deadline.
+            requirement.limits_skipped(period, is_work) || (period == Nanos::ZERO && requirement.window.is_some())
+        };
         series.iter().any(|read| is_limited(read) && read.is_skipped_unknown())
     }
 

@@ -53,6 +53,13 @@ impl StatedTotals {
         (!is_placed).then_some(overflow.from_ns)
     }
 
+    /// The window that values rounded down are held to, so that each counts as the largest that it may have been.
+    #[must_use]
+    pub fn of_rounded(&self, window: Window) -> Window {
+        let cut_off = (self.resolution_ns.get() - 1).max(0);
+        Window { latest: Nanos(window.latest.get().saturating_sub(cut_off)), ..window }
+    }
+
     /// How many samples without a bucket may miss `window` or not: those that lie on both sides of it, without the one that is the maximum.
     #[must_use]
     pub fn undecided(&self, window: &Window) -> u64 {
@@ -78,6 +85,15 @@ pub struct Overflow {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_in_whole_microseconds_counts_as_the_end_of_its_microsecond() {
+        let stated = StatedTotals { resolution_ns: Nanos(1_000), ..StatedTotals::default() };
+        let misses = |deadline| stated.of_rounded(Window::deadline(Nanos(deadline))).misses(Nanos(12_000));
+        assert_eq!([12_000, 12_998, 12_999, 13_000].map(misses), [true, true, false, false]);
+        let exact = StatedTotals { resolution_ns: Nanos(1), ..stated };
+        assert!(!exact.of_rounded(Window::deadline(Nanos(12_000))).misses(Nanos(12_000)));
+    }
 
     #[test]
     fn samples_without_a_bucket_are_decided_only_outside_of_where_they_may_lie() {

@@ -37,6 +37,8 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&SeriesData], all: &Cell, meas
     deadlines.dedup();
     let is_decided = |deadline: &Nanos| stated::undecided_of_buckets(series, Window::deadline(*deadline)) == 0;
     let latest = all.latency_skipped_at_most.max().map_or(largest, |bound| largest.max(Nanos(bound)));
+    // A value that was rounded down may have been larger.
+    let latest = latest.saturating_add(resolution(series) - Nanos(1));
     Some(Ladder {
         rungs: deadlines.into_iter().filter(is_decided).map(rung).collect(),
         // Where work was skipped, or nothing is known of what was skipped, no deadline held.
@@ -50,11 +52,17 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&SeriesData], all: &Cell, meas
 fn of_deadline(seen: &Evidence, dependence: &Dependence, series: &[&SeriesData], all: &Cell, deadline: Nanos) -> Rung {
     let requirement = Requirement::deadline(deadline);
     let mut evidence = seen.clone();
-    (evidence.misses, evidence.misses_skipped) = all.misses_of(&Window::deadline(deadline), series[0].descriptor().is_work());
+    let counted_at = deadline.saturating_add(Nanos(1) - resolution(series));
+    (evidence.misses, evidence.misses_skipped) = all.misses_of(&Window::deadline(counted_at), series[0].descriptor().is_work());
     // As late samples come together at this deadline's own level.
     evidence.clustering = Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);
     Rung { deadline_ns: deadline, misses: verdict.evidence.misses, misses_an_hour_at_most: verdict.misses_an_hour_at_most() }
+}
+
+/// The coarsest one of the series.
+fn resolution(series: &[&SeriesData]) -> Nanos {
+    series.iter().map(|read| read.resolution()).max().unwrap_or(Nanos(1))
 }
 
 /// The load with the largest value; nothing to choose from where there is one.

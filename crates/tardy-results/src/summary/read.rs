@@ -243,7 +243,8 @@ fn read_series(
 ) -> Result<SeriesData, SummaryError> {
     let file = SeriesFile::open(path)?;
     let descriptor = file.descriptor().clone();
-    let questions = questions_of(&descriptor, questions);
+    let mut questions = questions_of(&descriptor, questions);
+    questions.window = questions.window.map(|window| stated.map_or(window, |stated| stated.of_rounded(window)));
     let has_own_clock = match descriptor.meaning {
         Meaning::IntervalError { has_own_clock } => Some(has_own_clock),
         _ => None,

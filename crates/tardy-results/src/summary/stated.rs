@@ -86,7 +86,7 @@ pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
 
 fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     let Some(stated) = read.stated.filter(|_| read.is_judged() && read.whole.latency.count() == 0) else { return 0 };
-    let samples = stated.samples.unwrap_or(0);
+    let (samples, window) = (stated.samples.unwrap_or(0), stated.of_rounded(window));
     if stated.min_ns.is_some_and(|least| least > window.latest) {
         return samples;
     }
@@ -99,7 +99,8 @@ pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => read.window().map_or(0, |window| stated.undecided(&window)),
         Some(stated) => {
-            let is_in_time = |extreme: Option<Nanos>| extreme.is_some_and(|extreme| !window.misses(extreme));
+            let rounded = stated.of_rounded(window);
+            let is_in_time = |extreme: Option<Nanos>| extreme.is_some_and(|extreme| !rounded.misses(extreme));
             let is_decided = is_in_time(stated.max_ns) && (window.earliest.is_none() || is_in_time(stated.min_ns));
             if is_decided { 0 } else { stated.samples.unwrap_or(0).saturating_sub(late_extremes(read, window)) }
         }
@@ -111,7 +112,7 @@ pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
 /// Of series with buckets, samples without one that may miss `window` or not.
 pub(super) fn undecided_of_buckets(series: &[&SeriesData], window: Window) -> u64 {
     let counted = series.iter().filter(|read| read.whole.latency.count() > 0);
-    counted.filter_map(|read| read.stated).map(|stated| stated.undecided(&window)).sum()
+    counted.filter_map(|read| read.stated).map(|stated| stated.undecided(&stated.of_rounded(window))).sum()
 }
 
 /// Why misses cannot be counted.

@@ -184,11 +184,15 @@ fn of_series(run: &LoadedRun, series: &[&SeriesData], question: &Question, reade
     let mut together = Histogram::new(Budget::ANALYSIS);
     series.iter().for_each(|read| together.merge(&read.whole().latency));
     let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
+    // Each sample has a period, also the last one, after which nothing was measured.
+    let periods = |read: &&SeriesData| i64::try_from(read.whole().latency.count() + read.whole().skipped).unwrap_or(i64::MAX);
+    let of_periods = |read: &&SeriesData| Nanos(read.descriptor().schedule.period().get().saturating_mul(periods(read)));
+    let length = run.measured().max(series.iter().map(of_periods).max().unwrap_or_default());
     let group = |histogram: &Histogram, dependence: &Dependence, one: Option<&SeriesData>, tails: Tails| {
         let descriptor = one.map(SeriesData::descriptor);
         let of = one.map_or(series, |_| &[]).iter().copied().chain(one);
         let (mut observed, mut bounds) =
-            (observed(histogram, question.bucket, &limits)?, bounds(histogram, dependence, run.measured(), &limits)?);
+            (observed(histogram, question.bucket, &limits)?, bounds(histogram, dependence, length, &limits)?);
         if let Some(open) = of.filter_map(SeriesData::open_from).min() {
             observed.forget_from(open);
             bounds.forget_from(open);

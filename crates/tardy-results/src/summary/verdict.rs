@@ -41,6 +41,12 @@ impl<'a> Part<'a> {
     pub(super) fn of_phases(read: &'a SeriesData, cell: &'a Cell) -> Self {
         Self { descriptor: read.descriptor(), cell, due_times: cell.latency.count() + cell.skipped }
     }
+
+    /// How long its due times last at least: each has a period, also the last one, after which nothing was measured.
+    fn length(&self) -> Nanos {
+        let due_times = i64::try_from(self.due_times).unwrap_or(i64::MAX);
+        Nanos(self.descriptor.schedule.period().get().saturating_mul(due_times))
+    }
 }
 
 impl<'a> Judge<'a> {
@@ -99,7 +105,7 @@ impl<'a> Judge<'a> {
             extremal_index: dependence.extremal_index(),
             clustering: Some(dependence.misses()),
             processors: parts.iter().filter_map(|part| part.descriptor.cpu).collect::<BTreeSet<_>>().len(),
-            measured,
+            measured: measured.max(parts.iter().map(Part::length).max().unwrap_or_default()),
             stress,
             degraded: self.degraded.clone(),
             incomplete: self.incomplete.clone(),
@@ -154,5 +160,24 @@ fn stress(record: &RunRecord) -> Stress {
         loads if loads.iter().all(|loads| loads.is_empty()) => Stress::None,
         [_] => Stress::Same,
         _ => Stress::Mixture,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tardy_core::cpu::CpuId;
+    use tardy_core::series::{ClockKind, Schedule};
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_never_above_the_due_times_of_an_hour() {
+        let schedule = Schedule::Grid { period: Nanos::from_millis(1), start: Nanos::ZERO, dither: Nanos::ZERO };
+        let descriptor = Descriptor::latency("cyclic", Some(CpuId(0)), ClockKind::Monotonic, schedule);
+        let part = Part { descriptor: &descriptor, cell: &Cell::default(), due_times: 1 };
+        // From the first due time to the last wake-up were the 15 us that it was late by.
+        let evidence = Evidence { due_times: 1, misses: 1, measured: Nanos::from_micros(15).max(part.length()), ..Evidence::default() };
+        let an_hour = judge(&Requirement::deadline(Nanos(1)), evidence).misses_an_hour_at_most().unwrap();
+        assert!(an_hour <= 3_600_000.5, "{an_hour}");
     }
 }

@@ -191,8 +191,7 @@ fn of_series(run: &LoadedRun, series: &[&SeriesData], question: &Question, reade
     let group = |histogram: &Histogram, dependence: &Dependence, one: Option<&SeriesData>, tails: Tails| {
         let descriptor = one.map(SeriesData::descriptor);
         let of = one.map_or(series, |_| &[]).iter().copied().chain(one);
-        let (mut observed, mut bounds) =
-            (observed(histogram, question.bucket, &limits)?, bounds(histogram, dependence, length, &limits)?);
+        let (mut observed, mut bounds) = (observed(histogram, question.bucket, &limits)?, bounds(histogram, dependence, length, &limits)?);
         if let Some(open) = of.filter_map(SeriesData::open_from).min() {
             observed.forget_from(open);
             bounds.forget_from(open);

@@ -353,6 +353,13 @@ impl SeriesData {
         has_schedule && !is_gap && !is_stated && self.accumulator.counts.skipped == 0
     }
 
+    /// Samples that were stored, and are neither in the file any more nor in a histogram. An import that states no more than its extremes lacks none.
+    pub(super) fn missing(&self) -> u64 {
+        let (counts, known) = (self.accumulator.counts, self.whole.latency.count());
+        let is_counted = known >= counts.recorded || (known == 0 && self.stated.is_some());
+        if is_counted { 0 } else { counts.stored().saturating_sub(self.accumulator.samples) }
+    }
+
     /// Whether its values say something about a deadline.
     #[must_use]
     pub fn is_judged(&self) -> bool {

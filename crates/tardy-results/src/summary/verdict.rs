@@ -33,8 +33,11 @@ pub(super) struct Part<'a> {
 impl<'a> Part<'a> {
     /// All samples of a series. What was lost was not seen, and says nothing about misses.
     pub(super) fn whole(read: &'a SeriesData) -> Self {
-        let counts = read.counts();
-        Self { descriptor: read.descriptor(), cell: read.whole(), due_times: counts.expected.saturating_sub(counts.lost) }
+        let (counts, cell, missing) = (read.counts(), read.whole(), read.missing());
+        // What a damaged file lacks was not seen either.
+        let skipped_there = if missing > 0 { counts.skipped.saturating_sub(cell.skipped) } else { 0 };
+        let unseen = counts.lost.saturating_add(missing).saturating_add(skipped_there);
+        Self { descriptor: read.descriptor(), cell, due_times: counts.expected.saturating_sub(unseen) }
     }
 
     /// Those of a series in `cell`.
@@ -173,7 +176,7 @@ mod tests {
     #[test]
     fn a_rate_is_never_above_the_due_times_of_an_hour() {
         let schedule = Schedule::Grid { period: Nanos::from_millis(1), start: Nanos::ZERO, dither: Nanos::ZERO };
-        let descriptor = Descriptor::latency("cyclic", Some(CpuId(0)), ClockKind::Monotonic, schedule);
+        let descriptor = Descriptor::latency("cyclic", Some(CpuId(0)), ClockKind::Hardware, schedule);
         let part = Part { descriptor: &descriptor, cell: &Cell::default(), due_times: 1 };
         // From the first due time to the last wake-up were the 15 us that it was late by.
         let evidence = Evidence { due_times: 1, misses: 1, measured: Nanos::from_micros(15).max(part.length()), ..Evidence::default() };

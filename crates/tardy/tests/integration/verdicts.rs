@@ -158,6 +158,9 @@ fn samples_that_are_gone_from_their_file_decide_nothing() {
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
     let outcome = place.tardy("show run --deadline 1ms").ends_with(4);
     assert!(outcome.stdout.contains("samples that the run stored are missing from"), "{}", outcome.stdout);
+    // What was not read is no due time without a miss.
+    let seen = place.tardy("show run --deadline 1us --json").ends_with(1).json()["verdict"]["evidence"].clone();
+    assert!(seen["misses"] == seen["due_times"] && seen["due_times"].as_u64() < Some(20_000), "{seen}");
 }
 
 #[test]

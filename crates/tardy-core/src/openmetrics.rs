@@ -95,7 +95,8 @@ pub fn series(all: &[SeriesMetrics]) -> String {
 
 fn histograms(text: &mut String, name: &str, quantity: &str, series: &[&SeriesMetrics]) {
     let _ = writeln!(text, "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} Distribution of the {quantity}, in seconds.");
-    for series in series {
+    // Of an import that states its extremes alone there is no distribution, which is not one without samples.
+    for series in series.iter().filter(|series| series.buckets.count > 0 || series.max.is_none()) {
         let labels = labels(&series.descriptor);
         let Buckets { cumulative, count, sum } = &series.buckets;
         for ((_, edge), count) in EDGES.iter().zip(cumulative) {

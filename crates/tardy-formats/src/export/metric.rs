@@ -39,7 +39,10 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
                 push("misses", misses as f64, "count", false);
             }
         }
-        push("skipped", summary.counts.skipped as f64, "count", false);
+        // What nobody counted is not 0.
+        if !summary.is_skipped_unknown {
+            push("skipped", summary.counts.skipped as f64, "count", false);
+        }
         push("lost", summary.counts.lost as f64, "count", false);
     }
     metrics

@@ -475,6 +475,16 @@ fn extremes_alone_decide_about_a_deadline_and_never_about_a_share() {
     assert!(share.stdout.contains("only the extremes are known"), "{}", share.stdout);
 }
 
+#[test]
+fn what_a_file_does_not_say_is_exported_as_no_number() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-q.txt", "").ends_with(0);
+    let lava = place.tardy("export run --format lava").ends_with(0).stdout;
+    assert!(lava.contains("-lost ") && !lava.contains("-skipped "), "{lava}");
+    let metrics = place.tardy("export run --format openmetrics").ends_with(0).stdout;
+    assert!(metrics.contains("tardy_latency_max_seconds{") && !metrics.contains("tardy_latency_seconds_count"), "{metrics}");
+}
+
 /// Takes everything and keeps nothing.
 struct NullSink(usize);
 

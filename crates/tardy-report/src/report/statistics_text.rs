@@ -243,9 +243,9 @@ fn between(interval: Option<Interval>) -> String {
 /// `23.7 [23.5, 23.9]`; a percentile that so few samples cannot bound is marked, with how many could.
 fn interval(percentile: &Percentile) -> String {
     let value = micros(percentile.value_ns as f64);
-    let lower = percentile.lower_ns.map_or_else(dash, |lower| micros(lower as f64));
+    let lower = percentile.lower_ns.map_or_else(dash, |lower| rounded_micros(lower as f64, f64::floor));
     match (percentile.upper_ns, percentile.samples_needed) {
-        (Some(upper), _) => format!("{value} [{lower}, {}]", micros(upper as f64)),
+        (Some(upper), _) => format!("{value} [{lower}, {}]", rounded_micros(upper as f64, f64::ceil)),
         (None, Some(needed)) => format!("~{value} [{lower}, n>={needed}]"),
         (None, None) => format!("~{value} [{lower}, -]"),
     }
@@ -256,7 +256,17 @@ fn dash() -> String {
 }
 
 fn micros(nanos: f64) -> String {
-    format!("{:.1}", nanos / 1e3)
+    rounded_micros(nanos, f64::round)
+}
+
+/// In us: whole ns below 1 us, three digits below 10 us, and tenths of a us from there on. Ends of intervals are rounded outwards.
+fn rounded_micros(nanos: f64, round: fn(f64) -> f64) -> String {
+    let (step, decimals) = match nanos.abs() {
+        ..1e3 => (1.0, 3),
+        ..1e4 => (10.0, 2),
+        _ => (100.0, 1),
+    };
+    format!("{:.decimals$}", round(nanos / step) * step / 1e3)
 }
 
 /// In us, with the five digits that papers print of a distribution and never finer than the clock's ns.
@@ -279,6 +289,23 @@ fn significant(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_are_rounded_outwards_and_keep_short_times() {
+        let of = |value_ns, lower_ns, upper_ns| {
+            interval(&Percentile {
+                probability: 0.5,
+                value_ns,
+                lower_ns: Some(lower_ns),
+                upper_ns: Some(upper_ns),
+                samples_needed: None,
+                effective_samples: None,
+            })
+        };
+        assert_eq!(of(7_042, 6_789, 7_118), "7.04 [6.78, 7.12]");
+        assert_eq!(of(7, 7, 7), "0.007 [0.007, 0.007]");
+        assert_eq!(of(23_680, 23_590, 23_901), "23.7 [23.5, 24.0]");
+    }
 
     #[test]
     fn numbers_have_the_digits_that_papers_print() {

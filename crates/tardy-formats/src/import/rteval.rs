@@ -106,11 +106,27 @@ fn counted<'a, 'input>(
         counted.stated.max_ns = time("maximum")?.map(|value| Nanos(value as i64));
         counted.stated.mean_ns = time("mean")?;
     }
-    // The maximum stated is that of the buckets: how large these samples were is not known.
-    if !counted.buckets.is_empty() {
-        counted.stated.lost = samples.saturating_sub(counted.in_buckets());
-    }
+    place_beyond(&mut counted, samples, unit);
     Ok(counted)
+}
+
+/// Samples beyond the highest bucket, up to the maximum stated. Where that is the bucket itself, how large they were is not known.
+fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
+    let (beyond, max) = (samples.saturating_sub(counted.in_buckets()), counted.stated.max_ns);
+    let Some(highest) = counted.buckets.last_mut() else { return };
+    match max.filter(|max| max.get() > highest.0) {
+        None => counted.stated.lost = beyond,
+        Some(max) if beyond > 0 => {
+            let from = highest.0.saturating_add(unit);
+            counted.overflow(beyond, from.min(max.get()));
+        }
+        // The buckets hold every sample, and none is as large as the file says that one was.
+        Some(max) if highest.1 > 0 => {
+            highest.1 -= 1;
+            counted.buckets.push((max.get(), 1));
+        }
+        Some(_) => {}
+    }
 }
 
 fn head(root: Node<'_, '_>) -> ImportedRun {
@@ -139,5 +155,27 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
         machine: MachineFacts { host_name: text("node"), distribution: text("baseos"), kernel, ..MachineFacts::default() },
         notes,
         ..ImportedRun::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(samples: u64, max: i64) -> BucketSeries {
+        let mut counted = BucketSeries::new("cyclictest", LATENCY, Some(0));
+        counted.buckets = vec![(18_000, 40), (20_000, 60)];
+        counted.stated.max_ns = Some(Nanos(max));
+        place_beyond(&mut counted, samples, 1_000);
+        counted
+    }
+
+    #[test]
+    fn a_maximum_above_the_highest_bucket_is_kept() {
+        assert_eq!(placed(100, 40_000).buckets, [(18_000, 40), (20_000, 59), (40_000, 1)]);
+        let beyond = placed(103, 40_000);
+        assert_eq!((beyond.stated.overflow.map(|found| (found.samples, found.from_ns)), beyond.stated.lost), (Some((3, Nanos(21_000))), 0));
+        let unknown = placed(103, 20_000);
+        assert_eq!((unknown.stated.overflow.is_none(), unknown.stated.lost), (true, 3));
     }
 }

@@ -48,7 +48,7 @@ const LONG_ABOUT: &str = "Tells whether a Linux system is on time: how late task
 Every sample is kept and accounted for; a run is a folder, and everything shown is computed from it.";
 
 const EXIT_CODES: &str = "Exit codes: 0 done, and any verdict passed; 1 a verdict failed; 2 wrong use or bad input; 3 this machine cannot do what was asked; \
-4 inconclusive (too few samples, degraded set-up, samples lost or not stored); 130 interrupted: what was measured is kept.";
+4 inconclusive (too few samples for --misses, degraded set-up, samples lost or not stored); 130 interrupted: what was measured is kept.";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]

@@ -72,6 +72,12 @@ impl Buckets {
         });
         Self { cumulative, count: histogram.count(), sum }
     }
+
+    /// The same values with the sum that this mean comes to.
+    #[must_use]
+    pub fn with_mean(self, mean_ns: f64) -> Self {
+        Self { sum: (mean_ns * self.count as f64).round() as i128, ..self }
+    }
 }
 
 /// The distributions, maxima and counts of all series.

@@ -6,7 +6,7 @@ mod fitted_lateness;
 mod ladder;
 pub mod model;
 pub mod read;
-mod stated;
+pub(crate) mod stated;
 pub mod summarize;
 mod verdict;
 mod warnings;

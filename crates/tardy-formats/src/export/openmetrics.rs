@@ -36,13 +36,18 @@ impl Exporter for OpenMetrics {
 fn metrics(run: &ExportedRun, series: &ExportedSeries) -> Result<SeriesMetrics, ExportError> {
     let summary = run.summary_of(series);
     let numbers = summary.and_then(|summary| summary.numbers.as_ref());
+    let mut buckets = Buckets::of(&series.histogram()?);
+    // The mean that a file states knows what its buckets do not.
+    if let Some(numbers) = numbers.filter(|_| run.record.imported.is_some()) {
+        buckets = buckets.with_mean(numbers.mean_ns);
+    }
     Ok(SeriesMetrics {
         descriptor: series.descriptor.clone(),
         counts: summary.map(|summary| summary.counts).unwrap_or_default(),
         is_skipped_unknown: summary.is_none_or(|summary| summary.is_skipped_unknown),
         misses: numbers.and_then(|numbers| numbers.misses),
         max: numbers.map(|numbers| Nanos(numbers.max_ns)),
-        buckets: Buckets::of(&series.histogram()?),
+        buckets,
     })
 }
 

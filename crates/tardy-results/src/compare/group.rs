@@ -69,6 +69,8 @@ pub struct RunGroup {
     pub is_exact: bool,
     /// From where on an import knows samples by their number alone; absent where all have their values.
     pub open_from: Option<Nanos>,
+    /// The mean of an import, which its file may state better than its buckets do.
+    pub stated_mean_ns: Option<f64>,
 }
 
 impl RunGroup {
@@ -125,6 +127,7 @@ impl RunGroup {
             numbers,
             is_exact,
             open_from: None,
+            stated_mean_ns: None,
         }
     }
 }
@@ -159,8 +162,9 @@ pub fn groups(run: &RunSide, stretch: Option<Nanos>) -> Result<BTreeMap<Key, Run
             load: load.map(str::to_owned),
         };
         let numbers = run.summary.probes.iter().find(|summary| summary.probe == probe).and_then(|summary| summary.numbers.clone());
+        let stated_mean_ns = numbers.as_ref().filter(|_| run.record.imported.is_some()).map(|numbers| numbers.mean_ns);
         let whole = group(&of_kind, &run.record, &lengths, numbers, |_| true);
-        groups.insert(key(None), RunGroup { open_from: open_from(&run.record, probe), ..whole });
+        groups.insert(key(None), RunGroup { open_from: open_from(&run.record, probe), stated_mean_ns, ..whole });
         if run.summary.loads.len() < 2 {
             continue;
         }

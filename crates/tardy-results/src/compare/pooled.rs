@@ -33,13 +33,19 @@ impl<'a> PooledRuns<'a> {
     }
 
     pub(super) fn body(&self) -> Body {
+        let numbers = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
         let mut sum = 0.0;
-        self.exact.for_each(|value, count| sum += value as f64 * count as f64);
+        for run in self.runs {
+            match run.stated_mean_ns {
+                Some(mean) => sum += mean * run.exact.count() as f64,
+                None => run.exact.for_each(|value, count| sum += value as f64 * count as f64),
+            }
+        }
         Body {
             runs: self.runs.len(),
             samples: self.exact.count(),
-            skipped: self.runs.iter().filter_map(|run| run.numbers.as_ref()).map(|numbers| numbers.skipped).sum(),
-            min_ns: self.exact.min().unwrap_or_default(),
+            skipped: numbers().map(|numbers| numbers.skipped).sum(),
+            min_ns: numbers().map(|numbers| numbers.min_ns).min().or(self.exact.min()).unwrap_or_default(),
             mean_ns: sum / self.exact.count().max(1) as f64,
             max_ns: self.exact.max().unwrap_or_default(),
         }

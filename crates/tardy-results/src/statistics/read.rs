@@ -17,6 +17,7 @@ use super::rule_of_thumb::RuleOfThumb;
 use super::tail::{LoadSpans, LoadTail, TailModel, TailOptions, TailReader, Tails};
 use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{LoadedRun, SeriesData};
+use crate::summary::stated::mean_and_least;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -190,9 +191,10 @@ fn of_series(run: &LoadedRun, series: &[&SeriesData], question: &Question, reade
     let length = run.measured().max(series.iter().map(of_periods).max().unwrap_or_default());
     let group = |histogram: &Histogram, dependence: &Dependence, one: Option<&SeriesData>, tails: Tails| {
         let descriptor = one.map(SeriesData::descriptor);
-        let of = one.map_or(series, |_| &[]).iter().copied().chain(one);
+        let of: Vec<&SeriesData> = one.map_or_else(|| series.to_vec(), |one| vec![one]);
         let (mut observed, mut bounds) = (observed(histogram, question.bucket, &limits)?, bounds(histogram, dependence, length, &limits)?);
-        if let Some(open) = of.filter_map(SeriesData::open_from).min() {
+        (observed.mean_ns, observed.min_ns) = mean_and_least(&of, (observed.mean_ns, observed.min_ns));
+        if let Some(open) = of.iter().filter_map(|read| read.open_from()).min() {
             observed.forget_from(open);
             bounds.forget_from(open);
         }

@@ -41,14 +41,27 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], window: Option<Window>
     if window.is_some_and(|window| stated.iter().any(|stated| stated.undecided(&window) > 0)) {
         computed.misses = None;
     }
-    if stated.iter().any(|stated| stated.overflow.is_some())
-        && let Some(mean) = mean(stated)
-    {
-        computed.mean_ns = mean;
-    }
-    let least = stated.iter().filter_map(|stated| stated.min_ns).min();
-    computed.min_ns = least.map_or(computed.min_ns, |least| computed.min_ns.min(least.get()));
+    computed.mean_ns = mean(stated).unwrap_or(computed.mean_ns);
+    computed.min_ns = least(stated, computed.min_ns);
     computed
+}
+
+/// The least value: the stated one, unless that would contradict the least bucket, which may be a bucket's lower edge.
+fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
+    let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else { return of_buckets };
+    let is_of_all = stated.iter().all(|stated| stated.min_ns.is_some());
+    let width = stated.iter().map(|stated| stated.resolution_ns.get()).max().unwrap_or(0);
+    let is_inside = is_of_all && least.get() < of_buckets.saturating_add(width);
+    if is_inside { least.get() } else { of_buckets.min(least.get()) }
+}
+
+/// The mean and the least value of imported series, where the file states them better than its buckets do; of other series the given ones.
+pub(crate) fn mean_and_least(series: &[&SeriesData], (of_samples, of_buckets): (f64, i64)) -> (f64, i64) {
+    let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
+    if stated.len() < series.len() {
+        return (of_samples, of_buckets);
+    }
+    (mean(&stated).unwrap_or(of_samples), least(&stated, of_buckets))
 }
 
 fn of_stated(stated: &[StatedTotals]) -> Option<Numbers> {
@@ -122,4 +135,16 @@ pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<Stri
         true => "of a series only the extremes are known: more may be late".to_owned(),
         false => "samples without a bucket may be late or not: measure with a larger histogram".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stated_least_value_is_that_of_its_bucket_unless_it_contradicts_it() {
+        let of = |least| [StatedTotals { min_ns: Some(Nanos(least)), resolution_ns: Nanos(1_000), ..StatedTotals::default() }];
+        assert_eq!([least(&of(590), 0), least(&of(3_500), 2_000), least(&of(1_000), 2_000)], [590, 2_000, 1_000]);
+        assert_eq!(least(&[StatedTotals::default()], 2_000), 2_000);
+    }
 }

@@ -55,7 +55,7 @@ fn every_sample_is_recognised_and_its_numbers_are_those_of_its_tool() {
         ("signaltest.txt", "", "signaltest", 1_000, 33.0, 2_482.0),
         ("signaltest-v.txt", "", "signaltest", 399, 33.0, 181.0),
         ("xenomai-latency.synth.txt", "", "xenomai-latency", 30_000, 0.59, 203.417),
-        ("xenomai-latency-h.synth.txt", "", "xenomai-latency", 30_000, 0.0, 203.417),
+        ("xenomai-latency-h.synth.txt", "", "xenomai-latency", 30_000, 0.59, 203.417),
         ("zyclictest.synth.txt", "", "zyclictest", 5_000, 0.0, 12.0),
         ("values.txt", "--unit us", "values", 2_000, 17.5, 303.9),
         ("values.csv", "--unit us --column latency_us", "values", 2_000, 17.5, 303.9),

@@ -110,11 +110,12 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
     let place = Workplace::new();
     import(&place, "cyclictest-h-overflow.txt", "--period 1ms").ends_with(0);
     let late = place.tardy("show run --deadline 1ms").ends_with(1).stdout;
-    assert!(late.contains("FAILED: at least 2 of 600 due times missed the deadline of 1ms"), "{late}");
+    assert!(late.contains("FAILED: at least 1 of 600 due times missed the deadline of 1ms"), "{late}");
     let document = place.tardy("show run --deadline 1ms --json").json();
     assert!(document["verdict"]["evidence"]["misses_undecided"].as_u64() > Some(0), "{document}");
     for series in document["series"].as_array().unwrap() {
-        assert_eq!(series["numbers"]["misses"], Value::Null);
+        // All of CPU 0 were in time.
+        assert_eq!(series["numbers"]["misses"], if series["cpu"] == 0 { Value::from(0) } else { Value::Null });
         let percentiles = series["numbers"]["percentiles"].as_array().unwrap();
         assert!(percentiles.iter().all(|percentile| percentile["value_ns"].as_i64() < series["numbers"]["max_ns"].as_i64()), "{series}");
     }
@@ -125,7 +126,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
     // Of extremes alone.
     std::fs::copy(sample("cyclictest-q.txt"), place.path("q.txt")).unwrap();
     place.tardy("import q.txt --out totals").ends_with(0);
-    assert!(place.tardy("show totals --deadline 1ms").ends_with(1).stdout.contains("FAILED: at least 2 of "));
+    assert!(place.tardy("show totals --deadline 1ms").ends_with(1).stdout.contains("FAILED: at least 1 of "));
 }
 
 /// Counts by value of each series, as `tardy export` gives them.

@@ -34,7 +34,7 @@ use tardy_machine::journal::JournalError;
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     #[error(transparent)]
-    Folder(#[from] FolderError),
+    Folder(FolderError),
     /// A run that cannot go on.
     #[error(transparent)]
     Resume(#[from] ResumeError),
@@ -67,6 +67,18 @@ pub enum SessionError {
         /// What the system said.
         error: std::io::Error,
     },
+}
+
+impl From<FolderError> for SessionError {
+    fn from(error: FolderError) -> Self {
+        match error {
+            // Another folder would not help.
+            FolderError::Unwritable { error, .. } if !remedy(&error).is_empty() => {
+                Self::System { what: "cannot write the run's folder", error }
+            }
+            error => Self::Folder(error),
+        }
+    }
 }
 
 impl SessionError {

@@ -25,7 +25,7 @@ use crate::series_writer::SeriesWriter;
 /// Many samples a chunk, and what a killed tool loses of a series at most.
 const SAMPLES_A_CHUNK: u64 = 1024;
 /// What the format of such a run is called.
-const FORMAT: &str = "tardy-attach";
+pub(crate) const FORMAT: &str = "tardy-attach";
 
 /// A folder that is being written.
 #[derive(Debug)]

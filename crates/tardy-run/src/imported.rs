@@ -20,6 +20,14 @@ pub struct ImportRecord {
     pub has_no_times: bool,
 }
 
+impl ImportRecord {
+    /// Whether `tardy attach` saw each timer of the program: every due time is known then, though no period is.
+    #[must_use]
+    pub fn is_of_timers(&self) -> bool {
+        self.format == crate::attached::FORMAT
+    }
+}
+
 /// What the other tool says of a series; absent what it does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StatedTotals {

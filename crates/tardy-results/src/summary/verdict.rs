@@ -9,6 +9,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::verdict::{Evidence, Outcome, Stress, Verdict, judge};
 use tardy_core::warning::{Severity, Warning};
+use tardy_run::imported::ImportRecord;
 use tardy_run::record::RunRecord;
 
 use super::model::{LoadSummary, ProbeSummary};
@@ -123,10 +124,11 @@ impl<'a> Judge<'a> {
     /// Whether skipped periods are limited, by a number or by a deadline that may be up to the period, that the tool of an import did not count.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
+        let is_of_timers = self.run.record.imported.as_ref().is_some_and(ImportRecord::is_of_timers);
         let is_limited = |read: &SeriesData| {
             let (period, is_work) = (read.descriptor().schedule.period(), read.descriptor().is_work());
             // A period that is not known may be longer than the deadline.
-            requirement.limits_skipped(period, is_work) || (period == Nanos::ZERO && requirement.window.is_some())
+            requirement.limits_skipped(period, is_work) || (period == Nanos::ZERO && requirement.window.is_some() && !is_of_timers)
         };
         series.iter().any(|read| is_limited(read) && read.is_skipped_unknown())
     }

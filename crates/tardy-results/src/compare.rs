@@ -10,8 +10,6 @@ pub mod facts;
 pub mod group;
 pub mod grouped;
 pub mod judge;
-#[cfg(test)]
-mod known_truth;
 pub mod margin;
 mod misses;
 pub mod model;
@@ -20,3 +18,6 @@ mod pooled;
 pub mod read;
 pub mod side;
 pub mod verdict;
+
+#[cfg(test)]
+mod tests;

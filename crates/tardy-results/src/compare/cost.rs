@@ -14,9 +14,8 @@ use tardy_statistics::compare::shift::shift;
 use tardy_statistics::confidence::{Confidence, Interval};
 
 use super::facts::{self, FactDifference};
-use super::judge::RUNS_MIN;
 use super::margin::Margin;
-use super::model::Outcome;
+use super::model::{Outcome, RUNS_MIN};
 use crate::cost::reference::advantage_percent;
 use crate::cost::summary::{CostSummary, CostSummaryError, MetricSummary, of_record};
 

@@ -15,11 +15,9 @@ use tardy_statistics::tally::Tally;
 use super::bounded::{Bounds, split_by_bounds};
 use super::group::{Key, RunGroup};
 use super::misses::misses;
-use super::model::{BetweenRuns, Maxima, Method, NotCompared, Outcome, Overview, Pair, Row, Settings, SpreadSource, Table};
+use super::model::{BetweenRuns, Maxima, Method, NotCompared, Outcome, Overview, Pair, RUNS_MIN, Row, Settings, SpreadSource, Table};
 use super::pooled::{PooledRuns, middle, tally};
 
-/// Runs a side from which on the run is what is counted: fewer cannot exclude chance at 95 %.
-pub const RUNS_MIN: usize = 4;
 /// The quantile that the overview shows beside median and maximum.
 const HIGH: f64 = 0.999;
 

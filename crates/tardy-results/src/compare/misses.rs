@@ -7,9 +7,8 @@ use tardy_statistics::compare::run_spread::reach;
 use tardy_statistics::compare::shift::shift_ratio;
 use tardy_statistics::confidence::Interval;
 
-use super::judge::RUNS_MIN;
 use super::margin::Margin;
-use super::model::{BetweenRuns, Method, Misses, Outcome, Settings};
+use super::model::{BetweenRuns, Method, Misses, Outcome, RUNS_MIN, Settings};
 use super::pooled::PooledRuns;
 
 /// How many times as often the candidate misses; `None` where no deadline was asked for. Where runs are what is counted, each is one number here too.
@@ -27,7 +26,7 @@ pub(super) fn misses(
         Method::Exact => {
             let exact = if from.0 == 0 && to.0 > 0 { f64::INFINITY } else { seen_ratio(from, to).unwrap_or(1.0) };
             let probability = if from.0 * to.1 == to.0 * from.1 { 1.0 } else { 0.0 };
-            Found { ratio: Some(exact), interval: Interval { lower: exact, upper: exact }, probability }
+            ShareRatio { ratio: Some(exact), interval: Interval { lower: exact, upper: exact }, probability }
         }
         _ if is_of_runs => of_runs(&base.miss_shares(), &candidate.miss_shares(), settings),
         _ => of_clusters(base, candidate, between, window, settings),
@@ -59,17 +58,17 @@ pub(super) fn misses(
 }
 
 /// The ratio of the candidate's share of misses to the baseline's.
-struct Found {
+struct ShareRatio {
     ratio: Option<f64>,
     interval: Interval,
     probability: f64,
 }
 
 /// One share a run, by ranks.
-fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> Found {
+fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     let found = shift_ratio(base, candidate, settings.confidence);
     let probability = permutation(base, candidate, settings.seed).map_or(1.0, |found| found.probability);
-    Found { ratio: found.ratio, interval: found.interval, probability }
+    ShareRatio { ratio: found.ratio, interval: found.interval, probability }
 }
 
 /// All runs of a side together: misses come in clusters, and what counts is how many of those there were.
@@ -82,7 +81,7 @@ fn of_clusters(
     between: Option<BetweenRuns>,
     window: Window,
     settings: &Settings,
-) -> Found {
+) -> ShareRatio {
     let (from, to) = (base.misses().unwrap_or_default(), candidate.misses().unwrap_or_default());
     let counted = |(misses, due): (u64, u64), index: f64| MissCount { events: misses as f64 * index, exposure: due as f64 * index };
     let (of_base, of_candidate) = clusters_a_miss(base, candidate);
@@ -91,7 +90,7 @@ fn of_clusters(
         between.map_or(0.0, |between| reach(between.share, (1.0, base.runs.len()), (1.0, candidate.runs.len()), settings.confidence).above);
     let end = |times: f64| ratio(moved(candidate, to, window, times)).interval;
     let interval = Interval { lower: end(1.0 + share).lower, upper: end(1.0 / (1.0 + share)).upper };
-    Found { ratio: seen_ratio(from, to), interval, probability: ratio(to).probability }
+    ShareRatio { ratio: seen_ratio(from, to), interval, probability: ratio(to).probability }
 }
 
 fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {

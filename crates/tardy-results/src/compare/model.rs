@@ -184,6 +184,9 @@ pub enum SpreadSource {
     Runs,
 }
 
+/// Runs a side from which on the run is what is counted: fewer cannot exclude chance at 95 %.
+pub const RUNS_MIN: usize = 4;
+
 /// Where the intervals come from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]

@@ -2,8 +2,7 @@
 
 use tardy_core::units::three_digits;
 
-use super::judge::RUNS_MIN;
-use super::model::{BetweenRuns, Outcome, Row, SpreadSource, Table};
+use super::model::{BetweenRuns, Outcome, RUNS_MIN, Row, SpreadSource, Table};
 
 /// The verdict of all tables with its reason.
 ///

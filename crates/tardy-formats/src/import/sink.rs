@@ -147,8 +147,12 @@ impl BucketSeries {
         let probe = if is_probe_named { format!(" of {}", self.probe) } else { String::new() };
         let cpu = self.cpu.map_or_else(String::new, |cpu| format!("{} CPU {cpu}", if is_probe_named { "," } else { " of" }));
         let max = self.stated.max_ns.unwrap_or(overflow.from_ns);
+        let (samples, lie, them) = match overflow.samples {
+            1 => ("sample", "has no bucket in the file: it lies", "it"),
+            _ => ("samples", "have no bucket in the file: they lie", "them"),
+        };
         Some(format!(
-            "{} samples{probe}{cpu} have no bucket in the file: they lie between {} and {max}, and count as {max}",
+            "{} {samples}{probe}{cpu} {lie} between {} and {max}; charts show {them} at {max}",
             overflow.samples, overflow.from_ns
         ))
     }

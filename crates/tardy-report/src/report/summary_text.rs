@@ -70,7 +70,7 @@ pub fn full(summary: &Summary, columns: usize, is_colored: bool, histogram: impl
         }
         page.notes(&mut out, probe, true);
         page.about_series(&mut out, &series);
-        if let Some(ladder) = &probe.ladder {
+        if let Some(ladder) = probe.ladder.as_ref().filter(|ladder| !ladder.rungs.is_empty()) {
             out.push_str(&ladder_text::table(ladder, &probe.probe, summary.probes.len() > 1).in_blocks(columns));
         }
         out.push_str(&histogram(probe, *HISTOGRAM_LINES.end()));
@@ -262,7 +262,7 @@ impl Page<'_> {
         }
         self.notes(&mut out, probe, false);
         self.about_series(&mut out, &series[..series.len().min(2)]);
-        if let Some(ladder) = probe.ladder.as_ref().filter(|_| rows.has_ladder) {
+        if let Some(ladder) = probe.ladder.as_ref().filter(|ladder| rows.has_ladder && !ladder.rungs.is_empty()) {
             out.push_str(&ladder_text::table(ladder, &probe.probe, false).chosen(self.columns, &[]));
         }
         if let Some(table) = tables::loads(summary, rows.loads) {

@@ -136,7 +136,7 @@ fn rungs(ladder: &Ladder) -> Markup {
     let an_hour = |rung: &Rung| rung.misses_an_hour_at_most.map_or_else(|| "–".to_owned(), significant);
     let rows = vec![row("misses", &|rung| whole(rung.misses)), row("an hour, upper bound (95 %)", &an_hour)];
     html! {
-        (figure::table(&Table { head: row("deadline", &|rung| rung.deadline_ns.exact()), rows }, ""))
+        @if !ladder.rungs.is_empty() { (figure::table(&Table { head: row("deadline", &|rung| rung.deadline_ns.exact()), rows }, "")) }
         p class="note" { (micro(&ladder_text::smallest(ladder))) }
     }
 }

@@ -286,7 +286,8 @@ fn what_is_no_program_is_refused_in_a_line() {
         error
     };
     for wrong in ["attach foo", "attach 0", "attach 1 --thread x"] {
-        assert!(refused(wrong).contains("a number is wanted, as `pidof NAME` tells it"), "{wrong}");
+        let error = place.tardy(wrong).ends_with(2).stderr;
+        assert!(error.contains("a number is wanted, as `pidof NAME` tells it"), "{error}");
     }
     assert!(refused("attach 4194304").contains("there is no process 4194304"));
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {

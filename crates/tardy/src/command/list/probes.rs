@@ -11,7 +11,7 @@ use super::{Entry, Listing};
 pub(super) fn listing() -> Listing {
     let common: Vec<&str> = COMMON.iter().map(|parameter| parameter.name).collect();
     let note = format!(
-        "each takes {} (clock and align\nwhere its timer and its grid can have them), as in --probe usleep:period=200us:priority=80",
+        "each takes {}\n(clock and align where its timer and its grid can have them),\nas in --probe usleep:period=200us:priority=80",
         common.join(", ")
     );
     Listing { entries: PROBES.iter().map(|probe| entry(probe)).collect(), note: Some(note) }

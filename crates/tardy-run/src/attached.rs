@@ -17,15 +17,13 @@ use tardy_core::warning::Warning;
 use tardy_machine::facts::MachineFacts;
 
 use crate::folder::{FolderError, RunFolder};
-use crate::imported::{ImportRecord, StatedTotals};
+use crate::imported::{FORMAT_OF_TIMERS, ImportRecord, StatedTotals};
 use crate::plan::Plan;
 use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
 use crate::series_writer::SeriesWriter;
 
 /// Many samples a chunk, and what a killed tool loses of a series at most.
 const SAMPLES_A_CHUNK: u64 = 1024;
-/// What the format of such a run is called.
-pub(crate) const FORMAT: &str = "tardy-attach";
 
 /// A folder that is being written.
 #[derive(Debug)]
@@ -74,7 +72,7 @@ impl AttachedFolder {
         let Requirement { window, misses_allowed, skipped_allowed } = requirement;
         let plan = Plan { window, misses_allowed, skipped_allowed, ..Plan::without_probes("attached", &cpus, &cpus) };
         let imported = ImportRecord {
-            format: FORMAT.to_owned(),
+            format: FORMAT_OF_TIMERS.to_owned(),
             file: format!("process {process} ({name})"),
             command_line: None,
             series: Vec::new(),

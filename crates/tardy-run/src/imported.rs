@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
+/// Format of what `tardy attach` saw, which is no file.
+pub(crate) const FORMAT_OF_TIMERS: &str = "tardy-attach";
+
 /// Key `imported` of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImportRecord {
@@ -24,7 +27,7 @@ impl ImportRecord {
     /// Whether `tardy attach` saw each timer of the program: every due time is known then, though no period is.
     #[must_use]
     pub fn is_of_timers(&self) -> bool {
-        self.format == crate::attached::FORMAT
+        self.format == FORMAT_OF_TIMERS
     }
 }
 

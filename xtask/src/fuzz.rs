@@ -27,6 +27,9 @@ pub(crate) struct FuzzArguments {
     /// Run these targets only, and no property test
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "targets_for")]
     targets: Vec<String>,
+    /// Keep in fuzz/kept what of the inputs reaches code that no other does (needs tar and xz)
+    #[arg(long, requires = "targets_for")]
+    keep: bool,
 }
 
 /// Of a target's process, in MiB: no input is worth as much.
@@ -48,7 +51,8 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     if let Some(seconds) = arguments.targets_for {
         let chosen = if arguments.targets.is_empty() { &known } else { &arguments.targets };
         for target in chosen {
-            let result = kept_folder(target).and_then(|kept| program::run(&mut fuzz_command(target, &kept, seconds)));
+            let result = corpus(target).and_then(|corpus| program::run(&mut fuzz_command(target, &corpus, seconds)));
+            let result = result.and_then(|()| if arguments.keep { keep(target) } else { Ok(()) });
             failed.extend(result.err().map(|failure| failure.to_string()));
         }
     }
@@ -102,30 +106,68 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Where a target keeps what it found on the way; not in the repository.
-fn kept_folder(target: &str) -> Result<PathBuf> {
+/// Where a target puts what it finds on the way, with what was kept of earlier runs; not in the repository.
+fn corpus(target: &str) -> Result<PathBuf> {
     let folder = PathBuf::from("fuzz/corpus").join(target);
     std::fs::create_dir_all(workspace::root().join(&folder)).while_doing(|| format!("making {}", folder.display()))?;
+    let kept = archive(target);
+    if workspace::root().join(&kept).exists() {
+        program::run(tar().arg("--skip-old-files").arg("-xJf").arg(kept).arg("-C").arg(&folder))?;
+    }
     Ok(folder)
 }
 
-fn fuzz_command(target: &str, kept: &Path, seconds: u64) -> Command {
+/// What is kept of a target's corpus, in the repository.
+fn archive(target: &str) -> PathBuf {
+    PathBuf::from(format!("fuzz/kept/{target}.tar.xz"))
+}
+
+/// Keeps what of the corpus reaches code that nothing smaller of it does. How often it does so is left aside: that is for the fuzzer, and a hundred times as much.
+fn keep(target: &str) -> Result<()> {
+    let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
+    if merged.exists() {
+        std::fs::remove_dir_all(&merged).while_doing(|| format!("removing {}", merged.display()))?;
+    }
+    std::fs::create_dir_all(&merged).while_doing(|| format!("making {}", merged.display()))?;
+    let mut merge = cargo_fuzz(target);
+    merge.arg(&merged).arg(Path::new("fuzz/seeds").join(target)).arg(Path::new("fuzz/corpus").join(target));
+    program::run(merge.arg("--").args(["-merge=1", "-use_counters=0"]).arg(format!("-max_len={}", longest(target))))?;
+    // The same inputs make the same archive.
+    let plain = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
+    program::run(tar().args(plain).arg("-cJf").arg(archive(target)).arg("-C").arg(&merged).arg("."))
+}
+
+fn tar() -> Command {
+    let mut command = Command::new("tar");
+    command.current_dir(workspace::root());
+    command
+}
+
+fn cargo_fuzz(target: &str) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());
     command.args(["+nightly", "fuzz", "run", "-s", "none", "--target", "x86_64-unknown-linux-gnu", target]);
-    command.arg(kept).arg(Path::new("fuzz/seeds").join(target));
-    let (with_large, large, large_bytes) = LARGE_SEEDS;
-    let longest = if target == with_large {
+    command
+}
+
+/// Longest input of a target, in bytes.
+fn longest(target: &str) -> u32 {
+    let (with_large, _, large_bytes) = LARGE_SEEDS;
+    if target == with_large { large_bytes } else { INPUT_BYTES_MAX }
+}
+
+fn fuzz_command(target: &str, corpus: &Path, seconds: u64) -> Command {
+    let mut command = cargo_fuzz(target);
+    command.arg(corpus).arg(Path::new("fuzz/seeds").join(target));
+    let (with_large, large, _) = LARGE_SEEDS;
+    if target == with_large {
         command.arg(large);
-        large_bytes
-    } else {
-        INPUT_BYTES_MAX
-    };
+    }
     command.arg("--").args([
         format!("-max_total_time={seconds}"),
         format!("-rss_limit_mb={MEMORY_MAX_MIB}"),
         format!("-timeout={INPUT_SECONDS_MAX}"),
-        format!("-max_len={longest}"),
+        format!("-max_len={}", longest(target)),
     ]);
     command
 }

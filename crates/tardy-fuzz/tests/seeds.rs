@@ -1,8 +1,11 @@
-//! The seeds of the fuzz targets, given to the same functions without a fuzzer.
+//! The seeds of the fuzz targets, and what was kept of their corpora, given to the same functions without a fuzzer.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use lzma_rust2::XzReader;
+use tar::Archive;
 use tardy_fuzz::TARGETS;
 
 fn fuzz() -> PathBuf {
@@ -26,6 +29,26 @@ fn no_seed_makes_a_reader_panic() {
             println!("{}", seed.display());
             (target.check)(&bytes);
         }
+    }
+}
+
+#[test]
+fn nothing_that_was_kept_of_a_corpus_makes_a_reader_panic() {
+    for target in TARGETS {
+        let kept = fuzz().join(format!("kept/{}.tar.xz", target.name));
+        let mut archive = Archive::new(XzReader::new(File::open(&kept).unwrap(), false));
+        let mut inputs = 0;
+        for entry in archive.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            if entry.header().entry_type().is_file() {
+                let mut bytes = Vec::new();
+                entry.read_to_end(&mut bytes).unwrap();
+                println!("{}: {}", target.name, entry.path().unwrap().display());
+                (target.check)(&bytes);
+                inputs += 1;
+            }
+        }
+        assert!(inputs > 0, "{} is empty", kept.display());
     }
 }
 

@@ -209,13 +209,16 @@ pub fn grave_settings(summary: &Summary) -> Option<String> {
     (!summary.grave_settings.is_empty()).then(|| grave_line(&summary.grave_settings, usize::MAX))
 }
 
-/// As many of the rows as a line of so many columns has room for, one at least, and how many more there are.
+/// As many of the rows as a line of so many columns has room for, and how many more there are.
 pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
     let line = |shown: usize| {
         let more = if shown < rows.len() { format!(", and {} more", rows.len() - shown) } else { String::new() };
         format!("not set up for real time (tardy doctor): {}{more}", rows[..shown].join(", "))
     };
-    (1..=rows.len()).rev().map(line).find(|line| line.chars().count() <= columns).unwrap_or_else(|| line(rows.len().min(1)))
+    (1..=rows.len()).rev().map(line).find(|line| line.chars().count() <= columns).unwrap_or_else(|| {
+        let plural = if rows.len() == 1 { "" } else { "s" };
+        format!("not set up for real time (tardy doctor): {} setting{plural}", rows.len())
+    })
 }
 
 #[cfg(test)]
@@ -227,7 +230,7 @@ mod tests {
         let rows = ["real-time-kernel", "preemption-mode", "power-saving"].map(str::to_owned);
         let line = |columns| grave_line(&rows, columns);
         assert_eq!(line(80), "not set up for real time (tardy doctor): real-time-kernel, and 2 more");
-        assert_eq!(line(10), line(80));
+        assert_eq!(line(60), "not set up for real time (tardy doctor): 3 settings");
         assert_eq!(line(87), "not set up for real time (tardy doctor): real-time-kernel, preemption-mode, and 1 more");
         assert!(line(100).ends_with(": real-time-kernel, preemption-mode, power-saving"), "{}", line(100));
     }

@@ -373,6 +373,14 @@ mod tests {
     }
 
     impl Machine {
+        /// A killed command that had changed two files, of which `refuses` cannot be put back.
+        fn killed_with_one_that_refuses(&self) {
+            self.put("setting", "new");
+            std::os::unix::fs::symlink("/dev/full", self.folder.path().join("refuses")).unwrap();
+            let write = |name: &str| Undo::Write { path: self.folder.path().join(name), value: "old".into() };
+            kill(self.write(Vec::new(), vec![write("setting"), write("refuses")]));
+        }
+
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let machine = Self { folder };
@@ -465,10 +473,7 @@ mod tests {
     #[test]
     fn what_another_command_could_put_back_is_not_put_back_again() {
         let machine = Machine::new();
-        machine.put("setting", "new");
-        std::os::unix::fs::symlink("/dev/full", machine.folder.path().join("refuses")).unwrap();
-        let write = |name: &str| Undo::Write { path: machine.folder.path().join(name), value: "old".into() };
-        kill(machine.write(Vec::new(), vec![write("setting"), write("refuses")]));
+        machine.killed_with_one_that_refuses();
         let find = || left_behind(&machine.journals(), &machine.root()).unwrap().journals;
         let (one, other) = (find(), find());
         assert_eq!(one[0].undo().len(), 2);
@@ -528,10 +533,7 @@ mod tests {
     #[test]
     fn what_cannot_be_put_back_stays_in_the_journal_alone() {
         let machine = Machine::new();
-        machine.put("setting", "new");
-        std::os::unix::fs::symlink("/dev/full", machine.folder.path().join("refuses")).unwrap();
-        let write = |name: &str| Undo::Write { path: machine.folder.path().join(name), value: "old".into() };
-        kill(machine.write(Vec::new(), vec![write("setting"), write("refuses")]));
+        machine.killed_with_one_that_refuses();
         let undone = left_behind(&machine.journals(), &machine.root()).unwrap().journals[0].undo();
         assert_eq!(undone.iter().filter(|undone| undone.result.is_ok()).count(), 1);
         machine.put("setting", "set by somebody since");

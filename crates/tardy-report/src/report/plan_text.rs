@@ -19,8 +19,8 @@ pub fn text(plan: &Plan) -> String {
         let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on {}", load.label, load.cpus.named())).collect();
         let loads = if loads.is_empty() { "no load".to_owned() } else { loads.join(", ") };
         let length = match phase.cycles {
-            Some(cycles) => format!("{cycles} cycles of each probe thread (about {})", phase.length.exact()),
-            None => phase.length.exact(),
+            Some(cycles) => format!("{cycles} cycles of each probe thread (about {})", phase.length),
+            None => phase.length.to_string(),
         };
         let lasts =
             if plan.until_stopped && place + 1 == plan.phases.len() { "until it is stopped".to_owned() } else { format!("for {length}") };

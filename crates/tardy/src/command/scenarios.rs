@@ -46,5 +46,5 @@ fn describe(scenario: &Scenario) -> String {
     let probes: Vec<String> = scenario.probes.iter().map(|probe| probe.plan().1.to_string()).collect();
     let phases = scenario.phases.len() * scenario.repeats as usize;
     let word = if phases == 1 { "phase" } else { "phases" };
-    format!("{}; {phases} {word}, {} in all", probes.join(", "), scenario.length().exact())
+    format!("{}; {phases} {word}, {} in all", probes.join(", "), scenario.length())
 }

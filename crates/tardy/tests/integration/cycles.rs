@@ -47,9 +47,10 @@ fn as_many_cycles_are_had_idle_and_under_a_load() {
     let place = Workplace::new();
     let line = format!("--cycles 300 --period 2ms --load fork --cpus {} --probe cyclic --probe nanosleep", machine::last_cpu());
     let plan = place.tardy(&format!("run {line} --dry-run --out run")).ends_with(0).stdout;
-    for phase in
-        ["idle for 300 cycles of each probe thread (about 600ms): no load", "fork for 300 cycles of each probe thread (about 600ms): fork"]
-    {
+    for phase in [
+        "idle for 300 cycles of each probe thread (about 600 ms): no load",
+        "fork for 300 cycles of each probe thread (about 600 ms): fork",
+    ] {
         assert!(plan.contains(phase), "{plan}");
     }
     let summary = stressed(&place, &line);

@@ -61,7 +61,7 @@ fn a_run_until_stopped_is_complete_when_somebody_stops_it_and_shows_what_it_has_
 fn a_load_works_until_the_run_is_stopped() {
     let place = Workplace::new();
     let plan = place.tardy("run --until-stopped --load busy --dry-run --out week").ends_with(0).stdout;
-    assert!(plan.contains("\nphase      idle for 10s: no load\nphase      busy until it is stopped: busy on CPU"), "{plan}");
+    assert!(plan.contains("\nphase      idle for 10.0 s: no load\nphase      busy until it is stopped: busy on CPU"), "{plan}");
     assert!(plan.contains(" MB an hour\n") && !plan.contains("31536"), "{plan}");
     let plan = place.tardy("run --until-stopped --dry-run --json --out week").ends_with(0).json();
     assert_eq!((plan["until_stopped"].as_bool(), plan["phases"].as_array().unwrap().len()), (Some(true), 1));

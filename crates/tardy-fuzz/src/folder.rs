@@ -70,7 +70,7 @@ fn show(folder: &Path) {
     }
     let _ = document::Format::SHOW.document(&summary);
     if let Ok(statistics) = statistics(&run, &Question::default()) {
-        let _ = statistics_text::text(&statistics);
+        let _ = statistics_text::text(&statistics, 100);
     }
 }
 

@@ -8,10 +8,15 @@ use tardy_results::statistics::rule_of_thumb::{RateSource, RuleOfThumb};
 use tardy_results::statistics::tail::{CheckResult, LoadTail, Model, TailModel};
 use tardy_statistics::confidence::Interval;
 
+use super::screen::fitted;
+use super::summary_text::{count, unbounded};
 use super::table::Table;
 
 /// Series shown, worst first; all of them are in the JSON.
 const COLUMNS_SHOWN: usize = 4;
+
+/// Fewer have no 99.999 % of their own.
+const FIVE_NINES_SAMPLES: u64 = 100_000;
 
 /// One layer of a probe, or what is said of one: a head, a table, and sentences below it.
 #[derive(Debug)]
@@ -24,18 +29,19 @@ pub struct Section {
     pub lines: Vec<String>,
 }
 
+/// The text, no line wider than `columns`: the columns of a table that find no room follow below.
 #[must_use]
-pub fn text(statistics: &Statistics) -> String {
+pub fn text(statistics: &Statistics, columns: usize) -> String {
     let mut out = String::new();
     for section in sections(statistics) {
         let _ = writeln!(out, "{}", section.head);
-        out.extend(section.table.as_ref().map(Table::text));
+        out.extend(section.table.as_ref().map(|table| table.in_blocks(columns)));
         for line in section.lines {
             let _ = writeln!(out, "{line}");
         }
     }
     out.extend(without_rule_of_thumb(statistics).map(|words| format!("{words}\n")));
-    out
+    fitted(&out, columns)
 }
 
 /// What is said where the rule of thumb cannot be.
@@ -80,9 +86,11 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     let more = if left_out > 0 { format!(" ({left_out} more series in tardy show --statistics --json)") } else { String::new() };
     let name = format!("{} {}", all.probe, all.quantity);
     let bounds_head = format!("{name}: bounds at {} %, whatever the distribution", all.bounds.confidence * 100.0);
+    let of_observed = skipped(all).into_iter().chain(without_five_nines(&shown)).collect();
+    let of_bounds = without_bound(&shown).into_iter().chain(verdict_of_rule(rule_of_thumb, &all.probe)).collect();
     let mut sections = vec![
-        Section { head: format!("{name}: observed{more}"), table: Some(observed(&shown)), lines: skipped(all).into_iter().collect() },
-        Section { head: bounds_head, table: Some(bounds(&shown)), lines: verdict_of_rule(rule_of_thumb, &all.probe).into_iter().collect() },
+        Section { head: format!("{name}: observed{more}"), table: Some(observed(&shown)), lines: of_observed },
+        Section { head: bounds_head, table: Some(bounds(&shown)), lines: of_bounds },
     ];
     for group in series.iter().take(COLUMNS_SHOWN) {
         sections.push(match &group.tail {
@@ -102,6 +110,18 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
 fn skipped(group: &Group) -> Option<String> {
     let words = "they have no sample and are in no share above; a deadline counts those that came too late as misses";
     (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
+}
+
+/// Why a series has no five nines.
+fn without_five_nines(shown: &[&Group]) -> Option<String> {
+    let is_short = |group: &&Group| group.observed.five_nines_ns.is_none() && group.observed.samples < FIVE_NINES_SAMPLES;
+    shown.iter().any(is_short).then(|| format!("five nines need {FIVE_NINES_SAMPLES} samples"))
+}
+
+/// What `~` and `n>=` say in the table of bounds.
+fn without_bound(shown: &[&Group]) -> Option<String> {
+    let mut open = shown.iter().flat_map(|group| &group.bounds.percentiles).filter(|percentile| percentile.upper_ns.is_none()).peekable();
+    unbounded(open.peek().is_some(), open.any(|percentile| percentile.samples_needed.is_some())).map(str::to_owned)
 }
 
 /// The model of one load's samples; of the checks that refuse it the first, because there may be many loads.
@@ -153,8 +173,7 @@ fn observed(shown: &[&Group]) -> Table {
         });
     }
     row(&mut table, "five nines: 99.999 % up to", shown, |group| {
-        let unknown = || if group.observed.samples < 100_000 { "n>=100000".to_owned() } else { dash() };
-        group.observed.five_nines_ns.map_or_else(unknown, |value| five_digits(value as f64))
+        group.observed.five_nines_ns.map_or_else(dash, |value| five_digits(value as f64))
     });
     table
 }
@@ -246,7 +265,7 @@ fn interval(percentile: &Percentile) -> String {
     let lower = percentile.lower_ns.map_or_else(dash, |lower| rounded_micros(lower as f64, f64::floor));
     match (percentile.upper_ns, percentile.samples_needed) {
         (Some(upper), _) => format!("{value} [{lower}, {}]", rounded_micros(upper as f64, f64::ceil)),
-        (None, Some(needed)) => format!("~{value} [{lower}, n>={needed}]"),
+        (None, Some(needed)) => format!("~{value} [{lower}, n>={}]", count(needed)),
         (None, None) => format!("~{value} [{lower}, -]"),
     }
 }

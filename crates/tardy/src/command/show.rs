@@ -169,7 +169,7 @@ fn show_with(folder: &Path, requirement: &Requirement, format: Format, question:
             Format::Full => summary_text::full(&summary, screen.columns, output::is_colored(), histogram),
             _ => summary_text::text(&summary, screen, output::is_colored(), histogram),
         };
-        text.extend(statistics.as_ref().map(statistics_text::text));
+        text.extend(statistics.as_ref().map(|statistics| statistics_text::text(statistics, screen.columns)));
         text
     };
     match output::print(&text) {

@@ -167,8 +167,8 @@ fn advice() {
     }
 }
 
-/// Lines that print what `explain`, `breakdown`, `advise` and `cost` find.
-fn analyses(place: &Workplace) -> [String; 5] {
+/// Lines that print what `explain`, `breakdown`, `advise`, `cost` and statistics find.
+fn analyses(place: &Workplace) -> [String; 7] {
     let made = |machine: Value, samples: Vec<i64>| MadeRun { machine, phases: vec![("io", 0, 1_000_000)], ..MadeRun::new(vec![samples]) };
     made(machine("6.1.0", "voluntary-or-none"), vec![900_000; 20_000]).write(&place.path("fast"));
     made(machine("6.1.0-rt", "real-time"), vec![20_000; 20_000]).write(&place.path("rt"));
@@ -176,12 +176,15 @@ fn analyses(place: &Workplace) -> [String; 5] {
     cost.write(&place.path("fast-build"));
     let phases = vec![("idle, high-resolution timers", 0, 10), ("forks", 10, 20)];
     MadeRun { phases, ..MadeRun::new(vec![latencies(1, 20_000, 5_000.0)]) }.write(&place.path("split"));
+    MadeRun { is_unbound: true, ..MadeRun::new(vec![latencies(1, 500, 5_000.0), latencies(2, 500, 5_000.0)]) }.write(&place.path("copies"));
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tardy-trace/tests/data/application.dat");
     std::fs::copy(trace, place.path("trace.dat")).unwrap();
     let work = "--work 100us --deadline 250us --period 1ms --utilisation 40% --memory 1MiB";
     [
         "explain trace.dat --task my_loop".to_owned(),
         "breakdown split".to_owned(),
+        "show split --statistics".to_owned(),
+        "show copies --statistics --mhz 2000".to_owned(),
         format!("advise fast rt fast-build --kind syscalls {work}"),
         "show fast-build --paper mckenney2009".to_owned(),
         "cost --metric null-call --metric bcopy-libc --rounds 1 --trials 2 --trial-length 20us --quiet --out".to_owned(),
@@ -192,11 +195,20 @@ fn analyses(place: &Workplace) -> [String; 5] {
 #[test]
 fn texts_fit_narrow_terminals() {
     let place = Workplace::new();
-    let commands =
-        ["list", "list probes", "list probes cyclic", "list loads io", "list checks", "schema", "run --dry-run", "tune --plan --cpus 0"];
+    let commands = [
+        "list",
+        "list probes",
+        "list probes cyclic",
+        "list loads io",
+        "list checks",
+        "schema",
+        "scenarios",
+        "run --dry-run",
+        "tune --plan --cpus 0",
+    ];
     let commands = commands.map(|line| (line.to_owned(), &[0][..]));
     let analyses = analyses(&place).map(|line| (line, &[0, 1, 4][..]));
-    for columns in [60, 80] {
+    for columns in [60, 80, 120] {
         for (line, ends) in commands.iter().chain(&analyses) {
             let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             if line.ends_with("--out") {

@@ -19,7 +19,7 @@ pub(super) fn value(percentile: &Percentile) -> String {
 }
 
 /// A count in three digits, rounded up: it says how many are needed.
-pub(super) fn count(count: u64) -> String {
+pub(in crate::report) fn count(count: u64) -> String {
     let (divisor, unit) = match count {
         0..10_000 => return count.to_string(),
         10_000..1_000_000 => (1_000, "k"),

@@ -85,11 +85,7 @@ pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
 pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     let is_unbounded = all.percentiles.iter().any(|percentile| !percentile.is_bounded());
     let is_told = all.percentiles.iter().any(|percentile| percentile.samples_needed.is_some());
-    let unbounded = match (is_unbounded, is_told) {
-        (true, true) => "~ no upper bound yet; n>= is how many samples it takes",
-        (true, false) => "~ no upper bound",
-        (false, _) => "",
-    };
+    let unbounded = unbounded(is_unbounded, is_told).unwrap_or_default();
     let dependence = if all.extremal_index.is_none() && !all.percentiles.is_empty() {
         "bounds assume independent samples: too few to tell".to_owned()
     } else {
@@ -99,6 +95,12 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     let coarse = if all.coarse > 0 { format!("{} samples are known to 1/64 only", all.coarse) } else { String::new() };
     let notes: Vec<&str> = [unbounded, &dependence, &coarse].into_iter().filter(|note| !note.is_empty()).collect();
     (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+/// What `~` says where a percentile has no upper bound, and `n>=` where it is told how many samples one takes.
+pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<&'static str> {
+    let words = if is_told { "~ no upper bound yet; n>= is how many samples it takes" } else { "~ no upper bound" };
+    is_unbounded.then_some(words)
 }
 
 /// How many independent samples all of them count for, where that makes bounds clearly wider.

@@ -26,6 +26,8 @@ pub struct Improvements {
     pub machine: String,
     /// Settings that can be improved, what matters most first.
     pub improvable: Vec<Help>,
+    /// A setting that could be improved and is in no number here, because the rules advise against it.
+    pub left_out: Option<&'static str>,
     /// How many settings are as they should be.
     pub good: usize,
     /// Those that could not be read, by name, with what is missing.
@@ -41,10 +43,11 @@ pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuL
     let cpus = if cpus.is_empty() { &all } else { cpus };
     let findings = look(&CheckInput::new(facts, is_here.then_some(root), cpus));
     // Real time was just advised against.
-    let is_wanted = |finding: &&Finding| choice == Choice::RealTime || finding.check != "real-time-kernel";
+    let is_unwanted = |finding: &&Finding| choice != Choice::RealTime && finding.check == "real-time-kernel";
     let seen = |finding: &Finding| warnings.iter().find(|warning| explains(finding.check, warning)).map(Warning::to_string);
     let help = |finding: &Finding| Help { finding: finding.clone(), seen_in_run: seen(finding) };
-    let mut improvable: Vec<Help> = findings.iter().filter(|finding| finding.is_improvable()).filter(is_wanted).map(help).collect();
+    let faults = || findings.iter().filter(|finding| finding.is_improvable());
+    let mut improvable: Vec<Help> = faults().filter(|finding| !is_unwanted(finding)).map(help).collect();
     improvable.sort_by_key(|help| (help.seen_in_run.is_none(), help.finding.importance));
     let unknown = findings.iter().filter_map(|finding| match &finding.state {
         State::Unknown { missing } => Some((finding.check, missing.clone())),
@@ -53,6 +56,7 @@ pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuL
     Improvements {
         machine: facts.one_line(),
         improvable,
+        left_out: faults().find(is_unwanted).map(|finding| finding.check),
         good: findings.iter().filter(|finding| matches!(finding.state, State::Good { .. })).count(),
         unknown: unknown.collect(),
     }
@@ -103,7 +107,9 @@ mod tests {
 
     #[test]
     fn a_real_time_kernel_is_no_help_where_the_rules_advise_against_it() {
-        assert!(of(&[], Choice::RealFast).improvable.iter().all(|help| help.finding.check != "real-time-kernel"));
+        let found = of(&[], Choice::RealFast);
+        assert!(found.improvable.iter().all(|help| help.finding.check != "real-time-kernel"));
+        assert_eq!((found.left_out, of(&[], Choice::RealTime).left_out), (Some("real-time-kernel"), None));
     }
 
     #[test]

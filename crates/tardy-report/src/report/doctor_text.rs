@@ -39,20 +39,11 @@ impl Page {
     fn head(&mut self, diagnosis: &Diagnosis) {
         self.line(0, &diagnosis.machine);
         let program = diagnosis.program.as_ref().map_or_else(String::new, |program| format!(", program {program}"));
-        let faults = |importance| diagnosis.faults().filter(|finding| finding.importance == importance).count();
-        let severities = [Importance::Fatal, Importance::High, Importance::Medium, Importance::Low];
-        let counts: Vec<String> = severities
-            .into_iter()
-            .map(|importance| (faults(importance), word(importance)))
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, word)| format!("{count} {word}"))
-            .collect();
-        let counts = if counts.is_empty() { "nothing to improve".to_owned() } else { format!("to improve: {}", counts.join(", ")) };
+        let faults: Vec<Importance> = diagnosis.faults().map(|finding| finding.importance).collect();
         let good = diagnosis.count(|state| matches!(state, State::Good { .. }));
         let unknown = diagnosis.count(|state| matches!(state, State::Unknown { .. }));
-        let text =
-            format!("profile {}, {}{program}; {counts}; {good} good, {unknown} unknown", diagnosis.profile.name(), diagnosis.cpus.named());
-        self.line(0, &text);
+        let counts = counts(&faults, good, unknown);
+        self.line(0, &format!("profile {}, {}{program}; {counts}", diagnosis.profile.name(), diagnosis.cpus.named()));
     }
 
     /// What is, what should be, why, what to do, and where both come from.
@@ -128,6 +119,15 @@ impl Page {
     fn line(&mut self, indent: usize, text: &str) {
         push_wrapped(&mut self.out, text, self.columns, (indent, indent));
     }
+}
+
+/// How many rows are how: `to improve: 1 fatal, 2 low; 40 good, 6 unknown`.
+pub(super) fn counts(faults: &[Importance], good: usize, unknown: usize) -> String {
+    let severities = [Importance::Fatal, Importance::High, Importance::Medium, Importance::Low].into_iter();
+    let of_each = severities.map(|importance| (faults.iter().filter(|fault| **fault == importance).count(), word(importance)));
+    let counts: Vec<String> = of_each.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let to_improve = if counts.is_empty() { "nothing to improve".to_owned() } else { format!("to improve: {}", counts.join(", ")) };
+    format!("{to_improve}; {good} good, {unknown} unknown")
 }
 
 pub(super) fn word(importance: Importance) -> &'static str {

@@ -186,7 +186,7 @@ fn a_run_keeps_what_was_found_and_a_comparison_lists_what_differs() {
     record["doctor"][timers]["current"] = "off".into();
     std::fs::write(place.path("two/run.json"), record.to_string()).unwrap();
     let shown = place.tardy("show two --full").stdout;
-    let line = shown.lines().find(|line| line.contains("not set up for real time (tardy doctor):")).unwrap();
+    let line = shown.lines().find(|line| line.contains("bad for real time (tardy doctor: fatal, high):")).unwrap();
     assert!(line.contains("high-resolution-timers"), "{line}");
     let compared = place.tardy("compare one two --format json").json();
     let changed = compared.to_string();

@@ -12,6 +12,7 @@ use tardy_core::verdict::{Outcome, Verdict};
 use tardy_machine::checks::{Finding, Importance, State};
 
 use super::words::{crossing, time};
+use crate::report::doctor_text::counts;
 
 const WARNINGS_SHOWN: usize = 4;
 const HELPS_SHOWN: usize = 4;
@@ -212,13 +213,8 @@ fn model(out: &mut String, comparison: &Comparison) {
 }
 
 fn help(out: &mut String, helps: &Improvements) {
-    let _ = writeln!(
-        out,
-        "what would help most on {} ({} settings are as they should be, {} cannot be read):",
-        helps.machine,
-        helps.good,
-        helps.unknown.len()
-    );
+    let faults: Vec<Importance> = helps.improvable.iter().map(|help| help.finding.importance).collect();
+    let _ = writeln!(out, "what would help most on {} ({}):", helps.machine, counts(&faults, helps.good, helps.unknown.len()));
     for help in helps.improvable.iter().take(HELPS_SHOWN) {
         let Finding { check, state, why, .. } = &help.finding;
         let State::Improvable { current, expected, remedy, needs_restart } = state else { continue };
@@ -234,12 +230,15 @@ fn help(out: &mut String, helps: &Improvements) {
     let matters = |help: &&Help| help.finding.importance < Importance::Low || help.seen_in_run.is_some();
     let rest: Vec<&str> = left.clone().filter(matters).map(|help| help.finding.check).collect();
     if !rest.is_empty() {
-        let _ = writeln!(out, "  also: {} (--json says how; tardy doctor looks again)", rest.join(", "));
+        let _ = writeln!(out, "  also: {} (--json says how)", rest.join(", "));
     }
     let low = left.count() - rest.len();
     if low > 0 {
-        let _ = writeln!(out, "  and {low} of little weight");
+        let _ = writeln!(out, "  and {low} low");
     }
+    let left_out =
+        helps.left_out.map_or_else(String::new, |check| format!("; {check} is not counted, because the rules advise against it"));
+    let _ = writeln!(out, "  tardy doctor counts the same rows, and watches counters too{left_out}");
 }
 
 #[cfg(test)]

@@ -215,11 +215,11 @@ pub fn grave_settings(summary: &Summary) -> Option<String> {
 pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
     let line = |shown: usize| {
         let more = if shown < rows.len() { format!(", and {} more", rows.len() - shown) } else { String::new() };
-        format!("not set up for real time (tardy doctor): {}{more}", rows[..shown].join(", "))
+        format!("bad for real time (tardy doctor: fatal, high): {}{more}", rows[..shown].join(", "))
     };
     (1..=rows.len()).rev().map(line).find(|line| line.chars().count() <= columns).unwrap_or_else(|| {
         let plural = if rows.len() == 1 { "" } else { "s" };
-        format!("not set up for real time (tardy doctor): {} setting{plural}", rows.len())
+        format!("bad for real time (tardy doctor: fatal, high): {} setting{plural}", rows.len())
     })
 }
 
@@ -231,9 +231,9 @@ mod tests {
     fn settings_without_room_on_a_line_are_counted() {
         let rows = ["real-time-kernel", "preemption-mode", "power-saving"].map(str::to_owned);
         let line = |columns| grave_line(&rows, columns);
-        assert_eq!(line(80), "not set up for real time (tardy doctor): real-time-kernel, and 2 more");
-        assert_eq!(line(60), "not set up for real time (tardy doctor): 3 settings");
-        assert_eq!(line(87), "not set up for real time (tardy doctor): real-time-kernel, preemption-mode, and 1 more");
+        assert_eq!(line(80), "bad for real time (tardy doctor: fatal, high): real-time-kernel, and 2 more");
+        assert_eq!(line(60), "bad for real time (tardy doctor: fatal, high): 3 settings");
+        assert_eq!(line(87), "bad for real time (tardy doctor: fatal, high): real-time-kernel, preemption-mode, and 1 more");
         assert!(line(100).ends_with(": real-time-kernel, preemption-mode, power-saving"), "{}", line(100));
     }
 }

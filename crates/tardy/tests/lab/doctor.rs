@@ -1,14 +1,12 @@
 //! Rows of `tardy doctor` in a guest of two CPUs: each word on the kernel's command line turns its row over.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use tardy_core::units::Nanos;
 use tardy_lab::guest_job::Ending;
-use tardy_lab::several_cpus::{self, Equipment, Guest};
 
+use crate::several_cpus::boot;
 use crate::support::document;
-use crate::{REAL_TIME, STOCK, kernel, lab_is_there};
+use crate::{REAL_TIME, STOCK, lab_is_there};
 
 const WORDS: &str = "isolcpus=managed_irq,domain,1 nohz_full=1 rcu_nocbs=1 threadirqs preempt=full nowatchdog";
 /// Rows that those words make good.
@@ -17,18 +15,7 @@ const TURNED: [&str; 7] =
 
 /// The state of every row, and what it says, for the second CPU of a guest with these words; `more` are flags.
 fn rows(source: &str, words: &str, more: &[&str]) -> BTreeMap<String, (String, String)> {
-    let kernel = kernel(source).unwrap();
-    let tardy = Path::new(env!("CARGO_BIN_EXE_tardy"));
-    let guest = Guest {
-        cpus: 2,
-        memory_mib: 1024,
-        kernel: &kernel.image,
-        words,
-        tardy,
-        time_limit: Nanos::from_secs(60),
-        equipment: Equipment::default(),
-    };
-    let left = several_cpus::run(guest, &[&["doctor", "--json", "--profile", "polling", "--cpus", "1"], more].concat()).unwrap();
+    let left = boot(source, words, &[&["doctor", "--json", "--profile", "polling", "--cpus", "1"], more].concat());
     assert!(matches!(left.report.ending, Ending::Exited(0)), "{:?}: {}", left.report.ending, left.text("stderr.log"));
     let report = document::read_as(&left.text("stdout.log"), "doctor");
     let row = |finding: &serde_json::Value| {

@@ -9,9 +9,9 @@ use tardy_lab::several_cpus::{self, Equipment, Guest, GuestResult};
 
 use crate::{STOCK, kernel, lab_is_there};
 
-/// Boots `words` on two CPUs and runs the binary there with `arguments`; what it left, and its `run.json`.
-fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
-    let kernel = kernel(STOCK).unwrap();
+/// Boots a kernel with `words` on two CPUs, and runs the binary there.
+pub(crate) fn boot(source: &str, words: &str, arguments: &[&str]) -> GuestResult {
+    let kernel = kernel(source).unwrap();
     let tardy = Path::new(env!("CARGO_BIN_EXE_tardy"));
     let guest = Guest {
         cpus: 2,
@@ -22,7 +22,12 @@ fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
         time_limit: Nanos::from_secs(120),
         equipment: Equipment::default(),
     };
-    let left = several_cpus::run(guest, arguments).unwrap();
+    several_cpus::run(guest, arguments).unwrap()
+}
+
+/// The same with the usual kernel; what the binary left, and its `run.json`.
+fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
+    let left = boot(STOCK, words, arguments);
     let said = || format!("{}{}", left.text("stdout.log"), left.text("stderr.log"));
     assert!(matches!(left.report.ending, Ending::Exited(0 | 4)), "{:?}: {}", left.report.ending, said());
     let record = serde_json::from_str(&left.text("out/run.json")).unwrap_or_else(|error| panic!("{error}: {}", said()));

@@ -70,14 +70,14 @@ pub struct RunArgs {
     /// Say nothing while measuring
     #[arg(long, short)]
     pub quiet: bool,
-    /// Say how far it is in a line, in place of the live view
+    /// Print the progress in a line, in place of the live view
     ///
     /// The live view needs a terminal. If something kills the tool with SIGKILL meanwhile, the command `reset` puts the terminal back.
     #[arg(long)]
     pub no_live: bool,
     /// Answer readers of metrics at this port, such as Prometheus, while the run lasts
     ///
-    /// A port is one of this machine alone; ADDRESS:PORT is open to whoever reaches that address. http://127.0.0.1:9877/metrics then has the
+    /// PORT is open to this machine alone, ADDRESS:PORT to whoever reaches that address. http://127.0.0.1:9877/metrics then has the
     /// distributions, misses, losses, phase and loads of that moment as OpenMetrics.
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub metrics: Option<String>,
@@ -148,9 +148,9 @@ pub struct RunArgs {
 
     /// Record the kernel's trace and find who made each sample late (as root; then `tardy explain RUN`)
     ///
-    /// Latencies are then those of a traced run: do not compare them with those of others. --explain=stacks also records which functions of the kernel were
-    /// under way: that takes up to tens of microseconds each time, so such a run is for finding code, and `tardy compare` refuses it. The same holds for
-    /// --explain=timerlat, which runs the kernel's tracer of that name beside and says how far both agree on its own wake-ups.
+    /// Latencies are then those of a traced run: do not compare them with those of an untraced run. --explain=stacks also records which functions of the kernel were
+    /// under way: that takes up to tens of microseconds each time, so such a run is for finding code, and `tardy compare` refuses it.
+    /// --explain=timerlat also runs the kernel's tracer of that name, and says how far both agree on its wake-ups. `tardy compare` refuses such a run too.
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "events", value_parser = choice::parser::<ExplainLevel>(), help_heading = LATE)]
     pub explain: Option<ExplainLevel>,
     /// With --explain: keep all of the trace, not only what surrounds the worst samples

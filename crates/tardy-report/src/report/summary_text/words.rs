@@ -233,7 +233,7 @@ mod tests {
         let line = |columns| grave_line(&rows, columns);
         assert_eq!(line(80), "bad for real time (tardy doctor: fatal, high): real-time-kernel, and 2 more");
         assert_eq!(line(60), "bad for real time (tardy doctor: fatal, high): 3 settings");
-        assert_eq!(line(87), "bad for real time (tardy doctor: fatal, high): real-time-kernel, preemption-mode, and 1 more");
+        assert_eq!(line(93), "bad for real time (tardy doctor: fatal, high): real-time-kernel, preemption-mode, and 1 more");
         assert!(line(100).ends_with(": real-time-kernel, preemption-mode, power-saving"), "{}", line(100));
     }
 }

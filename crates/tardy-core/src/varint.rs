@@ -4,6 +4,7 @@
 pub const VARINT_BYTES_MAX: usize = 10;
 
 /// Appends `value`.
+#[inline]
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);
@@ -13,6 +14,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends `value`, folded.
+#[inline]
 pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put(out, fold(value));
 }

@@ -21,7 +21,7 @@ use crate::record::{Interruption, RunRecord, StartTime, State};
 use crate::reserved_file;
 use crate::rotation::{DiskDivision, Rotation, RotationRule};
 
-/// What a run that goes on has in its folder, with what waits to replace it. All else is somebody's, and stays there.
+/// What a run that goes on has in its folder, with what waits to replace it. All else is somebody's, and stays there; so it is in `samples`: see [`is_of_series`].
 const OWN: [&str; 6] = ["run.json", "run.json.new", "run.json.reserved", "samples", "state.jsonl", "state.jsonl.new"];
 
 /// Why a run cannot go on.
@@ -87,9 +87,9 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
     // What a resumption that was cut off left: the run itself is whole.
     let beside = beside(&run);
     if beside.exists() {
-        remove(&beside, &run).map_err(system)?;
+        remove(&beside, &run, &record).map_err(system)?;
     }
-    let taken_up = RunFolder::create(&beside)?;
+    let (taken_up, before) = (RunFolder::create(&beside)?, record.clone());
     let resumed = fill(&run, &taken_up, record, now, root).and_then(|record| {
         file::exchange(&beside, &run).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
@@ -100,7 +100,7 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
         reserved_file::sync_name(&run);
         Ok(record)
     });
-    let removed = remove(&beside, &run);
+    let removed = remove(&beside, &run, &before);
     let record = resumed.map_err(system)?;
     removed.map_err(system)?;
     Ok(Some((taken_up.moved_to(path)?, record)))
@@ -113,17 +113,47 @@ fn lock(run: &Path) -> io::Result<Option<File>> {
     Ok(((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(folder))
 }
 
-/// Removes the folder beside the run's, but for what is not of a run: that goes into the run's own.
-fn remove(beside: &Path, run: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(beside)? {
+/// Removes the folder beside the run's, but for what is not of a run: that goes into the run's own. `record` is that of the run.
+fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
+    keep_of_others(beside, run, |entry| OWN.iter().any(|own| entry.file_name() == *own))?;
+    let samples = beside.join("samples");
+    // What a link leads to is removed by nobody.
+    if fs::symlink_metadata(&samples).is_ok_and(|samples| samples.is_dir()) {
+        keep_of_others(&samples, &run.join("samples"), |entry| is_of_series(entry, record))?;
+    }
+    fs::remove_dir_all(beside)
+}
+
+/// Moves what is not the tool's `own` out of a folder that is to be removed.
+fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let (name, place) = (entry.file_name(), run.join(entry.file_name()));
+        let place = to.join(entry.file_name());
         // Of the same name, the one in the run's own folder is the newer.
-        if !OWN.iter().any(|own| name == *own) && fs::symlink_metadata(&place).is_err() {
+        if !own(&entry) && fs::symlink_metadata(&place).is_err() {
             fs::rename(entry.path(), place)?;
         }
     }
-    fs::remove_dir_all(beside)
+    Ok(())
+}
+
+/// Whether the run in `record` made a file of `samples`: the head of a series, a segment, the hours, or what waits to replace one of them.
+fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
+    let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+    let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else { return false };
+    let name = name.strip_suffix(".new").unwrap_or(&name);
+    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    let head = match name.rsplit_once('.') {
+        Some((series, "hours")) => format!("{series}.series"),
+        Some((head, number)) if is_number(number) => head.to_owned(),
+        _ => name.to_owned(),
+    };
+    // A series without a head is not in the record: its tool was killed before the first due time.
+    let is_prepared = || {
+        let is_of_a_probe = record.plan.probes.iter().any(|probe| head.starts_with(&probe.name)) && head.ends_with(".series");
+        is_of_a_probe && fs::symlink_metadata(entry.path().with_file_name(&head)).is_ok_and(|file| file.is_file() && file.len() == 0)
+    };
+    record.series.iter().any(|series| series.file == head) || is_prepared()
 }
 
 fn check(path: &Path, record: &RunRecord, plan: &Plan, root: &Root) -> Result<(), ResumeError> {

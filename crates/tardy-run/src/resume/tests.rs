@@ -50,6 +50,28 @@ fn what_others_put_into_the_folder_stays_there() {
 }
 
 #[test]
+fn what_others_put_among_the_samples_stays_there() {
+    let place = tempfile::tempdir().unwrap();
+    let run = place.path().join("week");
+    make_run(&run);
+    let theirs = ["notes.txt", "cyclic.cpu0.series.bak", "cyclic.cpu0.series.copy.1", "my.cpu0.series", "my.cpu0.hours"];
+    for name in theirs {
+        fs::write(run.join("samples").join(name), "mine").unwrap();
+    }
+    fs::create_dir(run.join("samples/plots")).unwrap();
+    fs::write(run.join("samples/plots/cyclic.cpu0.series"), "drawn").unwrap();
+    // A resumption ended between the exchange and this.
+    let left = place.path().join(".week.resuming");
+    make_run(&left);
+    fs::write(left.join("samples/older.txt"), "older").unwrap();
+    resumed(&run).unwrap();
+    let read = |name: &str| fs::read_to_string(run.join("samples").join(name)).unwrap();
+    assert!(theirs.iter().all(|name| read(name) == "mine"));
+    assert_eq!([read("plots/cyclic.cpu0.series"), read("older.txt")], ["drawn", "older"]);
+    assert_eq!((interruptions(&run), left.exists()), (1, false));
+}
+
+#[test]
 fn a_link_to_a_run_stays_a_link() {
     let place = tempfile::tempdir().unwrap();
     let (link, run) = (place.path().join("week"), place.path().join("disk/week"));

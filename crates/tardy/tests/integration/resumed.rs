@@ -66,6 +66,7 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
     // Where there is no run yet, one begins.
     killed(&place, "--resume");
     let before = place.summary("week");
+    std::fs::write(run.join("samples/notes.txt"), "mine").unwrap();
     killed(&place, "--resume");
     let between = place.summary("week");
     assert!(between["warnings"].to_string().contains("cut-off"), "{}", between["warnings"]);
@@ -81,7 +82,12 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
     assert!(!summary["warnings"].to_string().contains("cut-off"), "{}", summary["warnings"]);
     assert_eq!(record["interruptions"].as_array().unwrap().len(), 2);
     assert!(resumptions(&summary).iter().all(|warning| warning["is_reboot"] == false && warning["away"].as_i64() > Some(0)));
+    assert_eq!(std::fs::read_to_string(run.join("samples/notes.txt")).unwrap(), "mine");
     let file = &series::files(&run)[0];
+    // All else there is of this part: segments count up from where the hours end.
+    let all = support::workplace::names(&run.join("samples"));
+    let own = all.iter().filter(|name| name.starts_with("cyclic.cpu")).count();
+    assert!(own + 1 == all.len() && all.iter().all(|name| !name.ends_with(".new") && !name.ends_with(".series.1")), "{all:?}");
     let earlier = Hours::read(&hours::path(file)).unwrap().unwrap();
     let (series, first, second) = (&summary["series"][0], &before["series"][0], &between["series"][0]);
     assert!(count(first, "recorded") > 200 && count(second, "recorded") > count(first, "recorded") + 200);

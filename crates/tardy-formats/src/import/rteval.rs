@@ -110,12 +110,18 @@ fn counted<'a, 'input>(
     Ok(counted)
 }
 
-/// Samples beyond the highest bucket, up to the maximum stated. Where that is the bucket itself, how large they were is not known.
+/// Samples beyond the highest bucket, up to the maximum stated. Where that is the bucket itself, they are known to be longer, and no more.
 fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     let (beyond, max) = (samples.saturating_sub(counted.in_buckets()), counted.stated.max_ns);
     let Some(highest) = counted.buckets.last_mut() else { return };
     match max.filter(|max| max.get() > highest.0) {
-        None => counted.stated.lost = beyond,
+        None if beyond > 0 => {
+            let from = highest.0.saturating_add(unit);
+            // Both leave out what has no bucket.
+            (counted.stated.max_ns, counted.stated.mean_ns) = (None, None);
+            counted.overflow(beyond, from);
+        }
+        None => {}
         Some(max) if beyond > 0 => {
             let from = highest.0.saturating_add(unit);
             counted.overflow(beyond, from.min(max.get()));
@@ -160,6 +166,13 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use tardy_core::histogram::Histogram;
+    use tardy_core::sample::Record;
+    use tardy_core::series::Descriptor;
+    use tardy_core::verdict::Window;
+
     use super::*;
 
     fn placed(samples: u64, max: i64) -> BucketSeries {
@@ -176,6 +189,44 @@ mod tests {
         let beyond = placed(103, 40_000);
         assert_eq!((beyond.stated.overflow.map(|found| (found.samples, found.from_ns)), beyond.stated.lost), (Some((3, Nanos(21_000))), 0));
         let unknown = placed(103, 20_000);
-        assert_eq!((unknown.stated.overflow.is_none(), unknown.stated.lost), (true, 3));
+        let open = unknown.stated.overflow.map(|found| (found.samples, found.from_ns));
+        assert_eq!((open, unknown.stated.max_ns, unknown.stated.lost), (Some((3, Nanos(21_000))), None, 0));
+        let note = "3 samples of CPU 0 have no bucket in the file: they lie at or above 21.0 us, and how far is not known; charts show them at 21.0 us";
+        assert_eq!(unknown.overflow_note(false).unwrap(), note);
+    }
+
+    /// What was stated of the series.
+    struct Stated(Vec<StatedTotals>);
+
+    impl Sink for Stated {
+        fn open(&mut self, _: Descriptor) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn push(&mut self, _: usize, _: Record) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn state(&mut self, _: usize, _: StatedTotals) {}
+
+        fn whole(&mut self, _: Descriptor, _: &Histogram, stated: StatedTotals) -> io::Result<()> {
+            self.0.push(stated);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn samples_beyond_the_highest_bucket_of_a_summary_are_late_by_an_unknown_time_and_not_lost() {
+        let whole = include_str!("../../../tardy/tests/data/import/rteval-summary.synth.xml");
+        let core = r#"<samples>100</samples><minimum unit="us">17</minimum><maximum unit="us">40</maximum>"#;
+        assert!(whole.contains(core));
+        // As rteval writes it where three of 103 lay beyond -h.
+        let beyond = whole.replace(core, r#"<samples>103</samples><minimum unit="us">20</minimum><maximum unit="us">20</maximum>"#);
+        let mut sink = Stated(Vec::new());
+        let imported = FORMAT.read(&mut Source::of_bytes(beyond.into()), &Settings::default(), &mut sink).unwrap();
+        let [stated] = sink.0[..] else { panic!("{:?}", sink.0) };
+        let undecided = [20_999, 21_000, 5_000_000].map(|latest| stated.undecided(&Window::deadline(Nanos(latest))));
+        assert_eq!((undecided, stated.lost, stated.samples), ([0, 3, 3], 0, Some(103)));
+        assert!(imported.notes.iter().any(|note| note.contains("3 samples of CPU 0 have no bucket")), "{:?}", imported.notes);
     }
 }

@@ -146,15 +146,16 @@ impl BucketSeries {
         let overflow = self.stated.overflow?;
         let probe = if is_probe_named { format!(" of {}", self.probe) } else { String::new() };
         let cpu = self.cpu.map_or_else(String::new, |cpu| format!("{} CPU {cpu}", if is_probe_named { "," } else { " of" }));
-        let max = self.stated.max_ns.unwrap_or(overflow.from_ns);
         let (samples, lie, them) = match overflow.samples {
             1 => ("sample", "has no bucket in the file: it lies", "it"),
             _ => ("samples", "have no bucket in the file: they lie", "them"),
         };
-        Some(format!(
-            "{} {samples}{probe}{cpu} {lie} between {} and {max}; charts show {them} at {max}",
-            overflow.samples, overflow.from_ns
-        ))
+        let (count, from) = (overflow.samples, overflow.from_ns);
+        let (where_to, shown) = match self.stated.max_ns {
+            Some(max) => (format!("between {from} and {max}"), max),
+            None => (format!("at or above {from}, and how far is not known"), from),
+        };
+        Some(format!("{count} {samples}{probe}{cpu} {lie} {where_to}; charts show {them} at {shown}"))
     }
 
     /// The note about due times that a long latency skipped, which such output does not count; with the probe's name where there are several.

@@ -91,10 +91,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn write(folder: &Path, root: &Root, interrupts: Vec<IrqMove>, loads: Vec<Undo>) -> Result<Self, JournalError> {
-        static WRITTEN: AtomicU32 = AtomicU32::new(0);
         let process = std::process::id();
-        let name = format!("journal-{process}-{}", WRITTEN.fetch_add(1, Ordering::Relaxed));
-        let path = folder.join(format!("{name}.json"));
         let entries = Entries {
             boot_id: root.text("proc/sys/kernel/random/boot_id"),
             process,
@@ -102,23 +99,7 @@ impl Journal {
             interrupts,
             loads,
         };
-        let write = || -> io::Result<File> {
-            fs::create_dir_all(folder)?;
-            // Nobody ever sees half a journal.
-            let part = folder.join(format!("{name}{PART}"));
-            let mut file = File::create(&part)?;
-            // Where a file system has no locks, the process tells.
-            let _ = file.try_lock();
-            file.write_all(&serde_json::to_vec_pretty(&entries)?)?;
-            file.sync_all()?;
-            fs::rename(&part, &path)?;
-            File::open(folder)?.sync_all()?;
-            Ok(file)
-        };
-        let file = write().map_err(|error| {
-            let _ = fs::remove_file(folder.join(format!("{name}{PART}")));
-            JournalError { path: path.clone(), error }
-        })?;
+        let (file, path) = create(folder, &entries).map_err(|error| JournalError { path: folder.to_owned(), error })?;
         Ok(Self { path, _file: file, entries, is_undone: false })
     }
 
@@ -142,6 +123,41 @@ impl Drop for Journal {
             undo(&self.path, &self.entries);
         }
     }
+}
+
+/// Writes a journal that nobody ever sees half of, under a name that no other has: in another container that shares the folder, a command can have the same
+/// number.
+fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
+    static WRITTEN: AtomicU32 = AtomicU32::new(0);
+    fs::create_dir_all(folder)?;
+    loop {
+        let name = format!("journal-{}-{}", entries.process, WRITTEN.fetch_add(1, Ordering::Relaxed));
+        let (part, path) = (folder.join(format!("{name}{PART}")), folder.join(format!("{name}.json")));
+        let mut file = match File::create_new(&part) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            file => file?,
+        };
+        // Where a file system has no locks, the process tells.
+        let _ = file.try_lock();
+        // Who has the part has the name: nobody else makes such a journal meanwhile.
+        let is_free = !path.exists();
+        let written = if is_free { fill(&mut file, &part, &path, entries) } else { Ok(()) };
+        if !is_free || written.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        written?;
+        if is_free {
+            return Ok((file, path));
+        }
+    }
+}
+
+/// Brings the journal to the disk, and then to its name.
+fn fill(file: &mut File, part: &Path, path: &Path, entries: &Entries) -> io::Result<()> {
+    file.write_all(&serde_json::to_vec_pretty(entries)?)?;
+    file.sync_all()?;
+    fs::rename(part, path)?;
+    File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 
 /// What is back leaves the journal: the next start must not write over what somebody has set since.
@@ -170,13 +186,13 @@ fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
     if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
     } else if undone.iter().any(|undone| undone.result.is_ok()) {
-        let part = path.with_extension(PART.trim_start_matches('.'));
+        // Not the name that one has who writes a journal first.
+        let part = path.with_added_extension(PART.trim_start_matches('.'));
         let _ = (|| -> io::Result<()> {
             let mut file = File::create(&part)?;
             // As of a journal that is written first: nobody takes it for what a killed command left.
             let _ = file.try_lock();
-            file.write_all(&serde_json::to_vec_pretty(&left)?)?;
-            fs::rename(&part, path)
+            fill(&mut file, &part, path, &left)
         })();
     }
     undone
@@ -503,6 +519,28 @@ mod tests {
         assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
         kill(journal);
         assert_eq!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.len(), 1);
+    }
+
+    #[test]
+    fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() {
+        let machine = Machine::new();
+        let mine = machine.change();
+        // The names that this process takes next are another's: of one that is written, and of one that is there.
+        let number: u32 = mine.path.file_stem().unwrap().to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
+        // Other tests of this process take names too.
+        let others: Vec<String> = (number + 1..number + 1_000).map(|number| format!("state/journal-{}-{number}", std::process::id())).collect();
+        for (index, other) in others.iter().enumerate() {
+            machine.put(&format!("{other}{}", if index.is_multiple_of(2) { PART } else { ".json" }), "another's");
+        }
+        let setting = machine.folder.path().join("setting");
+        let second = machine.write(Vec::new(), vec![Undo::Write { path: setting, value: "old".into() }]);
+        assert!(second.path.is_file() && mine.path.is_file());
+        drop((mine, second));
+        for (index, other) in others.iter().enumerate() {
+            let path = machine.folder.path().join(format!("{other}{}", if index.is_multiple_of(2) { PART } else { ".json" }));
+            assert_eq!(fs::read_to_string(path).unwrap(), "another's");
+        }
+        assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), others.len());
     }
 
     #[test]

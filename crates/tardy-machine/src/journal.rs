@@ -528,7 +528,8 @@ mod tests {
         // The names that this process takes next are another's: of one that is written, and of one that is there.
         let number: u32 = mine.path.file_stem().unwrap().to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
         // Other tests of this process take names too.
-        let others: Vec<String> = (number + 1..number + 1_000).map(|number| format!("state/journal-{}-{number}", std::process::id())).collect();
+        let others: Vec<String> =
+            (number + 1..number + 1_000).map(|number| format!("state/journal-{}-{number}", std::process::id())).collect();
         for (index, other) in others.iter().enumerate() {
             machine.put(&format!("{other}{}", if index.is_multiple_of(2) { PART } else { ".json" }), "another's");
         }

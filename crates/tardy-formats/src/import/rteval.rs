@@ -196,9 +196,9 @@ mod tests {
     }
 
     /// What was stated of the series.
-    struct Stated(Vec<StatedTotals>);
+    struct StatedSink(Vec<StatedTotals>);
 
-    impl Sink for Stated {
+    impl Sink for StatedSink {
         fn open(&mut self, _: Descriptor) -> io::Result<usize> {
             Ok(0)
         }
@@ -222,7 +222,7 @@ mod tests {
         assert!(whole.contains(core));
         // As rteval writes it where three of 103 lay beyond -h.
         let beyond = whole.replace(core, r#"<samples>103</samples><minimum unit="us">20</minimum><maximum unit="us">20</maximum>"#);
-        let mut sink = Stated(Vec::new());
+        let mut sink = StatedSink(Vec::new());
         let imported = FORMAT.read(&mut Source::of_bytes(beyond.into()), &Settings::default(), &mut sink).unwrap();
         let [stated] = sink.0[..] else { panic!("{:?}", sink.0) };
         let undecided = [20_999, 21_000, 5_000_000].map(|latest| stated.undecided(&Window::deadline(Nanos(latest))));

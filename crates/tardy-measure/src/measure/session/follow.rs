@@ -35,7 +35,7 @@ const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
 /// Why there are no loads, where what holds them is stopped or frozen.
-const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed";
+const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed: something had stopped it, or kept it from its CPUs";
 
 /// A run whose threads have been told to end.
 pub(super) struct StoppedRun {

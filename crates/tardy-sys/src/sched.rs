@@ -68,6 +68,17 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     attributes.give(tid)
 }
 
+/// As [`set_policy`] for the calling thread, to see whether it may have the policy: the kernel sends no SIGXCPU for `Deadline`. A thread can use up its runtime
+/// just by ending, and the signal ends a process that does not wait for it.
+///
+/// # Errors
+/// As [`set_policy`].
+pub fn try_policy(policy: Policy) -> io::Result<()> {
+    let mut attributes = Attributes::inherited(policy);
+    attributes.0.flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+    attributes.give(0)
+}
+
 /// A policy in the form that the kernel wants; made beforehand, where nothing may be allocated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes(SchedAttr);
@@ -167,6 +178,7 @@ pub fn timer_slack() -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     /// No child of a thread that is ahead is ahead, too; where that needs a right that is missing, all stay where the tests were started.
     #[test]
@@ -204,13 +216,18 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_the_deadline_class_is_in_it_or_the_right_is_missing() {
-        std::thread::spawn(|| match set_policy(0, Policy::Deadline { runtime: 100_000, deadline: 1_000_000, period: 10_000_000 }) {
-            Ok(()) => assert_eq!(policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0)),
+    fn a_thread_that_tries_the_deadline_class_is_in_it_and_no_signal_comes_of_what_it_used() {
+        let policy = Policy::Deadline { runtime: 500_000, deadline: 1_000_000, period: 1_000_000 };
+        let tried = move || match try_policy(policy) {
+            Ok(()) => {
+                assert_eq!(super::policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0));
+                // A hundred times what it has in a period. The kernel would send the signal, which ends a process, at a tick.
+                let end = clock::thread_cpu_time() + 50_000_000;
+                while clock::thread_cpu_time() < end {}
+            }
             Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::EBUSY)), "{error}"),
-        })
-        .join()
-        .unwrap();
+        };
+        std::thread::spawn(tried).join().unwrap();
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     // Only trying tells: the right, the CPUs and the bandwidth that is left must all be there.
     let tried = scoped::apart(|| {
         let _ = affinity::set(0, &cpus);
-        sched::set_policy(0, wanted)
+        sched::try_policy(wanted)
     });
     match tried {
         Err(error) if scoped::is_refusal(&error) => {

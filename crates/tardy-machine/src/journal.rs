@@ -54,7 +54,7 @@ pub struct Journal {
 /// Why the journal cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot write the journal {path} ({error}), and changes nothing without it: make the folder writable, or set TARDY_STATE_DIR to one that is"
+    "cannot write a journal in {path} ({error}), and changes nothing without it: make the folder writable, or set TARDY_STATE_DIR to one that is"
 )]
 pub struct JournalError {
     path: PathBuf,

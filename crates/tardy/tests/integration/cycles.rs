@@ -92,7 +92,7 @@ fn phases_of_a_scenario_are_counted_in_cycles() {
     assert_had(&stressed(&place, &line), &["idle", "busy", "idle", "busy"], 200);
     // The flag goes before the scenario's own numbers, and before lengths.
     let plan = place.tardy(&format!("run {line} --cycles 50 --dry-run --out other")).ends_with(0).stdout;
-    assert_eq!(plan.matches("for 50 cycles of each probe thread (about 100ms)").count(), 4, "{plan}");
+    assert_eq!(plan.matches("for 50 cycles of each probe thread (about 100 ms)").count(), 4, "{plan}");
     let plan = place.tardy("run --scenario koolwal2009 --cycles 50 --dry-run --out other").ends_with(0).stdout;
     assert_eq!(plan.matches("for 50 cycles of each probe thread").count(), 2, "{plan}");
 }

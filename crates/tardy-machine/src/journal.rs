@@ -140,15 +140,12 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
         // Where a file system has no locks, the process tells.
         let _ = file.try_lock();
         // Who has the part has the name: nobody else makes such a journal meanwhile.
-        let is_free = !path.exists();
-        let written = if is_free { fill(&mut file, &part, &path, entries) } else { Ok(()) };
-        if !is_free || written.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        written?;
-        if is_free {
+        let written = if path.exists() { None } else { Some(fill(&mut file, &part, &path, entries)) };
+        if let Some(Ok(())) = written {
             return Ok((file, path));
         }
+        let _ = fs::remove_file(&part);
+        written.transpose()?;
     }
 }
 
@@ -186,7 +183,7 @@ fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
     if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
     } else if undone.iter().any(|undone| undone.result.is_ok()) {
-        // Not the name that one has who writes a journal first.
+        // Another name than that of a journal that is written for the first time: two commands never write to one part.
         let part = path.with_added_extension(PART.trim_start_matches('.'));
         let _ = (|| -> io::Result<()> {
             let mut file = File::create(&part)?;

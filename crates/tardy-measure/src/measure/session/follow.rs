@@ -34,7 +34,7 @@ const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 /// The chance to answer that the guardian has after its time is over: where the whole machine stood still, it had none.
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
-/// Why there are no loads, where what holds them is stopped or frozen.
+/// Why there are no loads, where what holds them is stopped, frozen, or without a CPU.
 const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed: something had stopped it, or kept it from its CPUs";
 
 /// A run whose threads have been told to end.

@@ -1,5 +1,5 @@
-//! Builds the plugin of QEMU with the machine's C compiler, where the program is to run on such a machine as this; what cannot be built is left out, and said
-//! when it is asked for.
+//! Builds the plugin of QEMU with the machine's C compiler, where the program is to run on such a
+//! machine as this; what cannot be built is left out, and said when it is asked for.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,8 @@ const SOURCE: &str = "../../outside/tardy_outside.c";
 fn main() {
     println!("cargo::rerun-if-changed={SOURCE}");
     println!("cargo::rerun-if-env-changed=CC");
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("tardy_outside.so");
+    let out =
+        PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("tardy_outside.so");
     let is_built = is_of_this_machine() && build(&out);
     if !is_built {
         std::fs::write(&out, b"").expect("cargo's folder can be written");
@@ -25,8 +26,21 @@ fn is_of_this_machine() -> bool {
 /// Without any library: QEMU has loaded its own C library by then, whichever that is.
 fn build(out: &Path) -> bool {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let options =
-        ["-std=gnu11", "-O2", "-fPIC", "-shared", "-nostdlib", "-fvisibility=hidden", "-fno-stack-protector", "-U_FORTIFY_SOURCE"];
-    let status = Command::new(compiler).args(options).arg("-o").arg(out).arg(SOURCE).status();
+    let options = [
+        "-std=gnu11",
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-nostdlib",
+        "-fvisibility=hidden",
+        "-fno-stack-protector",
+        "-U_FORTIFY_SOURCE",
+    ];
+    let status = Command::new(compiler)
+        .args(options)
+        .arg("-o")
+        .arg(out)
+        .arg(SOURCE)
+        .status();
     status.is_ok_and(|status| status.success())
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask book`: docs/ as a book (mdBook). Its links are held by a test, which needs no mdBook.
+//! `cargo xtask book`: docs/ as a book (mdBook). Its links are held by a test, which needs no
+//! mdBook.
 
 use std::process::Command;
 
@@ -12,14 +13,30 @@ const MDBOOK: &str = "0.5";
 pub(crate) fn run() -> Result<()> {
     let install = format!("`cargo install mdbook --locked --version {MDBOOK}`");
     if program::find("mdbook").is_none() {
-        return Err(Failure::new(format!("there is no mdbook in PATH: {install} makes it")));
+        return Err(Failure::new(format!(
+            "there is no mdbook in PATH: {install} makes it"
+        )));
     }
     let version = program::capture(Command::new("mdbook").arg("--version"))?;
-    if !version.trim().trim_start_matches("mdbook v").starts_with(&format!("{MDBOOK}.")) {
-        return Err(Failure::new(format!("{} is another version than {MDBOOK}: {install}", version.trim())));
+    if !version
+        .trim()
+        .trim_start_matches("mdbook v")
+        .starts_with(&format!("{MDBOOK}."))
+    {
+        return Err(Failure::new(format!(
+            "{} is another version than {MDBOOK}: {install}",
+            version.trim()
+        )));
     }
-    program::run(Command::new("mdbook").arg("build").current_dir(workspace::root()))?;
-    println!("{}", workspace::root().join("target/book/index.html").display());
+    program::run(
+        Command::new("mdbook")
+            .arg("build")
+            .current_dir(workspace::root()),
+    )?;
+    println!(
+        "{}",
+        workspace::root().join("target/book/index.html").display()
+    );
     Ok(())
 }
 
@@ -39,11 +56,15 @@ mod tests {
 
     impl Page {
         fn read(path: &Path) -> Self {
-            let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let (mut links, mut anchors, mut heading) = (Vec::new(), BTreeSet::new(), None::<String>);
+            let text = std::fs::read_to_string(path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let (mut links, mut anchors, mut heading) =
+                (Vec::new(), BTreeSet::new(), None::<String>);
             for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
                 match event {
-                    Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => links.push(dest_url.into_string()),
+                    Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                        links.push(dest_url.into_string())
+                    }
                     Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
                     Event::End(TagEnd::Heading(_)) => {
                         anchors.extend(heading.take().map(|text| anchor(&text)));
@@ -62,12 +83,24 @@ mod tests {
 
     /// As mdBook and forges make it of a heading.
     fn anchor(heading: &str) -> String {
-        let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
-        kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+        let kept = heading
+            .chars()
+            .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        kept.map(|c| {
+            if c == ' ' {
+                '-'
+            } else {
+                c.to_ascii_lowercase()
+            }
+        })
+        .collect()
     }
 
     fn files(folder: &Path) -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         files.retain(|file| file.extension().is_some_and(|end| end == "md"));
         files.sort();
         files
@@ -80,15 +113,29 @@ mod tests {
         let mut dead = Vec::new();
         let mut links = 0;
         for file in files(root).iter().chain(&docs) {
-            for link in Page::read(file).links.iter().filter(|link| !link.contains("://")) {
+            for link in Page::read(file)
+                .links
+                .iter()
+                .filter(|link| !link.contains("://"))
+            {
                 links += 1;
-                let (path, wanted) = link.split_once('#').map_or((link.as_str(), None), |(path, anchor)| (path, Some(anchor)));
-                let target = if path.is_empty() { file.clone() } else { file.with_file_name(path) };
-                let is_there = target.exists() && wanted.is_none_or(|wanted| Page::read(&target).anchors.contains(wanted));
+                let (path, wanted) = link
+                    .split_once('#')
+                    .map_or((link.as_str(), None), |(path, anchor)| (path, Some(anchor)));
+                let target = if path.is_empty() {
+                    file.clone()
+                } else {
+                    file.with_file_name(path)
+                };
+                let is_there = target.exists()
+                    && wanted.is_none_or(|wanted| Page::read(&target).anchors.contains(wanted));
                 // The book has nothing but docs/.
                 let stays = !docs.contains(file) || !link.starts_with("..");
                 if !is_there || !stays {
-                    dead.push(format!("{}: {link}", file.strip_prefix(root).unwrap_or(file).display()));
+                    dead.push(format!(
+                        "{}: {link}",
+                        file.strip_prefix(root).unwrap_or(file).display()
+                    ));
                 }
             }
         }
@@ -99,15 +146,31 @@ mod tests {
     #[test]
     fn every_page_is_a_chapter_of_the_book() {
         let docs = workspace::root().join("docs");
-        let chapters: BTreeSet<String> = Page::read(&docs.join("SUMMARY.md")).links.into_iter().collect();
-        let pages = files(&docs).into_iter().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
-        assert_eq!(pages.filter(|page| page != "SUMMARY.md").collect::<BTreeSet<_>>(), chapters);
+        let chapters: BTreeSet<String> = Page::read(&docs.join("SUMMARY.md"))
+            .links
+            .into_iter()
+            .collect();
+        let pages = files(&docs).into_iter().map(|file| {
+            file.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        });
+        assert_eq!(
+            pages
+                .filter(|page| page != "SUMMARY.md")
+                .collect::<BTreeSet<_>>(),
+            chapters
+        );
         let book = std::fs::read_to_string(workspace::root().join("book.toml")).unwrap();
         assert!(book.contains("src = \"docs\""), "{book}");
     }
 
     #[test]
     fn anchors_are_those_of_forges() {
-        assert_eq!(anchor("Is this number good? Is this `real time`?"), "is-this-number-good-is-this-real-time");
+        assert_eq!(
+            anchor("Is this number good? Is this `real time`?"),
+            "is-this-number-good-is-this-real-time"
+        );
     }
 }

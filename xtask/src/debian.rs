@@ -1,4 +1,5 @@
-//! A bare Debian in a folder, in which commands run as on a machine where nothing else is installed.
+//! A bare Debian in a folder, in which commands run as on a machine where nothing else is
+//! installed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,31 +17,55 @@ impl Debian {
     /// A copy of a bare Debian, which is fetched once and kept in the target folder.
     pub(crate) fn fresh(name: &str) -> Result<Self> {
         if program::find("debootstrap").is_none() {
-            return Err(Failure::new("there is no debootstrap in PATH: install the package debootstrap"));
+            return Err(Failure::new(
+                "there is no debootstrap in PATH: install the package debootstrap",
+            ));
         }
         let folder = workspace::target_folder()?.join("package");
         let kept = folder.join(format!("{SUITE}.tar"));
         let work = folder.join(name);
         if work.exists() {
-            std::fs::remove_dir_all(&work).while_doing(|| format!("removing {}", work.display()))?;
+            std::fs::remove_dir_all(&work)
+                .while_doing(|| format!("removing {}", work.display()))?;
         }
         if !kept.exists() {
-            program::run(Command::new("debootstrap").args(["--variant=minbase", "--include=bash", SUITE]).arg(&work))?;
+            program::run(
+                Command::new("debootstrap")
+                    .args(["--variant=minbase", "--include=bash", SUITE])
+                    .arg(&work),
+            )?;
             // Half of one would be taken for a whole one the next time.
             let half = kept.with_extension("half");
             let mut tar = Command::new("tar");
-            tar.args(["--create", "--numeric-owner", "--one-file-system", "--directory"]).arg(&work).arg("--file").arg(&half).arg(".");
+            tar.args([
+                "--create",
+                "--numeric-owner",
+                "--one-file-system",
+                "--directory",
+            ])
+            .arg(&work)
+            .arg("--file")
+            .arg(&half)
+            .arg(".");
             program::run(&mut tar)?;
             std::fs::rename(&half, &kept).while_doing(|| format!("keeping {}", kept.display()))?;
         } else {
             std::fs::create_dir_all(&work).while_doing(|| format!("making {}", work.display()))?;
-            program::run(Command::new("tar").args(["--extract", "--numeric-owner", "--directory"]).arg(&work).arg("--file").arg(&kept))?;
+            program::run(
+                Command::new("tar")
+                    .args(["--extract", "--numeric-owner", "--directory"])
+                    .arg(&work)
+                    .arg("--file")
+                    .arg(&kept),
+            )?;
         }
         Ok(Self(work))
     }
 
     pub(crate) fn put(&self, file: &Path, name: &str) -> Result<()> {
-        std::fs::copy(file, self.path(name)).while_doing(|| format!("copying {}", file.display())).map(drop)
+        std::fs::copy(file, self.path(name))
+            .while_doing(|| format!("copying {}", file.display()))
+            .map(drop)
     }
 
     /// What has this name in there.
@@ -57,12 +82,17 @@ impl Debian {
     fn command(&self, line: &str) -> Command {
         let root = self.0.display();
         let script = format!(
-            "mount -t proc proc '{root}/proc' && mount -t sysfs sysfs '{root}/sys' && mount --bind /dev '{root}/dev' && \
-             exec chroot '{root}' /bin/sh -c \"$0\""
+            "mount -t proc proc '{root}/proc' && mount -t sysfs sysfs '{root}/sys' && mount \
+             --bind /dev '{root}/dev' && exec chroot '{root}' /bin/sh -c \"$0\""
         );
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "sh", "-c", &script, line]);
-        command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C.UTF-8");
+        command
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
+            .env("LC_ALL", "C.UTF-8");
         command
     }
 
@@ -76,6 +106,12 @@ impl Debian {
     pub(crate) fn says(&self, line: &str, text: &str) -> Result<()> {
         println!("# {line}");
         let said = program::capture(&mut self.command(line))?;
-        if said.contains(text) { Ok(()) } else { Err(Failure::new(format!("`{line}` does not say `{text}` but: {said}"))) }
+        if said.contains(text) {
+            Ok(())
+        } else {
+            Err(Failure::new(format!(
+                "`{line}` does not say `{text}` but: {said}"
+            )))
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Why a task could not be done: one sentence for the person at the terminal, ending in the remedy where there is one.
+//! Why a task could not be done: one sentence for the person at the terminal, ending in the remedy
+//! where there is one.
 
 use std::fmt;
 use std::process::ExitCode;

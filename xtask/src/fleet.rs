@@ -1,4 +1,5 @@
-//! `cargo xtask fleet`: what `deploy/` ships, on the real engines as far as one Debian machine has them (deploy/tests).
+//! `cargo xtask fleet`: what `deploy/` ships, on the real engines as far as one Debian machine has
+//! them (deploy/tests).
 //!
 //! Not a part of `cargo xtask test`: it installs packages of Python, and takes ten minutes.
 
@@ -13,7 +14,9 @@ use crate::{program, static_build, workspace};
 
 #[derive(Debug, Args)]
 pub(crate) struct FleetArguments {
-    /// Engines: ssh, slurm, labgrid, ansible, lava, ci (GitHub, GitLab, KCIDB), files (Kubernetes' schema, Yocto, Buildroot), tables (DuckDB, polars, pandas); all of these by default, and kubernetes, which builds its servers first, where it is named
+    /// Engines: ssh, slurm, labgrid, ansible, lava, ci (GitHub, GitLab, KCIDB), files (Kubernetes'
+    /// schema, Yocto, Buildroot), tables (DuckDB, polars, pandas); all of these by default, and
+    /// kubernetes, which builds its servers first, where it is named
     #[arg(value_name = "ENGINE")]
     engines: Vec<String>,
     /// Binary to test, in place of one that is built now; for tables it needs the feature arrow
@@ -36,10 +39,20 @@ const KUBERNETES: &str = "kubernetes";
 const TABLES: &str = "tables";
 
 const ENGINES: &[Engine] = &[
-    Engine { name: "ssh", programs: &["sshd", "ssh", "qemu-system-x86_64"], packages: "openssh-server openssh-client qemu-system-x86" },
+    Engine {
+        name: "ssh",
+        programs: &["sshd", "ssh", "qemu-system-x86_64"],
+        packages: "openssh-server openssh-client qemu-system-x86",
+    },
     Engine {
         name: "slurm",
-        programs: &["slurmctld", "slurmd", "sbatch", "munged", "qemu-system-x86_64"],
+        programs: &[
+            "slurmctld",
+            "slurmd",
+            "sbatch",
+            "munged",
+            "qemu-system-x86_64",
+        ],
         packages: "slurmctld slurmd slurm-client munge qemu-system-x86",
     },
     Engine {
@@ -47,16 +60,36 @@ const ENGINES: &[Engine] = &[
         programs: &["sshd", "ssh", "python3", "qemu-system-x86_64"],
         packages: "openssh-server openssh-client python3-venv qemu-system-x86",
     },
-    Engine { name: "ansible", programs: &["sshd", "ssh", "python3"], packages: "openssh-server openssh-client python3-venv" },
-    Engine { name: "lava", programs: &["python3"], packages: "lava-common" },
-    Engine { name: "ci", programs: &["python3"], packages: "python3-venv" },
+    Engine {
+        name: "ansible",
+        programs: &["sshd", "ssh", "python3"],
+        packages: "openssh-server openssh-client python3-venv",
+    },
+    Engine {
+        name: "lava",
+        programs: &["python3"],
+        packages: "lava-common",
+    },
+    Engine {
+        name: "ci",
+        programs: &["python3"],
+        packages: "python3-venv",
+    },
     Engine {
         name: KUBERNETES,
         programs: &["go", "etcd", "openssl", "unshare", "python3"],
         packages: "etcd-server openssl util-linux python3-venv, and Go 1.26 or newer",
     },
-    Engine { name: "files", programs: &["make", "python3"], packages: "make python3-venv" },
-    Engine { name: TABLES, programs: &["python3"], packages: "python3-venv" },
+    Engine {
+        name: "files",
+        programs: &["make", "python3"],
+        packages: "make python3-venv",
+    },
+    Engine {
+        name: TABLES,
+        programs: &["python3"],
+        packages: "python3-venv",
+    },
 ];
 /// Of Python's index, for an environment in the target folder.
 const PYTHON: &[&str] = &[
@@ -76,63 +109,103 @@ const PYTHON: &[&str] = &[
 /// Runs the scripts, one after the other.
 pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     let named = |name: &String| {
-        ENGINES.iter().find(|engine| engine.name == name).ok_or_else(|| Failure::new(format!("there is no engine `{name}`")))
+        ENGINES
+            .iter()
+            .find(|engine| engine.name == name)
+            .ok_or_else(|| Failure::new(format!("there is no engine `{name}`")))
     };
     let engines: Vec<&Engine> = if arguments.engines.is_empty() {
-        ENGINES.iter().filter(|engine| engine.name != KUBERNETES).collect()
+        ENGINES
+            .iter()
+            .filter(|engine| engine.name != KUBERNETES)
+            .collect()
     } else {
         arguments.engines.iter().map(named).collect::<Result<_>>()?
     };
     for engine in &engines {
-        if let Some(missing) = engine.programs.iter().find(|name| program::find(name).is_none()) {
+        if let Some(missing) = engine
+            .programs
+            .iter()
+            .find(|name| program::find(name).is_none())
+        {
             return Err(Failure::new(format!(
                 "{} needs {missing}: apt-get install --no-install-recommends {}",
                 engine.name, engine.packages
             )));
         }
     }
-    let architecture = static_build::Architecture::here().ok_or_else(|| Failure::new("there is no static build for this machine"))?;
-    let needs = |is_of_tables: bool| engines.iter().any(|engine| (engine.name == TABLES) == is_of_tables);
+    let architecture = static_build::Architecture::here()
+        .ok_or_else(|| Failure::new("there is no static build for this machine"))?;
+    let needs = |is_of_tables: bool| {
+        engines
+            .iter()
+            .any(|engine| (engine.name == TABLES) == is_of_tables)
+    };
     let build = |is_needed: bool, build: &dyn Fn() -> Result<PathBuf>| match &arguments.binary {
         Some(binary) => Ok(binary.clone()),
         None if is_needed => build(),
         None => Ok(PathBuf::new()),
     };
     let binary = build(needs(false), &|| static_build::build(architecture))?;
-    let with_tables = build(needs(true), &|| workspace::build(&["--release", "--package", "tardy", "--features", "arrow"]))?;
+    let with_tables = build(needs(true), &|| {
+        workspace::build(&["--release", "--package", "tardy", "--features", "arrow"])
+    })?;
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
     // Of a list that has grown, all is installed.
     let listed = python.join("packages");
     if std::fs::read_to_string(&listed).ok().as_deref() != Some(&PYTHON.join("\n")) {
         program::run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
-        program::run(Command::new(python.join("bin/python")).args(["-m", "pip", "install", "--quiet"]).args(PYTHON))?;
-        std::fs::write(&listed, PYTHON.join("\n")).while_doing(|| format!("writing {}", listed.display()))?;
+        program::run(
+            Command::new(python.join("bin/python"))
+                .args(["-m", "pip", "install", "--quiet"])
+                .args(PYTHON),
+        )?;
+        std::fs::write(&listed, PYTHON.join("\n"))
+            .while_doing(|| format!("writing {}", listed.display()))?;
     }
-    // What one machine makes of the experiment that several engines do is made by the first of them.
+    // What one machine makes of the experiment that several engines do is made by the first of
+    // them.
     let reference = folder.join("lab");
     if reference.exists() {
-        std::fs::remove_dir_all(&reference).while_doing(|| format!("removing {}", reference.display()))?;
+        std::fs::remove_dir_all(&reference)
+            .while_doing(|| format!("removing {}", reference.display()))?;
     }
     let mut lines = Vec::new();
     for engine in engines {
         let place = folder.join(engine.name);
         if place.exists() {
-            std::fs::remove_dir_all(&place).while_doing(|| format!("removing {}", place.display()))?;
+            std::fs::remove_dir_all(&place)
+                .while_doing(|| format!("removing {}", place.display()))?;
         }
         println!("== {}", engine.name);
         let begin = Instant::now();
-        let script = workspace::root().join("deploy/tests").join(engine.name).with_extension("sh");
-        let binary = if engine.name == TABLES { &with_tables } else { &binary };
+        let script = workspace::root()
+            .join("deploy/tests")
+            .join(engine.name)
+            .with_extension("sh");
+        let binary = if engine.name == TABLES {
+            &with_tables
+        } else {
+            &binary
+        };
         program::run(
             Command::new("timeout")
-                .arg(if engine.name == KUBERNETES { "5400" } else { "600" })
+                .arg(if engine.name == KUBERNETES {
+                    "5400"
+                } else {
+                    "600"
+                })
                 .arg(script)
                 .arg(binary)
                 .arg(&place)
                 .env("VENV", &python),
         )?;
-        lines.push(format!("{}: passed in {} s", engine.name, begin.elapsed().as_secs()));
+        lines.push(format!(
+            "{}: passed in {} s",
+            engine.name,
+            begin.elapsed().as_secs()
+        ));
     }
     println!("{}", lines.join("\n"));
     Ok(())

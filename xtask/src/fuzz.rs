@@ -1,7 +1,8 @@
-//! `cargo xtask fuzz`: the property tests with cases that nobody has drawn before, and the fuzz targets for as long as asked.
+//! `cargo xtask fuzz`: the property tests with cases that nobody has drawn before, and the fuzz
+//! targets for as long as asked.
 //!
-//! Every other run of the tests draws the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml), so that a check that was green stays green.
-//! A case that fails here becomes an ordinary test.
+//! Every other run of the tests draws the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml),
+//! so that a check that was green stays green. A case that fails here becomes an ordinary test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +26,12 @@ pub(crate) struct FuzzArguments {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     targets_for: Option<u64>,
     /// Run these targets only, and no property test
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "targets_for")]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "targets_for"
+    )]
     targets: Vec<String>,
     /// Keep in fuzz/kept what of the inputs reaches code that no other does (needs tar and xz)
     #[arg(long, requires = "targets_for")]
@@ -44,14 +50,30 @@ const LARGE_SEEDS: (&str, &str, u32) = ("trace", "crates/tardy-trace/tests/data"
 /// Runs the task.
 pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     let known = targets()?;
-    if let Some(unknown) = arguments.targets.iter().find(|target| !known.contains(target)) {
-        return Err(Failure::new(format!("{unknown} is no target: choose from {}", known.join(", "))));
+    if let Some(unknown) = arguments
+        .targets
+        .iter()
+        .find(|target| !known.contains(target))
+    {
+        return Err(Failure::new(format!(
+            "{unknown} is no target: choose from {}",
+            known.join(", ")
+        )));
     }
-    let mut failed = if arguments.targets.is_empty() { property_tests(arguments) } else { Vec::new() };
+    let mut failed = if arguments.targets.is_empty() {
+        property_tests(arguments)
+    } else {
+        Vec::new()
+    };
     if let Some(seconds) = arguments.targets_for {
-        let chosen = if arguments.targets.is_empty() { &known } else { &arguments.targets };
+        let chosen = if arguments.targets.is_empty() {
+            &known
+        } else {
+            &arguments.targets
+        };
         for target in chosen {
-            let result = corpus(target).and_then(|corpus| program::run(&mut fuzz_command(target, &corpus, seconds)));
+            let result = corpus(target)
+                .and_then(|corpus| program::run(&mut fuzz_command(target, &corpus, seconds)));
             let result = result.and_then(|()| if arguments.keep { keep(target) } else { Ok(()) });
             failed.extend(result.err().map(|failure| failure.to_string()));
         }
@@ -59,19 +81,38 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     if failed.is_empty() {
         Ok(())
     } else {
-        Err(Failure::new(format!("make an ordinary test of each case that failed: {}", failed.join("; "))))
+        Err(Failure::new(format!(
+            "make an ordinary test of each case that failed: {}",
+            failed.join("; ")
+        )))
     }
 }
 
 /// What failed of them.
 fn property_tests(arguments: &FuzzArguments) -> Vec<String> {
     let seed = arguments.seed.unwrap_or_else(drawn_seed);
-    println!("to draw the same cases again: cargo xtask fuzz --seed {seed} --cases {}", arguments.cases);
+    println!(
+        "to draw the same cases again: cargo xtask fuzz --seed {seed} --cases {}",
+        arguments.cases
+    );
     let mut failed = Vec::new();
-    for tests in [&["--workspace", "--lib"][..], &["--package", "tardy", "--test", "integration", "import_damage::"]] {
+    for tests in [
+        &["--workspace", "--lib"][..],
+        &[
+            "--package",
+            "tardy",
+            "--test",
+            "integration",
+            "import_damage::",
+        ],
+    ] {
         let mut command = workspace::cargo();
-        command.args(["test", "--locked", "--no-fail-fast"]).args(tests);
-        command.env("PROPTEST_RNG_SEED", seed.to_string()).env("PROPTEST_CASES", arguments.cases.to_string());
+        command
+            .args(["test", "--locked", "--no-fail-fast"])
+            .args(tests);
+        command
+            .env("PROPTEST_RNG_SEED", seed.to_string())
+            .env("PROPTEST_CASES", arguments.cases.to_string());
         if let Err(failure) = program::run(&mut command) {
             failed.push(failure.to_string());
         }
@@ -81,38 +122,59 @@ fn property_tests(arguments: &FuzzArguments) -> Vec<String> {
 
 /// A length as the tool's own flags take it: whole seconds, minutes or hours.
 fn seconds(text: &str) -> std::result::Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let unit = match &text[digits..] {
         "s" => 1,
         "m" | "min" => 60,
         "h" => 3600,
         _ => return Err("needs a unit: 30s, 10m, 1h".to_owned()),
     };
-    let count: u64 = text[..digits].parse().map_err(|_| "needs a whole number: 30s, 10m, 1h".to_owned())?;
-    count.checked_mul(unit).ok_or_else(|| "is too long".to_owned())
+    let count: u64 = text[..digits]
+        .parse()
+        .map_err(|_| "needs a whole number: 30s, 10m, 1h".to_owned())?;
+    count
+        .checked_mul(unit)
+        .ok_or_else(|| "is too long".to_owned())
 }
 
 fn drawn_seed() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Names of the fuzz targets, in alphabetical order.
 fn targets() -> Result<Vec<String>> {
     let folder = workspace::root().join("fuzz/fuzz_targets");
-    let entries = std::fs::read_dir(&folder).while_doing(|| format!("reading {}", folder.display()))?;
-    let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.path().file_stem()?.to_str().map(str::to_owned)).collect();
+    let entries =
+        std::fs::read_dir(&folder).while_doing(|| format!("reading {}", folder.display()))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.path().file_stem()?.to_str().map(str::to_owned))
+        .collect();
     names.sort();
     Ok(names)
 }
 
-/// Where a target puts what it finds on the way, with what was kept of earlier runs; not in the repository.
+/// Where a target puts what it finds on the way, with what was kept of earlier runs; not in the
+/// repository.
 fn corpus(target: &str) -> Result<PathBuf> {
     let folder = PathBuf::from("fuzz/corpus").join(target);
-    std::fs::create_dir_all(workspace::root().join(&folder)).while_doing(|| format!("making {}", folder.display()))?;
+    std::fs::create_dir_all(workspace::root().join(&folder))
+        .while_doing(|| format!("making {}", folder.display()))?;
     let kept = archive(target);
     if workspace::root().join(&kept).exists() {
-        program::run(tar().arg("--skip-old-files").arg("-xJf").arg(kept).arg("-C").arg(&folder))?;
+        program::run(
+            tar()
+                .arg("--skip-old-files")
+                .arg("-xJf")
+                .arg(kept)
+                .arg("-C")
+                .arg(&folder),
+        )?;
     }
     Ok(folder)
 }
@@ -122,19 +184,44 @@ fn archive(target: &str) -> PathBuf {
     PathBuf::from(format!("fuzz/kept/{target}.tar.xz"))
 }
 
-/// Keeps what of the corpus reaches code that nothing smaller of it does. How often it does so is left aside: that is for the fuzzer, and a hundred times as much.
+/// Keeps what of the corpus reaches code that nothing smaller of it does. How often it does so is
+/// left aside: that is for the fuzzer, and a hundred times as much.
 fn keep(target: &str) -> Result<()> {
     let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
     if merged.exists() {
-        std::fs::remove_dir_all(&merged).while_doing(|| format!("removing {}", merged.display()))?;
+        std::fs::remove_dir_all(&merged)
+            .while_doing(|| format!("removing {}", merged.display()))?;
     }
     std::fs::create_dir_all(&merged).while_doing(|| format!("making {}", merged.display()))?;
     let mut merge = cargo_fuzz(target);
-    merge.arg(&merged).arg(Path::new("fuzz/seeds").join(target)).arg(Path::new("fuzz/corpus").join(target));
-    program::run(merge.arg("--").args(["-merge=1", "-use_counters=0"]).arg(format!("-max_len={}", longest(target))))?;
+    merge
+        .arg(&merged)
+        .arg(Path::new("fuzz/seeds").join(target))
+        .arg(Path::new("fuzz/corpus").join(target));
+    program::run(
+        merge
+            .arg("--")
+            .args(["-merge=1", "-use_counters=0"])
+            .arg(format!("-max_len={}", longest(target))),
+    )?;
     // The same inputs make the same archive.
-    let plain = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
-    program::run(tar().args(plain).arg("-cJf").arg(archive(target)).arg("-C").arg(&merged).arg("."))
+    let plain = [
+        "--sort=name",
+        "--mtime=@0",
+        "--owner=0",
+        "--group=0",
+        "--numeric-owner",
+        "--mode=u=rwX,go=rX",
+    ];
+    program::run(
+        tar()
+            .args(plain)
+            .arg("-cJf")
+            .arg(archive(target))
+            .arg("-C")
+            .arg(&merged)
+            .arg("."),
+    )
 }
 
 fn tar() -> Command {
@@ -146,19 +233,34 @@ fn tar() -> Command {
 fn cargo_fuzz(target: &str) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());
-    command.args(["+nightly", "fuzz", "run", "-s", "none", "--target", "x86_64-unknown-linux-gnu", target]);
+    command.args([
+        "+nightly",
+        "fuzz",
+        "run",
+        "-s",
+        "none",
+        "--target",
+        "x86_64-unknown-linux-gnu",
+        target,
+    ]);
     command
 }
 
 /// Longest input of a target, in bytes.
 fn longest(target: &str) -> u32 {
     let (with_large, _, large_bytes) = LARGE_SEEDS;
-    if target == with_large { large_bytes } else { INPUT_BYTES_MAX }
+    if target == with_large {
+        large_bytes
+    } else {
+        INPUT_BYTES_MAX
+    }
 }
 
 fn fuzz_command(target: &str, corpus: &Path, seconds: u64) -> Command {
     let mut command = cargo_fuzz(target);
-    command.arg(corpus).arg(Path::new("fuzz/seeds").join(target));
+    command
+        .arg(corpus)
+        .arg(Path::new("fuzz/seeds").join(target));
     let (with_large, large, _) = LARGE_SEEDS;
     if target == with_large {
         command.arg(large);
@@ -178,8 +280,24 @@ mod tests {
 
     #[test]
     fn lengths_have_a_number_and_a_unit() {
-        assert_eq!([seconds("30s"), seconds("10m"), seconds("10min"), seconds("2h")], [Ok(30), Ok(600), Ok(600), Ok(7200)]);
-        for wrong in ["", "10", "s", "1.5h", "-1s", "99999999999999999999s", "9999999999999999999h"] {
+        assert_eq!(
+            [
+                seconds("30s"),
+                seconds("10m"),
+                seconds("10min"),
+                seconds("2h")
+            ],
+            [Ok(30), Ok(600), Ok(600), Ok(7200)]
+        );
+        for wrong in [
+            "",
+            "10",
+            "s",
+            "1.5h",
+            "-1s",
+            "99999999999999999999s",
+            "9999999999999999999h",
+        ] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,4 +1,5 @@
-//! The kernel module for known delays, which a program of tardy-lab builds: that crate knows where kernels and their headers are had.
+//! The kernel module for known delays, which a program of tardy-lab builds: that crate knows where
+//! kernels and their headers are had.
 
 use std::process::Command;
 
@@ -10,7 +11,14 @@ use crate::{program, workspace};
 /// # Errors
 /// Where the program, or the module, cannot be built.
 pub fn build(kernels: &[String]) -> Result<()> {
-    // As the tests are built: cargo chooses features for all packages that it is given, and what was built with others would be built again.
-    let program = workspace::build(&["--workspace", "--features", "tardy/arrow", "--example", "inject"])?;
+    // As the tests are built: cargo chooses features for all packages that it is given, and what
+    // was built with others would be built again.
+    let program = workspace::build(&[
+        "--workspace",
+        "--features",
+        "tardy/arrow",
+        "--example",
+        "inject",
+    ])?;
     program::run(Command::new(program).args(kernels))
 }

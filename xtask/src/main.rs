@@ -1,4 +1,5 @@
-//! Development tasks: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask build`.
+//! Development tasks: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`,
+//! `cargo xtask build`.
 #![forbid(unsafe_code)]
 
 mod book;
@@ -47,7 +48,8 @@ enum Task {
     Bench(product::Words),
     /// Draw new cases for the property tests, and run the fuzz targets
     Fuzz(fuzz::FuzzArguments),
-    /// Run the tests of the crates with unsafe code under Miri and AddressSanitizer (needs a nightly compiler with miri and rust-src)
+    /// Run the tests of the crates with unsafe code under Miri and AddressSanitizer (needs a
+    /// nightly compiler with miri and rust-src)
     Sanitize(sanitize::SanitizeArguments),
     /// Build the static binary for other machines
     Build(static_build::BuildArguments),
@@ -60,33 +62,43 @@ enum Task {
     MakeRun(product::Words),
     /// Build the book of docs/ into target/book (needs mdbook)
     Book,
-    /// Make docs/pictures again: reports, the live view, a summary and a comparison, of runs that are made for them (needs chromium)
+    /// Make docs/pictures again: reports, the live view, a summary and a comparison, of runs that
+    /// are made for them (needs chromium)
     #[command(disable_help_flag = true)]
     Pictures(product::Words),
-    /// Make the tables of docs/sections.md: the longest sections of Debian's kernels, and the bounds by them (needs QEMU)
+    /// Make the tables of docs/sections.md: the longest sections of Debian's kernels, and the
+    /// bounds by them (needs QEMU)
     #[command(disable_help_flag = true)]
     Sections(product::Words),
-    /// Look with axe-core for what keeps readers with a screen reader or a keyboard out of reports (needs chromium and npm)
+    /// Look with axe-core for what keeps readers with a screen reader or a keyboard out of reports
+    /// (needs chromium and npm)
     #[command(disable_help_flag = true)]
     Accessibility(product::Words),
-    /// Hold what is linked into the tool to the rules of deny.toml, before a release (needs cargo-deny)
+    /// Hold what is linked into the tool to the rules of deny.toml, before a release (needs
+    /// cargo-deny)
     Deny {
         /// Rules: licenses, sources, bans, advisories (which are fetched); all by default
         #[arg(value_name = "RULES")]
         rules: Vec<String>,
     },
-    /// Add one of each kind of thing to a copy of the tree (docs/extending.md), build it, and see that the tool lists them
+    /// Add one of each kind of thing to a copy of the tree (docs/extending.md), build it, and see
+    /// that the tool lists them
     Extend,
-    /// Read the trace that `tardy explain --perfetto` writes with the schema that Perfetto publishes (needs python3 and PyPI)
+    /// Read the trace that `tardy explain --perfetto` writes with the schema that Perfetto
+    /// publishes (needs python3 and PyPI)
     Perfetto,
-    /// Try the faults that the tool must survive, as root: kills, full disks, failing calls (`--list` names them)
+    /// Try the faults that the tool must survive, as root: kills, full disks, failing calls
+    /// (`--list` names them)
     #[command(disable_help_flag = true)]
     Faults(product::Words),
-    /// Run what deploy/ ships on Slurm, labgrid, Ansible and LAVA's schemas, on this machine alone (as root)
+    /// Run what deploy/ ships on Slurm, labgrid, Ansible and LAVA's schemas, on this machine alone
+    /// (as root)
     Fleet(fleet::FleetArguments),
-    /// Run every command that README and docs show in a bare Debian, and hold shown outputs to what is printed (as root; needs debootstrap)
+    /// Run every command that README and docs show in a bare Debian, and hold shown outputs to what
+    /// is printed (as root; needs debootstrap)
     Walk(walk::WalkArguments),
-    /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
+    /// Build the module for known delays (inject/) against the headers packages of these kernels,
+    /// into target/inject/RELEASE/
     Inject {
         /// Kernels, as for `tardy lab run --kernel`: debian:6.1 and debian:6.1-rt by default
         kernels: Vec<String>,

@@ -1,4 +1,5 @@
-//! `cargo xtask package`: a tarball and a Debian package, and a trial of the package in a bare Debian.
+//! `cargo xtask package`: a tarball and a Debian package, and a trial of the package in a bare
+//! Debian.
 
 mod trial;
 
@@ -19,7 +20,10 @@ const TAKEN_NAME: &str = "tardy";
 
 const SECTION: &str = "utils";
 const MAINTAINER: &str = "the tardy maintainers <tardy@invalid>";
-const LONG_DESCRIPTION: &str = " tardy measures how late Linux starts tasks, under which load, and whether a\n deadline holds. It accounts for every sample, brings its own loads, and names\n who made a sample late. It is one static binary.";
+const LONG_DESCRIPTION: &str = " tardy measures how late Linux starts tasks, under which load, \
+                                and whether a\n deadline holds. It accounts for every sample, \
+                                brings its own loads, and names\n who made a sample late. It is \
+                                one static binary.";
 
 /// `cargo xtask package`.
 #[derive(Debug, Args)]
@@ -30,7 +34,8 @@ pub(crate) struct PackageArguments {
     /// Package this binary of the only architecture, in place of one that is built for handing out
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Install the package of this machine's architecture in a bare Debian, use it and remove it (as root; needs debootstrap)
+    /// Install the package of this machine's architecture in a bare Debian, use it and remove it
+    /// (as root; needs debootstrap)
     #[arg(long)]
     check: bool,
 }
@@ -41,13 +46,22 @@ pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
         return Err(Failure::new("--binary is of one architecture: name one"));
     }
     for &architecture in &arguments.architectures {
-        let binary = arguments.binary.clone().map_or_else(|| static_build::build(architecture), Ok)?;
+        let binary = arguments
+            .binary
+            .clone()
+            .map_or_else(|| static_build::build(architecture), Ok)?;
         static_build::check_file(&binary, architecture)?;
-        let speaking = if architecture.is_here() { binary.clone() } else { workspace::build_tardy()? };
+        let speaking = if architecture.is_here() {
+            binary.clone()
+        } else {
+            workspace::build_tardy()?
+        };
         let package = Package::stage(architecture, &binary, &speaking)?;
         let (tarball, deb) = (package.tarball()?, package.deb()?);
         for file in [&tarball, &deb] {
-            let bytes = fs::metadata(file).while_doing(|| format!("looking at {}", file.display()))?.len();
+            let bytes = fs::metadata(file)
+                .while_doing(|| format!("looking at {}", file.display()))?
+                .len();
             println!("{}: {:.1} MB", file.display(), bytes as f64 / 1e6);
         }
         if arguments.check && architecture.is_here() {
@@ -65,32 +79,65 @@ struct Package {
 }
 
 impl Package {
-    /// Puts everything where it is installed; `speaking` is a binary of this machine, which tells its manual pages and completions.
+    /// Puts everything where it is installed; `speaking` is a binary of this machine, which tells
+    /// its manual pages and completions.
     fn stage(architecture: Architecture, binary: &Path, speaking: &Path) -> Result<Self> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let root = workspace::target_folder()?.join("package").join(format!("{NAME}_{version}_{}", architecture.of_debian()));
+        let root = workspace::target_folder()?
+            .join("package")
+            .join(format!("{NAME}_{version}_{}", architecture.of_debian()));
         if root.exists() {
             fs::remove_dir_all(&root).while_doing(|| format!("removing {}", root.display()))?;
         }
-        let package = Self { architecture, version, root };
+        let package = Self {
+            architecture,
+            version,
+            root,
+        };
         package.copy(binary, "usr/bin/tardy", 0o755)?;
         let source = workspace::root();
         for (from, to) in [
-            ("packaging/tardy@.service", "usr/lib/systemd/system/tardy@.service"),
-            ("packaging/tardy-watch.service", "usr/lib/systemd/system/tardy-watch.service"),
-            ("packaging/tardy-latency.sysusers", "usr/lib/sysusers.d/tardy-latency.conf"),
-            ("packaging/tardy-latency.limits", "etc/security/limits.d/95-tardy-latency.conf"),
-            ("packaging/tardy-latency.udev", "usr/lib/udev/rules.d/60-tardy-latency.rules"),
+            (
+                "packaging/tardy@.service",
+                "usr/lib/systemd/system/tardy@.service",
+            ),
+            (
+                "packaging/tardy-watch.service",
+                "usr/lib/systemd/system/tardy-watch.service",
+            ),
+            (
+                "packaging/tardy-latency.sysusers",
+                "usr/lib/sysusers.d/tardy-latency.conf",
+            ),
+            (
+                "packaging/tardy-latency.limits",
+                "etc/security/limits.d/95-tardy-latency.conf",
+            ),
+            (
+                "packaging/tardy-latency.udev",
+                "usr/lib/udev/rules.d/60-tardy-latency.rules",
+            ),
             ("include/tardy.h", "usr/include/tardy.h"),
             ("README.md", "usr/share/doc/tardy-latency/README.md"),
         ] {
             package.copy(&source.join(from), to, 0o644)?;
         }
-        let read = |name: &str| fs::read_to_string(source.join(name)).while_doing(|| format!("reading {name}"));
+        let read = |name: &str| {
+            fs::read_to_string(source.join(name)).while_doing(|| format!("reading {name}"))
+        };
         // The licence's own words follow, indented as the format wants it.
-        let licence: String = read("LICENSE-MIT")?.lines().map(|line| format!(" {}\n", if line.is_empty() { "." } else { line })).collect();
-        package.write("usr/share/doc/tardy-latency/copyright", &(read("packaging/copyright")? + &licence))?;
-        package.write("usr/share/doc/tardy-latency/changelog", &read("CHANGELOG.md")?)?;
+        let licence: String = read("LICENSE-MIT")?
+            .lines()
+            .map(|line| format!(" {}\n", if line.is_empty() { "." } else { line }))
+            .collect();
+        package.write(
+            "usr/share/doc/tardy-latency/copyright",
+            &(read("packaging/copyright")? + &licence),
+        )?;
+        package.write(
+            "usr/share/doc/tardy-latency/changelog",
+            &read("CHANGELOG.md")?,
+        )?;
         package.compress("usr/share/doc/tardy-latency/changelog")?;
         package.manual(speaking)?;
         for (shell, file) in [
@@ -98,7 +145,10 @@ impl Package {
             ("zsh", "usr/share/zsh/vendor-completions/_tardy"),
             ("fish", "usr/share/fish/vendor_completions.d/tardy.fish"),
         ] {
-            package.write(file, &program::capture(Command::new(speaking).args(["completions", shell]))?)?;
+            package.write(
+                file,
+                &program::capture(Command::new(speaking).args(["completions", shell]))?,
+            )?;
         }
         Ok(package)
     }
@@ -114,30 +164,64 @@ impl Package {
         Ok(())
     }
 
-    /// A tarball with the same below one folder, for other distributions: `tar -C / --strip-components=1 -xf FILE`.
+    /// A tarball with the same below one folder, for other distributions:
+    /// `tar -C / --strip-components=1 -xf FILE`.
     fn tarball(&self) -> Result<PathBuf> {
         let file = self.beside("tar.gz");
         let folder = self.root.file_name().unwrap_or_default();
         let mut tar = Command::new("tar");
         // The same bytes whoever makes it, and whenever.
-        tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar"]);
-        tar.arg(format!("--mtime=@{}", commit_time()?)).args(["--use-compress-program=gzip -9n"]);
-        tar.arg("--file").arg(&file).arg("--exclude=DEBIAN").arg("--directory").arg(self.root.parent().unwrap_or(&self.root)).arg(folder);
+        tar.args([
+            "--create",
+            "--sort=name",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "--format=ustar",
+        ]);
+        tar.arg(format!("--mtime=@{}", commit_time()?))
+            .args(["--use-compress-program=gzip -9n"]);
+        tar.arg("--file")
+            .arg(&file)
+            .arg("--exclude=DEBIAN")
+            .arg("--directory")
+            .arg(self.root.parent().unwrap_or(&self.root))
+            .arg(folder);
         program::capture(&mut tar)?;
         Ok(file)
     }
 
     fn deb(&self) -> Result<PathBuf> {
         if program::find("dpkg-deb").is_none() {
-            return Err(Failure::new("there is no dpkg-deb in PATH: install the package dpkg"));
+            return Err(Failure::new(
+                "there is no dpkg-deb in PATH: install the package dpkg",
+            ));
         }
-        let kilobytes = program::capture(Command::new("du").args(["--summarize", "--apparent-size", "--block-size=1K"]).arg(&self.root))?;
-        self.write("DEBIAN/control", &self.control(kilobytes.split_whitespace().next().unwrap_or("0")))?;
-        self.write("DEBIAN/conffiles", "/etc/security/limits.d/95-tardy-latency.conf\n")?;
-        self.copy(&workspace::root().join("packaging/postinst"), "DEBIAN/postinst", 0o755)?;
+        let kilobytes = program::capture(
+            Command::new("du")
+                .args(["--summarize", "--apparent-size", "--block-size=1K"])
+                .arg(&self.root),
+        )?;
+        self.write(
+            "DEBIAN/control",
+            &self.control(kilobytes.split_whitespace().next().unwrap_or("0")),
+        )?;
+        self.write(
+            "DEBIAN/conffiles",
+            "/etc/security/limits.d/95-tardy-latency.conf\n",
+        )?;
+        self.copy(
+            &workspace::root().join("packaging/postinst"),
+            "DEBIAN/postinst",
+            0o755,
+        )?;
         let file = self.beside("deb");
         let mut command = Command::new("dpkg-deb");
-        command.env("SOURCE_DATE_EPOCH", commit_time()?).args(["--root-owner-group", "-Zxz", "--build"]).arg(&self.root).arg(&file);
+        command
+            .env("SOURCE_DATE_EPOCH", commit_time()?)
+            .args(["--root-owner-group", "-Zxz", "--build"])
+            .arg(&self.root)
+            .arg(&file);
         program::capture(&mut command)?;
         Ok(file)
     }
@@ -161,7 +245,10 @@ impl Package {
     }
 
     fn beside(&self, end: &str) -> PathBuf {
-        let name = format!("{}.{end}", self.root.file_name().unwrap_or_default().to_string_lossy());
+        let name = format!(
+            "{}.{end}",
+            self.root.file_name().unwrap_or_default().to_string_lossy()
+        );
         self.root.with_file_name(name)
     }
 
@@ -186,22 +273,34 @@ impl Package {
     }
 
     fn compress(&self, file: &str) -> Result<()> {
-        program::capture(Command::new("gzip").args(["-9n", "--force"]).arg(self.root.join(file))).map(drop)
+        program::capture(
+            Command::new("gzip")
+                .args(["-9n", "--force"])
+                .arg(self.root.join(file)),
+        )
+        .map(drop)
     }
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).while_doing(|| format!("setting the rights of {}", path.display()))
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .while_doing(|| format!("setting the rights of {}", path.display()))
 }
 
 fn names(folder: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(folder).while_doing(|| format!("listing {}", folder.display()))?;
-    Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+    Ok(entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect())
 }
 
 /// When the commit was made that is packaged, in s since 1970; the time of files in packages.
 fn commit_time() -> Result<String> {
-    let time = program::capture(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(workspace::root()));
+    let time = program::capture(
+        Command::new("git")
+            .args(["log", "-1", "--format=%ct"])
+            .current_dir(workspace::root()),
+    );
     // Of sources without their history the day is not known, and no time is as good as another.
     Ok(time.map_or_else(|_| "0".to_owned(), |time| time.trim().to_owned()))
 }
@@ -212,11 +311,23 @@ mod tests {
 
     #[test]
     fn the_package_keeps_out_of_the_way_of_debians_own() {
-        let package = Package { architecture: Architecture::X86_64, version: "1.2.3".into(), root: "/nowhere/x".into() };
+        let package = Package {
+            architecture: Architecture::X86_64,
+            version: "1.2.3".into(),
+            root: "/nowhere/x".into(),
+        };
         let control = package.control("12");
-        for line in ["Package: tardy-latency", "Conflicts: tardy", "Architecture: amd64", "Version: 1.2.3"] {
+        for line in [
+            "Package: tardy-latency",
+            "Conflicts: tardy",
+            "Architecture: amd64",
+            "Version: 1.2.3",
+        ] {
             assert!(control.lines().any(|found| found == line), "{control}");
         }
-        assert!(control.ends_with('\n'), "dpkg refuses a last line without an end");
+        assert!(
+            control.ends_with('\n'),
+            "dpkg refuses a last line without an end"
+        );
     }
 }

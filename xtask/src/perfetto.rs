@@ -1,7 +1,9 @@
-//! `cargo xtask perfetto`: the trace that `tardy explain --perfetto` writes, read with the schema that Perfetto publishes, against what trace-cmd prints
-//! of the same trace and what `tardy explain` says of it, field by field.
+//! `cargo xtask perfetto`: the trace that `tardy explain --perfetto` writes, read with the schema
+//! that Perfetto publishes, against what trace-cmd prints of the same trace and what
+//! `tardy explain` says of it, field by field.
 //!
-//! Not a part of `cargo xtask test`: the schema is fetched with a package of Python. The tests of tardy-trace hold the same by the schema's numbers.
+//! Not a part of `cargo xtask test`: the schema is fetched with a package of Python. The tests of
+//! tardy-trace hold the same by the schema's numbers.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,27 +18,47 @@ const PACKAGES: &[&str] = &["perfetto==0.59.1", "protobuf"];
 /// Fetches the schema once, into the target folder, and checks.
 pub(crate) fn run() -> Result<()> {
     if program::find("python3").is_none() {
-        return Err(Failure::new("there is no python3 in PATH: install python3 and python3-venv"));
+        return Err(Failure::new(
+            "there is no python3 in PATH: install python3 and python3-venv",
+        ));
     }
     let folder = workspace::target_folder()?.join("perfetto");
     let python = folder.join("bin/python");
-    let has_schema =
-        || program::output(Command::new(&python).args(["-c", "import perfetto.protos"])).is_ok_and(|output| output.status.success());
+    let has_schema = || {
+        program::output(Command::new(&python).args(["-c", "import perfetto.protos"]))
+            .is_ok_and(|output| output.status.success())
+    };
     if !has_schema() {
         program::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-        program::run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
+        program::run(
+            Command::new(&python)
+                .args(["-m", "pip", "install", "--quiet"])
+                .args(PACKAGES),
+        )?;
     }
     let tardy = workspace::build(&["--package", "tardy"])?;
     let data = workspace::root().join("crates/tardy-trace/tests/data");
-    let [trace, explanation, text] = ["application.pftrace", "application.json", "application.txt"].map(|name| folder.join(name));
+    let [trace, explanation, text] = ["application.pftrace", "application.json", "application.txt"]
+        .map(|name| folder.join(name));
     let explain = |out: &PathBuf, arguments: &[&str]| {
         let file = File::create(out).while_doing(|| format!("writing {}", out.display()))?;
         let mut command = Command::new(&tardy);
-        command.arg("explain").arg(data.join("application.dat")).args(["--task", "my_loop", "--worst", "1000"]).args(arguments);
+        command
+            .arg("explain")
+            .arg(data.join("application.dat"))
+            .args(["--task", "my_loop", "--worst", "1000"])
+            .args(arguments);
         program::run(command.stdout(file))
     };
     explain(&text, &["--perfetto", &trace.to_string_lossy()])?;
     explain(&explanation, &["--json"])?;
     let script = workspace::root().join("crates/tardy/tests/support/perfetto_schema.py");
-    program::run(Command::new(&python).arg(script).arg(trace).arg(data.join("application.report.gz")).arg(explanation).arg(text))
+    program::run(
+        Command::new(&python)
+            .arg(script)
+            .arg(trace)
+            .arg(data.join("application.report.gz"))
+            .arg(explanation)
+            .arg(text),
+    )
 }

@@ -1,4 +1,5 @@
-//! Tasks that need the product's crates: programs of their own, which cargo builds when they are asked for.
+//! Tasks that need the product's crates: programs of their own, which cargo builds when they are
+//! asked for.
 
 use std::process::Command;
 
@@ -27,7 +28,15 @@ pub(crate) fn faults(words: &Words) -> Result<()> {
 
 fn command(package: &str) -> Command {
     let mut command = workspace::cargo();
-    command.args(["run", "--quiet", "--locked", "--release", "--package", package, "--"]);
+    command.args([
+        "run",
+        "--quiet",
+        "--locked",
+        "--release",
+        "--package",
+        package,
+        "--",
+    ]);
     command
 }
 
@@ -37,8 +46,13 @@ mod tests {
 
     #[test]
     fn a_benchmark_is_told_what_was_typed() {
-        let words = Words { words: ["lab", "--quick"].map(str::to_owned).to_vec() };
+        let words = Words {
+            words: ["lab", "--quick"].map(str::to_owned).to_vec(),
+        };
         let line = program::line(command("tardy-bench").arg("bench").args(&words.words));
-        assert!(line.ends_with("--release --package tardy-bench -- bench lab --quick"), "{line}");
+        assert!(
+            line.ends_with("--release --package tardy-bench -- bench lab --quick"),
+            "{line}"
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Import rings: modules of a crate that use one another, so that none can be read, moved or tested without the others. A test holds that there are none.
+//! Import rings: modules of a crate that use one another, so that none can be read, moved or tested
+//! without the others. A test holds that there are none.
 //!
-//! A ring is one of siblings: of modules below the same one, each with all that is below itself. One that uses another names something that is
-//! defined there; a name that is handed on (`pub use`) counts for the file that defines it, and declaring a module uses nothing of it. A module
-//! and what is below it may use one another. Tests beside the code are left out.
+//! A ring is one of siblings: of modules below the same one, each with all that is below itself.
+//! One that uses another names something that is defined there; a name that is handed on
+//! (`pub use`) counts for the file that defines it, and declaring a module uses nothing of it. A
+//! module and what is below it may use one another. Tests beside the code are left out.
 
 mod source;
 
@@ -31,17 +33,36 @@ enum PathTarget {
 impl Modules {
     /// The modules below the crate's root file: what `mod NAME;` leads to, but for tests.
     fn read(root: &Path) -> Self {
-        let mut modules = Self { sources: BTreeMap::new(), children: BTreeMap::new(), parents: BTreeMap::new(), root: root.to_owned() };
+        let mut modules = Self {
+            sources: BTreeMap::new(),
+            children: BTreeMap::new(),
+            parents: BTreeMap::new(),
+            root: root.to_owned(),
+        };
         let mut waiting = vec![root.to_owned()];
         while let Some(file) = waiting.pop() {
-            let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let text = std::fs::read_to_string(&file)
+                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             let source = Source::parse(&text);
-            let folder = if file == root { file.with_file_name("") } else { file.with_extension("") };
+            let folder = if file == root {
+                file.with_file_name("")
+            } else {
+                file.with_extension("")
+            };
             for name in &source.modules {
-                let child = [folder.join(format!("{name}.rs")), folder.join(name).join("mod.rs")];
-                let Some(child) = child.into_iter().find(|child| child.is_file()) else { continue };
+                let child = [
+                    folder.join(format!("{name}.rs")),
+                    folder.join(name).join("mod.rs"),
+                ];
+                let Some(child) = child.into_iter().find(|child| child.is_file()) else {
+                    continue;
+                };
                 modules.parents.insert(child.clone(), file.clone());
-                modules.children.entry(file.clone()).or_default().insert(name.clone(), child.clone());
+                modules
+                    .children
+                    .entry(file.clone())
+                    .or_default()
+                    .insert(name.clone(), child.clone());
                 waiting.push(child);
             }
             modules.sources.insert(file, source);
@@ -52,13 +73,20 @@ impl Modules {
     /// What each file uses of others.
     fn uses(&self) -> BTreeMap<&Path, BTreeSet<PathBuf>> {
         let of = |file: &PathBuf, source: &Source| -> BTreeSet<PathBuf> {
-            let found = source.paths.iter().filter_map(|path| match self.resolve(file, path, 0)? {
-                PathTarget::Item(used) => Some(used),
-                PathTarget::Module(_) => None,
-            });
+            let found =
+                source
+                    .paths
+                    .iter()
+                    .filter_map(|path| match self.resolve(file, path, 0)? {
+                        PathTarget::Item(used) => Some(used),
+                        PathTarget::Module(_) => None,
+                    });
             found.filter(|used| used != file).collect()
         };
-        self.sources.iter().map(|(file, source)| (file.as_path(), of(file, source))).collect()
+        self.sources
+            .iter()
+            .map(|(file, source)| (file.as_path(), of(file, source)))
+            .collect()
     }
 
     /// Where `path`, written in `file`, leads; nowhere where it leads to another crate.
@@ -78,9 +106,14 @@ impl Modules {
             match next {
                 Some(PathTarget::Module(module)) => at = module,
                 Some(item) => return Some(item),
-                // The first word of a path is of this file only where it stands alone: `Vec::new` is nothing of ours.
+                // The first word of a path is of this file only where it stands alone: `Vec::new`
+                // is nothing of ours.
                 None if index == 0 => return None,
-                None => return self.sources[&at].defines(name).then(|| PathTarget::Item(at.clone())),
+                None => {
+                    return self.sources[&at]
+                        .defines(name)
+                        .then(|| PathTarget::Item(at.clone()));
+                }
             }
         }
         Some(PathTarget::Module(at))
@@ -88,17 +121,26 @@ impl Modules {
 
     /// What `name` stands for in the module `at`: a child, or what was imported under that name.
     fn named(&self, at: &Path, name: &str, depth: usize) -> Option<PathTarget> {
-        if let Some(child) = self.children.get(at).and_then(|children| children.get(name)) {
+        if let Some(child) = self
+            .children
+            .get(at)
+            .and_then(|children| children.get(name))
+        {
             return Some(PathTarget::Module(child.clone()));
         }
         let source = &self.sources[at];
         if let Some(target) = source.imports.get(name) {
             return self.resolve(at, target, depth + 1);
         }
-        source.globs.iter().find_map(|glob| match self.resolve(at, glob, depth + 1)? {
-            PathTarget::Module(module) if module != at => self.resolve(&module, &["self".to_owned(), name.to_owned()], depth + 1),
-            _ => None,
-        })
+        source
+            .globs
+            .iter()
+            .find_map(|glob| match self.resolve(at, glob, depth + 1)? {
+                PathTarget::Module(module) if module != at => {
+                    self.resolve(&module, &["self".to_owned(), name.to_owned()], depth + 1)
+                }
+                _ => None,
+            })
     }
 
     /// From the crate's root to the file: each is a child of the one before it.
@@ -114,13 +156,28 @@ impl Modules {
     /// Which children of a module use which others, and the files by which they do.
     fn uses_of_siblings(&self) -> BTreeMap<PathBuf, BTreeMap<Use, BTreeSet<Use>>> {
         let mut siblings: BTreeMap<PathBuf, BTreeMap<Use, BTreeSet<Use>>> = BTreeMap::new();
-        for (file, used) in self.uses().into_iter().flat_map(|(file, used)| used.into_iter().map(move |used| (file, used))) {
+        for (file, used) in self
+            .uses()
+            .into_iter()
+            .flat_map(|(file, used)| used.into_iter().map(move |used| (file, used)))
+        {
             let (from, to) = (self.way_to(file), self.way_to(&used));
-            let parted = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
+            let parted = from
+                .iter()
+                .zip(&to)
+                .take_while(|(from, to)| from == to)
+                .count();
             // One of the two lies below the other: they are one module to all others.
-            let (Some(from), Some(to)) = (from.get(parted), to.get(parted)) else { continue };
+            let (Some(from), Some(to)) = (from.get(parted), to.get(parted)) else {
+                continue;
+            };
             let parent = self.parents[from].clone();
-            siblings.entry(parent).or_default().entry((from.clone(), to.clone())).or_default().insert((file.to_owned(), used));
+            siblings
+                .entry(parent)
+                .or_default()
+                .entry((from.clone(), to.clone()))
+                .or_default()
+                .insert((file.to_owned(), used));
         }
         siblings
     }
@@ -130,7 +187,10 @@ impl Modules {
         let mut found = Vec::new();
         for uses in self.uses_of_siblings().into_values() {
             let all: Vec<Use> = uses.keys().cloned().collect();
-            found.extend(uses.into_iter().filter(|((from, to), _)| reaches(&all, to, from)));
+            found.extend(
+                uses.into_iter()
+                    .filter(|((from, to), _)| reaches(&all, to, from)),
+            );
         }
         found
     }
@@ -143,7 +203,10 @@ type Use = (PathBuf, PathBuf);
 fn reaches(uses: &[Use], from: &Path, to: &Path) -> bool {
     let (mut seen, mut waiting) = (BTreeSet::from([from]), vec![from]);
     while let Some(at) = waiting.pop() {
-        let next = uses.iter().filter(|(user, _)| user == at).map(|(_, used)| used.as_path());
+        let next = uses
+            .iter()
+            .filter(|(user, _)| user == at)
+            .map(|(_, used)| used.as_path());
         waiting.extend(next.filter(|used| seen.insert(used)));
     }
     seen.contains(to)
@@ -156,9 +219,13 @@ mod tests {
     /// The root files of the workspace's crates.
     fn roots() -> Vec<PathBuf> {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let crates = std::fs::read_dir(workspace.join("crates")).unwrap().map(|entry| entry.unwrap().path());
+        let crates = std::fs::read_dir(workspace.join("crates"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
         let folders = crates.chain([workspace.join("xtask")]);
-        let mut roots: Vec<PathBuf> = folders.flat_map(|folder| ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root))).collect();
+        let mut roots: Vec<PathBuf> = folders
+            .flat_map(|folder| ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root)))
+            .collect();
         roots.retain(|root| root.is_file());
         roots
     }
@@ -169,10 +236,19 @@ mod tests {
         let short = |path: &Path| path.strip_prefix(workspace).unwrap().display().to_string();
         let mut told = String::new();
         for ((from, to), files) in roots().iter().flat_map(|root| Modules::read(root).rings()) {
-            told += &format!("\n{} uses {}, which leads back to it:\n", short(&from), short(&to));
-            files.iter().for_each(|(file, used)| told += &format!("    {} -> {}\n", short(file), short(used)));
+            told += &format!(
+                "\n{} uses {}, which leads back to it:\n",
+                short(&from),
+                short(&to)
+            );
+            files.iter().for_each(|(file, used)| {
+                told += &format!("    {} -> {}\n", short(file), short(used))
+            });
         }
-        assert!(told.is_empty(), "move what two modules share into a third one:\n{told}");
+        assert!(
+            told.is_empty(),
+            "move what two modules share into a third one:\n{told}"
+        );
     }
 
     #[test]
@@ -183,22 +259,58 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         };
-        write("lib.rs", "pub mod one;\nmod two;\nmod alone;\nmod shared;\n");
+        write(
+            "lib.rs",
+            "pub mod one;\nmod two;\nmod alone;\nmod shared;\n",
+        );
         // `Shared` is handed on: two.rs uses what is defined in shared.rs, and not one.rs.
-        write("one.rs", "pub use crate::shared::Shared;\nuse crate::two;\npub fn first() { two::second(); }\n");
+        write(
+            "one.rs",
+            "pub use crate::shared::Shared;\nuse crate::two;\npub fn first() { two::second(); }\n",
+        );
         write("shared.rs", "pub struct Shared;\n// crate::two::second\n");
-        write("two.rs", "use crate::one::Shared;\npub fn second() {}\n#[cfg(test)]\nmod tests { use crate::one::first; }\n");
-        write("alone.rs", "use std::fmt;\nfn f() -> fmt::Result { crate::two::second(); Ok(()) }\n");
+        write(
+            "two.rs",
+            "use crate::one::Shared;\npub fn second() {}\n#[cfg(test)]\nmod tests { use \
+             crate::one::first; }\n",
+        );
+        write(
+            "alone.rs",
+            "use std::fmt;\nfn f() -> fmt::Result { crate::two::second(); Ok(()) }\n",
+        );
         let root = folder.path().join("lib.rs");
         let rings = || -> Vec<String> {
-            let name = |path: &Path| path.strip_prefix(folder.path()).unwrap().display().to_string();
-            Modules::read(&root).rings().iter().map(|((from, to), _)| format!("{} -> {}", name(from), name(to))).collect()
+            let name = |path: &Path| {
+                path.strip_prefix(folder.path())
+                    .unwrap()
+                    .display()
+                    .to_string()
+            };
+            Modules::read(&root)
+                .rings()
+                .iter()
+                .map(|((from, to), _)| format!("{} -> {}", name(from), name(to)))
+                .collect()
         };
-        assert_eq!(rings(), [""; 0], "a name that is handed on is no use of who hands it on, and neither is a test's");
-        write("two.rs", "use crate::one::{Shared, first};\npub fn second() { first() }\n");
+        assert_eq!(
+            rings(),
+            [""; 0],
+            "a name that is handed on is no use of who hands it on, and neither is a test's"
+        );
+        write(
+            "two.rs",
+            "use crate::one::{Shared, first};\npub fn second() { first() }\n",
+        );
         assert_eq!(rings(), ["one.rs -> two.rs", "two.rs -> one.rs"]);
-        write("two.rs", "use crate::one;\npub fn second() { one::first() }\n");
-        assert_eq!(rings(), ["one.rs -> two.rs", "two.rs -> one.rs"], "by the module's name");
+        write(
+            "two.rs",
+            "use crate::one;\npub fn second() { one::first() }\n",
+        );
+        assert_eq!(
+            rings(),
+            ["one.rs -> two.rs", "two.rs -> one.rs"],
+            "by the module's name"
+        );
     }
 
     #[test]
@@ -208,7 +320,10 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("two")).unwrap();
         for (name, text) in [
             ("lib.rs", "mod one;\nmod two;\n"),
-            ("one.rs", "mod inner;\npub const A: u8 = inner::B;\npub const C: u8 = 1;\n"),
+            (
+                "one.rs",
+                "mod inner;\npub const A: u8 = inner::B;\npub const C: u8 = 1;\n",
+            ),
             ("one/inner.rs", "pub const B: u8 = super::C;\n"),
             ("two.rs", "mod inner;\npub const D: u8 = 1;\n"),
             ("two/inner.rs", "pub const E: u8 = 1;\n"),
@@ -217,9 +332,17 @@ mod tests {
         }
         let count = || Modules::read(&folder.path().join("lib.rs")).rings().len();
         assert_eq!(count(), 0, "a module and its child are one");
-        std::fs::write(folder.path().join("one/inner.rs"), "pub const B: u8 = crate::two::D + super::C;\n").unwrap();
+        std::fs::write(
+            folder.path().join("one/inner.rs"),
+            "pub const B: u8 = crate::two::D + super::C;\n",
+        )
+        .unwrap();
         assert_eq!(count(), 0, "one way only");
-        std::fs::write(folder.path().join("two/inner.rs"), "pub const E: u8 = crate::one::A;\n").unwrap();
+        std::fs::write(
+            folder.path().join("two/inner.rs"),
+            "pub const E: u8 = crate::one::A;\n",
+        )
+        .unwrap();
         assert_eq!(count(), 2, "two different files close it");
     }
 }

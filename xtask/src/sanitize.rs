@@ -1,7 +1,10 @@
-//! `cargo xtask sanitize`: the tests of the two crates with unsafe code under tools that see undefined behaviour.
+//! `cargo xtask sanitize`: the tests of the two crates with unsafe code under tools that see
+//! undefined behaviour.
 //!
-//! No tool sees everything. Miri executes Rust by its rules, but no system call that it does not know: it runs [`MIRI_TESTS`], and what it leaves out is told.
-//! AddressSanitizer runs every test against the real kernel, and sees each access of the compiled code to memory that is gone or not there.
+//! No tool sees everything. Miri executes Rust by its rules, but no system call that it does not
+//! know: it runs [`MIRI_TESTS`], and what it leaves out is told. AddressSanitizer runs every test
+//! against the real kernel, and sees each access of the compiled code to memory that is gone or not
+//! there.
 
 use std::process::Command;
 
@@ -15,7 +18,8 @@ const CRATES: [&str; 2] = ["tardy-app", "tardy-sys"];
 /// The sanitizer's library comes with the compiler for this one.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Tests of `tardy-sys` that make only such system calls as Miri knows. `tardy-app` has none: Miri maps no files.
+/// Tests of `tardy-sys` that make only such system calls as Miri knows. `tardy-app` has none: Miri
+/// maps no files.
 const MIRI_TESTS: [&str; 4] = [
     "capability::tests::the_kernel_numbers_them_so",
     "clock::tests::advancing_equals_adding",
@@ -42,7 +46,11 @@ pub(crate) struct SanitizeArguments {
 
 /// Runs the task.
 pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
-    let tools = if arguments.tools.is_empty() { Tool::value_variants() } else { &arguments.tools };
+    let tools = if arguments.tools.is_empty() {
+        Tool::value_variants()
+    } else {
+        &arguments.tools
+    };
     let mut said = Vec::new();
     let mut failed = Vec::new();
     for tool in tools {
@@ -52,20 +60,33 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
         }
     }
     said.iter().for_each(|line| println!("{line}"));
-    if failed.is_empty() { Ok(()) } else { Err(Failure::new(failed.join("; "))) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(failed.join("; ")))
+    }
 }
 
 impl Tool {
     /// What it ran and left out.
     fn run(self) -> Result<String> {
         let all = tests_of(&program::capture(self.command().args(["--", "--list"]))?);
-        let chosen: Vec<&String> = all.iter().filter(|test| self != Self::Miri || MIRI_TESTS.contains(&test.as_str())).collect();
-        let missing = MIRI_TESTS.iter().find(|test| self == Self::Miri && !all.iter().any(|found| found == *test));
+        let chosen: Vec<&String> = all
+            .iter()
+            .filter(|test| self != Self::Miri || MIRI_TESTS.contains(&test.as_str()))
+            .collect();
+        let missing = MIRI_TESTS
+            .iter()
+            .find(|test| self == Self::Miri && !all.iter().any(|found| found == *test));
         if let Some(test) = missing {
-            return Err(Failure::new(format!("there is no test {test} any more: mend the list in xtask/src/sanitize.rs")));
+            return Err(Failure::new(format!(
+                "there is no test {test} any more: mend the list in xtask/src/sanitize.rs"
+            )));
         }
         let mut command = self.command();
-        command.args(["--", "--exact"]).args(if self == Self::Miri { &chosen[..] } else { &[] });
+        command
+            .args(["--", "--exact"])
+            .args(if self == Self::Miri { &chosen[..] } else { &[] });
         program::run(&mut command)?;
         Ok(self.told(all.len(), chosen.len()))
     }
@@ -74,7 +95,8 @@ impl Tool {
         let crates = CRATES.join(" and ");
         match self {
             Self::Miri => format!(
-                "miri: {ran} of {all} tests of {crates} and nothing found; left out: {} that make system calls which Miri does not know",
+                "miri: {ran} of {all} tests of {crates} and nothing found; left out: {} that make \
+                 system calls which Miri does not know",
                 all - ran
             ),
             Self::Address => format!("address: all {all} tests of {crates} and nothing found"),
@@ -85,17 +107,24 @@ impl Tool {
     fn command(self) -> Command {
         let mut command = Command::new("cargo");
         command.current_dir(workspace::root()).arg("+nightly");
-        command.args(if self == Self::Miri { &["miri", "test"][..] } else { &["test"] });
+        command.args(if self == Self::Miri {
+            &["miri", "test"][..]
+        } else {
+            &["test"]
+        });
         command.args(["--locked", "--lib", "--target", TARGET]);
         for name in CRATES {
             command.args(["--package", name]);
         }
-        // RUSTFLAGS replaces the flags of .cargo/config.toml: a sanitizer is no part of a static program.
+        // RUSTFLAGS replaces the flags of .cargo/config.toml: a sanitizer is no part of a static
+        // program.
         match self {
             Self::Miri => command.env("MIRIFLAGS", "-Zmiri-disable-isolation"),
             Self::Address => command.env("RUSTFLAGS", "-Zsanitizer=address"),
         };
-        command.arg("--target-dir").arg(workspace::root().join("target/sanitize").join(self.name()));
+        command
+            .arg("--target-dir")
+            .arg(workspace::root().join("target/sanitize").join(self.name()));
         command
     }
 
@@ -109,7 +138,10 @@ impl Tool {
 
 /// The names in what `--list` prints.
 fn tests_of(list: &str) -> Vec<String> {
-    list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    list.lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -118,15 +150,21 @@ mod tests {
 
     #[test]
     fn the_names_of_tests_are_read_from_their_list() {
-        assert_eq!(tests_of("a::tests::it_works: test\nb::bench: benchmark\n\n1 test, 1 benchmark\n"), ["a::tests::it_works"]);
+        assert_eq!(
+            tests_of("a::tests::it_works: test\nb::bench: benchmark\n\n1 test, 1 benchmark\n"),
+            ["a::tests::it_works"]
+        );
     }
 
     #[test]
     fn every_test_that_miri_runs_is_in_its_file() {
         for test in MIRI_TESTS {
             let (module, name) = test.split_once("::tests::").unwrap();
-            let file = workspace::root().join("crates/tardy-sys/src").join(format!("{module}.rs"));
-            let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let file = workspace::root()
+                .join("crates/tardy-sys/src")
+                .join(format!("{module}.rs"));
+            let text = std::fs::read_to_string(&file)
+                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             assert!(text.contains(&format!("fn {name}()")), "{test}");
         }
     }

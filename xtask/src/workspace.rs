@@ -8,7 +8,9 @@ use crate::program;
 
 /// The workspace's root folder.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the manifest's folder lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the manifest's folder lies in the workspace")
 }
 
 /// Cargo, in the workspace's root.
@@ -33,25 +35,38 @@ pub fn build_tardy() -> Result<PathBuf> {
 pub fn build(arguments: &[&str]) -> Result<PathBuf> {
     eprintln!("$ cargo build {}", arguments.join(" "));
     let mut cargo = cargo();
-    cargo.arg("build").args(arguments).args(["--locked", "--message-format", "json-render-diagnostics"]);
+    cargo.arg("build").args(arguments).args([
+        "--locked",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
     cargo.stderr(std::process::Stdio::inherit());
     let messages = program::capture(&mut cargo)?;
     let mut executables = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         message.get("executable")?.as_str().map(PathBuf::from)
     });
-    executables.next_back().ok_or_else(|| Failure::new("cargo built no executable"))
+    executables
+        .next_back()
+        .ok_or_else(|| Failure::new("cargo built no executable"))
 }
 
-/// Copies what git knows of the tree, as it is on the disk. Files that have not changed stay, so that a second build is short.
+/// Copies what git knows of the tree, as it is on the disk. Files that have not changed stay, so
+/// that a second build is short.
 ///
 /// # Errors
 /// Where git does not answer, or a file cannot be written.
 pub fn copy_to(tree: &Path) -> Result<()> {
-    let listed = program::capture(Command::new("git").current_dir(root()).args(["ls-files", "--cached"]))?;
+    let listed = program::capture(
+        Command::new("git")
+            .current_dir(root())
+            .args(["ls-files", "--cached"]),
+    )?;
     for path in listed.lines() {
         // A link that leads nowhere, or a file that was removed and is still known.
-        let Ok(bytes) = std::fs::read(root().join(path)) else { continue };
+        let Ok(bytes) = std::fs::read(root().join(path)) else {
+            continue;
+        };
         write(&tree.join(path), &bytes)?;
     }
     Ok(())
@@ -66,14 +81,27 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         return Ok(());
     }
     let doing = || format!("writing {}", path.display());
-    path.parent().map_or(Ok(()), std::fs::create_dir_all).while_doing(doing)?;
+    path.parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .while_doing(doing)?;
     std::fs::write(path, bytes).while_doing(doing)
 }
 
 /// Where cargo puts what it builds.
 pub fn target_folder() -> Result<PathBuf> {
-    let metadata = program::capture(cargo().args(["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata).while_doing(|| "reading cargo's metadata".to_owned())?;
-    let folder = metadata.get("target_directory").and_then(serde_json::Value::as_str);
-    folder.map(PathBuf::from).ok_or_else(|| Failure::new("cargo does not say where it puts what it builds"))
+    let metadata = program::capture(cargo().args([
+        "metadata",
+        "--format-version",
+        "1",
+        "--no-deps",
+        "--locked",
+    ]))?;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&metadata).while_doing(|| "reading cargo's metadata".to_owned())?;
+    let folder = metadata
+        .get("target_directory")
+        .and_then(serde_json::Value::as_str);
+    folder
+        .map(PathBuf::from)
+        .ok_or_else(|| Failure::new("cargo does not say where it puts what it builds"))
 }

@@ -1,11 +1,13 @@
-//! Total delay against the length of work, for two kernels: the curves of mckenney2009, figures 1 to 3. A model, and called so wherever it is shown.
+//! Total delay against the length of work, for two kernels: the curves of mckenney2009, figures 1
+//! to 3. A model, and called so wherever it is shown.
 
 use serde::Serialize;
 use tardy_core::total_delay::{Crossover, crossover, total_delay};
 use tardy_core::units::Nanos;
 use tardy_statistics::estimate::Estimate;
 
-/// Lengths of work from 1 us to 100 ms, three to a decade, so that they lie evenly on a logarithmic axis.
+/// Lengths of work from 1 us to 100 ms, three to a decade, so that they lie evenly on a logarithmic
+/// axis.
 pub const WORK_LENGTHS: [Nanos; 16] = [
     Nanos(1_000),
     Nanos(2_000),
@@ -57,7 +59,12 @@ pub struct Curves {
 
 /// The curves of two latencies in ns and a slowdown.
 #[must_use]
-pub fn curves(title: String, latency_fast_ns: Estimate, latency_real_time_ns: Estimate, slowdown: Estimate) -> Curves {
+pub fn curves(
+    title: String,
+    latency_fast_ns: Estimate,
+    latency_real_time_ns: Estimate,
+    slowdown: Estimate,
+) -> Curves {
     let point = |work_ns: Nanos| {
         let work = work_ns.get() as f64;
         Point {
@@ -68,7 +75,15 @@ pub fn curves(title: String, latency_fast_ns: Estimate, latency_real_time_ns: Es
     };
     let crossing = crossover(latency_fast_ns, latency_real_time_ns, slowdown);
     let points = WORK_LENGTHS.into_iter().map(point).collect();
-    Curves { title, is_model: true, latency_fast_ns, latency_real_time_ns, slowdown, crossing, points }
+    Curves {
+        title,
+        is_model: true,
+        latency_fast_ns,
+        latency_real_time_ns,
+        slowdown,
+        crossing,
+        points,
+    }
 }
 
 #[cfg(test)]
@@ -78,15 +93,29 @@ mod tests {
     #[test]
     fn each_length_of_work_is_shorter_than_the_next() {
         assert!(WORK_LENGTHS.is_sorted_by(|a, b| a < b));
-        assert_eq!((WORK_LENGTHS[0], WORK_LENGTHS[15]), (Nanos::from_micros(1), Nanos::from_millis(100)));
+        assert_eq!(
+            (WORK_LENGTHS[0], WORK_LENGTHS[15]),
+            (Nanos::from_micros(1), Nanos::from_millis(100))
+        );
     }
 
     #[test]
     fn the_lower_curve_changes_at_the_crossover() {
-        let found = curves(String::new(), Estimate::exact(3e6), Estimate::exact(20e3), Estimate::exact(0.1678));
+        let found = curves(
+            String::new(),
+            Estimate::exact(3e6),
+            Estimate::exact(20e3),
+            Estimate::exact(0.1678),
+        );
         let sooner = |point: &Point| point.real_time_ns < point.real_fast_ns;
         let last = found.points.iter().rfind(|point| sooner(point)).unwrap();
         assert_eq!(last.work_ns, Nanos::from_millis(10));
-        assert!(found.points.iter().filter(|point| point.work_ns > last.work_ns).all(|point| !sooner(point)));
+        assert!(
+            found
+                .points
+                .iter()
+                .filter(|point| point.work_ns > last.work_ns)
+                .all(|point| !sooner(point))
+        );
     }
 }

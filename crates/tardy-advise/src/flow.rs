@@ -1,5 +1,6 @@
-//! How to choose: the decision flow of mckenney2009, section 5, as a table of rules. Each is answered from what was measured where that tells, else from what the
-//! user said, else with what most systems are, called assumed. What comes out is the whole path with its reasons.
+//! How to choose: the decision flow of mckenney2009, section 5, as a table of rules. Each is
+//! answered from what was measured where that tells, else from what the user said, else with what
+//! most systems are, called assumed. What comes out is the whole path with its reasons.
 
 use serde::Serialize;
 use tardy_core::bytes::format_bytes;
@@ -9,11 +10,13 @@ use tardy_statistics::confidence::Interval;
 
 use super::task::{Task, WorkKind};
 
-/// From here on peaks of load degrade response: the paper limits CPU utilisation to so much, for example (mckenney2009, section 5, principle 2).
+/// From here on peaks of load degrade response: the paper limits CPU utilisation to so much, for
+/// example (mckenney2009, section 5, principle 2).
 pub const UTILISATION_HIGH: f64 = 0.5;
 /// "Hundreds of milliseconds" (mckenney2009, section 5).
 pub const WORK_LONG: Nanos = Nanos::from_millis(100);
-/// Where the lines cross for work that is all system time: "about one millisecond" (mckenney2009, section 3).
+/// Where the lines cross for work that is all system time: "about one millisecond" (mckenney2009,
+/// section 3).
 pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 
 /// Which kind of kernel.
@@ -90,7 +93,8 @@ pub struct Situation<'a> {
     pub task: &'a Task,
     /// The machine that was measured; absent where there is none.
     pub machine: Option<&'a MachineFacts>,
-    /// Where the curves of the kernels measured cross, as length of work in ns, and the interval of that.
+    /// Where the curves of the kernels measured cross, as length of work in ns, and the interval of
+    /// that.
     pub crossover_ns: Option<(f64, Option<Interval>)>,
 }
 
@@ -128,7 +132,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Utilisation,
         question: "does the CPU run so full that peaks degrade response?",
-        source: "mckenney2009, section 5, principle 2: \"for example, to limit CPU utilization to 50%\"",
+        source: "mckenney2009, section 5, principle 2: \"for example, to limit CPU utilization to \
+                 50%\"",
         answer: utilisation,
         yes: NextStep::Ask(Rule::Barriers),
         no: NextStep::Ask(Rule::Memory),
@@ -152,7 +157,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Virtual,
         question: "is the machine virtual?",
-        source: "mckenney2009, section 5: \"for now\", which was 2009; what a run in the machine measured holds today, its host's delays included",
+        source: "mckenney2009, section 5: \"for now\", which was 2009; what a run in the machine \
+                 measured holds today, its host's delays included",
         answer: is_virtual,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::Ask(Rule::KernelServices),
@@ -160,7 +166,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::KernelServices,
         question: "does the work spend its time in the kernel's services?",
-        source: "mckenney2009, section 5, principle 5, and section 3: real time makes the kernel's work slower, hardly that of user mode",
+        source: "mckenney2009, section 5, principle 5, and section 3: real time makes the \
+                 kernel's work slower, hardly that of user mode",
         answer: kernel_services,
         // Both lead on; the answer says what long is.
         yes: NextStep::Ask(Rule::LongWork),
@@ -169,7 +176,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::LongWork,
         question: "does a unit of work take so long that a late start does not matter?",
-        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, in the kernel's services about one; or the crossover, where it was measured",
+        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, in the kernel's \
+                 services about one; or the crossover, where it was measured",
         answer: long_work,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::End(Choice::RealTime),
@@ -182,12 +190,29 @@ pub fn path(situation: &Situation<'_>) -> Path {
     let mut steps = Vec::new();
     let mut rule = FLOW[0].rule;
     loop {
-        let entry = FLOW.iter().find(|entry| entry.rule == rule).expect("every rule that is led to stands in the table");
+        let entry = FLOW
+            .iter()
+            .find(|entry| entry.rule == rule)
+            .expect("every rule that is led to stands in the table");
         let (is_yes, basis, reason) = (entry.answer)(situation);
         let next = if is_yes { entry.yes } else { entry.no };
-        let leads_to = if let NextStep::End(choice) = next { Some(choice) } else { None };
-        let Entry { question, source, .. } = *entry;
-        steps.push(Step { rule, question, is_yes, basis, reason, source, leads_to });
+        let leads_to = if let NextStep::End(choice) = next {
+            Some(choice)
+        } else {
+            None
+        };
+        let Entry {
+            question, source, ..
+        } = *entry;
+        steps.push(Step {
+            rule,
+            question,
+            is_yes,
+            basis,
+            reason,
+            source,
+            leads_to,
+        });
         match next {
             NextStep::Ask(asked) => rule = asked,
             NextStep::End(choice) => return Path { steps, choice },
@@ -196,22 +221,54 @@ pub fn path(situation: &Situation<'_>) -> Path {
 }
 
 fn throughput_only(situation: &Situation<'_>) -> Answer {
-    match (situation.task.is_throughput_only, situation.task.deadline_ns) {
-        (Some(is_only), _) => (is_only, Basis::Stated, format!("--throughput-only {}", yes_no(is_only))),
-        (None, Some(deadline)) => (false, Basis::Stated, format!("there is a deadline, {}", deadline.exact())),
-        (None, None) => (false, Basis::Assumed, "neither --throughput-only nor --deadline was given".to_owned()),
+    match (
+        situation.task.is_throughput_only,
+        situation.task.deadline_ns,
+    ) {
+        (Some(is_only), _) => (
+            is_only,
+            Basis::Stated,
+            format!("--throughput-only {}", yes_no(is_only)),
+        ),
+        (None, Some(deadline)) => (
+            false,
+            Basis::Stated,
+            format!("there is a deadline, {}", deadline.exact()),
+        ),
+        (None, None) => (
+            false,
+            Basis::Assumed,
+            "neither --throughput-only nor --deadline was given".to_owned(),
+        ),
     }
 }
 
 fn utilisation(situation: &Situation<'_>) -> Answer {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let compared = |share: f64| if share > UTILISATION_HIGH { "above" } else { "below" };
-    match (situation.task.utilisation, situation.task.own_utilisation()) {
-        (Some(share), _) => {
-            (share > UTILISATION_HIGH, Basis::Stated, format!("{} is {} {}", percent(share), compared(share), percent(UTILISATION_HIGH)))
+    let compared = |share: f64| {
+        if share > UTILISATION_HIGH {
+            "above"
+        } else {
+            "below"
         }
+    };
+    match (situation.task.utilisation, situation.task.own_utilisation()) {
+        (Some(share), _) => (
+            share > UTILISATION_HIGH,
+            Basis::Stated,
+            format!(
+                "{} is {} {}",
+                percent(share),
+                compared(share),
+                percent(UTILISATION_HIGH)
+            ),
+        ),
         (None, Some(own)) => {
-            let basis = if own > UTILISATION_HIGH { Basis::Stated } else { Basis::Assumed };
+            let basis = if own > UTILISATION_HIGH {
+                Basis::Stated
+            } else {
+                Basis::Assumed
+            };
             let reason = format!(
                 "the work alone uses {}, {} {}; what else runs was not given (--utilisation)",
                 percent(own),
@@ -220,7 +277,11 @@ fn utilisation(situation: &Situation<'_>) -> Answer {
             );
             (own > UTILISATION_HIGH, basis, reason)
         }
-        (None, None) => (false, Basis::Assumed, "neither --utilisation nor --work with --period was given".to_owned()),
+        (None, None) => (
+            false,
+            Basis::Assumed,
+            "neither --utilisation nor --work with --period was given".to_owned(),
+        ),
     }
 }
 
@@ -232,39 +293,70 @@ fn barriers(situation: &Situation<'_>) -> Answer {
 }
 
 fn memory(situation: &Situation<'_>) -> Answer {
-    let available = situation.machine.and_then(|machine| machine.memory.available_bytes);
+    let available = situation
+        .machine
+        .and_then(|machine| machine.memory.available_bytes);
     match (situation.task.memory_bytes, available) {
         (Some(needed), Some(available)) => {
             let is_full = needed > available;
             let compared = if is_full { "more" } else { "no more" };
-            let reason = format!("{} is {compared} than the {} that were free", format_bytes(needed), format_bytes(available));
+            let reason = format!(
+                "{} is {compared} than the {} that were free",
+                format_bytes(needed),
+                format_bytes(available)
+            );
             (is_full, Basis::Measured, reason)
         }
-        (Some(needed), None) => {
-            (false, Basis::Assumed, format!("the memory of the machine is not known; {} are needed", format_bytes(needed)))
-        }
+        (Some(needed), None) => (
+            false,
+            Basis::Assumed,
+            format!(
+                "the memory of the machine is not known; {} are needed",
+                format_bytes(needed)
+            ),
+        ),
         (None, _) => (false, Basis::Assumed, "--memory was not given".to_owned()),
     }
 }
 
 fn is_virtual(situation: &Situation<'_>) -> Answer {
     if let Some(is_virtual) = situation.task.is_virtual {
-        return (is_virtual, Basis::Stated, format!("--virtual {}", yes_no(is_virtual)));
+        return (
+            is_virtual,
+            Basis::Stated,
+            format!("--virtual {}", yes_no(is_virtual)),
+        );
     }
     let virtualization = situation.machine.map(|machine| &machine.virtualization);
     match virtualization.and_then(|found| Some((found, found.is_virtual()?))) {
         Some((found, true)) => {
-            let sign = found.hypervisor.as_ref().or(found.vendor.as_ref()).map_or_else(|| "flag of the CPU".to_owned(), Clone::clone);
-            (true, Basis::Measured, format!("it has a hypervisor ({sign}); --virtual no asks about another machine"))
+            let sign = found
+                .hypervisor
+                .as_ref()
+                .or(found.vendor.as_ref())
+                .map_or_else(|| "flag of the CPU".to_owned(), Clone::clone);
+            (
+                true,
+                Basis::Measured,
+                format!("it has a hypervisor ({sign}); --virtual no asks about another machine"),
+            )
         }
-        Some((_, false)) => (false, Basis::Measured, "it has no sign of a hypervisor".to_owned()),
+        Some((_, false)) => (
+            false,
+            Basis::Measured,
+            "it has no sign of a hypervisor".to_owned(),
+        ),
         None => (false, Basis::Assumed, "nothing tells".to_owned()),
     }
 }
 
 fn kernel_services(situation: &Situation<'_>) -> Answer {
     match situation.task.kind {
-        Some(kind) => (kind == WorkKind::Syscalls, Basis::Stated, format!("--kind {}", kind.name())),
+        Some(kind) => (
+            kind == WorkKind::Syscalls,
+            Basis::Stated,
+            format!("--kind {}", kind.name()),
+        ),
         None => (false, Basis::Assumed, "--kind was not given".to_owned()),
     }
 }
@@ -274,20 +366,47 @@ fn long_work(situation: &Situation<'_>) -> Answer {
         return (false, Basis::Assumed, "--work was not given".to_owned());
     };
     if work >= WORK_LONG {
-        return (true, Basis::Stated, format!("{} is at least {}", work.exact(), WORK_LONG.exact()));
+        return (
+            true,
+            Basis::Stated,
+            format!("{} is at least {}", work.exact(), WORK_LONG.exact()),
+        );
     }
     let Some((crossover, interval)) = situation.crossover_ns else {
         let is_in_kernel = situation.task.kind == Some(WorkKind::Syscalls);
-        let (long, of_what) = if is_in_kernel { (WORK_LONG_IN_KERNEL, " in the kernel's services") } else { (WORK_LONG, "") };
-        let (is_long, compared) = if work >= long { (true, "at least") } else { (false, "shorter than") };
-        let reason = format!("{} is {compared} {}{of_what}; no crossover was measured", work.exact(), long.exact());
+        let (long, of_what) = if is_in_kernel {
+            (WORK_LONG_IN_KERNEL, " in the kernel's services")
+        } else {
+            (WORK_LONG, "")
+        };
+        let (is_long, compared) = if work >= long {
+            (true, "at least")
+        } else {
+            (false, "shorter than")
+        };
+        let reason = format!(
+            "{} is {compared} {}{of_what}; no crossover was measured",
+            work.exact(),
+            long.exact()
+        );
         return (is_long, Basis::Stated, reason);
     };
     let upper = interval.map_or(crossover, |interval| interval.upper);
     let is_longer = work.get() as f64 > upper;
-    let compared = if is_longer { "longer" } else { "not surely longer" };
+    let compared = if is_longer {
+        "longer"
+    } else {
+        "not surely longer"
+    };
     let at = Nanos(crossover.round() as i64);
-    (is_longer, Basis::Measured, format!("{} is {compared} than the crossover measured, {at}", work.exact()))
+    (
+        is_longer,
+        Basis::Measured,
+        format!(
+            "{} is {compared} than the crossover measured, {at}",
+            work.exact()
+        ),
+    )
 }
 
 fn yes_no(answer: bool) -> &'static str {
@@ -300,7 +419,13 @@ mod tests {
 
     fn task() -> Task {
         let us = |us| Some(Nanos::from_micros(us));
-        Task { work_ns: us(100), deadline_ns: us(250), period_ns: us(1000), utilisation: Some(0.4), ..Task::default() }
+        Task {
+            work_ns: us(100),
+            deadline_ns: us(250),
+            period_ns: us(1000),
+            utilisation: Some(0.4),
+            ..Task::default()
+        }
     }
 
     fn machine(hypervisor: Option<&str>, available: u64) -> MachineFacts {
@@ -312,34 +437,73 @@ mod tests {
     }
 
     fn walk(task: &Task, machine: &MachineFacts) -> (Vec<(Rule, bool, Basis)>, Choice) {
-        let found = path(&Situation { task, machine: Some(machine), crossover_ns: None });
+        let found = path(&Situation {
+            task,
+            machine: Some(machine),
+            crossover_ns: None,
+        });
         assert_eq!(found.steps.last().unwrap().leads_to, Some(found.choice));
-        (found.steps.iter().map(|step| (step.rule, step.is_yes, step.basis)).collect(), found.choice)
+        (
+            found
+                .steps
+                .iter()
+                .map(|step| (step.rule, step.is_yes, step.basis))
+                .collect(),
+            found.choice,
+        )
     }
 
     #[test]
     fn every_rule_is_led_to_and_every_path_ends() {
         for entry in FLOW {
-            let leads = |next: &NextStep| matches!(next, NextStep::Ask(rule) if *rule == entry.rule);
-            let is_led_to = entry.rule == FLOW[0].rule || FLOW.iter().any(|other| leads(&other.yes) || leads(&other.no));
+            let leads =
+                |next: &NextStep| matches!(next, NextStep::Ask(rule) if *rule == entry.rule);
+            let is_led_to = entry.rule == FLOW[0].rule
+                || FLOW
+                    .iter()
+                    .any(|other| leads(&other.yes) || leads(&other.no));
             assert!(is_led_to, "{:?}", entry.rule);
             // Only forward, so that no path goes round.
             for next in [entry.yes, entry.no] {
                 let place = |rule: Rule| FLOW.iter().position(|other| other.rule == rule).unwrap();
-                assert!(!matches!(next, NextStep::Ask(asked) if place(asked) <= place(entry.rule)), "{:?}", entry.rule);
+                assert!(
+                    !matches!(next, NextStep::Ask(asked) if place(asked) <= place(entry.rule)),
+                    "{:?}",
+                    entry.rule
+                );
             }
         }
     }
 
     #[test]
     fn a_short_task_on_a_real_machine_goes_to_the_end() {
-        let task = Task { memory_bytes: Some(1 << 20), ..task() };
+        let task = Task {
+            memory_bytes: Some(1 << 20),
+            ..task()
+        };
         let (steps, choice) = walk(&task, &machine(None, 1 << 30));
         assert_eq!(choice, Choice::RealTime);
         let rules: Vec<Rule> = steps.iter().map(|step| step.0).collect();
-        assert_eq!(rules, [Rule::ThroughputOnly, Rule::Utilisation, Rule::Memory, Rule::Virtual, Rule::KernelServices, Rule::LongWork]);
+        assert_eq!(
+            rules,
+            [
+                Rule::ThroughputOnly,
+                Rule::Utilisation,
+                Rule::Memory,
+                Rule::Virtual,
+                Rule::KernelServices,
+                Rule::LongWork
+            ]
+        );
         assert!(steps.iter().all(|step| !step.1));
-        assert_eq!(steps.iter().map(|step| step.2).filter(|basis| *basis == Basis::Measured).count(), 2);
+        assert_eq!(
+            steps
+                .iter()
+                .map(|step| step.2)
+                .filter(|basis| *basis == Basis::Measured)
+                .count(),
+            2
+        );
     }
 
     #[test]
@@ -350,19 +514,62 @@ mod tests {
             assert_eq!(choice, Choice::RealFast);
             steps.last().unwrap().0
         };
-        assert_eq!(ends(&Task { is_throughput_only: Some(true), ..task() }, &plain), Rule::ThroughputOnly);
-        assert_eq!(ends(&Task { utilisation: Some(0.9), ..task() }, &plain), Rule::Barriers);
-        assert_eq!(ends(&Task { memory_bytes: Some(2 << 30), ..task() }, &plain), Rule::Memory);
+        assert_eq!(
+            ends(
+                &Task {
+                    is_throughput_only: Some(true),
+                    ..task()
+                },
+                &plain
+            ),
+            Rule::ThroughputOnly
+        );
+        assert_eq!(
+            ends(
+                &Task {
+                    utilisation: Some(0.9),
+                    ..task()
+                },
+                &plain
+            ),
+            Rule::Barriers
+        );
+        assert_eq!(
+            ends(
+                &Task {
+                    memory_bytes: Some(2 << 30),
+                    ..task()
+                },
+                &plain
+            ),
+            Rule::Memory
+        );
         assert_eq!(ends(&task(), &machine(Some("kvm"), 1 << 30)), Rule::Virtual);
-        let long = Task { work_ns: Some(Nanos::from_millis(200)), deadline_ns: Some(Nanos::from_secs(1)), period_ns: None, ..task() };
+        let long = Task {
+            work_ns: Some(Nanos::from_millis(200)),
+            deadline_ns: Some(Nanos::from_secs(1)),
+            period_ns: None,
+            ..task()
+        };
         assert_eq!(ends(&long, &plain), Rule::LongWork);
-        let filled = Task { utilisation: None, work_ns: Some(Nanos::from_micros(200)), period_ns: Some(Nanos::from_micros(250)), ..task() };
+        let filled = Task {
+            utilisation: None,
+            work_ns: Some(Nanos::from_micros(200)),
+            period_ns: Some(Nanos::from_micros(250)),
+            ..task()
+        };
         assert_eq!(ends(&filled, &plain), Rule::Barriers);
     }
 
     #[test]
     fn work_in_the_kernel_is_long_sooner() {
-        let of = |work_ms, kind| Task { work_ns: Some(Nanos::from_millis(work_ms)), deadline_ns: None, period_ns: None, kind, ..task() };
+        let of = |work_ms, kind| Task {
+            work_ns: Some(Nanos::from_millis(work_ms)),
+            deadline_ns: None,
+            period_ns: None,
+            kind,
+            ..task()
+        };
         let plain = machine(None, 1 << 30);
         let choice = |work_ms, kind| walk(&of(work_ms, kind), &plain).1;
         assert_eq!(choice(2, Some(WorkKind::Syscalls)), Choice::RealFast);
@@ -376,24 +583,62 @@ mod tests {
     #[test]
     fn what_is_said_of_the_machine_goes_before_what_it_is() {
         let guest = machine(Some("kvm"), 1 << 30);
-        let (steps, choice) = walk(&Task { is_virtual: Some(false), ..task() }, &guest);
-        assert_eq!((steps[3], choice), ((Rule::Virtual, false, Basis::Stated), Choice::RealTime));
-        let (steps, choice) = walk(&Task { is_virtual: Some(true), ..task() }, &machine(None, 1 << 30));
-        assert_eq!((*steps.last().unwrap(), choice), ((Rule::Virtual, true, Basis::Stated), Choice::RealFast));
+        let (steps, choice) = walk(
+            &Task {
+                is_virtual: Some(false),
+                ..task()
+            },
+            &guest,
+        );
+        assert_eq!(
+            (steps[3], choice),
+            ((Rule::Virtual, false, Basis::Stated), Choice::RealTime)
+        );
+        let (steps, choice) = walk(
+            &Task {
+                is_virtual: Some(true),
+                ..task()
+            },
+            &machine(None, 1 << 30),
+        );
+        assert_eq!(
+            (*steps.last().unwrap(), choice),
+            ((Rule::Virtual, true, Basis::Stated), Choice::RealFast)
+        );
     }
 
     #[test]
     fn parallel_work_at_barriers_gains_from_real_time_however_full_the_cpu_is() {
-        let (steps, choice) = walk(&Task { utilisation: Some(0.99), has_barriers: Some(true), ..task() }, &machine(None, 1));
-        assert_eq!((choice, steps[2].0, steps[2].1), (Choice::RealTime, Rule::Barriers, true));
+        let (steps, choice) = walk(
+            &Task {
+                utilisation: Some(0.99),
+                has_barriers: Some(true),
+                ..task()
+            },
+            &machine(None, 1),
+        );
+        assert_eq!(
+            (choice, steps[2].0, steps[2].1),
+            (Choice::RealTime, Rule::Barriers, true)
+        );
     }
 
     #[test]
     fn a_measured_crossover_decides_only_where_all_of_its_interval_does() {
-        let task = Task { work_ns: Some(Nanos::from_millis(5)), deadline_ns: None, period_ns: None, ..task() };
+        let task = Task {
+            work_ns: Some(Nanos::from_millis(5)),
+            deadline_ns: None,
+            period_ns: None,
+            ..task()
+        };
         let ends = |lower: f64, upper: f64| {
             let crossover_ns = Some((lower.midpoint(upper), Some(Interval { lower, upper })));
-            path(&Situation { task: &task, machine: None, crossover_ns }).choice
+            path(&Situation {
+                task: &task,
+                machine: None,
+                crossover_ns,
+            })
+            .choice
         };
         assert_eq!(ends(1e6, 3e6), Choice::RealFast);
         assert_eq!(ends(1e6, 8e6), Choice::RealTime);
@@ -402,9 +647,20 @@ mod tests {
 
     #[test]
     fn without_any_answer_everything_is_assumed_and_says_what_to_give() {
-        let found = path(&Situation { task: &Task::default(), machine: None, crossover_ns: None });
+        let found = path(&Situation {
+            task: &Task::default(),
+            machine: None,
+            crossover_ns: None,
+        });
         assert_eq!(found.choice, Choice::RealTime);
         assert!(found.steps.iter().all(|step| step.basis == Basis::Assumed));
-        assert!(found.steps.iter().filter(|step| step.reason.contains("--")).count() >= 4);
+        assert!(
+            found
+                .steps
+                .iter()
+                .filter(|step| step.reason.contains("--"))
+                .count()
+                >= 4
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! Whether work was in time on one kernel: the verdict of [`tardy_core::verdict`] on what was measured there, with its margin, its conditions, and what would decide
-//! where it does not.
+//! Whether work was in time on one kernel: the verdict of [`tardy_core::verdict`] on what was
+//! measured there, with its margin, its conditions, and what would decide where it does not.
 //!
-//! What is judged is, best first: completions of work, which were measured; late starts, against the time that the model leaves for them; late starts alone. A run in
-//! virtual time is never judged: it has lengths of code paths, and no deadline is kept by those.
+//! What is judged is, best first: completions of work, which were measured; late starts, against
+//! the time that the model leaves for them; late starts alone. A run in virtual time is never
+//! judged: it has lengths of code paths, and no deadline is kept by those.
 
 mod taken;
 
@@ -32,7 +33,8 @@ pub enum Basis {
         probe: String,
         /// How long the work that was timed takes alone; absent where the run does not tell.
         length_ns: Option<Nanos>,
-        /// What the model adds to it, because the work asked about is longer; negative where it is shorter, 0 where it is as long.
+        /// What the model adds to it, because the work asked about is longer; negative where it is
+        /// shorter, 0 where it is as long.
         added_ns: Nanos,
     },
     /// Late starts were timed; the work is added by the model.
@@ -41,7 +43,8 @@ pub enum Basis {
         probe: String,
         /// The work as stretched.
         work_ns: Nanos,
-        /// The share by which it was stretched; absent where that was not measured, and none was taken.
+        /// The share by which it was stretched; absent where that was not measured, and none was
+        /// taken.
         slowdown: Option<f64>,
     },
     /// Late starts were timed, and the length of the work is not known.
@@ -60,7 +63,8 @@ pub struct Margin {
     pub to_deadline_ns: Nanos,
     /// The same as a share of the deadline.
     pub share: f64,
-    /// The least percentile at or above the share that must be in time, and its upper bound at 95 %; absent where no miss is allowed, or nothing bounds it.
+    /// The least percentile at or above the share that must be in time, and its upper bound at 95
+    /// %; absent where no miss is allowed, or nothing bounds it.
     pub bounded: Option<BoundedMargin>,
 }
 
@@ -111,7 +115,8 @@ pub struct Judgement {
     pub margin: Option<Margin>,
     /// How much longer to measure, where that would decide and misses stay as rare as seen.
     pub measure_longer_ns: Option<Nanos>,
-    /// Misses in a year at most, at 95 %, if the conditions last all year; absent where nothing may be concluded.
+    /// Misses in a year at most, at 95 %, if the conditions last all year; absent where nothing may
+    /// be concluded.
     pub misses_a_year_at_most: Option<f64>,
     /// Under which conditions.
     pub conditions: Option<Conditions>,
@@ -119,11 +124,17 @@ pub struct Judgement {
     pub warnings: Vec<Warning>,
 }
 
-/// Judges what was measured on `kernel`, by the probe named where one is; `slowdown` is the share by which work takes longer on it than stated, where that was measured.
+/// Judges what was measured on `kernel`, by the probe named where one is; `slowdown` is the share
+/// by which work takes longer on it than stated, where that was measured.
 ///
 /// # Errors
 /// [`SummaryError`] where a run cannot be read.
-pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Option<f64>) -> Result<Judgement, SummaryError> {
+pub fn judgement(
+    kernel: &Kernel,
+    task: &Task,
+    probe: Option<&str>,
+    slowdown: Option<f64>,
+) -> Result<Judgement, SummaryError> {
     let mut found = Judgement {
         kernel: kernel.name.clone(),
         is_real_time: kernel.is_real_time,
@@ -139,8 +150,10 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
     let taken = take(kernel, task, probe, slowdown)?;
     let Some(first) = taken.first() else {
         let of_probe = probe.map_or_else(String::new, |name| format!(" by the probe {name}"));
-        found.no_verdict_because =
-            Some(format!("there is no run of latencies or completions of it{of_probe}: give one that `tardy run` made"));
+        found.no_verdict_because = Some(format!(
+            "there is no run of latencies or completions of it{of_probe}: give one that `tardy \
+             run` made"
+        ));
         return Ok(found);
     };
     let judged = basis(first, task, slowdown);
@@ -148,8 +161,11 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
     found.warnings = warnings(&taken);
     found.judged = Some(judged);
     if kernel.clock == ClockKind::Virtual {
-        found.no_verdict_because =
-            Some("virtual time: lengths of code paths in instructions say nothing of when this work is done on a machine".to_owned());
+        found.no_verdict_because = Some(
+            "virtual time: lengths of code paths in instructions say nothing of when this work is \
+             done on a machine"
+                .to_owned(),
+        );
         return Ok(found);
     }
     let (Some(deadline), requirement) = (task.deadline_ns, first.requirement) else {
@@ -159,7 +175,9 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
     let verdict = judge(&requirement, evidence(&taken));
     found.margin = margin(&taken, task, deadline, first.added);
     found.measure_longer_ns = time_to_decide(&verdict);
-    let is_sound = verdict.evidence.due_times > 0 && verdict.evidence.degraded.is_empty() && verdict.evidence.incomplete.is_empty();
+    let is_sound = verdict.evidence.due_times > 0
+        && verdict.evidence.degraded.is_empty()
+        && verdict.evidence.incomplete.is_empty();
     let a_year = YEAR.get() as f64 / task.period_ns.unwrap_or(first.probe().period_ns).get() as f64;
     found.misses_a_year_at_most = is_sound.then_some(verdict.share_upper * a_year);
     found.verdict = Some(verdict);
@@ -169,18 +187,35 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
 fn basis(taken: &JudgedProbe, task: &Task, slowdown: Option<f64>) -> Basis {
     let probe = taken.probe().probe.clone();
     match (taken.measured, task.work_ns) {
-        (MeasuredTime::Completion(length_ns), _) => Basis::Completion { probe, length_ns, added_ns: taken.added },
+        (MeasuredTime::Completion(length_ns), _) => Basis::Completion {
+            probe,
+            length_ns,
+            added_ns: taken.added,
+        },
         (MeasuredTime::Start, None) => Basis::Start { probe },
-        (MeasuredTime::Start, Some(_)) => Basis::Model { probe, work_ns: taken.added, slowdown },
+        (MeasuredTime::Start, Some(_)) => Basis::Model {
+            probe,
+            work_ns: taken.added,
+            slowdown,
+        },
     }
 }
 
 /// All runs together: counts add up.
 fn evidence(taken: &[JudgedProbe]) -> Evidence {
-    let seen = |run: &JudgedProbe| run.probe().counts.expected.saturating_sub(run.probe().counts.lost);
+    let seen = |run: &JudgedProbe| {
+        run.probe()
+            .counts
+            .expected
+            .saturating_sub(run.probe().counts.lost)
+    };
     let of = |severity| {
         let mut texts: Vec<String> = Vec::new();
-        for warning in taken.iter().flat_map(|run| &run.summary.warnings).filter(|warning| warning.severity() == severity) {
+        for warning in taken
+            .iter()
+            .flat_map(|run| &run.summary.warnings)
+            .filter(|warning| warning.severity() == severity)
+        {
             let text = warning.to_string();
             if !texts.contains(&text) {
                 texts.push(text);
@@ -188,21 +223,41 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
         }
         texts
     };
-    let sum = |of: fn(&Numbers) -> u64| taken.iter().filter_map(JudgedProbe::numbers).map(of).sum::<u64>();
-    let is_limited =
-        |run: &&JudgedProbe| run.requirement.limits_skipped(run.probe().period_ns, matches!(run.measured, MeasuredTime::Completion(_)));
-    let limited: Vec<u64> = taken.iter().filter(is_limited).filter_map(|run| Some(run.numbers()?.skipped)).collect();
+    let sum = |of: fn(&Numbers) -> u64| {
+        taken
+            .iter()
+            .filter_map(JudgedProbe::numbers)
+            .map(of)
+            .sum::<u64>()
+    };
+    let is_limited = |run: &&JudgedProbe| {
+        run.requirement.limits_skipped(
+            run.probe().period_ns,
+            matches!(run.measured, MeasuredTime::Completion(_)),
+        )
+    };
+    let limited: Vec<u64> = taken
+        .iter()
+        .filter(is_limited)
+        .filter_map(|run| Some(run.numbers()?.skipped))
+        .collect();
     Evidence {
         misses: taken.iter().map(JudgedProbe::misses).sum(),
         misses_skipped: sum(|numbers| numbers.misses_skipped.unwrap_or(0)),
-        misses_undecided: taken.iter().filter_map(JudgedProbe::evidence).map(|evidence| evidence.misses_undecided).sum(),
+        misses_undecided: taken
+            .iter()
+            .filter_map(JudgedProbe::evidence)
+            .map(|evidence| evidence.misses_undecided)
+            .sum(),
         skipped: sum(|numbers| numbers.skipped),
         skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
         due_times: taken.iter().map(seen).sum(),
         extremal_index: least_index(taken),
         clustering: clustering(taken),
         processors: taken.iter().map(JudgedProbe::processors).max().unwrap_or(0),
-        measured: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
+        measured: taken
+            .iter()
+            .fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
         stress: Stress::None,
         degraded: of(Severity::Degraded),
         incomplete: incomplete(of(Severity::Incomplete), taken),
@@ -211,7 +266,11 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
 
 /// `warned`, and what an import does not tell, each once.
 fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
-    for text in taken.iter().filter_map(JudgedProbe::evidence).flat_map(|evidence| &evidence.incomplete) {
+    for text in taken
+        .iter()
+        .filter_map(JudgedProbe::evidence)
+        .flat_map(|evidence| &evidence.incomplete)
+    {
         if !warned.contains(text) {
             warned.push(text.clone());
         }
@@ -219,7 +278,8 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     warned
 }
 
-/// The runs follow each other: each adds its own variance, and an event that was not seen may be as large as in the worst of them.
+/// The runs follow each other: each adds its own variance, and an event that was not seen may be as
+/// large as in the worst of them.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
@@ -227,34 +287,74 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
         .filter_map(|numbers| Some((numbers.misses? as f64, numbers.misses_clustering?)))
         .collect();
     let misses: f64 = of_runs.iter().map(|(misses, _)| misses).sum();
-    let unseen = of_runs.iter().map(|(_, clustering)| clustering.unseen).max_by(f64::total_cmp)?;
-    let variance: f64 = of_runs.iter().map(|(misses, clustering)| misses * clustering.dispersion).sum();
-    let of_none = of_runs.iter().map(|(_, clustering)| clustering.dispersion).fold(1.0, f64::max);
-    Some(Clustering::new(if misses > 0.0 { variance / misses } else { of_none }, unseen))
+    let unseen = of_runs
+        .iter()
+        .map(|(_, clustering)| clustering.unseen)
+        .max_by(f64::total_cmp)?;
+    let variance: f64 = of_runs
+        .iter()
+        .map(|(misses, clustering)| misses * clustering.dispersion)
+        .sum();
+    let of_none = of_runs
+        .iter()
+        .map(|(_, clustering)| clustering.dispersion)
+        .fold(1.0, f64::max);
+    Some(Clustering::new(
+        if misses > 0.0 {
+            variance / misses
+        } else {
+            of_none
+        },
+        unseen,
+    ))
 }
 
-/// How strongly late samples cluster in the run in which they do most; absent where one run does not tell.
+/// How strongly late samples cluster in the run in which they do most; absent where one run does
+/// not tell.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
-    let indices = taken.iter().map(|run| run.numbers().and_then(|numbers| numbers.extremal_index)).collect::<Option<Vec<f64>>>()?;
+    let indices = taken
+        .iter()
+        .map(|run| run.numbers().and_then(|numbers| numbers.extremal_index))
+        .collect::<Option<Vec<f64>>>()?;
     indices.into_iter().min_by(f64::total_cmp)
 }
 
 /// `added` is the work that the model puts behind each start.
 fn margin(taken: &[JudgedProbe], task: &Task, deadline: Nanos, added: Nanos) -> Option<Margin> {
-    let worst = taken.iter().filter_map(|run| Some(Nanos(run.numbers()?.max_ns))).max()? + added;
+    let worst = taken
+        .iter()
+        .filter_map(|run| Some(Nanos(run.numbers()?.max_ns)))
+        .max()?
+        + added;
     let bounded = |share: f64| {
         // Of several runs the longest one: percentiles of several do not add up.
-        let longest = taken.iter().max_by_key(|run| run.numbers().map(|numbers| numbers.samples))?;
+        let longest = taken
+            .iter()
+            .max_by_key(|run| run.numbers().map(|numbers| numbers.samples))?;
         let numbers = longest.numbers()?;
-        let percentiles = numbers.percentiles_corrected.as_ref().unwrap_or(&numbers.percentiles);
-        let enough = |percentile: &&Percentile| percentile.probability >= 1.0 - share && percentile.is_bounded();
+        let percentiles = numbers
+            .percentiles_corrected
+            .as_ref()
+            .unwrap_or(&numbers.percentiles);
+        let enough = |percentile: &&Percentile| {
+            percentile.probability >= 1.0 - share && percentile.is_bounded()
+        };
         let percentile = percentiles.iter().find(enough)?;
         let upper_ns = Nanos(percentile.upper_ns?) + added;
-        Some(BoundedMargin { probability: percentile.probability, upper_ns, to_deadline_ns: deadline - upper_ns })
+        Some(BoundedMargin {
+            probability: percentile.probability,
+            upper_ns,
+            to_deadline_ns: deadline - upper_ns,
+        })
     };
     let to_deadline_ns = deadline - worst;
     let share = to_deadline_ns.get() as f64 / deadline.get() as f64;
-    Some(Margin { worst_ns: worst, to_deadline_ns, share, bounded: task.misses_allowed().and_then(bounded) })
+    Some(Margin {
+        worst_ns: worst,
+        to_deadline_ns,
+        share,
+        bounded: task.misses_allowed().and_then(bounded),
+    })
 }
 
 fn conditions(kernel: &Kernel, taken: &[JudgedProbe]) -> Conditions {
@@ -267,8 +367,13 @@ fn conditions(kernel: &Kernel, taken: &[JudgedProbe]) -> Conditions {
     let first = &taken[0];
     Conditions {
         runs: taken.iter().map(|run| run.summary.run.clone()).collect(),
-        measured_ns: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
-        is_idle: taken.iter().flat_map(|run| &run.summary.phases).all(|phase| phase.loads.is_empty()),
+        measured_ns: taken
+            .iter()
+            .fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
+        is_idle: taken
+            .iter()
+            .flat_map(|run| &run.summary.phases)
+            .all(|phase| phase.loads.is_empty()),
         phases,
         cpus: first.summary.measured_cpus.to_string(),
         scheduling: first.scheduling.clone(),

@@ -31,7 +31,8 @@ pub struct LatencyRun {
 /// Everything that was measured on one kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Release and preemption, and the command line where that is not enough to tell two kernels apart.
+    /// Release and preemption, and the command line where that is not enough to tell two kernels
+    /// apart.
     pub name: String,
     /// Whether it is PREEMPT_RT; absent where the run does not tell.
     pub is_real_time: Option<bool>,
@@ -58,14 +59,19 @@ struct Identity {
 
 impl Identity {
     fn of(record: &RunRecord) -> Self {
-        let MachineFacts { host_name, kernel, .. } = &record.machine;
+        let MachineFacts {
+            host_name, kernel, ..
+        } = &record.machine;
         Self {
             host: host_name.clone(),
             release: kernel.release.clone(),
             version: kernel.version.clone(),
             command_line: kernel.command_line.clone(),
             // The mode can change while the system runs.
-            mode: kernel.preemption.as_ref().and_then(|preemption| preemption.mode.clone()),
+            mode: kernel
+                .preemption
+                .as_ref()
+                .and_then(|preemption| preemption.mode.clone()),
             is_virtual_time: record.clock == ClockKind::Virtual,
         }
     }
@@ -80,15 +86,21 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
     for path in paths.iter().flat_map(|path| folders(path)) {
         let record = folder::open(&path)?;
         let identity = Identity::of(&record);
-        let at = kernels.iter().position(|(known, _)| *known == identity).unwrap_or_else(|| {
-            kernels.push((identity, Kernel::new(&record)));
-            kernels.len() - 1
-        });
+        let at = kernels
+            .iter()
+            .position(|(known, _)| *known == identity)
+            .unwrap_or_else(|| {
+                kernels.push((identity, Kernel::new(&record)));
+                kernels.len() - 1
+            });
         let kernel = &mut kernels[at].1;
         if record.kind == RunKind::Cost {
             kernel.costs.push(of_record(&path, record)?);
         } else {
-            kernel.runs.push(LatencyRun { folder: path, record });
+            kernel.runs.push(LatencyRun {
+                folder: path,
+                record,
+            });
         }
     }
     let mut kernels: Vec<Kernel> = kernels.into_iter().map(|(_, kernel)| kernel).collect();
@@ -99,13 +111,23 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
 impl Kernel {
     fn new(record: &RunRecord) -> Self {
         let kernel = &record.machine.kernel;
-        let preemption = kernel.preemption.as_ref().map_or_else(String::new, |preemption| format!(" {preemption}"));
-        let is_real_time = kernel.preemption.as_ref().and_then(|preemption| match preemption.compiled {
-            CompiledPreemption::Unknown => None,
-            compiled => Some(compiled == CompiledPreemption::RealTime),
-        });
+        let preemption = kernel
+            .preemption
+            .as_ref()
+            .map_or_else(String::new, |preemption| format!(" {preemption}"));
+        let is_real_time =
+            kernel
+                .preemption
+                .as_ref()
+                .and_then(|preemption| match preemption.compiled {
+                    CompiledPreemption::Unknown => None,
+                    compiled => Some(compiled == CompiledPreemption::RealTime),
+                });
         Self {
-            name: format!("Linux {}{preemption}", kernel.release.as_deref().unwrap_or("of unknown release")),
+            name: format!(
+                "Linux {}{preemption}",
+                kernel.release.as_deref().unwrap_or("of unknown release")
+            ),
             is_real_time,
             clock: record.clock,
             machine: record.machine.clone(),
@@ -122,9 +144,22 @@ fn tell_apart(kernels: &mut [Kernel]) {
         if names.iter().filter(|name| **name == names[index]).count() == 1 {
             continue;
         }
-        let host = kernel.machine.host_name.as_deref().unwrap_or("unknown host");
-        let line = kernel.machine.kernel.command_line.as_deref().unwrap_or("unknown command line");
-        let time = if kernel.clock == ClockKind::Virtual { ", virtual time" } else { "" };
+        let host = kernel
+            .machine
+            .host_name
+            .as_deref()
+            .unwrap_or("unknown host");
+        let line = kernel
+            .machine
+            .kernel
+            .command_line
+            .as_deref()
+            .unwrap_or("unknown command line");
+        let time = if kernel.clock == ClockKind::Virtual {
+            ", virtual time"
+        } else {
+            ""
+        };
         kernel.name = format!("{} ({host}, {line}{time})", names[index]);
     }
 }

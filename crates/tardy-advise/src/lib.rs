@@ -1,4 +1,5 @@
-//! Which kernel suits a piece of work, and whether the work was in time: from runs, from what the user says of the work, and from published numbers.
+//! Which kernel suits a piece of work, and whether the work was in time: from runs, from what the
+//! user says of the work, and from published numbers.
 #![forbid(unsafe_code)]
 
 pub mod advice;

@@ -20,7 +20,8 @@ pub struct Conclusions {
     pub builds: Vec<BuildRow>,
     /// Table 7.
     pub advantages: Vec<Advantage>,
-    /// Cells that come out otherwise in their last digit: the paper computed them before it rounded the trials.
+    /// Cells that come out otherwise in their last digit: the paper computed them before it rounded
+    /// the trials.
     pub rounded: Vec<RoundedCell>,
     /// Figures 1 to 3.
     pub figures: Vec<Curves>,
@@ -39,7 +40,8 @@ pub struct PublishedCrossover {
     pub printed_ms: f64,
     /// From the printed latencies and the slowdown, in ms.
     pub model_ms: f64,
-    /// The latency of real fast that would put the crossover where it is printed, in ms; the paper states 3.
+    /// The latency of real fast that would put the crossover where it is printed, in ms; the paper
+    /// states 3.
     pub latency_fast_needed_ms: f64,
 }
 
@@ -85,81 +87,156 @@ pub fn conclusions() -> Conclusions {
     let builds: Vec<BuildRow> = mckenney2009_builds().into_iter().map(build_row).collect();
     let rounded = builds.iter().flat_map(rounded_cells).collect();
     let of = |year: u32, kernel: &str, time: &str| {
-        let found = builds.iter().find(|row| (row.published.year, &*row.published.kernel, &*row.published.time) == (year, kernel, time));
-        &found.expect("the file has a row for each year, kernel and time").published
+        let found = builds.iter().find(|row| {
+            (
+                row.published.year,
+                &*row.published.kernel,
+                &*row.published.time,
+            ) == (year, kernel, time)
+        });
+        &found
+            .expect("the file has a row for each year, kernel and time")
+            .published
     };
     let mut advantages = Vec::new();
     for time in ["real", "user", "sys"] {
         for year in [2008, 2009] {
             let (fast, slow) = (of(year, "real-fast", time), of(year, "real-time", time));
-            let interval = slowdown(&fast.trials, &slow.trials, Confidence::NINETY_FIVE).and_then(|found| found.interval);
+            let interval = slowdown(&fast.trials, &slow.trials, Confidence::NINETY_FIVE)
+                .and_then(|found| found.interval);
             advantages.push(Advantage {
                 year,
                 time: time.to_owned(),
                 percent: advantage_percent(fast.average, slow.average),
-                interval_percent: interval.map(|interval| (interval.lower * 100.0, interval.upper * 100.0)),
+                interval_percent: interval
+                    .map(|interval| (interval.lower * 100.0, interval.upper * 100.0)),
             });
         }
     }
     let figures = figures(&advantages);
     let crossovers = crossovers(&figures);
-    Conclusions { source: "mckenney2009, sections 2.1 and 3, tables 5 to 7", builds, advantages, rounded, figures, crossovers }
+    Conclusions {
+        source: "mckenney2009, sections 2.1 and 3, tables 5 to 7",
+        builds,
+        advantages,
+        rounded,
+        figures,
+        crossovers,
+    }
 }
 
 /// Figures 2 and 3 beside the text: the paper's numbers do not give the crossovers that it states.
 fn crossovers(figures: &[Curves]) -> Vec<PublishedCrossover> {
     let table = published::find("mckenney2009_crossover").expect("the table is part of the binary");
     let row = |(cells, figure): (Vec<&str>, &Curves)| {
-        let Crossover::At { work_ns, .. } = figure.crossing else { return None };
+        let Crossover::At { work_ns, .. } = figure.crossing else {
+            return None;
+        };
         let printed_ms: f64 = cells.get(1)?.parse().ok()?;
         Some(PublishedCrossover {
             slowdown_percent: cells.first()?.parse().ok()?,
             words: (*cells.get(2)?).to_owned(),
             printed_ms,
             model_ms: work_ns / 1e6,
-            latency_fast_needed_ms: printed_ms * figure.slowdown.value + figure.latency_real_time_ns.value / 1e6,
+            latency_fast_needed_ms: printed_ms * figure.slowdown.value
+                + figure.latency_real_time_ns.value / 1e6,
         })
     };
-    table.rows().into_iter().zip(&figures[1..]).filter_map(row).collect()
+    table
+        .rows()
+        .into_iter()
+        .zip(&figures[1..])
+        .filter_map(row)
+        .collect()
 }
 
 fn build_row(published: Build) -> BuildRow {
     let trials: Moments = published.trials.iter().copied().collect();
     BuildRow {
         average_computed: trials.mean().expect("each row has trials"),
-        standard_deviation_computed: trials.population_standard_deviation().expect("each row has trials"),
+        standard_deviation_computed: trials
+            .population_standard_deviation()
+            .expect("each row has trials"),
         published,
     }
 }
 
 fn rounded_cells(row: &BuildRow) -> Vec<RoundedCell> {
-    let Build { year, kernel, time, average, standard_deviation, .. } = &row.published;
-    let cells = [("average", row.average_computed, *average), ("standard deviation", row.standard_deviation_computed, *standard_deviation)];
-    let differs = |(_, computed, printed): &(&str, f64, f64)| format!("{computed:.1}") != format!("{printed:.1}");
-    let cell =
-        |(what, computed, printed): (&str, f64, f64)| RoundedCell { cell: format!("{year} {kernel} {time} {what}"), computed, printed };
+    let Build {
+        year,
+        kernel,
+        time,
+        average,
+        standard_deviation,
+        ..
+    } = &row.published;
+    let cells = [
+        ("average", row.average_computed, *average),
+        (
+            "standard deviation",
+            row.standard_deviation_computed,
+            *standard_deviation,
+        ),
+    ];
+    let differs = |(_, computed, printed): &(&str, f64, f64)| {
+        format!("{computed:.1}") != format!("{printed:.1}")
+    };
+    let cell = |(what, computed, printed): (&str, f64, f64)| RoundedCell {
+        cell: format!("{year} {kernel} {time} {what}"),
+        computed,
+        printed,
+    };
     cells.into_iter().filter(differs).map(cell).collect()
 }
 
-/// Section 3 takes the largest latencies: 3 ms for real fast, 20 us for real time; and the builds of 2008 for slowdowns.
+/// Section 3 takes the largest latencies: 3 ms for real fast, 20 us for real time; and the builds
+/// of 2008 for slowdowns.
 fn figures(advantages: &[Advantage]) -> Vec<Curves> {
     let latency_us = |kernel: &str| {
-        let jitter = published::find("mckenney2009_jitter").expect("the table is part of the binary");
-        let max_us: Option<f64> = jitter.cell(&[kernel, "idle"], "max_us").and_then(|cell| cell.parse().ok());
-        Estimate::exact(max_us.expect("the file has the largest latency of each kernel when idle") * 1e3)
+        let jitter =
+            published::find("mckenney2009_jitter").expect("the table is part of the binary");
+        let max_us: Option<f64> = jitter
+            .cell(&[kernel, "idle"], "max_us")
+            .and_then(|cell| cell.parse().ok());
+        Estimate::exact(
+            max_us.expect("the file has the largest latency of each kernel when idle") * 1e3,
+        )
     };
     let (fast, real_time) = (latency_us("real-fast"), latency_us("real-time"));
     let share = |time: &str| {
-        let found = advantages.iter().find(|advantage| advantage.year == 2008 && advantage.time == time);
+        let found = advantages
+            .iter()
+            .find(|advantage| advantage.year == 2008 && advantage.time == time);
         let found = found.expect("table 7 has this time");
         let (lower, upper) = found.interval_percent.expect("the trials vary");
-        let interval = tardy_statistics::confidence::Interval { lower: lower / 100.0, upper: upper / 100.0 };
-        Estimate { value: found.percent / 100.0, interval: Some(interval) }
+        let interval = tardy_statistics::confidence::Interval {
+            lower: lower / 100.0,
+            upper: upper / 100.0,
+        };
+        Estimate {
+            value: found.percent / 100.0,
+            interval: Some(interval),
+        }
     };
     vec![
-        curves("figure 1: no slowdown".into(), fast, real_time, Estimate::exact(0.0)),
-        curves("figure 2: slowdown of a whole build (real time, 2008)".into(), fast, real_time, share("real")),
-        curves("figure 3: slowdown of work in the kernel (system time, 2008)".into(), fast, real_time, share("sys")),
+        curves(
+            "figure 1: no slowdown".into(),
+            fast,
+            real_time,
+            Estimate::exact(0.0),
+        ),
+        curves(
+            "figure 2: slowdown of a whole build (real time, 2008)".into(),
+            fast,
+            real_time,
+            share("real"),
+        ),
+        curves(
+            "figure 3: slowdown of work in the kernel (system time, 2008)".into(),
+            fast,
+            real_time,
+            share("sys"),
+        ),
     ]
 }
 
@@ -169,19 +246,43 @@ mod tests {
 
     #[test]
     fn table_7_is_met_to_the_digit_printed() {
-        let found: Vec<String> =
-            conclusions().advantages.iter().map(|row| format!("{} {} {:.1}", row.time, row.year, row.percent)).collect();
-        assert_eq!(found, ["real 2008 16.8", "real 2009 9.1", "user 2008 -1.6", "user 2009 7.4", "sys 2008 107.5", "sys 2009 33.2"]);
+        let found: Vec<String> = conclusions()
+            .advantages
+            .iter()
+            .map(|row| format!("{} {} {:.1}", row.time, row.year, row.percent))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "real 2008 16.8",
+                "real 2009 9.1",
+                "user 2008 -1.6",
+                "user 2009 7.4",
+                "sys 2008 107.5",
+                "sys 2009 33.2"
+            ]
+        );
     }
 
     #[test]
     fn tables_5_and_6_follow_from_their_trials_but_for_four_cells_that_were_rounded_later() {
         let found = conclusions();
         for row in &found.builds {
-            assert!((row.average_computed - row.published.average).abs() < 0.1 + 1e-9, "{row:?}");
-            assert!((row.standard_deviation_computed - row.published.standard_deviation).abs() < 0.1 + 1e-9, "{row:?}");
+            assert!(
+                (row.average_computed - row.published.average).abs() < 0.1 + 1e-9,
+                "{row:?}"
+            );
+            assert!(
+                (row.standard_deviation_computed - row.published.standard_deviation).abs()
+                    < 0.1 + 1e-9,
+                "{row:?}"
+            );
         }
-        let cells: Vec<String> = found.rounded.iter().map(|cell| format!("{}: {:.2} {}", cell.cell, cell.computed, cell.printed)).collect();
+        let cells: Vec<String> = found
+            .rounded
+            .iter()
+            .map(|cell| format!("{}: {:.2} {}", cell.cell, cell.computed, cell.printed))
+            .collect();
         let expected = [
             "2008 real-fast real average: 1332.53 1332.6",
             "2008 real-fast real standard deviation: 14.66 14.6",
@@ -197,21 +298,42 @@ mod tests {
         let figures = conclusions().figures;
         assert_eq!(figures[0].crossing, Crossover::RealTimeAlways);
         let work_ms = |index: usize| {
-            let Crossover::At { work_ns, interval_ns } = figures[index].crossing else { panic!("{:?}", figures[index].crossing) };
-            assert!(interval_ns.unwrap().contains(work_ns) && interval_ns.unwrap().is_finite(), "{interval_ns:?}");
+            let Crossover::At {
+                work_ns,
+                interval_ns,
+            } = figures[index].crossing
+            else {
+                panic!("{:?}", figures[index].crossing)
+            };
+            assert!(
+                interval_ns.unwrap().contains(work_ns) && interval_ns.unwrap().is_finite(),
+                "{interval_ns:?}"
+            );
             work_ns / 1e6
         };
-        assert_eq!(format!("{:.2} %", figures[1].slowdown.value * 100.0), "16.78 %");
-        assert_eq!((format!("{:.1}", work_ms(1)), format!("{:.1}", work_ms(2))), ("17.8".to_owned(), "2.8".to_owned()));
+        assert_eq!(
+            format!("{:.2} %", figures[1].slowdown.value * 100.0),
+            "16.78 %"
+        );
+        assert_eq!(
+            (format!("{:.1}", work_ms(1)), format!("{:.1}", work_ms(2))),
+            ("17.8".to_owned(), "2.8".to_owned())
+        );
     }
 
-    /// Section 3 says "more than about" ten milliseconds and "about" one; its own numbers give 17.8 and 2.77.
+    /// Section 3 says "more than about" ten milliseconds and "about" one; its own numbers give 17.8
+    /// and 2.77.
     #[test]
     fn the_crossovers_that_the_text_states_do_not_follow_from_its_numbers() {
         let rows: Vec<String> = conclusions()
             .crossovers
             .iter()
-            .map(|row| format!("{} {} {:.2} {:.2}", row.slowdown_percent, row.printed_ms, row.model_ms, row.latency_fast_needed_ms))
+            .map(|row| {
+                format!(
+                    "{} {} {:.2} {:.2}",
+                    row.slowdown_percent, row.printed_ms, row.model_ms, row.latency_fast_needed_ms
+                )
+            })
             .collect();
         assert_eq!(rows, ["16.78 10 17.76 1.70", "107.5 1 2.77 1.10"]);
     }

@@ -1,7 +1,9 @@
-//! By which share work takes longer on one kernel than on another, from runs of kind `cost` of both.
+//! By which share work takes longer on one kernel than on another, from runs of kind `cost` of
+//! both.
 //!
-//! A program timed as a whole goes before single services: it has the mix that programs have, and is what mckenney2009 used. Of services the geometric mean over
-//! those that both kernels have is taken round by round, because a round prepares everything anew and is what chance varies.
+//! A program timed as a whole goes before single services: it has the mix that programs have, and
+//! is what mckenney2009 used. Of services the geometric mean over those that both kernels have is
+//! taken round by round, because a round prepares everything anew and is what chance varies.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -22,10 +24,19 @@ pub struct Slowdown {
     pub measured_by: String,
 }
 
-/// How much longer work of `kind` takes by `slow` than by `fast`; absent where the runs share nothing that tells.
+/// How much longer work of `kind` takes by `slow` than by `fast`; absent where the runs share
+/// nothing that tells.
 #[must_use]
-pub fn slowdown(kind: Option<WorkKind>, fast: &[CostSummary], slow: &[CostSummary]) -> Option<Slowdown> {
-    let pairs = || fast.iter().flat_map(|base| slow.iter().map(move |other| (base, other))).filter(|(base, other)| is_alike(base, other));
+pub fn slowdown(
+    kind: Option<WorkKind>,
+    fast: &[CostSummary],
+    slow: &[CostSummary],
+) -> Option<Slowdown> {
+    let pairs = || {
+        fast.iter()
+            .flat_map(|base| slow.iter().map(move |other| (base, other)))
+            .filter(|(base, other)| is_alike(base, other))
+    };
     pairs()
         .find_map(|(base, other)| of_program(kind, base, other))
         .or_else(|| pairs().find_map(|(base, other)| of_services(kind?, base, other)))
@@ -33,10 +44,14 @@ pub fn slowdown(kind: Option<WorkKind>, fast: &[CostSummary], slow: &[CostSummar
 
 fn is_alike(base: &CostSummary, other: &CostSummary) -> bool {
     let is_time = |run: &CostSummary| run.clock != ClockKind::Virtual && run.how.unit == "ns";
-    is_time(base) && is_time(other) && base.how.set == other.how.set && base.how.command == other.how.command
+    is_time(base)
+        && is_time(other)
+        && base.how.set == other.how.set
+        && base.how.command == other.how.command
 }
 
-/// Which time of a program stands for `kind`: mckenney2009 takes real time for work of all sorts, system time for work in the kernel.
+/// Which time of a program stands for `kind`: mckenney2009 takes real time for work of all sorts,
+/// system time for work in the kernel.
 fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
     if base.how.set == CostSet::Metrics {
         return None;
@@ -47,11 +62,27 @@ fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -
         Some(WorkKind::Syscalls) => "sys",
         Some(WorkKind::Memory) => return None,
     };
-    let values = |run: &'_ CostSummary| run.metrics.iter().find(|metric| metric.name == time).map(|metric| metric.values.clone());
+    let values = |run: &'_ CostSummary| {
+        run.metrics
+            .iter()
+            .find(|metric| metric.name == time)
+            .map(|metric| metric.values.clone())
+    };
     let (fast, slow) = (values(base)?, values(other)?);
     let estimate = ratio_of_means::slowdown(&fast, &slow, Confidence::NINETY_FIVE)?;
-    let program = if base.how.command.is_empty() { "a build".to_owned() } else { format!("`{}`", base.how.command.join(" ")) };
-    Some(Slowdown { estimate, measured_by: format!("{time} time of {program}, {} and {} trials", fast.len(), slow.len()) })
+    let program = if base.how.command.is_empty() {
+        "a build".to_owned()
+    } else {
+        format!("`{}`", base.how.command.join(" "))
+    };
+    Some(Slowdown {
+        estimate,
+        measured_by: format!(
+            "{time} time of {program}, {} and {} trials",
+            fast.len(),
+            slow.len()
+        ),
+    })
 }
 
 fn of_services(kind: WorkKind, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
@@ -61,22 +92,37 @@ fn of_services(kind: WorkKind, base: &CostSummary, other: &CostSummary) -> Optio
     let is_wanted = |group: Group| match kind {
         // No service of the kernel is arithmetic.
         WorkKind::Compute => false,
-        WorkKind::Syscalls => matches!(group, Group::Processor | Group::ContextSwitch | Group::Communication | Group::FileAndMemory),
+        WorkKind::Syscalls => matches!(
+            group,
+            Group::Processor | Group::ContextSwitch | Group::Communication | Group::FileAndMemory
+        ),
         WorkKind::Memory => group == Group::Bandwidth,
     };
     let shared: Vec<(&MetricSummary, &MetricSummary)> = base
         .metrics
         .iter()
         .filter(|metric| is_wanted(metric.group))
-        .filter_map(|metric| Some((metric, other.metrics.iter().find(|candidate| candidate.name == metric.name)?)))
+        .filter_map(|metric| {
+            Some((
+                metric,
+                other
+                    .metrics
+                    .iter()
+                    .find(|candidate| candidate.name == metric.name)?,
+            ))
+        })
         .collect();
     let of_rounds = |run: &CostSummary, metrics: Vec<&MetricSummary>| -> Option<Vec<f64>> {
         let trials = run.how.trials as usize;
-        let whole = |metric: &&MetricSummary| metric.values.len() == trials * run.how.rounds as usize && trials > 0;
+        let whole = |metric: &&MetricSummary| {
+            metric.values.len() == trials * run.how.rounds as usize && trials > 0
+        };
         metrics.iter().all(whole).then_some(())?;
         (0..run.how.rounds as usize)
             .map(|round| {
-                let logarithms = metrics.iter().map(|metric| Some(median(&metric.values[round * trials..(round + 1) * trials])?.ln()));
+                let logarithms = metrics.iter().map(|metric| {
+                    Some(median(&metric.values[round * trials..(round + 1) * trials])?.ln())
+                });
                 let sum: f64 = logarithms.sum::<Option<f64>>()?;
                 Some((sum / metrics.len() as f64).exp())
             })
@@ -88,6 +134,14 @@ fn of_services(kind: WorkKind, base: &CostSummary, other: &CostSummary) -> Optio
     let fast = of_rounds(base, shared.iter().map(|(metric, _)| *metric).collect())?;
     let slow = of_rounds(other, shared.iter().map(|(_, metric)| *metric).collect())?;
     let estimate = ratio_of_means::slowdown(&fast, &slow, Confidence::NINETY_FIVE)?;
-    let measured_by = format!("geometric mean of {} costs, {} and {} rounds", shared.len(), fast.len(), slow.len());
-    Some(Slowdown { estimate, measured_by })
+    let measured_by = format!(
+        "geometric mean of {} costs, {} and {} rounds",
+        shared.len(),
+        fast.len(),
+        slow.len()
+    );
+    Some(Slowdown {
+        estimate,
+        measured_by,
+    })
 }

@@ -1,4 +1,5 @@
-//! What the user says of the work that is to be in time. Whatever is not said is absent, never assumed here.
+//! What the user says of the work that is to be in time. Whatever is not said is absent, never
+//! assumed here.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -27,7 +28,8 @@ pub struct Task {
     pub is_throughput_only: Option<bool>,
     /// Whether parallel threads wait for each other at barriers.
     pub has_barriers: Option<bool>,
-    /// Whether the machine that the work is for is virtual, in place of the one that was measured or asked.
+    /// Whether the machine that the work is for is virtual, in place of the one that was measured
+    /// or asked.
     pub is_virtual: Option<bool>,
 }
 
@@ -35,11 +37,15 @@ pub struct Task {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
     /// It would never be done.
-    #[error("--work {work} is longer than --period {period}: such work never ends; give a longer period, or split the work")]
+    #[error(
+        "--work {work} is longer than --period {period}: such work never ends; give a longer \
+         period, or split the work"
+    )]
     LongerThanPeriod { work: String, period: String },
     /// It would always be late.
     #[error(
-        "--work {work} is longer than --deadline {deadline}: it would be late if it began at once; give a later deadline, or split the work"
+        "--work {work} is longer than --deadline {deadline}: it would be late if it began at \
+         once; give a later deadline, or split the work"
     )]
     LongerThanDeadline { work: String, deadline: String },
 }
@@ -53,12 +59,18 @@ impl Task {
         if let (Some(work), Some(period)) = (self.work_ns, self.period_ns)
             && work > period
         {
-            return Err(TaskError::LongerThanPeriod { work: work.exact(), period: period.exact() });
+            return Err(TaskError::LongerThanPeriod {
+                work: work.exact(),
+                period: period.exact(),
+            });
         }
         if let (Some(work), Some(deadline)) = (self.work_ns, self.deadline_ns)
             && work > deadline
         {
-            return Err(TaskError::LongerThanDeadline { work: work.exact(), deadline: deadline.exact() });
+            return Err(TaskError::LongerThanDeadline {
+                work: work.exact(),
+                deadline: deadline.exact(),
+            });
         }
         Ok(())
     }
@@ -72,13 +84,16 @@ impl Task {
     /// The work where it is `slowdown` (a share) slower than alone.
     #[must_use]
     pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
-        self.work_ns.map(|work| Nanos((work.get() as f64 * (1.0 + slowdown)).ceil() as i64))
+        self.work_ns
+            .map(|work| Nanos((work.get() as f64 * (1.0 + slowdown)).ceil() as i64))
     }
 
-    /// Values that are in time where so much more will be done behind what they measured; less where it is negative. Absent without a deadline.
+    /// Values that are in time where so much more will be done behind what they measured; less
+    /// where it is negative. Absent without a deadline.
     #[must_use]
     pub fn window(&self, added: Nanos) -> Option<Window> {
-        self.deadline_ns.map(|deadline| Window::deadline(deadline - added))
+        self.deadline_ns
+            .map(|deadline| Window::deadline(deadline - added))
     }
 
     /// The share of one CPU that the work alone uses.
@@ -94,30 +109,74 @@ mod tests {
 
     fn task(work_us: i64, deadline_us: i64, period_us: i64) -> Task {
         let us = |us| Some(Nanos::from_micros(us));
-        Task { work_ns: us(work_us), deadline_ns: us(deadline_us), period_ns: us(period_us), ..Task::default() }
+        Task {
+            work_ns: us(work_us),
+            deadline_ns: us(deadline_us),
+            period_ns: us(period_us),
+            ..Task::default()
+        }
     }
 
     #[test]
     fn what_can_never_be_in_time_is_refused() {
         assert_eq!(task(100, 250, 1000).check(), Ok(()));
-        assert!(matches!(task(300, 250, 1000).check(), Err(TaskError::LongerThanDeadline { .. })));
-        assert!(task(1100, 2000, 1000).check().unwrap_err().to_string().contains("--period 1ms"));
+        assert!(matches!(
+            task(300, 250, 1000).check(),
+            Err(TaskError::LongerThanDeadline { .. })
+        ));
+        assert!(
+            task(1100, 2000, 1000)
+                .check()
+                .unwrap_err()
+                .to_string()
+                .contains("--period 1ms")
+        );
         assert_eq!(Task::default().check(), Ok(()));
     }
 
     #[test]
     fn slower_work_has_to_begin_sooner() {
         let task = task(100, 250, 1000);
-        let latest = |slowdown| task.window(task.stretched(slowdown).unwrap()).unwrap().latest;
-        assert_eq!((latest(0.0), latest(0.168)), (Nanos::from_micros(150), Nanos(133_200)));
-        assert_eq!(task.window(Nanos::ZERO).unwrap().latest, Nanos::from_micros(250));
-        assert_eq!((Task::default().window(Nanos(5)), Task::default().stretched(1.0)), (None, None));
+        let latest = |slowdown| {
+            task.window(task.stretched(slowdown).unwrap())
+                .unwrap()
+                .latest
+        };
+        assert_eq!(
+            (latest(0.0), latest(0.168)),
+            (Nanos::from_micros(150), Nanos(133_200))
+        );
+        assert_eq!(
+            task.window(Nanos::ZERO).unwrap().latest,
+            Nanos::from_micros(250)
+        );
+        assert_eq!(
+            (
+                Task::default().window(Nanos(5)),
+                Task::default().stretched(1.0)
+            ),
+            (None, None)
+        );
         assert_eq!(task.own_utilisation(), Some(0.1));
     }
 
     #[test]
     fn a_share_of_none_allows_none() {
-        assert_eq!(Task { misses: Some(0.0), ..Task::default() }.misses_allowed(), None);
-        assert_eq!(Task { misses: Some(1e-6), ..Task::default() }.misses_allowed(), Some(1e-6));
+        assert_eq!(
+            Task {
+                misses: Some(0.0),
+                ..Task::default()
+            }
+            .misses_allowed(),
+            None
+        );
+        assert_eq!(
+            Task {
+                misses: Some(1e-6),
+                ..Task::default()
+            }
+            .misses_allowed(),
+            Some(1e-6)
+        );
     }
 }

@@ -8,7 +8,9 @@
 use std::time::Duration;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<i64>().expect("arguments are numbers"));
+    let mut arguments = std::env::args()
+        .skip(1)
+        .map(|text| text.parse::<i64>().expect("arguments are numbers"));
     let period = arguments.next().unwrap_or(1000) * 1000;
     let cycles = arguments.next().unwrap_or(i64::MAX);
     let mut control = tardy_app::Loop::open("control", period).unwrap_or_else(|error| {

@@ -1,5 +1,6 @@
-//! Where what stands in the memory that is shared with tardy, in words of 64 bits, version 1. For programs in C the same stands in `include/tardy.h`; a
-//! test of the tool compares the two. Not for users: the tool reads it from here.
+//! Where what stands in the memory that is shared with tardy, in words of 64 bits, version 1. For
+//! programs in C the same stands in `include/tardy.h`; a test of the tool compares the two. Not for
+//! users: the tool reads it from here.
 
 /// In the first word.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");
@@ -28,7 +29,8 @@ pub const NAME_WORDS: usize = 6;
 pub const HEAD: usize = 16;
 /// Place in a region: cycles begun.
 pub const BEGUN: usize = 17;
-/// Place in a region: due time of the cycle begun last, at this place or the next, by whether the cycles begun are even.
+/// Place in a region: due time of the cycle begun last, at this place or the next, by whether the
+/// cycles begun are even.
 pub const DUE: usize = 18;
 /// Place in a region: cycles taken; written by tardy.
 pub const TAIL: usize = 24;

@@ -17,9 +17,10 @@
 //! # Ok::<(), tardy_app::OpenError>(())
 //! ```
 //!
-//! Started by `tardy run -- ./program` it is measured; started in any other way, the calls do nothing. [`Loop::due`] and [`Loop::done`]
-//! allocate nothing, take no lock, make no system call where the clock is read without one, and never wait: where tardy does not keep up,
-//! cycles are left out, and counted as lost.
+//! Started by `tardy run -- ./program` it is measured; started in any other way, the calls do
+//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock, make no system call
+//! where the clock is read without one, and never wait: where tardy does not keep up, cycles are
+//! left out, and counted as lost.
 //!
 //! The memory shared with tardy is that of `include/tardy.h`, which does the same for C and C++.
 #![deny(unsafe_code)]
@@ -29,7 +30,10 @@
 pub mod layout;
 #[cfg_attr(
     target_pointer_width = "64",
-    expect(unsafe_code, reason = "mmap and the clock, called without a dependency; the other files call it safely")
+    expect(
+        unsafe_code,
+        reason = "mmap and the clock, called without a dependency; the other files call it safely"
+    )
 )]
 mod memory;
 mod region;
@@ -55,7 +59,8 @@ struct Open {
 /// Why a loop is not measured although a tardy is there.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The name is empty, longer than 47 bytes, or has others than letters, digits, `-` and `_`; or the period is negative.
+    /// The name is empty, longer than 47 bytes, or has others than letters, digits, `-` and `_`; or
+    /// the period is negative.
     Argument,
     /// There are more loops than `tardy run --loops` told.
     TooMany,
@@ -66,10 +71,12 @@ pub enum OpenError {
 }
 
 impl Loop {
-    /// Opens a loop of this name for the calling thread. `period` is the time between two due times in ns, which then must lie on one grid,
-    /// `first + k * period`; 0 where they do not: nothing can then be skipped, only late.
+    /// Opens a loop of this name for the calling thread. `period` is the time between two due times
+    /// in ns, which then must lie on one grid, `first + k * period`; 0 where they do not: nothing
+    /// can then be skipped, only late.
     ///
-    /// Without a tardy that asks for it (the variable `TARDY_APP` is not set) the loop is there, and its calls do nothing.
+    /// Without a tardy that asks for it (the variable `TARDY_APP` is not set) the loop is there,
+    /// and its calls do nothing.
     ///
     /// # Errors
     /// [`OpenError`]; [`Loop::unmeasured`] is what to go on with.
@@ -91,7 +98,12 @@ impl Loop {
     /// # Errors
     /// [`OpenError`].
     pub fn open_at(path: &std::path::Path, name: &str, period: i64) -> Result<Self, OpenError> {
-        Ok(Self { open: Some(Open { region: Region::claim(path, name, period)?, begun: None }) })
+        Ok(Self {
+            open: Some(Open {
+                region: Region::claim(path, name, period)?,
+                begun: None,
+            }),
+        })
     }
 
     /// Whether the loop is being measured.
@@ -100,7 +112,8 @@ impl Loop {
         self.open.is_some()
     }
 
-    /// Says, as the first thing after waking up, that a cycle begins which was due at `due`, in ns of CLOCK_MONOTONIC.
+    /// Says, as the first thing after waking up, that a cycle begins which was due at `due`, in ns
+    /// of CLOCK_MONOTONIC.
     #[inline]
     pub fn due(&mut self, due: i64) {
         let Some(open) = &mut self.open else { return };
@@ -112,7 +125,8 @@ impl Loop {
         open.region.begin(due);
     }
 
-    /// Says that the work of the cycle is complete. A loop that never says so is measured by its starts alone.
+    /// Says that the work of the cycle is complete. A loop that never says so is measured by its
+    /// starts alone.
     #[inline]
     pub fn done(&mut self) {
         if let Some(open) = &mut self.open
@@ -144,12 +158,20 @@ pub fn now() -> i64 {
 impl fmt::Display for OpenError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Argument => formatter.write_str("a loop's name has 1 to 47 letters, digits, - or _, and its period is not negative"),
-            Self::TooMany => formatter.write_str("tardy was told of fewer loops: give their number to `tardy run --loops`"),
-            Self::Version => {
-                formatter.write_str("tardy shares memory of another version: build the program with the tardy-app of that tardy")
-            }
-            Self::System(error) => write!(formatter, "the memory named by TARDY_APP cannot be used: {error}"),
+            Self::Argument => formatter.write_str(
+                "a loop's name has 1 to 47 letters, digits, - or _, and its period is not negative",
+            ),
+            Self::TooMany => formatter.write_str(
+                "tardy was told of fewer loops: give their number to `tardy run --loops`",
+            ),
+            Self::Version => formatter.write_str(
+                "tardy shares memory of another version: build the program with the tardy-app of \
+                 that tardy",
+            ),
+            Self::System(error) => write!(
+                formatter,
+                "the memory named by TARDY_APP cannot be used: {error}"
+            ),
         }
     }
 }
@@ -169,23 +191,37 @@ mod tests {
     use std::io::Read;
     use std::path::{Path, PathBuf};
 
-    /// A file as tardy makes it: the words before the regions, then so many regions with rings of `slots` cycles.
+    /// A file as tardy makes it: the words before the regions, then so many regions with rings of
+    /// `slots` cycles.
     struct SharedFile(PathBuf);
 
     impl SharedFile {
         fn new(name: &str, regions: u64, slots: u64) -> Self {
-            let path = std::env::temp_dir().join(format!("tardy-app-{name}-{}", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("tardy-app-{name}-{}", std::process::id()));
             let words = 32 + 4 * slots;
             let mut all = vec![0_u64; (512 + regions * words) as usize];
             all[..4].copy_from_slice(&[u64::from_ne_bytes(*b"TARDYAP1"), regions, slots, words]);
-            std::fs::write(&path, all.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>()).unwrap();
+            std::fs::write(
+                &path,
+                all.iter()
+                    .flat_map(|word| word.to_ne_bytes())
+                    .collect::<Vec<_>>(),
+            )
+            .unwrap();
             Self(path)
         }
 
         fn words(&self) -> Vec<u64> {
             let mut bytes = Vec::new();
-            std::fs::File::open(&self.0).unwrap().read_to_end(&mut bytes).unwrap();
-            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
+            std::fs::File::open(&self.0)
+                .unwrap()
+                .read_to_end(&mut bytes)
+                .unwrap();
+            bytes
+                .chunks_exact(8)
+                .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
+                .collect()
         }
     }
 
@@ -213,17 +249,31 @@ mod tests {
         assert!(region[2] > 0, "the thread's number");
         assert_eq!(&region[4].to_ne_bytes()[..7], b"control");
         assert_eq!(&region[16..18], &[2, 3], "two handed over, three begun");
-        assert_eq!((region[19], region[18]), (7000, 6000), "the due times of the third cycle and of the second");
+        assert_eq!(
+            (region[19], region[18]),
+            (7000, 6000),
+            "the due times of the third cycle and of the second"
+        );
         assert_eq!((region[32], region[33]), (0, 5000));
-        assert!(before <= region[34] as i64 && region[34] <= region[35], "start, then end of work");
-        assert_eq!((region[36], region[37], region[39] as i64), (1, 6000, i64::MIN), "the second cycle was never done");
+        assert!(
+            before <= region[34] as i64 && region[34] <= region[35],
+            "start, then end of work"
+        );
+        assert_eq!(
+            (region[36], region[37], region[39] as i64),
+            (1, 6000, i64::MIN),
+            "the second cycle was never done"
+        );
     }
 
     #[test]
     fn a_loop_too_many_is_counted_and_told() {
         let shared = SharedFile::new("many", 1, 2);
         let first = Loop::open_at(&shared.0, "first", 0).unwrap();
-        assert!(matches!(Loop::open_at(&shared.0, "second", 0), Err(OpenError::TooMany)));
+        assert!(matches!(
+            Loop::open_at(&shared.0, "second", 0),
+            Err(OpenError::TooMany)
+        ));
         assert!(first.is_measured());
         assert_eq!(shared.words()[4], 1);
     }
@@ -233,8 +283,14 @@ mod tests {
         let shared = SharedFile::new("bad", 1, 2);
         let open = |path: &Path, name: &str, period| Loop::open_at(path, name, period).map(drop);
         assert!(matches!(open(&shared.0, "", 0), Err(OpenError::Argument)));
-        assert!(matches!(open(&shared.0, "two words", 0), Err(OpenError::Argument)));
-        assert!(matches!(open(&shared.0, &"n".repeat(48), 0), Err(OpenError::Argument)));
+        assert!(matches!(
+            open(&shared.0, "two words", 0),
+            Err(OpenError::Argument)
+        ));
+        assert!(matches!(
+            open(&shared.0, &"n".repeat(48), 0),
+            Err(OpenError::Argument)
+        ));
         assert!(matches!(open(&shared.0, "n", -1), Err(OpenError::Argument)));
         let mut bytes = std::fs::read(&shared.0).unwrap();
         // The regions would lie beyond the file's end.
@@ -243,7 +299,10 @@ mod tests {
         assert!(matches!(open(&shared.0, "n", 0), Err(OpenError::Version)));
         std::fs::write(&shared.0, b"short").unwrap();
         assert!(matches!(open(&shared.0, "n", 0), Err(OpenError::Version)));
-        assert!(matches!(open(Path::new("/nonexistent"), "n", 0), Err(OpenError::System(_))));
+        assert!(matches!(
+            open(Path::new("/nonexistent"), "n", 0),
+            Err(OpenError::System(_))
+        ));
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2), declared here because the crate depends on nothing.
+//! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2), declared here
+//! because the crate depends on nothing.
 //!
-//! The declarations hold for Linux on CPUs of 64 bits; elsewhere no memory can be mapped, and every call says so.
+//! The declarations hold for Linux on CPUs of 64 bits; elsewhere no memory can be mapped, and every
+//! call says so.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +17,8 @@ mod system {
     use std::os::fd::AsRawFd;
     use std::ptr::NonNull;
 
-    // include/uapi/linux/mman.h, asm-generic/mman-common.h and time.h; the same on every architecture of Linux with 64 bits but MIPS and Alpha.
+    // include/uapi/linux/mman.h, asm-generic/mman-common.h and time.h; the same on every
+    // architecture of Linux with 64 bits but MIPS and Alpha.
     const PROT_READ: c_int = 1;
     const PROT_WRITE: c_int = 2;
     const MAP_SHARED: c_int = 1;
@@ -29,7 +32,14 @@ mod system {
     }
 
     unsafe extern "C" {
-        fn mmap(address: *mut c_void, bytes: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
+        fn mmap(
+            address: *mut c_void,
+            bytes: usize,
+            protection: c_int,
+            flags: c_int,
+            file: c_int,
+            offset: i64,
+        ) -> *mut c_void;
         fn munmap(address: *mut c_void, bytes: usize) -> c_int;
         fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     }
@@ -41,25 +51,39 @@ mod system {
         words: usize,
     }
 
-    // SAFETY: the mapping belongs to the value and stays where it is; atomics may be used from any thread.
+    // SAFETY: the mapping belongs to the value and stays where it is; atomics may be used from any
+    // thread.
     unsafe impl Send for Memory {}
 
     impl Memory {
         /// The first `words` words of `file`; tardy seals its size, so that they stay.
         pub(crate) fn map(file: &File, words: usize) -> io::Result<Self> {
             let protection = PROT_READ | PROT_WRITE;
-            // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping is touched.
-            let start = unsafe { mmap(std::ptr::null_mut(), words * 8, protection, MAP_SHARED | MAP_POPULATE, file.as_raw_fd(), 0) };
+            // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing
+            // mapping is touched.
+            let start = unsafe {
+                mmap(
+                    std::ptr::null_mut(),
+                    words * 8,
+                    protection,
+                    MAP_SHARED | MAP_POPULATE,
+                    file.as_raw_fd(),
+                    0,
+                )
+            };
             if start.addr() == usize::MAX {
                 return Err(io::Error::last_os_error());
             }
-            NonNull::new(start.cast()).map(|start| Self { start, words }).ok_or_else(|| io::Error::other("mapped at address zero"))
+            NonNull::new(start.cast())
+                .map(|start| Self { start, words })
+                .ok_or_else(|| io::Error::other("mapped at address zero"))
         }
 
         /// All mapped words, the head of the file first.
         #[inline]
         pub(crate) fn words(&self) -> &[AtomicU64] {
-            // SAFETY: the mapping has so many words, begins at a page, and is there while `self` is; every value is a valid AtomicU64.
+            // SAFETY: the mapping has so many words, begins at a page, and is there while `self`
+            // is; every value is a valid AtomicU64.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
         }
     }
@@ -74,8 +98,12 @@ mod system {
     /// CLOCK_MONOTONIC in ns.
     #[inline]
     pub(crate) fn now() -> i64 {
-        let mut time = Timespec { seconds: 0, nanos: 0 };
-        // SAFETY: `time` is valid for writing; the clock exists on every Linux, so that the call cannot fail.
+        let mut time = Timespec {
+            seconds: 0,
+            nanos: 0,
+        };
+        // SAFETY: `time` is valid for writing; the clock exists on every Linux, so that the call
+        // cannot fail.
         unsafe { clock_gettime(CLOCK_MONOTONIC, &mut time) };
         time.seconds * 1_000_000_000 + time.nanos
     }
@@ -91,7 +119,10 @@ mod system {
 
     impl Memory {
         pub(crate) fn map(_: &File, _: usize) -> io::Result<Self> {
-            Err(io::Error::new(io::ErrorKind::Unsupported, "loops are measured on Linux with CPUs of 64 bits"))
+            Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "loops are measured on Linux with CPUs of 64 bits",
+            ))
         }
 
         pub(crate) fn words(&self) -> &[AtomicU64] {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::OpenError;
 use crate::layout::{
-    BEGUN, CLAIMED, CLOSED, DUE, FREE, HEAD, HEAD_WORDS, MAGIC, NAME, NAME_WORDS, NEVER, OPEN, PERIOD, REFUSED, REGION_WORDS, REGIONS,
-    RING, SLOT_WORDS, SLOTS, STATE, TAIL, THREAD,
+    BEGUN, CLAIMED, CLOSED, DUE, FREE, HEAD, HEAD_WORDS, MAGIC, NAME, NAME_WORDS, NEVER, OPEN,
+    PERIOD, REFUSED, REGION_WORDS, REGIONS, RING, SLOT_WORDS, SLOTS, STATE, TAIL, THREAD,
 };
 use crate::memory::Memory;
 
@@ -15,7 +15,8 @@ use crate::memory::Memory;
 #[derive(Debug)]
 pub(crate) struct Region {
     memory: Memory,
-    /// Its lock tells tardy that somebody is there; the kernel gives it back however the program ends.
+    /// Its lock tells tardy that somebody is there; the kernel gives it back however the program
+    /// ends.
     _file: File,
     begin: usize,
     slots: u64,
@@ -28,10 +29,18 @@ impl Region {
     /// Takes the first free region of the memory in the file `path`.
     pub(crate) fn claim(path: &Path, name: &str, period: i64) -> Result<Self, OpenError> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if name.is_empty() || name.len() >= NAME_WORDS * 8 || !name.bytes().all(is_plain) || period < 0 {
+        if name.is_empty()
+            || name.len() >= NAME_WORDS * 8
+            || !name.bytes().all(is_plain)
+            || period < 0
+        {
             return Err(OpenError::Argument);
         }
-        let file = File::options().read(true).write(true).open(path).map_err(OpenError::System)?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(OpenError::System)?;
         file.lock_shared().map_err(OpenError::System)?;
         let bytes = file.metadata().map_err(OpenError::System)?.len();
         if bytes < (HEAD_WORDS * 8) as u64 {
@@ -41,19 +50,36 @@ impl Region {
         let words = memory.words();
         let at = |place: usize| words[place].load(Ordering::Relaxed);
         let (regions, slots, region_words) = (at(REGIONS), at(SLOTS), at(REGION_WORDS));
-        let needed = regions.checked_mul(region_words).and_then(|words| words.checked_add(HEAD_WORDS as u64));
-        let ring = slots.checked_mul(SLOT_WORDS as u64).and_then(|words| words.checked_add(RING as u64));
-        let is_whole = needed.is_some_and(|needed| needed <= words.len() as u64) && ring.is_some_and(|ring| ring <= region_words);
+        let needed = regions
+            .checked_mul(region_words)
+            .and_then(|words| words.checked_add(HEAD_WORDS as u64));
+        let ring = slots
+            .checked_mul(SLOT_WORDS as u64)
+            .and_then(|words| words.checked_add(RING as u64));
+        let is_whole = needed.is_some_and(|needed| needed <= words.len() as u64)
+            && ring.is_some_and(|ring| ring <= region_words);
         if words[0].load(Ordering::Acquire) != MAGIC || !slots.is_power_of_two() || !is_whole {
             return Err(OpenError::Version);
         }
         let begins = (0..regions as usize).map(|index| HEAD_WORDS + index * region_words as usize);
-        let is_taken = |begin: &usize| words[begin + STATE].compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let is_taken = |begin: &usize| {
+            words[begin + STATE]
+                .compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        };
         let Some(begin) = { begins }.find(is_taken) else {
             words[REFUSED].fetch_add(1, Ordering::Relaxed);
             return Err(OpenError::TooMany);
         };
-        let region = Self { memory, _file: file, begin, slots, head: 0, free_until: slots, begun: 0 };
+        let region = Self {
+            memory,
+            _file: file,
+            begin,
+            slots,
+            head: 0,
+            free_until: slots,
+            begun: 0,
+        };
         region.introduce(name, period);
         Ok(region)
     }
@@ -64,7 +90,8 @@ impl Region {
         for (index, part) in name.as_bytes().chunks(8).enumerate() {
             let mut bytes = [0; 8];
             bytes[..part.len()].copy_from_slice(part);
-            self.word(NAME + index).store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+            self.word(NAME + index)
+                .store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
         }
         self.word(STATE).store(OPEN, Ordering::Release);
     }
@@ -74,12 +101,13 @@ impl Region {
         &self.memory.words()[self.begin + place]
     }
 
-    /// Says that a cycle has begun. The due times of this cycle and of the one before stand side by side, so that a reader of both words
-    /// never takes the one for the other.
+    /// Says that a cycle has begun. The due times of this cycle and of the one before stand side by
+    /// side, so that a reader of both words never takes the one for the other.
     #[inline]
     pub(crate) fn begin(&mut self, due: i64) {
         self.begun += 1;
-        self.word(DUE + (self.begun & 1) as usize).store(due as u64, Ordering::Relaxed);
+        self.word(DUE + (self.begun & 1) as usize)
+            .store(due as u64, Ordering::Relaxed);
         self.word(BEGUN).store(self.begun, Ordering::Release);
     }
 
@@ -87,14 +115,23 @@ impl Region {
     #[inline]
     pub(crate) fn hand_over(&mut self, due: i64, start: i64, done: Option<i64>) {
         if self.head == self.free_until {
-            self.free_until = self.word(TAIL).load(Ordering::Acquire).wrapping_add(self.slots);
-            // Still full: the hole in the numbers of the cycles tells tardy what was lost, and where.
+            self.free_until = self
+                .word(TAIL)
+                .load(Ordering::Acquire)
+                .wrapping_add(self.slots);
+            // Still full: the hole in the numbers of the cycles tells tardy what was lost, and
+            // where.
             if self.head == self.free_until {
                 return;
             }
         }
         let slot = RING + SLOT_WORDS * (self.head & (self.slots - 1)) as usize;
-        let words = [self.begun - 1, due as u64, start as u64, done.unwrap_or(NEVER) as u64];
+        let words = [
+            self.begun - 1,
+            due as u64,
+            start as u64,
+            done.unwrap_or(NEVER) as u64,
+        ];
         for (index, word) in words.into_iter().enumerate() {
             self.word(slot + index).store(word, Ordering::Relaxed);
         }
@@ -111,5 +148,8 @@ impl Region {
 /// The thread's number, from the link that /proc has for each thread; 0 without /proc.
 fn thread_id() -> u64 {
     let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
-    link.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()).unwrap_or(0)
+    link.file_name()
+        .and_then(|name| name.to_str())
+        .and_then(|name| name.parse().ok())
+        .unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask accessibility`: reports in a browser under axe-core, which finds what readers with a screen reader or a keyboard would stumble over.
+//! `cargo xtask accessibility`: reports in a browser under axe-core, which finds what readers with
+//! a screen reader or a keyboard would stumble over.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -26,14 +27,18 @@ pub(crate) struct AccessibilityArguments {
 /// Runs the task.
 pub(crate) fn run(arguments: &AccessibilityArguments) -> Result<()> {
     let tardy = match &arguments.tardy {
-        Some(binary) => binary.canonicalize().while_doing(|| format!("looking for {}", binary.display()))?,
+        Some(binary) => binary
+            .canonicalize()
+            .while_doing(|| format!("looking for {}", binary.display()))?,
         None => workspace::build_tardy()?,
     };
     let fetched = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let axe = match &arguments.axe {
         Some(file) => file.clone(),
         None => {
-            let npm = |words: &[&str]| program::capture(Command::new("npm").args(words).current_dir(fetched.path()));
+            let npm = |words: &[&str]| {
+                program::capture(Command::new("npm").args(words).current_dir(fetched.path()))
+            };
             npm(&["install", "--no-save", "--ignore-scripts", "--silent", AXE])?;
             fetched.path().join("node_modules/axe-core/axe.min.js")
         }
@@ -47,20 +52,38 @@ pub(crate) fn run(arguments: &AccessibilityArguments) -> Result<()> {
         for screen in [Screen::DESK, Screen::PHONE] {
             let violations = violations(&mut Browser::open(&page, screen), &axe);
             let look = if screen.is_dark { "dark" } else { "light" };
-            println!("{} at {} px, {look}: {} violations", pages.join(" and "), screen.width, violations.len());
-            violations.iter().for_each(|violation| println!("  {violation}"));
+            println!(
+                "{} at {} px, {look}: {} violations",
+                pages.join(" and "),
+                screen.width,
+                violations.len()
+            );
+            violations
+                .iter()
+                .for_each(|violation| println!("  {violation}"));
             found.extend(violations);
         }
     }
-    if found.is_empty() { Ok(()) } else { Err(Failure::new(format!("{} violations", found.len()))) }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("{} violations", found.len())))
+    }
 }
 
 /// Each rule that a page breaks, with the elements that do.
 fn violations(browser: &mut Browser, axe: &str) -> Vec<String> {
     browser.evaluate(&format!("{axe}; 1"));
     let found = browser.evaluate(
-        "axe.run(document, {resultTypes: ['violations']}).then((found) => found.violations.map((rule) => \
-         `${rule.id} (${rule.impact}): ${rule.help}: ${rule.nodes.slice(0, 4).map((node) => node.target.join(' ')).join(', ')} (${rule.nodes.length})`))",
+        "axe.run(document, {resultTypes: ['violations']}).then((found) => \
+         found.violations.map((rule) => `${rule.id} (${rule.impact}): ${rule.help}: \
+         ${rule.nodes.slice(0, 4).map((node) => node.target.join(' ')).join(', ')} \
+         (${rule.nodes.length})`))",
     );
-    found.as_array().into_iter().flatten().filter_map(|line| line.as_str().map(str::to_owned)).collect()
+    found
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|line| line.as_str().map(str::to_owned))
+        .collect()
 }

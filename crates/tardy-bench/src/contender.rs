@@ -1,4 +1,5 @@
-//! The three tools doing the same job: one measuring thread on one CPU, SCHED_FIFO 95, 1 ms, memory locked.
+//! The three tools doing the same job: one measuring thread on one CPU, SCHED_FIFO 95, 1 ms, memory
+//! locked.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +17,11 @@ pub(crate) enum Contender {
 }
 
 /// The tools, ours first.
-pub(crate) const CONTENDERS: [Contender; 3] = [Contender::Tardy, Contender::Cyclictest, Contender::Jitterdebugger];
+pub(crate) const CONTENDERS: [Contender; 3] = [
+    Contender::Tardy,
+    Contender::Cyclictest,
+    Contender::Jitterdebugger,
+];
 
 /// Time between two wake-ups, in us.
 pub(crate) const PERIOD_US: u64 = 1000;
@@ -31,25 +36,47 @@ impl Contender {
         }
     }
 
-    /// The command for so many samples on `cpu`, run in `folder`. The tool and jitterdebugger write every sample into `folder/NAME`;
-    /// cyclictest keeps a histogram of 1 ns steps, because it has no other record that is both precise and cheap.
-    pub(crate) fn command(self, bench: &Bench, cpu: u32, samples: u64, folder: &Path) -> Result<Command> {
+    /// The command for so many samples on `cpu`, run in `folder`. The tool and jitterdebugger write
+    /// every sample into `folder/NAME`; cyclictest keeps a histogram of 1 ns steps, because it has
+    /// no other record that is both precise and cheap.
+    pub(crate) fn command(
+        self,
+        bench: &Bench,
+        cpu: u32,
+        samples: u64,
+        folder: &Path,
+    ) -> Result<Command> {
         let (cpu, samples, period) = (cpu.to_string(), samples.to_string(), PERIOD_US.to_string());
         let mut command = match self {
             Self::Tardy => {
                 let mut command = Command::new(&bench.tardy);
-                command.args(["run", "--cycles", &samples, "--cpus", &cpu, "--period", "1ms", "--priority", PRIORITY]);
+                command.args([
+                    "run",
+                    "--cycles",
+                    &samples,
+                    "--cpus",
+                    &cpu,
+                    "--period",
+                    "1ms",
+                    "--priority",
+                    PRIORITY,
+                ]);
                 command.args(["--quiet", "--json", "--out", "run"]);
                 command
             }
             Self::Cyclictest => {
                 let mut command = Command::new(peer("cyclictest", "rt-tests")?);
-                command.args(["-q", "-m", "-t", "1", "-a", &cpu, "-p", PRIORITY, "-i", &period, "-l", &samples, "-N", "-h", "200000"]);
+                command.args([
+                    "-q", "-m", "-t", "1", "-a", &cpu, "-p", PRIORITY, "-i", &period, "-l",
+                    &samples, "-N", "-h", "200000",
+                ]);
                 command
             }
             Self::Jitterdebugger => {
                 let mut command = Command::new(peer("jitterdebugger", "jitterdebugger")?);
-                command.args(["-a", &cpu, "-p", PRIORITY, "-i", &period, "-l", &samples, "-s", "-o", "jitter"]);
+                command.args([
+                    "-a", &cpu, "-p", PRIORITY, "-i", &period, "-l", &samples, "-s", "-o", "jitter",
+                ]);
                 command
             }
         };
@@ -59,36 +86,58 @@ impl Contender {
 
     /// Starts the command with its output in `folder/NAME.out`.
     pub(crate) fn start(self, mut command: Command, folder: &Path) -> Result<Child> {
-        let output = std::fs::File::create(folder.join(format!("{}.out", self.name()))).while_doing(|| "making a file".to_owned())?;
+        let output = std::fs::File::create(folder.join(format!("{}.out", self.name())))
+            .while_doing(|| "making a file".to_owned())?;
         let starting = || format!("starting {}", self.name());
-        command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null()).spawn().while_doing(starting)
+        command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(Stdio::null())
+            .spawn()
+            .while_doing(starting)
     }
 
     /// Waits until it measures; its threads then.
     pub(crate) fn when_measuring(self, child: &Child) -> Result<Vec<Thread>> {
-        threads::when_measuring(child.id()).ok_or_else(|| Failure::new(format!("{} does not measure", self.name())))
+        threads::when_measuring(child.id())
+            .ok_or_else(|| Failure::new(format!("{} does not measure", self.name())))
     }
 
     /// Waits for the end, which must be a good one; returns what was printed.
     pub(crate) fn finish(self, child: &mut Child, folder: &Path) -> Result<String> {
-        let status = child.wait().while_doing(|| format!("waiting for {}", self.name()))?;
-        let output = std::fs::read_to_string(folder.join(format!("{}.out", self.name()))).unwrap_or_default();
-        if status.success() { Ok(output) } else { Err(Failure::new(format!("{} failed ({status})", self.name()))) }
+        let status = child
+            .wait()
+            .while_doing(|| format!("waiting for {}", self.name()))?;
+        let output = std::fs::read_to_string(folder.join(format!("{}.out", self.name())))
+            .unwrap_or_default();
+        if status.success() {
+            Ok(output)
+        } else {
+            Err(Failure::new(format!("{} failed ({status})", self.name())))
+        }
     }
 }
 
 fn peer<'a>(name: &'a str, package: &str) -> Result<&'a str> {
-    program::find(name)
-        .map(|_| name)
-        .ok_or_else(|| Failure::new(format!("there is no {name} on this machine: install the package {package}")))
+    program::find(name).map(|_| name).ok_or_else(|| {
+        Failure::new(format!(
+            "there is no {name} on this machine: install the package {package}"
+        ))
+    })
 }
 
-/// The median latency in us that a run printed; `None` for jitterdebugger, whose histogram has steps of 1 us.
+/// The median latency in us that a run printed; `None` for jitterdebugger, whose histogram has
+/// steps of 1 us.
 pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f64> {
     match contender {
         Contender::Tardy => {
             let summary: serde_json::Value = serde_json::from_str(output).ok()?;
-            Some(summary.pointer("/series/0/numbers/percentiles/0/value_ns")?.as_f64()? / 1000.0)
+            Some(
+                summary
+                    .pointer("/series/0/numbers/percentiles/0/value_ns")?
+                    .as_f64()?
+                    / 1000.0,
+            )
         }
         Contender::Cyclictest => cyclictest_median_ns(output).map(|median| median as f64 / 1000.0),
         Contender::Jitterdebugger => None,
@@ -97,12 +146,23 @@ pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f6
 
 /// The median from a histogram of 1 ns steps; samples beyond its end are counted behind it.
 fn cyclictest_median_ns(output: &str) -> Option<u64> {
-    let rows = output.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let (latency, count) = line.split_once(' ')?;
-        Some((latency.parse::<u64>().ok()?, count.trim().parse::<u64>().ok()?))
-    });
+    let rows = output
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let (latency, count) = line.split_once(' ')?;
+            Some((
+                latency.parse::<u64>().ok()?,
+                count.trim().parse::<u64>().ok()?,
+            ))
+        });
     let rows: Vec<(u64, u64)> = rows.filter(|&(_, count)| count > 0).collect();
-    let overflows = output.lines().find_map(|line| line.strip_prefix("# Histogram Overflows: ")?.trim().parse::<u64>().ok())?;
+    let overflows = output.lines().find_map(|line| {
+        line.strip_prefix("# Histogram Overflows: ")?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    })?;
     let total = rows.iter().map(|&(_, count)| count).sum::<u64>() + overflows;
     let mut seen = 0;
     rows.iter().find_map(|&(latency, count)| {
@@ -117,10 +177,13 @@ mod tests {
 
     #[test]
     fn the_median_counts_what_lies_beyond_the_histogram() {
-        let output =
-            "# Histogram\n000010 000001\n000011 000000\n000020 000002\n000030 000001\n# Total: 000000004\n# Histogram Overflows: 00002\n";
+        let output = "# Histogram\n000010 000001\n000011 000000\n000020 000002\n000030 000001\n# \
+                      Total: 000000004\n# Histogram Overflows: 00002\n";
         assert_eq!(cyclictest_median_ns(output), Some(20));
-        assert_eq!(cyclictest_median_ns(&output.replace("Overflows: 00002", "Overflows: 00004")), Some(30));
+        assert_eq!(
+            cyclictest_median_ns(&output.replace("Overflows: 00002", "Overflows: 00004")),
+            Some(30)
+        );
     }
 
     #[test]

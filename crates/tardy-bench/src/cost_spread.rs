@@ -14,11 +14,13 @@ use crate::program;
 pub(crate) const FIGURE: Figure = Figure {
     name: "cost",
     title: "length of `tardy cost`, and spread of its runs",
-    promise: "below 60 s by default; figures of metrics that only compute differ by less than 5 % over 5 runs",
+    promise: "below 60 s by default; figures of metrics that only compute differ by less than 5 % \
+              over 5 runs",
     measure,
 };
 
-/// Metrics that neither wait nor start processes nor depend on where memory lies: only the CPU decides.
+/// Metrics that neither wait nor start processes nor depend on where memory lies: only the CPU
+/// decides.
 const COMPUTING: [&str; 12] = [
     "null-call",
     "null-io",
@@ -39,40 +41,71 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let runs = if bench.is_quick { 2 } else { 5 };
     let folder = tempfile::tempdir().while_doing(|| "making a folder for runs".to_owned())?;
     let mut whole = Command::new(&bench.tardy);
-    whole.args(["cost", "--quiet", "--json", "--out"]).arg(folder.path().join("whole"));
+    whole
+        .args(["cost", "--quiet", "--json", "--out"])
+        .arg(folder.path().join("whole"));
     let begin = Instant::now();
     let services = figures(&program::capture(&mut whole)?)?.len();
     let length = begin.elapsed();
     let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in 0..runs {
         let mut command = Command::new(&bench.tardy);
-        command.args(["cost", "--quiet", "--json", "--out"]).arg(folder.path().join(format!("run-{run}")));
+        command
+            .args(["cost", "--quiet", "--json", "--out"])
+            .arg(folder.path().join(format!("run-{run}")));
         command.args(COMPUTING.iter().flat_map(|metric| ["--metric", metric]));
         for (metric, cost) in figures(&program::capture(&mut command)?)? {
             found.entry(metric).or_default().push(cost);
         }
     }
-    let mut table = vec![row(["metric", "least figure, us", "largest figure, us", "spread"])];
+    let mut table = vec![row([
+        "metric",
+        "least figure, us",
+        "largest figure, us",
+        "spread",
+    ])];
     let mut above = Vec::new();
     for metric in COMPUTING {
-        let Some(costs) = found.get(metric).filter(|costs| costs.len() == runs) else { continue };
-        let (least, most) = costs.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), cost| (least.min(*cost), most.max(*cost)));
+        let Some(costs) = found.get(metric).filter(|costs| costs.len() == runs) else {
+            continue;
+        };
+        let (least, most) = costs
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |(least, most), cost| {
+                (least.min(*cost), most.max(*cost))
+            });
         let spread = most / least - 1.0;
         if spread >= SPREAD_MAX {
             above.push(metric);
         }
-        table.push(row([metric, &format!("{:.4}", least / 1e3), &format!("{:.4}", most / 1e3), &format!("{:.1} %", spread * 100.0)]));
+        table.push(row([
+            metric,
+            &format!("{:.4}", least / 1e3),
+            &format!("{:.4}", most / 1e3),
+            &format!("{:.1} %", spread * 100.0),
+        ]));
     }
-    let spread = if above.is_empty() { "all below 5 %".to_owned() } else { format!("above 5 %: {}", above.join(", ")) };
+    let spread = if above.is_empty() {
+        "all below 5 %".to_owned()
+    } else {
+        format!("above 5 %: {}", above.join(", "))
+    };
     Ok(FigureResult {
-        reached: format!("{:.1} s for {services} services; spread over {runs} runs {spread}", length.as_secs_f64()),
+        reached: format!(
+            "{:.1} s for {services} services; spread over {runs} runs {spread}",
+            length.as_secs_f64()
+        ),
         commands: vec![
             "tardy cost --quiet --json --out run".to_owned(),
-            format!("tardy cost --quiet --json --metric {}", COMPUTING.join(" --metric ")),
+            format!(
+                "tardy cost --quiet --json --metric {}",
+                COMPUTING.join(" --metric ")
+            ),
         ],
         tables: vec![table],
         notes: vec![
-            "A figure is the least of the three rounds' medians; the spread is the largest of the runs' figures over the least, less one."
+            "A figure is the least of the three rounds' medians; the spread is the largest of the \
+             runs' figures over the least, less one."
                 .to_owned(),
         ],
     })
@@ -80,7 +113,16 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
 
 /// Name and figure of each metric, in ns.
 fn figures(json: &str) -> Result<Vec<(String, f64)>> {
-    let costs: Value = serde_json::from_str(json).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
+    let costs: Value =
+        serde_json::from_str(json).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
     let metrics = costs["metrics"].as_array().cloned().unwrap_or_default();
-    Ok(metrics.iter().filter_map(|metric| Some((metric["name"].as_str()?.to_owned(), metric["cost"].as_f64()?))).collect())
+    Ok(metrics
+        .iter()
+        .filter_map(|metric| {
+            Some((
+                metric["name"].as_str()?.to_owned(),
+                metric["cost"].as_f64()?,
+            ))
+        })
+        .collect())
 }

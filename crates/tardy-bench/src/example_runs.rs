@@ -22,17 +22,54 @@ pub(crate) struct ExampleRuns {
 }
 
 impl ExampleRuns {
-    /// Measures for about a minute. What a run under `--explain` needs may be missing; then that run is as the others are.
+    /// Measures for about a minute. What a run under `--explain` needs may be missing; then that
+    /// run is as the others are.
     pub(crate) fn make(tardy: &Path) -> Result<Self> {
         let folder = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
-        let runs = Self { folder, tardy: tardy.to_owned() };
-        let usual = ["--load", "hackbench", "--load", "io", "--deadline", "10ms", "--for", "12s"];
-        for (name, flags) in [("board7", &["--label", "kernel=old"]), ("board7-new", &["--label", "kernel=new"])] {
+        let runs = Self {
+            folder,
+            tardy: tardy.to_owned(),
+        };
+        let usual = [
+            "--load",
+            "hackbench",
+            "--load",
+            "io",
+            "--deadline",
+            "10ms",
+            "--for",
+            "12s",
+        ];
+        for (name, flags) in [
+            ("board7", &["--label", "kernel=old"]),
+            ("board7-new", &["--label", "kernel=new"]),
+        ] {
             runs.tardy(&[&["run", "--quiet", "--out", name], &usual[..], &flags[..]].concat())?;
         }
-        let probes = ["--probe", "cyclic", "--probe", "futex", "--probe", "timerfd"];
-        runs.tardy(&[&["run", "--quiet", "--out", "probes"], &probes[..], &usual[..]].concat())?;
-        runs.tardy(&["run", "--quiet", "--explain", "--load", "hackbench", "--for", "6s", "--deadline", "5ms", "--out", "explained"])?;
+        let probes = [
+            "--probe", "cyclic", "--probe", "futex", "--probe", "timerfd",
+        ];
+        runs.tardy(
+            &[
+                &["run", "--quiet", "--out", "probes"],
+                &probes[..],
+                &usual[..],
+            ]
+            .concat(),
+        )?;
+        runs.tardy(&[
+            "run",
+            "--quiet",
+            "--explain",
+            "--load",
+            "hackbench",
+            "--for",
+            "6s",
+            "--deadline",
+            "5ms",
+            "--out",
+            "explained",
+        ])?;
         Ok(runs)
     }
 
@@ -47,13 +84,23 @@ impl ExampleRuns {
     /// Starts the tool in the folder; its run is there when this returns.
     pub(crate) fn start(&self, arguments: &[&str]) -> Result<Child> {
         let mut command = Command::new(&self.tardy);
-        command.args(arguments).current_dir(self.folder()).env("TARDY_CONFIG", "").stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().while_doing(|| format!("starting {}", self.tardy.display()))?;
+        command
+            .args(arguments)
+            .current_dir(self.folder())
+            .env("TARDY_CONFIG", "")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command
+            .spawn()
+            .while_doing(|| format!("starting {}", self.tardy.display()))?;
         let begin = Instant::now();
         let name = arguments.last().copied().unwrap_or_default();
         while !self.folder().join(name).join("run.json").exists() {
             if begin.elapsed() > PATIENCE {
-                return Err(Failure::new(format!("`{}` made no run", program::line(&command))));
+                return Err(Failure::new(format!(
+                    "`{}` made no run",
+                    program::line(&command)
+                )));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -63,12 +110,23 @@ impl ExampleRuns {
     /// Runs the tool in the folder.
     pub(crate) fn tardy(&self, arguments: &[&str]) -> Result<()> {
         let mut command = Command::new(&self.tardy);
-        command.args(arguments).current_dir(self.folder()).env("TARDY_CONFIG", "");
+        command
+            .args(arguments)
+            .current_dir(self.folder())
+            .env("TARDY_CONFIG", "");
         let output = program::output(&mut command)?;
-        if output.status.code().is_some_and(|code| SHOWN.contains(&code)) {
+        if output
+            .status
+            .code()
+            .is_some_and(|code| SHOWN.contains(&code))
+        {
             return Ok(());
         }
-        Err(Failure::new(format!("`{}`: {}", program::line(&command), String::from_utf8_lossy(&output.stderr).trim())))
+        Err(Failure::new(format!(
+            "`{}`: {}",
+            program::line(&command),
+            String::from_utf8_lossy(&output.stderr).trim()
+        )))
     }
 
     /// The page of these runs.

@@ -1,4 +1,5 @@
-//! Explained runs: whether whoever had the CPU is blamed, and what recording the kernel's trace costs.
+//! Explained runs: whether whoever had the CPU is blamed, and what recording the kernel's trace
+//! costs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,14 +15,16 @@ use crate::program;
 pub(crate) const BLAME: Figure = Figure {
     name: "explain-blame",
     title: "late samples laid to the thread of higher priority that had the CPU",
-    promise: "the load busy at priority 90, probe at 50: >= 99 % of the samples that waited for it 100 us or longer name it; all samples add up to their latency",
+    promise: "the load busy at priority 90, probe at 50: >= 99 % of the samples that waited for \
+              it 100 us or longer name it; all samples add up to their latency",
     measure: measure_blame,
 };
 
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
     title: "what `tardy run --explain` costs and stores",
-    promise: "<= 20 bytes a sample; CPU time of decoding <= 5 s in 10 minutes of 1 kHz on two CPUs (4.2 us a sample); memory <= 200 MiB",
+    promise: "<= 20 bytes a sample; CPU time of decoding <= 5 s in 10 minutes of 1 kHz on two \
+              CPUs (4.2 us a sample); memory <= 200 MiB",
     measure: measure_cost,
 };
 
@@ -44,7 +47,10 @@ fn measure_blame(bench: &Bench) -> Result<FigureResult> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let (record, run) = (place.path().join("record"), place.path().join("run"));
     let seconds = if bench.is_quick { 4 } else { 60 };
-    let load = format!("busy:length=500us:period=10ms:priority=90:record={}", record.display());
+    let load = format!(
+        "busy:length=500us:period=10ms:priority=90:record={}",
+        record.display()
+    );
     let mut command = Command::new(&bench.tardy);
     // A period that is shorter than the load's turns: each of them holds up a sample.
     command.args([
@@ -59,25 +65,49 @@ fn measure_blame(bench: &Bench) -> Result<FigureResult> {
         "--cpus",
         &cpu.to_string(),
     ]);
-    command.args(["--load", &load, "--load-cpus", "measured", "--quiet", "--json", "--out"]).arg(&run);
+    command
+        .args([
+            "--load",
+            &load,
+            "--load-cpus",
+            "measured",
+            "--quiet",
+            "--json",
+            "--out",
+        ])
+        .arg(&run);
     let line = program::line(&command);
     program::capture(&mut command)?;
     let counts = explained(bench, &run)?;
-    let text = std::fs::read_to_string(place.path().join(format!("record.cpu{cpu}"))).while_doing(|| "reading the record".to_owned())?;
+    let text = std::fs::read_to_string(place.path().join(format!("record.cpu{cpu}")))
+        .while_doing(|| "reading the record".to_owned())?;
     let turns = turns(&text)?;
     let (mut waited, mut named, mut exact) = (0_u64, 0_u64, 0_u64);
     let file = delays_of(&run, &format!("cyclic.cpu{cpu}.series"));
     let mut reader = DelayReader::open(&file).while_doing(|| file.display().to_string())?;
-    while let Some(chunk) = reader.next_chunk().while_doing(|| file.display().to_string())? {
+    while let Some(chunk) = reader
+        .next_chunk()
+        .while_doing(|| file.display().to_string())?
+    {
         for sample in &chunk.samples {
-            let (due, woke) = (sample.due.get(), sample.due.get() + sample.sum().cast_signed());
+            let (due, woke) = (
+                sample.due.get(),
+                sample.due.get() + sample.sum().cast_signed(),
+            );
             // The turn under way at the due time, or the first one after it.
             let first = turns.partition_point(|turn| turn.1 <= due);
-            let Some(covered) = turns.get(first).map(|turn| turn.1.min(woke) - turn.0.max(due)).filter(|&covered| covered >= WAITED_MIN)
+            let Some(covered) = turns
+                .get(first)
+                .map(|turn| turn.1.min(woke) - turn.0.max(due))
+                .filter(|&covered| covered >= WAITED_MIN)
             else {
                 continue;
             };
-            let by_load = sample.pieces.iter().filter(|piece| chunk.holders[piece.holder].name == LOAD).map(|piece| piece.length);
+            let by_load = sample
+                .pieces
+                .iter()
+                .filter(|piece| chunk.holders[piece.holder].name == LOAD)
+                .map(|piece| piece.length);
             let length = by_load.sum::<u64>().cast_signed();
             waited += 1;
             named += u64::from(length > 0);
@@ -87,7 +117,9 @@ fn measure_blame(bench: &Bench) -> Result<FigureResult> {
     let share = |part: u64| 100.0 * part as f64 / waited.max(1) as f64;
     let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
     let count = |name: &str| counts["samples"][name].as_u64().unwrap_or_default();
-    let adds_up = count("checked") > 0 && count("not_adding_up") == 0 && count("checked") == count("explained");
+    let adds_up = count("checked") > 0
+        && count("not_adding_up") == 0
+        && count("checked") == count("explained");
     Ok(FigureResult {
         reached: format!(
             "{named} of {waited} name it ({:.2} %): {}; {} of {} add up: {}",
@@ -99,7 +131,14 @@ fn measure_blame(bench: &Bench) -> Result<FigureResult> {
         ),
         commands: vec![line.replace(&*place.path().to_string_lossy(), "FOLDER")],
         tables: vec![vec![
-            row(["samples", "waited for the load", "name it", "length within 2 us or 2 %", "with an unknown part", "events lost"]),
+            row([
+                "samples",
+                "waited for the load",
+                "name it",
+                "length within 2 us or 2 %",
+                "with an unknown part",
+                "events lost",
+            ]),
             vec![
                 count("explained").to_string(),
                 waited.to_string(),
@@ -110,8 +149,9 @@ fn measure_blame(bench: &Bench) -> Result<FigureResult> {
             ],
         ]],
         notes: vec![
-            "The truth is what the load wrote down of each turn: its first and its last look at the clock. Interrupts in between count as the load's turn there, \
-             and as interrupts in the explanation, so that lengths differ by them."
+            "The truth is what the load wrote down of each turn: its first and its last look at \
+             the clock. Interrupts in between count as the load's turn there, and as interrupts \
+             in the explanation, so that lengths differ by them."
                 .to_owned(),
         ],
     })
@@ -123,44 +163,96 @@ fn turns(text: &str) -> Result<Vec<(i64, i64)>> {
         let mut numbers = line.split(' ').map(str::parse);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(begin)), Some(Ok(end))) => Ok((begin, end)),
-            _ => Err(Failure::new(format!("the load's record has the line `{line}`"))),
+            _ => Err(Failure::new(format!(
+                "the load's record has the line `{line}`"
+            ))),
         }
     };
     text.lines().map(turn).collect()
 }
 
 fn explained(bench: &Bench, run: &Path) -> Result<Value> {
-    let text = program::capture(Command::new(&bench.tardy).args(["explain", "--json", "--worst", "0"]).arg(run))?;
-    serde_json::from_str(&text).map_err(|error| Failure::new(format!("tardy explain --json: {error}")))
+    let text = program::capture(
+        Command::new(&bench.tardy)
+            .args(["explain", "--json", "--worst", "0"])
+            .arg(run),
+    )?;
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("tardy explain --json: {error}")))
 }
 
-/// Two processes that give each other turns on the measured CPU, as fast as they can: two switches and two wakings each time.
+/// Two processes that give each other turns on the measured CPU, as fast as they can: two switches
+/// and two wakings each time.
 fn measure_rate(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?.to_string();
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
-    let (run, seconds) = (place.path().join("run"), if bench.is_quick { 2 } else { 30 });
+    let (run, seconds) = (
+        place.path().join("run"),
+        if bench.is_quick { 2 } else { 30 },
+    );
     let tardy = bench.tardy.to_string_lossy();
     let mut turns = Command::new("timeout");
     // Real-time, so that nothing else takes the CPU; below the probe.
-    turns.arg((seconds + 3).to_string()).args(["chrt", "-f", "1", "taskset", "-c", &cpu, &tardy]);
-    turns.args(["cost", "--metric", "switch-2p-0k", "--rounds", "1000", "--out"]).arg(place.path().join("cost"));
+    turns
+        .arg((seconds + 3).to_string())
+        .args(["chrt", "-f", "1", "taskset", "-c", &cpu, &tardy]);
+    turns
+        .args([
+            "cost",
+            "--metric",
+            "switch-2p-0k",
+            "--rounds",
+            "1000",
+            "--out",
+        ])
+        .arg(place.path().join("cost"));
     let mut command = Command::new(&bench.tardy);
     command
-        .args(["run", "--explain", "--for", &format!("{seconds}s"), "--cpus", &cpu, "--load", "none", "--quiet", "--json", "--out"])
+        .args([
+            "run",
+            "--explain",
+            "--for",
+            &format!("{seconds}s"),
+            "--cpus",
+            &cpu,
+            "--load",
+            "none",
+            "--quiet",
+            "--json",
+            "--out",
+        ])
         .arg(&run);
-    let commands = [&turns, &command].map(|command| program::line(command).replace(&*place.path().to_string_lossy(), "FOLDER"));
-    let mut turning = turns.stdout(Stdio::null()).stderr(Stdio::null()).spawn().while_doing(|| "starting what switches".to_owned())?;
+    let commands = [&turns, &command]
+        .map(|command| program::line(command).replace(&*place.path().to_string_lossy(), "FOLDER"));
+    let mut turning = turns
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .while_doing(|| "starting what switches".to_owned())?;
     let captured = program::capture(&mut command);
-    turning.wait().while_doing(|| "waiting for what switches".to_owned())?;
+    turning
+        .wait()
+        .while_doing(|| "waiting for what switches".to_owned())?;
     captured?;
-    let text = std::fs::read_to_string(run.join("run.json")).while_doing(|| "reading run.json".to_owned())?;
-    let record: Value = serde_json::from_str(&text).map_err(|error| Failure::new(format!("run.json: {error}")))?;
+    let text = std::fs::read_to_string(run.join("run.json"))
+        .while_doing(|| "reading run.json".to_owned())?;
+    let record: Value =
+        serde_json::from_str(&text).map_err(|error| Failure::new(format!("run.json: {error}")))?;
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let tracing = &record["tracing"];
     let length = (number(&record["ended_ns"]) - number(&record["started"]["monotonic_ns"])) / 1e9;
-    let (events, lost, cpu_time) = (number(&tracing["events_read"]), number(&tracing["lost_events"]), number(&tracing["cpu_time_ns"]));
+    let (events, lost, cpu_time) = (
+        number(&tracing["events_read"]),
+        number(&tracing["lost_events"]),
+        number(&tracing["cpu_time_ns"]),
+    );
     let is_held = events / length >= 200_000.0 && tracing["losses"] == 0;
-    let explained: u64 = tracing["series"].as_array().into_iter().flatten().filter_map(|series| series["explained"].as_u64()).sum();
+    let explained: u64 = tracing["series"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|series| series["explained"].as_u64())
+        .sum();
     Ok(FigureResult {
         reached: format!(
             "{:.0} events a second on one CPU for {length:.0} s, {lost:.0} lost: {}",
@@ -169,7 +261,15 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
         ),
         commands: commands.to_vec(),
         tables: vec![vec![
-            row(["events", "a second", "lost", "places of loss", "CPU time an event, ns", "reader's share of a CPU", "samples explained"]),
+            row([
+                "events",
+                "a second",
+                "lost",
+                "places of loss",
+                "CPU time an event, ns",
+                "reader's share of a CPU",
+                "samples explained",
+            ]),
             vec![
                 format!("{events:.0}"),
                 format!("{:.0}", events / length),
@@ -198,20 +298,39 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     let mut run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {
         let folder = place.path().join(name);
         let mut command = Command::new(&bench.tardy);
-        command.args(["run", "--for", &format!("{seconds}s"), "--quiet", "--json"]).args(flags).arg("--out").arg(&folder);
+        command
+            .args(["run", "--for", &format!("{seconds}s"), "--quiet", "--json"])
+            .args(flags)
+            .arg("--out")
+            .arg(&folder);
         let line = program::line(&command).replace(&*folder.to_string_lossy(), "FOLDER");
         if !commands.contains(&line) {
             commands.push(line);
         }
         let summary = program::capture(&mut command)?;
-        let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| Failure::new(format!("JSON of a run: {error}")));
+        let parse = |text: &str| {
+            serde_json::from_str::<Value>(text)
+                .map_err(|error| Failure::new(format!("JSON of a run: {error}")))
+        };
         let summary = parse(&summary)?;
-        let record = parse(&std::fs::read_to_string(folder.join("run.json")).while_doing(|| "reading run.json".to_owned())?)?;
+        let record = parse(
+            &std::fs::read_to_string(folder.join("run.json"))
+                .while_doing(|| "reading run.json".to_owned())?,
+        )?;
         let us = |value: &Value| value.as_f64().unwrap_or(f64::NAN) / 1_000.0;
-        let samples: f64 =
-            record["series"].as_array().into_iter().flatten().filter_map(|series| series["counts"]["recorded"].as_f64()).sum();
-        let threads = record["overhead"]["threads"].as_array().into_iter().flatten();
-        let cpu_time: f64 = threads.filter_map(|thread| thread["cpu_time_ns"].as_f64()).sum();
+        let samples: f64 = record["series"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|series| series["counts"]["recorded"].as_f64())
+            .sum();
+        let threads = record["overhead"]["threads"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let cpu_time: f64 = threads
+            .filter_map(|thread| thread["cpu_time_ns"].as_f64())
+            .sum();
         Ok(Run {
             median_us: us(&summary["probes"][0]["numbers"]["percentiles"][0]["value_ns"]),
             thread_us: cpu_time / samples / 1_000.0,
@@ -234,16 +353,30 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
         longer.push(other.thread_us - one.thread_us);
         last = other.record;
     }
-    let busy = run("busy".to_owned(), &["--load", "hackbench", "--explain"], 3 * seconds)?.record;
+    let busy = run(
+        "busy".to_owned(),
+        &["--load", "hackbench", "--explain"],
+        3 * seconds,
+    )?
+    .record;
     let numbers = |record: &Value| {
         let tracing = &record["tracing"];
         let of = |name: &str| tracing[name].as_f64().unwrap_or(f64::NAN);
         let series = || tracing["series"].as_array().into_iter().flatten();
-        let sum = |name: &str| series().filter_map(|series| series[name].as_f64()).sum::<f64>();
-        let length =
-            (record["ended_ns"].as_f64().unwrap_or(f64::NAN) - record["started"]["monotonic_ns"].as_f64().unwrap_or(f64::NAN)) / 1e9;
+        let sum = |name: &str| {
+            series()
+                .filter_map(|series| series[name].as_f64())
+                .sum::<f64>()
+        };
+        let length = (record["ended_ns"].as_f64().unwrap_or(f64::NAN)
+            - record["started"]["monotonic_ns"]
+                .as_f64()
+                .unwrap_or(f64::NAN))
+            / 1e9;
         let cpus = series().count() as f64;
-        let bytes_resident = record["overhead"]["resident_bytes_max"].as_f64().unwrap_or(f64::NAN);
+        let bytes_resident = record["overhead"]["resident_bytes_max"]
+            .as_f64()
+            .unwrap_or(f64::NAN);
         [
             sum("explained"),
             of("events_read") / sum("explained"),
@@ -257,7 +390,14 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     };
     let cells = |name: &str, numbers: [f64; 8]| {
         let digits = [0, 1, 0, 0, 1, 0, 2, 0];
-        std::iter::once(name.to_owned()).chain(numbers.iter().zip(digits).map(|(number, digits)| format!("{number:.digits$}"))).collect()
+        std::iter::once(name.to_owned())
+            .chain(
+                numbers
+                    .iter()
+                    .zip(digits)
+                    .map(|(number, digits)| format!("{number:.digits$}")),
+            )
+            .collect()
     };
     let (idle, loaded) = (numbers(&last), numbers(&busy));
     let (later_us, from, to) = middle_and_interval(&later, 0.95);
@@ -265,8 +405,10 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
     Ok(FigureResult {
         reached: format!(
-            "{:.1} bytes a sample: {}; decoding {:.2} us a sample: {}; {:.0} MiB: {}; {:.0} events a second and CPU under hackbench, {:.0} lost; \
-             the median is {later_us:+.1} us ({from:+.1} to {to:+.1}) with tracing, {longer_us:+.2} us ({longer_from:+.2} to {longer_to:+.2}) of CPU time a sample in the measuring thread",
+            "{:.1} bytes a sample: {}; decoding {:.2} us a sample: {}; {:.0} MiB: {}; {:.0} \
+             events a second and CPU under hackbench, {:.0} lost; the median is {later_us:+.1} us \
+             ({from:+.1} to {to:+.1}) with tracing, {longer_us:+.2} us ({longer_from:+.2} to \
+             {longer_to:+.2}) of CPU time a sample in the measuring thread",
             idle[4],
             holds(idle[4] <= 20.0),
             idle[6],
@@ -294,9 +436,12 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
         ]],
         notes: vec![
             format!(
-                "Medians and CPU times of {pairs} interleaved pairs; 95 % intervals by signed ranks. The reader shares the measured CPUs."
+                "Medians and CPU times of {pairs} interleaved pairs; 95 % intervals by signed \
+                 ranks. The reader shares the measured CPUs."
             ),
-            "CPU time an event includes reading pages, decoding, matching samples and writing their delays.".to_owned(),
+            "CPU time an event includes reading pages, decoding, matching samples and writing \
+             their delays."
+                .to_owned(),
         ],
     })
 }

@@ -32,21 +32,33 @@ pub(crate) struct Bench {
 impl Bench {
     /// With this binary.
     pub(crate) fn new(tardy: PathBuf, is_quick: bool, runs: Option<u64>) -> Self {
-        Self { tardy, is_quick, runs }
+        Self {
+            tardy,
+            is_quick,
+            runs,
+        }
     }
 
-    /// The CPU that is measured where one is: the last, because the first serves most interrupts. One must be left for the rest.
+    /// The CPU that is measured where one is: the last, because the first serves most interrupts.
+    /// One must be left for the rest.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         if cpus.len() < 2 {
-            return Err(Failure::new("this figure needs a second CPU, for everything but the measuring thread"));
+            return Err(Failure::new(
+                "this figure needs a second CPU, for everything but the measuring thread",
+            ));
         }
-        cpus.last().copied().ok_or_else(|| Failure::new("this process may use no CPU"))
+        cpus.last()
+            .copied()
+            .ok_or_else(|| Failure::new("this process may use no CPU"))
     }
 }
 
 /// What several figures are taken from: measured when the first of them asks for it.
-pub(crate) fn measured_once<T>(cell: &OnceLock<T>, measure: impl FnOnce() -> Result<T>) -> Result<&T> {
+pub(crate) fn measured_once<T>(
+    cell: &OnceLock<T>,
+    measure: impl FnOnce() -> Result<T>,
+) -> Result<&T> {
     match cell.get() {
         Some(measured) => Ok(measured),
         None => {

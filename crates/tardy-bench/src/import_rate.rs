@@ -18,8 +18,12 @@ use crate::failure::{Failure, Result, While};
 const LINES: u64 = 65_500_000;
 const RUNS: usize = 3;
 
-pub(crate) const FIGURE: Figure =
-    Figure { name: "import-rate", title: "import of a 65.5-million-line text of cyclictest -v", promise: "at least 150 MB/s", measure };
+pub(crate) const FIGURE: Figure = Figure {
+    name: "import-rate",
+    title: "import of a 65.5-million-line text of cyclictest -v",
+    promise: "at least 150 MB/s",
+    measure,
+};
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
     let lines = if bench.is_quick { LINES / 20 } else { LINES };
@@ -41,8 +45,16 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let fastest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
     let slowest = seconds.iter().copied().fold(0.0, f64::max);
     let rate = |seconds: f64| bytes as f64 / 1e6 / seconds;
-    let mut table =
-        vec![row(["lines", "text, MB", "min, s", "median, s", "max, s", "MB/s at the median", "million lines/s", "peak memory, MiB"])];
+    let mut table = vec![row([
+        "lines",
+        "text, MB",
+        "min, s",
+        "median, s",
+        "max, s",
+        "MB/s at the median",
+        "million lines/s",
+        "peak memory, MiB",
+    ])];
     table.push(vec![
         lines.to_string(),
         format!("{:.1}", bytes as f64 / 1e6),
@@ -54,12 +66,22 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         format!("{:.1}", resident as f64 / f64::from(1 << 20)),
     ]);
     Ok(FigureResult {
-        reached: format!("{:.0} MB/s ({:.2} s for {:.0} MB)", rate(median(&seconds)), median(&seconds), bytes as f64 / 1e6),
+        reached: format!(
+            "{:.0} MB/s ({:.2} s for {:.0} MB)",
+            rate(median(&seconds)),
+            median(&seconds),
+            bytes as f64 / 1e6
+        ),
         commands: vec!["tardy import verbose.txt --out RUN".to_owned()],
         tables: vec![table],
         notes: vec![
-            "The text is that of two threads every 1 ms, in the format of cyclictest -v, values about exponential; the run that comes of it is written and brought to the disk.".to_owned(),
-            format!("Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache."),
+            "The text is that of two threads every 1 ms, in the format of cyclictest -v, values \
+             about exponential; the run that comes of it is written and brought to the disk."
+                .to_owned(),
+            format!(
+                "Wall time from the start of the process to its end, {RUNS} runs after one that \
+                 warms the page cache."
+            ),
         ],
     })
 }
@@ -68,7 +90,8 @@ fn write_text(path: &Path, lines: u64) -> std::io::Result<u64> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut random = Pcg64Mcg::seed_from_u64(1);
     let mut bytes = 0;
-    let preamble = "Max CPUs = 2\nOnline CPUs = 2\n# /dev/cpu_dma_latency set to 0us\nThread 0 Interval: 1000\nThread 1 Interval: 1000\n";
+    let preamble = "Max CPUs = 2\nOnline CPUs = 2\n# /dev/cpu_dma_latency set to 0us\nThread 0 \
+                    Interval: 1000\nThread 1 Interval: 1000\n";
     out.write_all(preamble.as_bytes())?;
     bytes += preamble.len() as u64;
     for line in 0..lines {
@@ -85,10 +108,18 @@ fn write_text(path: &Path, lines: u64) -> std::io::Result<u64> {
 fn import(bench: &Bench, text: &Path, out: &Path) -> Result<(f64, u64)> {
     let begin = Instant::now();
     let mut command = Command::new(&bench.tardy);
-    command.arg("import").arg(text).arg("--out").arg(out).stdout(Stdio::null());
-    let child = command.spawn().while_doing(|| "starting tardy".to_owned())?;
+    command
+        .arg("import")
+        .arg(text)
+        .arg("--out")
+        .arg(out)
+        .stdout(Stdio::null());
+    let child = command
+        .spawn()
+        .while_doing(|| "starting tardy".to_owned())?;
     let pid = i32::try_from(child.id()).while_doing(|| "starting tardy".to_owned())?;
-    let (status, usage) = process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
+    let (status, usage) =
+        process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
     if !status.success() {
         return Err(Failure::new(format!("`tardy import` failed ({status})")));
     }

@@ -1,4 +1,5 @@
-//! User-space instructions of a sample, counted by callgrind as the difference of two run lengths, so that start and end cancel.
+//! User-space instructions of a sample, counted by callgrind as the difference of two run lengths,
+//! so that start and end cancel.
 
 use std::fs;
 use std::path::Path;
@@ -25,15 +26,36 @@ struct Mode {
     name: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    /// The thread number of callgrind under which only the measuring thread ran; `None` where that is not known.
+    /// The thread number of callgrind under which only the measuring thread ran; `None` where that
+    /// is not known.
     measuring: Option<&'static str>,
 }
 
 const PEERS: [Mode; 4] = [
-    Mode { name: "cyclictest -q (no recording)", program: "cyclictest", arguments: &["-q"], measuring: Some("02") },
-    Mode { name: "cyclictest -v (recording, to /dev/null)", program: "cyclictest", arguments: &["-v"], measuring: Some("02") },
-    Mode { name: "jitterdebugger (no recording)", program: "jitterdebugger", arguments: &[], measuring: Some("02") },
-    Mode { name: "jitterdebugger -s (recording)", program: "jitterdebugger", arguments: &["-s", "-o", "jitter"], measuring: None },
+    Mode {
+        name: "cyclictest -q (no recording)",
+        program: "cyclictest",
+        arguments: &["-q"],
+        measuring: Some("02"),
+    },
+    Mode {
+        name: "cyclictest -v (recording, to /dev/null)",
+        program: "cyclictest",
+        arguments: &["-v"],
+        measuring: Some("02"),
+    },
+    Mode {
+        name: "jitterdebugger (no recording)",
+        program: "jitterdebugger",
+        arguments: &[],
+        measuring: Some("02"),
+    },
+    Mode {
+        name: "jitterdebugger -s (recording)",
+        program: "jitterdebugger",
+        arguments: &["-s", "-o", "jitter"],
+        measuring: None,
+    },
 ];
 
 /// What one run under callgrind counted.
@@ -48,7 +70,11 @@ impl InstructionCount {
     }
 
     fn of(&self, thread: &str) -> u64 {
-        self.by_thread.iter().filter(|(name, _)| name == thread).map(|(_, count)| count).sum()
+        self.by_thread
+            .iter()
+            .filter(|(name, _)| name == thread)
+            .map(|(_, count)| count)
+            .sum()
     }
 }
 
@@ -59,10 +85,16 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let loop_only = both(|samples| tardy(bench, &cpu, samples, true, &mut commands))?;
     let whole = both(|samples| tardy(bench, &cpu, samples, false, &mut commands))?;
     let own = a_sample(&loop_only, InstructionCount::whole);
-    table.push(vec!["tardy (recording)".to_owned(), format!("{own:.1}"), format!("{:.0}", a_sample(&whole, InstructionCount::whole))]);
+    table.push(vec![
+        "tardy (recording)".to_owned(),
+        format!("{own:.1}"),
+        format!("{:.0}", a_sample(&whole, InstructionCount::whole)),
+    ]);
     for mode in PEERS {
         let counted = both(|samples| peer(&mode, &cpu, samples, &mut commands))?;
-        let measuring = mode.measuring.map(|thread| format!("{:.1}", a_sample(&counted, |counted| counted.of(thread))));
+        let measuring = mode
+            .measuring
+            .map(|thread| format!("{:.1}", a_sample(&counted, |counted| counted.of(thread))));
         table.push(vec![
             mode.name.to_owned(),
             measuring.unwrap_or_else(|| "not told apart".to_owned()),
@@ -70,12 +102,22 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         ]);
     }
     Ok(FigureResult {
-        reached: format!("{own:.1}: {}", if own <= 90.0 { "holds" } else { "NOT reached" }),
+        reached: format!(
+            "{own:.1}: {}",
+            if own <= 90.0 { "holds" } else { "NOT reached" }
+        ),
         commands,
         tables: vec![table],
         notes: vec![
-            format!("Difference of runs of {} and {} samples, divided by the difference of the samples recorded. The clock read is a system call under valgrind, which hides the vDSO: its instructions are counted for no tool.", LENGTHS[1], LENGTHS[0]),
-            "The measuring thread of tardy is counted from the loop's begin to its end (--toggle-collect); its whole process includes the summary at the end.".to_owned(),
+            format!(
+                "Difference of runs of {} and {} samples, divided by the difference of the \
+                 samples recorded. The clock read is a system call under valgrind, which hides \
+                 the vDSO: its instructions are counted for no tool.",
+                LENGTHS[1], LENGTHS[0]
+            ),
+            "The measuring thread of tardy is counted from the loop's begin to its end \
+             (--toggle-collect); its whole process includes the summary at the end."
+                .to_owned(),
         ],
     })
 }
@@ -84,11 +126,20 @@ fn both(mut run: impl FnMut(u64) -> Result<InstructionCount>) -> Result<[Instruc
     Ok([run(LENGTHS[0])?, run(LENGTHS[1])?])
 }
 
-fn a_sample([short, long]: &[InstructionCount; 2], count: impl Fn(&InstructionCount) -> u64) -> f64 {
+fn a_sample(
+    [short, long]: &[InstructionCount; 2],
+    count: impl Fn(&InstructionCount) -> u64,
+) -> f64 {
     (count(long) as f64 - count(short) as f64) / (long.samples as f64 - short.samples as f64)
 }
 
-fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool, commands: &mut Vec<String>) -> Result<InstructionCount> {
+fn tardy(
+    bench: &Bench,
+    cpu: &str,
+    samples: u64,
+    is_loop_only: bool,
+    commands: &mut Vec<String>,
+) -> Result<InstructionCount> {
     let mut arguments = Vec::new();
     if is_loop_only {
         arguments.push("--toggle-collect=tardy_probes::probe::cyclic::measure*");
@@ -96,16 +147,40 @@ fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool, commands: &
     let samples = samples.to_string();
     let program = bench.tardy.to_string_lossy();
     let period = format!("{PERIOD_US}us");
-    arguments.extend([&*program, "run", "--cycles", &samples, "--cpus", cpu, "--period", &period, "--quiet", "--json", "--out", "run"]);
+    arguments.extend([
+        &*program, "run", "--cycles", &samples, "--cpus", cpu, "--period", &period, "--quiet",
+        "--json", "--out", "run",
+    ]);
     let (by_thread, output) = callgrind(&arguments, commands)?;
-    let summary: serde_json::Value = serde_json::from_str(&output).while_doing(|| "reading tardy's summary".to_owned())?;
-    let recorded = summary.pointer("/series/0/counts/recorded").and_then(serde_json::Value::as_u64);
-    Ok(InstructionCount { by_thread, samples: recorded.ok_or_else(|| Failure::new("tardy's summary has no counts"))? })
+    let summary: serde_json::Value =
+        serde_json::from_str(&output).while_doing(|| "reading tardy's summary".to_owned())?;
+    let recorded = summary
+        .pointer("/series/0/counts/recorded")
+        .and_then(serde_json::Value::as_u64);
+    Ok(InstructionCount {
+        by_thread,
+        samples: recorded.ok_or_else(|| Failure::new("tardy's summary has no counts"))?,
+    })
 }
 
-fn peer(mode: &Mode, cpu: &str, samples: u64, commands: &mut Vec<String>) -> Result<InstructionCount> {
+fn peer(
+    mode: &Mode,
+    cpu: &str,
+    samples: u64,
+    commands: &mut Vec<String>,
+) -> Result<InstructionCount> {
     let cycles = samples.to_string();
-    let mut arguments = vec![mode.program, "-a", cpu, "-p", "95", "-i", PERIOD_US, "-l", &cycles];
+    let mut arguments = vec![
+        mode.program,
+        "-a",
+        cpu,
+        "-p",
+        "95",
+        "-i",
+        PERIOD_US,
+        "-l",
+        &cycles,
+    ];
     if mode.program == "cyclictest" {
         arguments.extend(["-t", "1", "-m"]);
     }
@@ -114,14 +189,27 @@ fn peer(mode: &Mode, cpu: &str, samples: u64, commands: &mut Vec<String>) -> Res
     Ok(InstructionCount { by_thread, samples })
 }
 
-/// Runs a command under callgrind: the instructions of each of its thread numbers, and what the command printed.
-fn callgrind(arguments: &[&str], commands: &mut Vec<String>) -> Result<(Vec<(String, u64)>, String)> {
+/// Runs a command under callgrind: the instructions of each of its thread numbers, and what the
+/// command printed.
+fn callgrind(
+    arguments: &[&str],
+    commands: &mut Vec<String>,
+) -> Result<(Vec<(String, u64)>, String)> {
     if program::find("valgrind").is_none() {
-        return Err(Failure::new("there is no valgrind on this machine: install the package valgrind"));
+        return Err(Failure::new(
+            "there is no valgrind on this machine: install the package valgrind",
+        ));
     }
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let mut command = Command::new("valgrind");
-    command.args(["--quiet", "--tool=callgrind", "--separate-threads=yes", "--callgrind-out-file=counts"]).args(arguments);
+    command
+        .args([
+            "--quiet",
+            "--tool=callgrind",
+            "--separate-threads=yes",
+            "--callgrind-out-file=counts",
+        ])
+        .args(arguments);
     let output = program::capture(command.current_dir(place.path()).stdin(Stdio::null()))?;
     commands.push(program::line(&command));
     Ok((read_counts(place.path())?, output))
@@ -130,14 +218,26 @@ fn callgrind(arguments: &[&str], commands: &mut Vec<String>) -> Result<(Vec<(Str
 /// The files `counts-NN`, one a thread number.
 fn read_counts(folder: &Path) -> Result<Vec<(String, u64)>> {
     let mut counts = Vec::new();
-    for file in fs::read_dir(folder).while_doing(|| "listing callgrind's files".to_owned())?.flatten() {
+    for file in fs::read_dir(folder)
+        .while_doing(|| "listing callgrind's files".to_owned())?
+        .flatten()
+    {
         let name = file.file_name().to_string_lossy().into_owned();
-        let Some(thread) = name.strip_prefix("counts-") else { continue };
+        let Some(thread) = name.strip_prefix("counts-") else {
+            continue;
+        };
         let text = fs::read_to_string(file.path()).while_doing(|| format!("reading {name}"))?;
-        let total = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok()).unwrap_or(0);
+        let total = text
+            .lines()
+            .find_map(|line| line.strip_prefix("totals: ")?.parse().ok())
+            .unwrap_or(0);
         counts.push((thread.to_owned(), total));
     }
-    if counts.is_empty() { Err(Failure::new("callgrind wrote no counts")) } else { Ok(counts) }
+    if counts.is_empty() {
+        Err(Failure::new("callgrind wrote no counts"))
+    } else {
+        Ok(counts)
+    }
 }
 
 #[cfg(test)]
@@ -147,11 +247,21 @@ mod tests {
     #[test]
     fn counts_are_read_by_thread_and_compared_by_samples() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("counts-01"), "version: 1\nthread: 1\ntotals: 5000\n").unwrap();
+        fs::write(
+            folder.path().join("counts-01"),
+            "version: 1\nthread: 1\ntotals: 5000\n",
+        )
+        .unwrap();
         fs::write(folder.path().join("counts-02"), "thread: 2\ntotals: 900\n").unwrap();
-        let short = InstructionCount { by_thread: read_counts(folder.path()).unwrap(), samples: 10 };
+        let short = InstructionCount {
+            by_thread: read_counts(folder.path()).unwrap(),
+            samples: 10,
+        };
         fs::write(folder.path().join("counts-02"), "thread: 2\ntotals: 2700\n").unwrap();
-        let long = InstructionCount { by_thread: read_counts(folder.path()).unwrap(), samples: 30 };
+        let long = InstructionCount {
+            by_thread: read_counts(folder.path()).unwrap(),
+            samples: 30,
+        };
         assert_eq!((short.whole(), long.of("02")), (5900, 2700));
         assert_eq!(a_sample(&[short, long], |counted| counted.of("02")), 90.0);
     }

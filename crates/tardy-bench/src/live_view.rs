@@ -12,7 +12,8 @@ use crate::program;
 pub(crate) const FIGURE: Figure = Figure {
     name: "live-view",
     title: "what the live view costs, when a CPU is left over",
-    promise: "at most 1 % of one CPU for drawing and for making its figures together; no turn on a measured CPU",
+    promise: "at most 1 % of one CPU for drawing and for making its figures together; no turn on \
+              a measured CPU",
     measure,
 };
 
@@ -25,7 +26,12 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let with = observe(bench, cpu, seconds, "")?;
     let without = observe(bench, cpu, seconds, " --no-live")?;
     let share = |observed: &Observation, name: &str| {
-        let time: u64 = observed.spent.iter().filter(|thread| thread.name == name).map(|thread| thread.cpu_time).sum();
+        let time: u64 = observed
+            .spent
+            .iter()
+            .filter(|thread| thread.name == name)
+            .map(|thread| thread.cpu_time)
+            .sum();
         time as f64 / 1e9 / seconds as f64
     };
     let mut table = vec![row(["thread", "share of a CPU, with the view", "without"])];
@@ -33,19 +39,29 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     for name in ["tardy-view", "tardy-recorder", "tardy"] {
         let (with, without) = (share(&with, name), share(&without, name));
         more += with - without;
-        table.push(vec![name.to_owned(), format!("{:.3} %", with * 100.0), format!("{:.3} %", without * 100.0)]);
+        table.push(vec![
+            name.to_owned(),
+            format!("{:.3} %", with * 100.0),
+            format!("{:.3} %", without * 100.0),
+        ]);
     }
     let on_measured = with.others_on_measured;
-    let verdict = if more <= SHARE_MAX && on_measured == 0 { "holds" } else { "NOT reached" };
+    let verdict = if more <= SHARE_MAX && on_measured == 0 {
+        "holds"
+    } else {
+        "NOT reached"
+    };
     Ok(FigureResult {
         reached: format!(
-            "{:.2} % of one CPU more, {on_measured} turns of other threads on the measured CPU in {seconds} s: {verdict}",
+            "{:.2} % of one CPU more, {on_measured} turns of other threads on the measured CPU in \
+             {seconds} s: {verdict}",
             more * 100.0
         ),
         commands: vec![with.command, without.command],
         tables: vec![table],
         notes: vec![format!(
-            "CPU {cpu} measured at 1 kHz, a terminal of 80 x 24 made by script(1). CPU time by /proc/PID/task/TID/schedstat; turns counted by sched:sched_switch."
+            "CPU {cpu} measured at 1 kHz, a terminal of 80 x 24 made by script(1). CPU time by \
+             /proc/PID/task/TID/schedstat; turns counted by sched:sched_switch."
         )],
     })
 }
@@ -58,25 +74,47 @@ struct Observation {
 
 fn observe(bench: &Bench, cpu: u32, seconds: u64, flags: &str) -> Result<Observation> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
-    let line = format!("{} run --cycles {} --cpus {cpu} --load none --out run{flags}", bench.tardy.display(), (seconds + 5) * 1000);
+    let line = format!(
+        "{} run --cycles {} --cpus {cpu} --load none --out run{flags}",
+        bench.tardy.display(),
+        (seconds + 5) * 1000
+    );
     let mut command = Command::new("script");
-    command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(place.path()).env("TERM", "xterm").env("LC_ALL", "C.UTF-8");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(["-q", "-e", "-c", &line, "/dev/null"])
+        .current_dir(place.path())
+        .env("TERM", "xterm")
+        .env("LC_ALL", "C.UTF-8");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let shown = program::line(&command);
-    let mut child = command.spawn().while_doing(|| "starting script of util-linux".to_owned())?;
+    let mut child = command
+        .spawn()
+        .while_doing(|| "starting script of util-linux".to_owned())?;
     let observed = follow(&child, cpu, seconds);
     let _ = child.kill();
     let _ = child.wait();
     let (spent, others_on_measured) = observed?;
-    Ok(Observation { spent, others_on_measured, command: shown })
+    Ok(Observation {
+        spent,
+        others_on_measured,
+        command: shown,
+    })
 }
 
-/// What the tool's threads use once it measures, and how often those that do not measure came onto the measured CPU.
+/// What the tool's threads use once it measures, and how often those that do not measure came onto
+/// the measured CPU.
 fn follow(child: &Child, cpu: u32, seconds: u64) -> Result<(Vec<Thread>, u64)> {
     let patience = Instant::now() + PATIENCE;
     let tool = loop {
-        let threads = threads::when_measuring(child.id()).ok_or_else(|| Failure::new("the tool does not measure in a terminal"))?;
-        if let Some(recorder) = threads.iter().find(|thread| thread.name == "tardy-recorder") {
+        let threads = threads::when_measuring(child.id())
+            .ok_or_else(|| Failure::new("the tool does not measure in a terminal"))?;
+        if let Some(recorder) = threads
+            .iter()
+            .find(|thread| thread.name == "tardy-recorder")
+        {
             break recorder.process;
         }
         if Instant::now() > patience {
@@ -88,7 +126,13 @@ fn follow(child: &Child, cpu: u32, seconds: u64) -> Result<(Vec<Thread>, u64)> {
     std::thread::sleep(Duration::from_secs(seconds));
     let switches = trace.and_then(SchedTrace::finish)?;
     let spent = threads::since(&before, &threads::of_tree(tool));
-    let measuring = threads::measuring(&spent).ok_or_else(|| Failure::new("the tool has no thread that measures"))?.id;
-    let others = switches.iter().filter(|&(&(on, thread), _)| on == cpu && thread != measuring).map(|(_, count)| count).sum();
+    let measuring = threads::measuring(&spent)
+        .ok_or_else(|| Failure::new("the tool has no thread that measures"))?
+        .id;
+    let others = switches
+        .iter()
+        .filter(|&(&(on, thread), _)| on == cpu && thread != measuring)
+        .map(|(_, count)| count)
+        .sum();
     Ok((spent, others))
 }

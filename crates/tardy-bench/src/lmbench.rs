@@ -1,7 +1,8 @@
 //! Costs as `tardy cost` finds them beside what LMbench's own programs find.
 //!
-//! LMbench is not part of this project, and its licence allows results of its unmodified programs only: they are looked for in the folder that the
-//! variable LMBENCH names, then where Debian's package `lmbench` (non-free) has them.
+//! LMbench is not part of this project, and its licence allows results of its unmodified programs
+//! only: they are looked for in the folder that the variable LMBENCH names, then where Debian's
+//! package `lmbench` (non-free) has them.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -32,7 +33,8 @@ const PACKAGED: &str = "/usr/lib/lmbench/bin/x86_64-linux-gnu";
 const BYTES: usize = 64 << 20;
 /// What `tardy cost` writes at a time.
 const PORTION_BYTES: usize = 64 << 10;
-/// What LMbench is told that an interval must take to be believed, in us: as long as a trial of `tardy cost`.
+/// What LMbench is told that an interval must take to be believed, in us: as long as a trial of
+/// `tardy cost`.
 const ENOUGH: &str = "10000";
 /// The server that connections are made to.
 const CONNECTED: &str = "lat_connect";
@@ -47,21 +49,30 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
     // As deep as the files of `tardy cost`: every folder of a path takes its time.
     let folder_of_file = scratch.path().join("files");
-    std::fs::create_dir(&folder_of_file).while_doing(|| format!("making {}", folder_of_file.display()))?;
+    std::fs::create_dir(&folder_of_file)
+        .while_doing(|| format!("making {}", folder_of_file.display()))?;
     let file = folder_of_file.join("file");
     let executed = TinyProgramFile::put()?;
     let before = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
     // Both sides inherit it.
     affinity::set(0, &[cpu]).while_doing(|| format!("binding to CPU {cpu}"))?;
-    let cpus = Processors { measured: cpu, other: before.iter().copied().find(|other| *other != cpu).unwrap_or(cpu) };
+    let cpus = Processors {
+        measured: cpu,
+        other: before
+            .iter()
+            .copied()
+            .find(|other| *other != cpu)
+            .unwrap_or(cpu),
+    };
     let sides = all_rounds(bench, &folder, (scratch.path(), &file), rounds, cpus);
     affinity::set(0, &before).while_doing(|| "unbinding".to_owned())?;
     drop(executed);
     report(&sides?, rounds)
 }
 
-/// In the same portions as the file of `tardy cost`: their length decides how long the pieces are in which a kernel with large folios keeps and maps it,
-/// which makes a page fault ten times cheaper or dearer.
+/// In the same portions as the file of `tardy cost`: their length decides how long the pieces are
+/// in which a kernel with large folios keeps and maps it, which makes a page fault ten times
+/// cheaper or dearer.
 fn write_like_tardy(path: &Path) -> std::io::Result<()> {
     let mut file = std::fs::File::create(path)?;
     for _ in 0..BYTES / PORTION_BYTES {
@@ -72,25 +83,32 @@ fn write_like_tardy(path: &Path) -> std::io::Result<()> {
 
 fn programs() -> Result<PathBuf> {
     let given = std::env::var_os("LMBENCH").map(PathBuf::from);
-    let folder = given.into_iter().chain([PathBuf::from(PACKAGED)]).find(|folder| folder.join("lat_syscall").is_file());
+    let folder = given
+        .into_iter()
+        .chain([PathBuf::from(PACKAGED)])
+        .find(|folder| folder.join("lat_syscall").is_file());
     folder.ok_or_else(|| {
         Failure::new(format!(
-            "no programs of LMbench in {PACKAGED}: install the package lmbench (non-free), or name their folder in LMBENCH"
+            "no programs of LMbench in {PACKAGED}: install the package lmbench (non-free), or \
+             name their folder in LMBENCH"
         ))
     })
 }
 
-/// The program that lat_proc executes, where it looks for it: the one that `tardy cost` executes, in place of LMbench's own, whose start and libraries would
-/// be most of the difference.
+/// The program that lat_proc executes, where it looks for it: the one that `tardy cost` executes,
+/// in place of LMbench's own, whose start and libraries would be most of the difference.
 struct TinyProgramFile;
 
 impl TinyProgramFile {
     const PATH: &str = "/tmp/hello";
 
     fn put() -> Result<Self> {
-        let image = tiny_program::image().ok_or_else(|| Failure::new("tardy has no program to execute on this architecture"))?;
+        let image = tiny_program::image()
+            .ok_or_else(|| Failure::new("tardy has no program to execute on this architecture"))?;
         std::fs::write(Self::PATH, image)
-            .and_then(|()| std::fs::set_permissions(Self::PATH, std::fs::Permissions::from_mode(0o755)))
+            .and_then(|()| {
+                std::fs::set_permissions(Self::PATH, std::fs::Permissions::from_mode(0o755))
+            })
             .while_doing(|| format!("writing {}", Self::PATH))?;
         Ok(Self)
     }
@@ -125,11 +143,24 @@ struct Processors {
     other: u32,
 }
 
-fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rounds: u32, cpus: Processors) -> Result<Sides> {
-    let mut sides = Sides { metrics: vec![MetricPairs::default(); PROGRAMS.len()], commands: Vec::new() };
+fn all_rounds(
+    bench: &Bench,
+    folder: &Path,
+    (scratch, file): (&Path, &Path),
+    rounds: u32,
+    cpus: Processors,
+) -> Result<Sides> {
+    let mut sides = Sides {
+        metrics: vec![MetricPairs::default(); PROGRAMS.len()],
+        commands: Vec::new(),
+    };
     for round in 0..rounds {
         for &server in SERVERS {
-            let cpu = if server == CONNECTED { cpus.other } else { cpus.measured };
+            let cpu = if server == CONNECTED {
+                cpus.other
+            } else {
+                cpus.measured
+            };
             affinity::set(0, &[cpu]).while_doing(|| format!("binding to CPU {cpu}"))?;
             start(folder, server)?;
         }
@@ -137,15 +168,24 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
         for (index, peer) in PROGRAMS.iter().enumerate() {
             let measure_own = || {
                 // It binds itself to the one, and its server of connections to the other.
-                affinity::set(0, &[cpus.measured, cpus.other]).while_doing(|| "unbinding".to_owned())?;
-                own(bench, peer.metric, cpus.measured, &scratch.join(format!("run-{round}-{index}")), scratch)
+                affinity::set(0, &[cpus.measured, cpus.other])
+                    .while_doing(|| "unbinding".to_owned())?;
+                own(
+                    bench,
+                    peer.metric,
+                    cpus.measured,
+                    &scratch.join(format!("run-{round}-{index}")),
+                    scratch,
+                )
             };
             let measure_theirs = |bytes| {
-                affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to CPU {}", cpus.measured))?;
+                affinity::set(0, &[cpus.measured])
+                    .while_doing(|| format!("binding to CPU {}", cpus.measured))?;
                 ask_all(folder, peer, (scratch, file), bytes)
             };
             let found = &mut sides.metrics[index];
-            // Who comes first leaves the other one its closed connections, its warm CPU, and what else there may be.
+            // Who comes first leaves the other one its closed connections, its warm CPU, and what
+            // else there may be.
             let (own, theirs) = if round % 2 == 0 {
                 let (own, bytes) = measure_own()?;
                 found.bytes = bytes;
@@ -154,12 +194,22 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
                 let theirs = measure_theirs(found.bytes)?;
                 (measure_own()?.0, theirs)
             };
-            found.pairs.extend(Option::zip(own, theirs).filter(|(own, theirs)| *own > 0.0 && *theirs > 0.0));
-            eprintln!("round {} of {rounds}: {}, ns: {own:?} and {theirs:?}", round + 1, peer.metric);
+            found.pairs.extend(
+                Option::zip(own, theirs).filter(|(own, theirs)| *own > 0.0 && *theirs > 0.0),
+            );
+            eprintln!(
+                "round {} of {rounds}: {}, ns: {own:?} and {theirs:?}",
+                round + 1,
+                peer.metric
+            );
         }
         for server in SERVERS {
             let mut stop = Command::new(folder.join(server));
-            let _ = stop.args(["-S", "localhost"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            let _ = stop
+                .args(["-S", "localhost"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
         }
     }
     for peer in PROGRAMS {
@@ -174,29 +224,57 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
 }
 
 fn programs_of(peer: &Peer) -> impl Iterator<Item = &'static [&'static str]> {
-    [peer.program, peer.and].into_iter().filter(|words| !words.is_empty())
+    [peer.program, peer.and]
+        .into_iter()
+        .filter(|words| !words.is_empty())
 }
 
-/// The mean of what its programs find, in ns of one operation; `None` where one printed nothing that can be read.
-fn ask_all(folder: &Path, peer: &Peer, files: (&Path, &Path), bytes: Option<f64>) -> Result<Option<f64>> {
-    // New each time, as that of `tardy cost`: in which pieces a file lies in memory is another draw for each file, and stays so as long as it lies there.
+/// The mean of what its programs find, in ns of one operation; `None` where one printed nothing
+/// that can be read.
+fn ask_all(
+    folder: &Path,
+    peer: &Peer,
+    files: (&Path, &Path),
+    bytes: Option<f64>,
+) -> Result<Option<f64>> {
+    // New each time, as that of `tardy cost`: in which pieces a file lies in memory is another draw
+    // for each file, and stays so as long as it lies there.
     if programs_of(peer).any(|words| words.contains(&"FILE")) {
         write_like_tardy(files.1).while_doing(|| format!("writing {}", files.1.display()))?;
     }
-    let values: Vec<Option<f64>> = programs_of(peer).map(|words| ask(folder, peer, words, files, bytes)).collect::<Result<_>>()?;
+    let values: Vec<Option<f64>> = programs_of(peer)
+        .map(|words| ask(folder, peer, words, files, bytes))
+        .collect::<Result<_>>()?;
     let values: Option<Vec<f64>> = values.into_iter().collect();
     Ok(values.map(|values| values.iter().sum::<f64>() / values.len() as f64))
 }
 
 /// What `tardy cost` finds, in ns, and the bytes that an operation moves, of a bandwidth.
-fn own(bench: &Bench, metric: &str, cpu: u32, out: &Path, scratch: &Path) -> Result<(Option<f64>, Option<f64>)> {
+fn own(
+    bench: &Bench,
+    metric: &str,
+    cpu: u32,
+    out: &Path,
+    scratch: &Path,
+) -> Result<(Option<f64>, Option<f64>)> {
     let mut tardy = Command::new(&bench.tardy);
     tardy
-        .args(["cost", "--rounds", "1", "--quiet", "--json", "--metric", metric, "--cpu", &cpu.to_string(), "--out"])
+        .args([
+            "cost",
+            "--rounds",
+            "1",
+            "--quiet",
+            "--json",
+            "--metric",
+            metric,
+            "--cpu",
+            &cpu.to_string(),
+            "--out",
+        ])
         .arg(out)
         .env("TMPDIR", scratch);
-    let costs: Value =
-        serde_json::from_str(&program::capture(&mut tardy)?).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
+    let costs: Value = serde_json::from_str(&program::capture(&mut tardy)?)
+        .map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
     let found = &costs["metrics"][0];
     Ok((found["cost"].as_f64(), found["bytes"].as_f64()))
 }
@@ -204,15 +282,34 @@ fn own(bench: &Bench, metric: &str, cpu: u32, out: &Path, scratch: &Path) -> Res
 /// Servers of LMbench go into the background by themselves.
 fn start(folder: &Path, server: &str) -> Result<()> {
     let mut command = Command::new(folder.join(server));
-    command.arg("-s").stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().while_doing(|| format!("starting `{}`", program::line(&command))).map(drop)
+    command
+        .arg("-s")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+        .status()
+        .while_doing(|| format!("starting `{}`", program::line(&command)))
+        .map(drop)
 }
 
-/// What the program found, in ns of one operation; `None` where it printed nothing that can be read.
-fn ask(folder: &Path, peer: &Peer, words: &[&str], (scratch, file): (&Path, &Path), bytes: Option<f64>) -> Result<Option<f64>> {
-    let (name, arguments) = words.split_first().ok_or_else(|| Failure::new("a metric without a program"))?;
+/// What the program found, in ns of one operation; `None` where it printed nothing that can be
+/// read.
+fn ask(
+    folder: &Path,
+    peer: &Peer,
+    words: &[&str],
+    (scratch, file): (&Path, &Path),
+    bytes: Option<f64>,
+) -> Result<Option<f64>> {
+    let (name, arguments) = words
+        .split_first()
+        .ok_or_else(|| Failure::new("a metric without a program"))?;
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", "30"]).arg(folder.join(name)).env("ENOUGH", ENOUGH).current_dir(scratch);
+    command
+        .args(["-k", "5", "30"])
+        .arg(folder.join(name))
+        .env("ENOUGH", ENOUGH)
+        .current_dir(scratch);
     for argument in arguments {
         match *argument {
             "FILE" => command.arg(file),
@@ -221,13 +318,22 @@ fn ask(folder: &Path, peer: &Peer, words: &[&str], (scratch, file): (&Path, &Pat
     }
     let output = program::output(&mut command)?;
     // All of them print to the error output.
-    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned()
+        + &String::from_utf8_lossy(&output.stdout);
     Ok((peer.read)(&text).and_then(|found| found.nanos(bytes)))
 }
 
 fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
-    let mut table =
-        vec![row(["metric", "unit", "tardy", "LMbench", "difference", "its 95 % interval", "LMbench's program", "why it differs"])];
+    let mut table = vec![row([
+        "metric",
+        "unit",
+        "tardy",
+        "LMbench",
+        "difference",
+        "its 95 % interval",
+        "LMbench's program",
+        "why it differs",
+    ])];
     let (mut within, mut outside, mut missing) = (0, Vec::new(), Vec::new());
     for (found, peer) in sides.metrics.iter().zip(PROGRAMS) {
         if found.pairs.is_empty() {
@@ -235,7 +341,13 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
             continue;
         }
         // Of a bandwidth the difference is that of the bandwidths.
-        let ratio = |(own, theirs): &(f64, f64)| if peer.is_bandwidth { theirs / own } else { own / theirs };
+        let ratio = |(own, theirs): &(f64, f64)| {
+            if peer.is_bandwidth {
+                theirs / own
+            } else {
+                own / theirs
+            }
+        };
         let ratios: Vec<f64> = found.pairs.iter().map(|pair| ratio(pair).ln()).collect();
         let (middle, lower, upper) = middle_and_interval(&ratios, 0.95);
         let [difference, lower, upper] = [middle, lower, upper].map(f64::exp_m1);
@@ -245,42 +357,87 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
         } else {
             outside.push(peer.metric)
         }
-        let sides = found.pairs.iter().copied().unzip::<f64, f64, Vec<f64>, Vec<f64>>();
+        let sides = found
+            .pairs
+            .iter()
+            .copied()
+            .unzip::<f64, f64, Vec<f64>, Vec<f64>>();
         let medians = [&sides.0, &sides.1].map(|values| median(values));
         let (unit, shown): (&str, [f64; 2]) = match found.bytes.filter(|_| peer.is_bandwidth) {
             Some(bytes) => ("MB/s", medians.map(|nanos| bytes * 1e3 / nanos)),
             None => ("us", medians.map(|nanos| nanos / 1e3)),
         };
-        let [own, theirs] = shown.map(|value| if value < 100.0 { format!("{value:.3}") } else { format!("{value:.0}") });
+        let [own, theirs] = shown.map(|value| {
+            if value < 100.0 {
+                format!("{value:.3}")
+            } else {
+                format!("{value:.0}")
+            }
+        });
         let percent = |part: f64| format!("{:+.1} %", part * 100.0);
         let why = if is_within { "" } else { peer.differs };
-        let interval =
-            if lower.is_finite() && upper.is_finite() { format!("{} to {}", percent(lower), percent(upper)) } else { "none".to_owned() };
-        table.push(row([peer.metric, unit, &own, &theirs, &percent(difference), &interval, &peer.program.join(" "), why]));
+        let interval = if lower.is_finite() && upper.is_finite() {
+            format!("{} to {}", percent(lower), percent(upper))
+        } else {
+            "none".to_owned()
+        };
+        table.push(row([
+            peer.metric,
+            unit,
+            &own,
+            &theirs,
+            &percent(difference),
+            &interval,
+            &peer.program.join(" "),
+            why,
+        ]));
     }
     if table.len() == 1 {
-        return Err(Failure::new("no program of LMbench printed what could be read"));
+        return Err(Failure::new(
+            "no program of LMbench printed what could be read",
+        ));
     }
     let mut notes = vec![
         format!(
-            "{rounds} rounds, in each of them one side right after the other, each first in every second one, on the same CPU, everything bound to it but the server of connections, which is on another one. A round's figure is the median of 11 trials of 10 ms, which is what both call their result; the table has the medians of the rounds."
+            "{rounds} rounds, in each of them one side right after the other, each first in every \
+             second one, on the same CPU, everything bound to it but the server of connections, \
+             which is on another one. A round's figure is the median of 11 trials of 10 ms, which \
+             is what both call their result; the table has the medians of the rounds."
         ),
-        "The difference is the Hodges-Lehmann estimate over the rounds' ratios, its interval by Wilcoxon's signed ranks: how fast this machine is changes from minute to minute, and more than the two sides differ.".to_owned(),
-        format!("lat_proc executes {}: both sides execute the same program, tardy's of two instructions.", TinyProgramFile::PATH),
+        "The difference is the Hodges-Lehmann estimate over the rounds' ratios, its interval by \
+         Wilcoxon's signed ranks: how fast this machine is changes from minute to minute, and \
+         more than the two sides differ."
+            .to_owned(),
+        format!(
+            "lat_proc executes {}: both sides execute the same program, tardy's of two \
+             instructions.",
+            TinyProgramFile::PATH
+        ),
         "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),
-        "Not asked: lat_fs, which did not end within minutes on this machine, and lat_rpc, which measures a server of its own."
+        "Not asked: lat_fs, which did not end within minutes on this machine, and lat_rpc, which \
+         measures a server of its own."
             .to_owned(),
     ];
     if !missing.is_empty() {
         notes.push(format!(
-            "Not compared, because LMbench's program printed nothing here (it lacks what it needs, or crashed): {}.",
+            "Not compared, because LMbench's program printed nothing here (it lacks what it \
+             needs, or crashed): {}.",
             missing.join(", ")
         ));
     }
     let reached = format!(
         "{within} of {} within 10 %; beyond it: {}",
         within + outside.len(),
-        if outside.is_empty() { "none".to_owned() } else { outside.join(", ") }
+        if outside.is_empty() {
+            "none".to_owned()
+        } else {
+            outside.join(", ")
+        }
     );
-    Ok(FigureResult { reached, commands: sides.commands.clone(), tables: vec![table], notes })
+    Ok(FigureResult {
+        reached,
+        commands: sides.commands.clone(),
+        tables: vec![table],
+        notes,
+    })
 }

@@ -38,12 +38,34 @@ pub(super) struct Peer {
 /// Programs that must serve others.
 pub(super) const SERVERS: &[&str] = &["lat_udp", "lat_tcp", "lat_connect", "bw_tcp"];
 
-const fn time(metric: &'static str, program: &'static [&'static str], differs: &'static str) -> Peer {
-    Peer { metric, program, and: &[], read: after_colon, is_bandwidth: false, differs }
+const fn time(
+    metric: &'static str,
+    program: &'static [&'static str],
+    differs: &'static str,
+) -> Peer {
+    Peer {
+        metric,
+        program,
+        and: &[],
+        read: after_colon,
+        is_bandwidth: false,
+        differs,
+    }
 }
 
-const fn bandwidth(metric: &'static str, program: &'static [&'static str], differs: &'static str) -> Peer {
-    Peer { metric, program, and: &[], read: megabytes, is_bandwidth: true, differs }
+const fn bandwidth(
+    metric: &'static str,
+    program: &'static [&'static str],
+    differs: &'static str,
+) -> Peer {
+    Peer {
+        metric,
+        program,
+        and: &[],
+        read: megabytes,
+        is_bandwidth: true,
+        differs,
+    }
 }
 
 const fn other(
@@ -52,16 +74,30 @@ const fn other(
     read: fn(&str) -> Option<PrintedFigure>,
     differs: &'static str,
 ) -> Peer {
-    Peer { metric, program, and: &[], read, is_bandwidth: false, differs }
+    Peer {
+        metric,
+        program,
+        and: &[],
+        read,
+        is_bandwidth: false,
+        differs,
+    }
 }
 
-const FORKED: &str = "LMbench's child is linked to libraries and ends by exit(3), tardy's is static and ends by _exit(2): such children had 24 and 6 page faults each, of some us";
-const WRITTEN: &str = "LMbench writes each 512 bytes from their end, in one chain of assignments; so written, the length of the instructions alone makes the same loop run at 3 or 13 GB/s on this CPU; tardy writes upwards";
+const FORKED: &str = "LMbench's child is linked to libraries and ends by exit(3), tardy's is \
+                      static and ends by _exit(2): such children had 24 and 6 page faults each, \
+                      of some us";
+const WRITTEN: &str = "LMbench writes each 512 bytes from their end, in one chain of assignments; \
+                       so written, the length of the instructions alone makes the same loop run \
+                       at 3 or 13 GB/s on this CPU; tardy writes upwards";
 
 /// All pairs, in the order of tables.
 pub(super) const PROGRAMS: &[Peer] = &[
     time("null-call", &["lat_syscall", "null"], ""),
-    Peer { and: &["lat_syscall", "write"], ..time("null-io", &["lat_syscall", "read"], "") },
+    Peer {
+        and: &["lat_syscall", "write"],
+        ..time("null-io", &["lat_syscall", "read"], "")
+    },
     time("stat", &["lat_syscall", "stat", "FILE"], ""),
     time("open-close", &["lat_syscall", "open", "FILE"], ""),
     time("select-files", &["lat_select", "-n", "100", "file"], ""),
@@ -84,15 +120,27 @@ pub(super) const PROGRAMS: &[Peer] = &[
     time("pipe-latency", &["lat_pipe", "-N", "3"], ""),
     time("unix-latency", &["lat_unix"], ""),
     time("udp-latency", &["lat_udp", "-N", "3", "localhost"], ""),
-    time("tcp-latency", &["lat_tcp", "-m", "1", "-N", "3", "localhost"], ""),
+    time(
+        "tcp-latency",
+        &["lat_tcp", "-m", "1", "-N", "3", "localhost"],
+        "",
+    ),
     time("tcp-connect", &["lat_connect", "localhost"], ""),
     other("mmap", &["lat_mmap", "64m", "FILE"], second_of_line, ""),
     time("page-fault", &["lat_pagefault", "FILE"], ""),
     bandwidth("pipe-bandwidth", &["bw_pipe", "-N", "3"], ""),
     bandwidth("unix-bandwidth", &["bw_unix", "-N", "3"], ""),
-    bandwidth("tcp-bandwidth", &["bw_tcp", "-W", "100000", "localhost"], ""),
+    bandwidth(
+        "tcp-bandwidth",
+        &["bw_tcp", "-W", "100000", "localhost"],
+        "",
+    ),
     bandwidth("file-reread", &["bw_file_rd", "64m", "io_only", "FILE"], ""),
-    bandwidth("mmap-reread", &["bw_mmap_rd", "64m", "mmap_only", "FILE"], ""),
+    bandwidth(
+        "mmap-reread",
+        &["bw_mmap_rd", "64m", "mmap_only", "FILE"],
+        "",
+    ),
     bandwidth("bcopy-libc", &["bw_mem", "64m", "bcopy"], ""),
     bandwidth("bcopy-own", &["bw_mem", "64m", "fcp"], ""),
     bandwidth("memory-read", &["bw_mem", "64m", "frd"], ""),
@@ -106,23 +154,31 @@ fn numbers(text: &str) -> impl Iterator<Item = f64> {
 /// As in `Simple syscall: 0.1 microseconds`.
 fn after_colon(text: &str) -> Option<PrintedFigure> {
     let line = text.lines().find(|line| line.contains(" microseconds"))?;
-    numbers(line.rsplit_once(':')?.1).next().map(PrintedFigure::Micros)
+    numbers(line.rsplit_once(':')?.1)
+        .next()
+        .map(PrintedFigure::Micros)
 }
 
 /// The first line is the size, the next ones are processes and us.
 fn switch(text: &str) -> Option<PrintedFigure> {
-    let line = text.lines().rfind(|line| line.split_whitespace().count() == 2 && numbers(line).count() == 2)?;
+    let line = text
+        .lines()
+        .rfind(|line| line.split_whitespace().count() == 2 && numbers(line).count() == 2)?;
     numbers(line).nth(1).map(PrintedFigure::Micros)
 }
 
 /// As in `67.108864 220`: megabytes, and us.
 fn second_of_line(text: &str) -> Option<PrintedFigure> {
-    numbers(text.lines().last()?).nth(1).map(PrintedFigure::Micros)
+    numbers(text.lines().last()?)
+        .nth(1)
+        .map(PrintedFigure::Micros)
 }
 
 /// As in `67.11 9123.45`, or `Pipe bandwidth: 4123.45 MB/sec`.
 fn megabytes(text: &str) -> Option<PrintedFigure> {
-    numbers(text.lines().last()?).last().map(PrintedFigure::Megabytes)
+    numbers(text.lines().last()?)
+        .last()
+        .map(PrintedFigure::Megabytes)
 }
 
 #[cfg(test)]
@@ -131,12 +187,30 @@ mod tests {
 
     #[test]
     fn what_programs_print_is_read() {
-        assert_eq!(after_colon("Simple syscall: 0.0961 microseconds\n"), Some(PrintedFigure::Micros(0.0961)));
-        assert_eq!(after_colon("Pagefaults on /tmp/x1: 0.2 microseconds\n"), Some(PrintedFigure::Micros(0.2)));
-        assert_eq!(switch("\n\"size=64k ovr=4.71\n16 8.61\n"), Some(PrintedFigure::Micros(8.61)));
-        assert_eq!(second_of_line("67.108864 220\n"), Some(PrintedFigure::Micros(220.0)));
-        assert_eq!(megabytes("0.065536 1398.59 MB/sec\n"), Some(PrintedFigure::Megabytes(1398.59)));
+        assert_eq!(
+            after_colon("Simple syscall: 0.0961 microseconds\n"),
+            Some(PrintedFigure::Micros(0.0961))
+        );
+        assert_eq!(
+            after_colon("Pagefaults on /tmp/x1: 0.2 microseconds\n"),
+            Some(PrintedFigure::Micros(0.2))
+        );
+        assert_eq!(
+            switch("\n\"size=64k ovr=4.71\n16 8.61\n"),
+            Some(PrintedFigure::Micros(8.61))
+        );
+        assert_eq!(
+            second_of_line("67.108864 220\n"),
+            Some(PrintedFigure::Micros(220.0))
+        );
+        assert_eq!(
+            megabytes("0.065536 1398.59 MB/sec\n"),
+            Some(PrintedFigure::Megabytes(1398.59))
+        );
         assert_eq!(after_colon("usage: lat_syscall\n"), None);
-        assert_eq!(PrintedFigure::Megabytes(1000.0).nanos(Some(65536.0)), Some(65536.0));
+        assert_eq!(
+            PrintedFigure::Megabytes(1000.0).nanos(Some(65536.0)),
+            Some(65536.0)
+        );
     }
 }

@@ -43,8 +43,15 @@ struct Pairs {
 
 impl Pairs {
     /// Runs both sides in turn, each first in every second pair.
-    fn measure(count: usize, own: impl Fn() -> Result<f64>, peer: impl Fn() -> Result<f64>) -> Result<Self> {
-        let mut pairs = Self { own: Vec::new(), peer: Vec::new() };
+    fn measure(
+        count: usize,
+        own: impl Fn() -> Result<f64>,
+        peer: impl Fn() -> Result<f64>,
+    ) -> Result<Self> {
+        let mut pairs = Self {
+            own: Vec::new(),
+            peer: Vec::new(),
+        };
         for pair in 0..count {
             if pair % 2 == 0 {
                 pairs.own.push(own()?);
@@ -59,7 +66,12 @@ impl Pairs {
 
     /// The ratio and its interval at 95 %.
     fn ratio(&self) -> (f64, f64, f64) {
-        let logarithms: Vec<f64> = self.own.iter().zip(&self.peer).map(|(own, peer)| (own / peer).ln()).collect();
+        let logarithms: Vec<f64> = self
+            .own
+            .iter()
+            .zip(&self.peer)
+            .map(|(own, peer)| (own / peer).ln())
+            .collect();
         let (middle, lower, upper) = middle_and_interval(&logarithms, 0.95);
         (middle.exp(), lower.exp(), upper.exp())
     }
@@ -80,11 +92,21 @@ impl Pairs {
 fn measure_hackbench(bench: &Bench) -> Result<FigureResult> {
     let (count, loops) = if bench.is_quick { (2, 100) } else { (12, 500) };
     let hackbench = found("hackbench", "rt-tests")?;
-    let mut table = vec![row(["messages through", "tardy, thousands/s", "hackbench, thousands/s", "ratio", "its 95 % interval", "pairs"])];
+    let mut table = vec![row([
+        "messages through",
+        "tardy, thousands/s",
+        "hackbench, thousands/s",
+        "ratio",
+        "its 95 % interval",
+        "pairs",
+    ])];
     let (mut commands, mut ratios) = (Vec::new(), Vec::new());
     for (shape, option) in [("socket", None), ("pipe", Some("--pipe"))] {
         let own = || {
-            let load = format!("hackbench:groups={GROUPS}:fds={DESCRIPTORS}:loops={loops}:datasize={MESSAGE_BYTES}B:with={shape}:whole=1");
+            let load = format!(
+                "hackbench:groups={GROUPS}:fds={DESCRIPTORS}:loops={loops}:\
+                 datasize={MESSAGE_BYTES}B:with={shape}:whole=1"
+            );
             let mut command = Command::new(&bench.tardy);
             // The first round is not cut short by the load's end, which comes at once.
             command.args(["load", &load, "--for", "10ms", "--json"]);
@@ -92,27 +114,58 @@ fn measure_hackbench(bench: &Bench) -> Result<FigureResult> {
         };
         let peer = || {
             let mut command = Command::new(&hackbench);
-            let [groups, descriptors, loops, bytes] = [GROUPS, DESCRIPTORS, loops, MESSAGE_BYTES].map(|number| number.to_string());
-            command.args(["-g", &groups, "-f", &descriptors, "-l", &loops, "-s", &bytes]).args(option);
+            let [groups, descriptors, loops, bytes] =
+                [GROUPS, DESCRIPTORS, loops, MESSAGE_BYTES].map(|number| number.to_string());
+            command
+                .args([
+                    "-g",
+                    &groups,
+                    "-f",
+                    &descriptors,
+                    "-l",
+                    &loops,
+                    "-s",
+                    &bytes,
+                ])
+                .args(option);
             let begin = Instant::now();
             program::capture(&mut command)?;
-            let messages = GROUPS * DESCRIPTORS * DESCRIPTORS * loops.parse::<u64>().unwrap_or_default();
-            Ok((messages as f64 / begin.elapsed().as_secs_f64() / 1e3, program::line(&command)))
+            let messages =
+                GROUPS * DESCRIPTORS * DESCRIPTORS * loops.parse::<u64>().unwrap_or_default();
+            Ok((
+                messages as f64 / begin.elapsed().as_secs_f64() / 1e3,
+                program::line(&command),
+            ))
         };
-        let pairs = Pairs::measure(count, || own().map(|(rate, _)| rate), || peer().map(|(rate, _): (f64, String)| rate))?;
+        let pairs = Pairs::measure(
+            count,
+            || own().map(|(rate, _)| rate),
+            || peer().map(|(rate, _): (f64, String)| rate),
+        )?;
         commands.extend([own()?.1, peer()?.1]);
         table.push(pairs.row(shape, 0));
         ratios.push((shape, pairs.ratio().0));
     }
-    let holds = ratios.iter().all(|(_, ratio)| (RATIO_MIN..=1.1).contains(ratio));
-    let reached = ratios.iter().map(|(shape, ratio)| format!("{ratio:.3} x ({shape})")).collect::<Vec<_>>().join(", ");
+    let holds = ratios
+        .iter()
+        .all(|(_, ratio)| (RATIO_MIN..=1.1).contains(ratio));
+    let reached = ratios
+        .iter()
+        .map(|(shape, ratio)| format!("{ratio:.3} x ({shape})"))
+        .collect::<Vec<_>>()
+        .join(", ");
     Ok(FigureResult {
         reached: format!("{reached}: {}", if holds { "holds" } else { "not shown" }),
         commands,
         tables: vec![table],
         notes: vec![
-            "Whole rounds: processes made, messages passed, processes reaped. tardy's time is from its load's start to its last process's end, hackbench's that of its whole process.".to_owned(),
-            "The ratio is the Hodges-Lehmann estimate over the pairs, its interval by Wilcoxon's signed ranks.".to_owned(),
+            "Whole rounds: processes made, messages passed, processes reaped. tardy's time is \
+             from its load's start to its last process's end, hackbench's that of its whole \
+             process."
+                .to_owned(),
+            "The ratio is the Hodges-Lehmann estimate over the pairs, its interval by Wilcoxon's \
+             signed ranks."
+                .to_owned(),
         ],
     })
 }
@@ -121,23 +174,54 @@ fn measure_ttcp(bench: &Bench) -> Result<FigureResult> {
     let (count, seconds) = if bench.is_quick { (2, 1) } else { (12, 3) };
     let iperf3 = found("iperf3", "iperf3")?;
     let cpu = bench.measured_cpu()?.to_string();
-    let mut table = vec![row(["connection", "tardy, GB/s", "iperf3, GB/s", "ratio", "its 95 % interval", "pairs"])];
+    let mut table = vec![row([
+        "connection",
+        "tardy, GB/s",
+        "iperf3, GB/s",
+        "ratio",
+        "its 95 % interval",
+        "pairs",
+    ])];
     let own = || {
         let mut command = Command::new(&bench.tardy);
-        command.args(["load", &format!("ttcp:block={BLOCK}"), "--cpus", &cpu, "--for", &format!("{seconds}s"), "--json"]);
+        command.args([
+            "load",
+            &format!("ttcp:block={BLOCK}"),
+            "--cpus",
+            &cpu,
+            "--for",
+            &format!("{seconds}s"),
+            "--json",
+        ]);
         rate(&mut command, "bytes").map(|(rate, line)| (rate / 1e9, line))
     };
     let peer = || iperf3_rate(&iperf3, &cpu, seconds);
-    let pairs = Pairs::measure(count, || own().map(|(rate, _)| rate), || peer().map(|(rate, _)| rate))?;
+    let pairs = Pairs::measure(
+        count,
+        || own().map(|(rate, _)| rate),
+        || peer().map(|(rate, _)| rate),
+    )?;
     table.push(pairs.row("both ends on one CPU", 2));
     let (ratio, ..) = pairs.ratio();
     Ok(FigureResult {
-        reached: format!("{ratio:.3} x: {}", if ratio >= RATIO_MIN { "holds" } else { "not shown" }),
+        reached: format!(
+            "{ratio:.3} x: {}",
+            if ratio >= RATIO_MIN {
+                "holds"
+            } else {
+                "not shown"
+            }
+        ),
         commands: vec![own()?.1, peer()?.1],
         tables: vec![table],
         notes: vec![
-            format!("Sender and receiver on CPU {cpu}, as a worker of the load has them; blocks of {BLOCK}, iperf3's default."),
-            "The ratio is the Hodges-Lehmann estimate over the pairs, its interval by Wilcoxon's signed ranks.".to_owned(),
+            format!(
+                "Sender and receiver on CPU {cpu}, as a worker of the load has them; blocks of \
+                 {BLOCK}, iperf3's default."
+            ),
+            "The ratio is the Hodges-Lehmann estimate over the pairs, its interval by Wilcoxon's \
+             signed ranks."
+                .to_owned(),
         ],
     })
 }
@@ -145,16 +229,31 @@ fn measure_ttcp(bench: &Bench) -> Result<FigureResult> {
 /// Work a second of a load, from the JSON events of `tardy load`, and the command.
 fn rate(command: &mut Command, field: &str) -> Result<(f64, String)> {
     let output = program::capture(command)?;
-    let rate = rate_of_events(&output, field)
-        .ok_or_else(|| Failure::new(format!("`{}` told no work: {}", program::line(command), output.trim())))?;
+    let rate = rate_of_events(&output, field).ok_or_else(|| {
+        Failure::new(format!(
+            "`{}` told no work: {}",
+            program::line(command),
+            output.trim()
+        ))
+    })?;
     Ok((rate, program::line(command)))
 }
 
 fn rate_of_events(output: &str, field: &str) -> Option<f64> {
-    let events: Vec<Value> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).collect::<Vec<_>>();
+    let events: Vec<Value> = output
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let of = |kind: &str| {
+        events
+            .iter()
+            .filter(|event| event["event"] == kind)
+            .collect::<Vec<_>>()
+    };
     let at = |event: &&Value| event["at"].as_f64();
-    let seconds = (of("ended").iter().filter_map(at).fold(0.0, f64::max) - of("started").iter().find_map(at)?) / 1e9;
+    let seconds = (of("ended").iter().filter_map(at).fold(0.0, f64::max)
+        - of("started").iter().find_map(at)?)
+        / 1e9;
     let work = of("work").last()?[field].as_f64()?;
     (seconds > 0.0 && work > 0.0).then(|| work / seconds)
 }
@@ -163,24 +262,44 @@ fn rate_of_events(output: &str, field: &str) -> Option<f64> {
 fn iperf3_rate(iperf3: &std::path::Path, cpu: &str, seconds: u64) -> Result<(f64, String)> {
     let port = free_port()?;
     let mut server = Command::new("taskset");
-    server.args(["-c", cpu]).arg(iperf3).args(["-s", "-1", "-B", "127.0.0.1", "-p", &port]).stdout(Stdio::null()).stderr(Stdio::null());
-    // It serves one client and ends; where that came to nothing it would wait for ever, and is ended with this scope.
-    let _server = Server(server.spawn().while_doing(|| "starting iperf3's server".to_owned())?);
+    server
+        .args(["-c", cpu])
+        .arg(iperf3)
+        .args(["-s", "-1", "-B", "127.0.0.1", "-p", &port])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // It serves one client and ends; where that came to nothing it would wait for ever, and is
+    // ended with this scope.
+    let _server = Server(
+        server
+            .spawn()
+            .while_doing(|| "starting iperf3's server".to_owned())?,
+    );
     let mut client = Command::new("taskset");
-    client.args(["-c", cpu]).arg(iperf3).args(["-c", "127.0.0.1", "-p", &port, "-t", &seconds.to_string(), "-J"]);
-    // Asking whether it listens by connecting would be its one connection: the client is tried until it succeeds. With -J its exit code is 0
-    // even then.
+    client.args(["-c", cpu]).arg(iperf3).args([
+        "-c",
+        "127.0.0.1",
+        "-p",
+        &port,
+        "-t",
+        &seconds.to_string(),
+        "-J",
+    ]);
+    // Asking whether it listens by connecting would be its one connection: the client is tried
+    // until it succeeds. With -J its exit code is 0 even then.
     let deadline = Instant::now() + LISTEN_LIMIT;
     let result = loop {
         let output = program::output(&mut client)?;
-        let result: Value =
-            serde_json::from_slice(&output.stdout).map_err(|error| Failure::new(format!("iperf3 printed no JSON: {error}")))?;
+        let result: Value = serde_json::from_slice(&output.stdout)
+            .map_err(|error| Failure::new(format!("iperf3 printed no JSON: {error}")))?;
         if result["error"].is_null() || Instant::now() >= deadline {
             break result;
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    let bits = result.pointer("/end/sum_received/bits_per_second").and_then(Value::as_f64);
+    let bits = result
+        .pointer("/end/sum_received/bits_per_second")
+        .and_then(Value::as_f64);
     let bits = bits.ok_or_else(|| Failure::new(format!("iperf3: {}", result["error"])))?;
     Ok((bits / 8e9, program::line(&client)))
 }
@@ -196,12 +315,20 @@ impl Drop for Server {
 }
 
 fn free_port() -> Result<String> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").while_doing(|| "looking for a free port".to_owned())?;
-    listener.local_addr().map(|address| address.port().to_string()).while_doing(|| "asking for the port".to_owned())
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")
+        .while_doing(|| "looking for a free port".to_owned())?;
+    listener
+        .local_addr()
+        .map(|address| address.port().to_string())
+        .while_doing(|| "asking for the port".to_owned())
 }
 
 fn found(name: &str, package: &str) -> Result<std::path::PathBuf> {
-    program::find(name).ok_or_else(|| Failure::new(format!("there is no {name} on this machine: install the package {package}")))
+    program::find(name).ok_or_else(|| {
+        Failure::new(format!(
+            "there is no {name} on this machine: install the package {package}"
+        ))
+    })
 }
 
 #[cfg(test)]

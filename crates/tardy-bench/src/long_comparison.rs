@@ -22,7 +22,11 @@ pub(crate) const FIGURE: Figure = Figure {
 };
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
-    let samples = if bench.is_quick { SAMPLES / 20 } else { SAMPLES };
+    let samples = if bench.is_quick {
+        SAMPLES / 20
+    } else {
+        SAMPLES
+    };
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     for name in ["base", "new"] {
         made_run::make(&bench.tardy, &place.path().join(name), 2, samples / 2)?;
@@ -32,10 +36,16 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     for index in 0..=RUNS {
         let begin = Instant::now();
         let mut command = Command::new(&bench.tardy);
-        command.current_dir(place.path()).args(["compare", "base", "new", "--resamples", "2000"]).stdout(Stdio::null());
-        let child = command.spawn().while_doing(|| "starting tardy".to_owned())?;
+        command
+            .current_dir(place.path())
+            .args(["compare", "base", "new", "--resamples", "2000"])
+            .stdout(Stdio::null());
+        let child = command
+            .spawn()
+            .while_doing(|| "starting tardy".to_owned())?;
         let pid = i32::try_from(child.id()).while_doing(|| "starting tardy".to_owned())?;
-        let (status, usage) = process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
+        let (status, usage) =
+            process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
         // Inconclusive is a result too.
         if !matches!(status.code(), Some(0 | 1 | 4)) {
             return Err(Failure::new(format!("`tardy compare` failed ({status})")));
@@ -49,7 +59,13 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let fastest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
     let slowest = seconds.iter().copied().fold(0.0, f64::max);
     let memory = resident as f64 / f64::from(1 << 20);
-    let mut table = vec![row(["samples a run", "min, s", "median, s", "max, s", "peak memory, MiB"])];
+    let mut table = vec![row([
+        "samples a run",
+        "min, s",
+        "median, s",
+        "max, s",
+        "peak memory, MiB",
+    ])];
     table.push(vec![
         samples.to_string(),
         format!("{fastest:.2}"),
@@ -62,8 +78,13 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         commands: vec!["tardy compare base new --resamples 2000".to_owned()],
         tables: vec![table],
         notes: vec![
-            "Two runs as in long-summary, of two series and two phases each: the comparison has a table for the whole and one for each phase.".to_owned(),
-            format!("Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache."),
+            "Two runs as in long-summary, of two series and two phases each: the comparison has a \
+             table for the whole and one for each phase."
+                .to_owned(),
+            format!(
+                "Wall time from the start of the process to its end, {RUNS} runs after one that \
+                 warms the page cache."
+            ),
         ],
     })
 }

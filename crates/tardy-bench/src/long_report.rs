@@ -15,9 +15,11 @@ use crate::failure::{Failure, Result, While};
 /// As in `long-summary`.
 const SAMPLES: u64 = 65_500_000;
 const RUNS: usize = 5;
-/// Steps of zoom, one a frame; every twentieth goes back to the whole run, which is the most to draw.
+/// Steps of zoom, one a frame; every twentieth goes back to the whole run, which is the most to
+/// draw.
 const ZOOM: &str = "new Promise((done) => {
-  const press = (what) => document.querySelector(`figure.timeline .tools [data-do=${what}]`).click();
+  const press = (what) => document.querySelector(`figure.timeline .tools \
+                    [data-do=${what}]`).click();
   document.querySelector('figure.timeline').scrollIntoView();
   const frames = [];
   let last = performance.now();
@@ -35,12 +37,17 @@ const ZOOM: &str = "new Promise((done) => {
 pub(crate) const FIGURE: Figure = Figure {
     name: "long-report",
     title: "HTML report of 65.5 million stored samples",
-    promise: "under 5 s with a warm page cache, file below 3 MB, first paint under 1 s, zoom without stutter in Chromium",
+    promise: "under 5 s with a warm page cache, file below 3 MB, first paint under 1 s, zoom \
+              without stutter in Chromium",
     measure,
 };
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
-    let samples = if bench.is_quick { SAMPLES / 20 } else { SAMPLES };
+    let samples = if bench.is_quick {
+        SAMPLES / 20
+    } else {
+        SAMPLES
+    };
     let mut table = vec![row([
         "run",
         "samples",
@@ -63,11 +70,19 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         // The first one warms the page cache.
         for round in 0..=RUNS {
             let mut command = Command::new(&bench.tardy);
-            command.arg("report").arg(&run).arg("--html").arg(&file).stdout(Stdio::null());
+            command
+                .arg("report")
+                .arg(&run)
+                .arg("--html")
+                .arg(&file)
+                .stdout(Stdio::null());
             let begin = Instant::now();
-            let child = command.spawn().while_doing(|| "starting tardy".to_owned())?;
+            let child = command
+                .spawn()
+                .while_doing(|| "starting tardy".to_owned())?;
             let pid = i32::try_from(child.id()).while_doing(|| "starting tardy".to_owned())?;
-            let (status, usage) = process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
+            let (status, usage) =
+                process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
             if !status.success() {
                 return Err(Failure::new(format!("`tardy report` failed ({status})")));
             }
@@ -76,8 +91,14 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
                 resident = resident.max(usage.resident_bytes_max);
             }
         }
-        let bytes = std::fs::metadata(&file).while_doing(|| format!("looking at {}", file.display()))?.len();
-        let (fastest, slowest) = seconds.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), &s| (min.min(s), max.max(s)));
+        let bytes = std::fs::metadata(&file)
+            .while_doing(|| format!("looking at {}", file.display()))?
+            .len();
+        let (fastest, slowest) = seconds
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |(min, max), &s| {
+                (min.min(s), max.max(s))
+            });
         let megabytes = bytes as f64 / 1e6;
         let shown = show(&file)?;
         table.push(vec![
@@ -93,7 +114,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             format!("{:.1}", shown.frame_longest),
         ]);
         reached.push(format!(
-            "{:.2} s and {megabytes:.2} MB for {:.1} million in {series} series, first paint after {:.0} ms, longest frame of the zoom {:.0} ms",
+            "{:.2} s and {megabytes:.2} MB for {:.1} million in {series} series, first paint \
+             after {:.0} ms, longest frame of the zoom {:.0} ms",
             median(&seconds),
             samples as f64 / 1e6,
             median(&shown.paints),
@@ -105,10 +127,12 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         commands: vec!["tardy report RUN --html report.html".to_owned()],
         tables: vec![table],
         notes: vec![
-            "The runs are those of `long-summary`. The samples are read twice: for the numbers, and in the order of time for the charts."
+            "The runs are those of `long-summary`. The samples are read twice: for the numbers, \
+             and in the order of time for the charts."
                 .to_owned(),
             format!(
-                "Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache; peak memory is the process's own (wait4)."
+                "Wall time from the start of the process to its end, {RUNS} runs after one that \
+                 warms the page cache; peak memory is the process's own (wait4)."
             ),
         ],
     })
@@ -130,13 +154,27 @@ fn show(file: &Path) -> Result<PaintTimes> {
     for _ in 0..OPENED {
         let mut browser = Browser::open(file, Screen::DESK);
         browser.settle();
-        let paint = browser.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
-        paints.push(paint.as_f64().ok_or_else(|| Failure::new("the browser told no time of its first paint"))?);
+        let paint =
+            browser.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
+        paints.push(
+            paint
+                .as_f64()
+                .ok_or_else(|| Failure::new("the browser told no time of its first paint"))?,
+        );
         let zoom = browser.evaluate(ZOOM);
-        frames = zoom.as_array().into_iter().flatten().filter_map(serde_json::Value::as_f64).collect();
+        frames = zoom
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(serde_json::Value::as_f64)
+            .collect();
     }
     if frames.is_empty() {
         return Err(Failure::new("the browser drew no frame"));
     }
-    Ok(PaintTimes { paints, frame_median: median(&frames), frame_longest: frames.iter().copied().fold(0.0, f64::max) })
+    Ok(PaintTimes {
+        paints,
+        frame_median: median(&frames),
+        frame_longest: frames.iter().copied().fold(0.0, f64::max),
+    })
 }

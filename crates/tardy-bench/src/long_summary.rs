@@ -21,7 +21,8 @@ const RUNS: usize = 5;
 pub(crate) const FIGURE: Figure = Figure {
     name: "long-summary",
     title: "summary of 65.5 million stored samples",
-    promise: "under 1 s on 2 cores, page cache warm, in constant memory; cold within 1.2 x of reading the files",
+    promise: "under 1 s on 2 cores, page cache warm, in constant memory; cold within 1.2 x of \
+              reading the files",
     measure,
 };
 
@@ -36,7 +37,11 @@ struct ShowTimes {
 }
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
-    let samples = if bench.is_quick { SAMPLES / 20 } else { SAMPLES };
+    let samples = if bench.is_quick {
+        SAMPLES / 20
+    } else {
+        SAMPLES
+    };
     let mut table = vec![row([
         "run",
         "samples",
@@ -83,10 +88,23 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         commands: vec!["tardy show RUN".to_owned()],
         tables: vec![table],
         notes: vec![
-            "The runs are made with the recorder's own library: 1 kHz, chunks of 125 samples, latencies about log-normal around 13 us (idle third) and 21 us (under load) with exponential tails; see `crates/tardy-bench/src/made_run.rs`.".to_owned(),
-            format!("Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache; peak memory is the process's own (wait4)."),
-            "Cold: after each file was dropped from the page cache (dd iflag=nocache); reading is that of the files in order, 1 MiB at a time, by one thread. Each in turn, medians; what lies below the file system may keep the data. A summary computes for as long as it does with a warm cache: the ratio can come near 1 only where the disk is slower than that.".to_owned(),
-            "The last row has a tenth of the samples: memory that does not depend on the length of the run.".to_owned(),
+            "The runs are made with the recorder's own library: 1 kHz, chunks of 125 samples, \
+             latencies about log-normal around 13 us (idle third) and 21 us (under load) with \
+             exponential tails; see `crates/tardy-bench/src/made_run.rs`."
+                .to_owned(),
+            format!(
+                "Wall time from the start of the process to its end, {RUNS} runs after one that \
+                 warms the page cache; peak memory is the process's own (wait4)."
+            ),
+            "Cold: after each file was dropped from the page cache (dd iflag=nocache); reading is \
+             that of the files in order, 1 MiB at a time, by one thread. Each in turn, medians; \
+             what lies below the file system may keep the data. A summary computes for as long as \
+             it does with a warm cache: the ratio can come near 1 only where the disk is slower \
+             than that."
+                .to_owned(),
+            "The last row has a tenth of the samples: memory that does not depend on the length \
+             of the run."
+                .to_owned(),
         ],
     })
 }
@@ -96,15 +114,25 @@ fn show_made_run(bench: &Bench, series: u32, samples: u64) -> Result<ShowTimes> 
     let run = place.path().join("run");
     made_run::make(&bench.tardy, &run, series, samples)?;
     show(bench, &run)?;
-    let mut shown = ShowTimes { seconds: Vec::new(), resident_bytes: 0, file_bytes: 0, cold: Vec::new(), cold_reading: Vec::new() };
+    let mut shown = ShowTimes {
+        seconds: Vec::new(),
+        resident_bytes: 0,
+        file_bytes: 0,
+        cold: Vec::new(),
+        cold_reading: Vec::new(),
+    };
     for _ in 0..RUNS {
         let (seconds, resident_bytes) = show(bench, &run)?;
         shown.seconds.push(seconds);
         shown.resident_bytes = shown.resident_bytes.max(resident_bytes);
     }
-    let entries = std::fs::read_dir(run.join("samples")).while_doing(|| "listing the samples".to_owned())?;
+    let entries =
+        std::fs::read_dir(run.join("samples")).while_doing(|| "listing the samples".to_owned())?;
     let files: Vec<PathBuf> = entries.filter_map(|file| Some(file.ok()?.path())).collect();
-    shown.file_bytes = files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    shown.file_bytes = files
+        .iter()
+        .filter_map(|file| Some(file.metadata().ok()?.len()))
+        .sum();
     for _ in 0..RUNS {
         drop_from_cache(&files)?;
         let begin = Instant::now();
@@ -125,11 +153,14 @@ impl ShowTimes {
 /// Brings the files to the disk first: what is not written yet cannot be dropped.
 fn drop_from_cache(files: &[PathBuf]) -> Result<()> {
     for file in files {
-        File::open(file).and_then(|file| file.sync_all()).while_doing(|| format!("bringing {} to the disk", file.display()))?;
+        File::open(file)
+            .and_then(|file| file.sync_all())
+            .while_doing(|| format!("bringing {} to the disk", file.display()))?;
         let mut input = std::ffi::OsString::from("if=");
         input.push(file);
         let mut dd = Command::new("dd");
-        dd.arg(input).args(["iflag=nocache", "count=0", "status=none"]);
+        dd.arg(input)
+            .args(["iflag=nocache", "count=0", "status=none"]);
         program::capture(&mut dd)?;
     }
     Ok(())
@@ -139,7 +170,11 @@ fn read_all(files: &[PathBuf]) -> Result<()> {
     let mut buffer = vec![0; 1 << 20];
     for path in files {
         let mut file = File::open(path).while_doing(|| format!("opening {}", path.display()))?;
-        while file.read(&mut buffer).while_doing(|| format!("reading {}", path.display()))? > 0 {}
+        while file
+            .read(&mut buffer)
+            .while_doing(|| format!("reading {}", path.display()))?
+            > 0
+        {}
     }
     Ok(())
 }
@@ -147,10 +182,15 @@ fn read_all(files: &[PathBuf]) -> Result<()> {
 /// Wall time and peak memory of `tardy show`.
 fn show(bench: &Bench, run: &Path) -> Result<(f64, u64)> {
     let begin = Instant::now();
-    let child =
-        Command::new(&bench.tardy).arg("show").arg(run).stdout(Stdio::null()).spawn().while_doing(|| "starting tardy".to_owned())?;
+    let child = Command::new(&bench.tardy)
+        .arg("show")
+        .arg(run)
+        .stdout(Stdio::null())
+        .spawn()
+        .while_doing(|| "starting tardy".to_owned())?;
     let pid = i32::try_from(child.id()).while_doing(|| "starting tardy".to_owned())?;
-    let (status, usage) = process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
+    let (status, usage) =
+        process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
     let seconds = begin.elapsed().as_secs_f64();
     if !status.success() {
         return Err(Failure::new(format!("`tardy show` failed ({status})")));

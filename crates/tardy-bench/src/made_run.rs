@@ -1,6 +1,8 @@
-//! A run folder of a day, made in a minute: the tool's own run of a second, with samples drawn at random in place of its own.
+//! A run folder of a day, made in a minute: the tool's own run of a second, with samples drawn at
+//! random in place of its own.
 //!
-//! Everything goes through the library that runs are recorded with, so that the files are those that a real run of that length leaves.
+//! Everything goes through the library that runs are recorded with, so that the files are those
+//! that a real run of that length leaves.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,18 +42,30 @@ pub(crate) struct MakeRunArguments {
 
 /// Runs the task.
 pub(crate) fn run(arguments: &MakeRunArguments) -> Result<()> {
-    make(&workspace::build_tardy()?, &arguments.folder, arguments.series, arguments.samples)
+    make(
+        &workspace::build_tardy()?,
+        &arguments.folder,
+        arguments.series,
+        arguments.samples,
+    )
 }
 
-/// Makes the run in `folder`: `series` CPUs, each with `samples` samples at 1 kHz, the first third idle, then under load.
+/// Makes the run in `folder`: `series` CPUs, each with `samples` samples at 1 kHz, the first third
+/// idle, then under load.
 pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Result<()> {
     let mut short = Command::new(tardy);
-    short.args(["run", "--for", "1s", "--cpus", "0", "--load", "none", "--quiet", "--json", "--out"]).arg(folder);
+    short
+        .args([
+            "run", "--for", "1s", "--cpus", "0", "--load", "none", "--quiet", "--json", "--out",
+        ])
+        .arg(folder);
     program::capture(&mut short)?;
     let record = folder::open(folder).while_doing(|| "reading the run just made".to_owned())?;
     let start = record.started.monotonic_ns;
     let files = folder.join("samples");
-    std::fs::remove_dir_all(&files).and_then(|()| std::fs::create_dir(&files)).while_doing(|| "emptying the run".to_owned())?;
+    std::fs::remove_dir_all(&files)
+        .and_then(|()| std::fs::create_dir(&files))
+        .while_doing(|| "emptying the run".to_owned())?;
     let length = PERIOD * i64::try_from(samples).unwrap_or(i64::MAX);
     let load_begins = start + Nanos(length.get() / 3);
     let mut entries = Vec::new();
@@ -69,36 +83,71 @@ pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Re
             elsewhere: Vec::new(),
         });
     }
-    let record = of_a_day(record, entries, load_begins, start + length + Nanos::from_millis(1000));
+    let record = of_a_day(
+        record,
+        entries,
+        load_begins,
+        start + length + Nanos::from_millis(1000),
+    );
     let json = serde_json::to_vec_pretty(&record).while_doing(|| "writing run.json".to_owned())?;
     let path: PathBuf = folder.join("run.json");
     std::fs::write(&path, json).while_doing(|| format!("writing {}", path.display()))
 }
 
 fn descriptor(cpu: CpuId, start: Nanos) -> Descriptor {
-    let schedule = Schedule::Grid { period: PERIOD, start: start + Nanos(123_457 * (i64::from(cpu.0) + 1)), dither: Nanos::ZERO };
+    let schedule = Schedule::Grid {
+        period: PERIOD,
+        start: start + Nanos(123_457 * (i64::from(cpu.0) + 1)),
+        dither: Nanos::ZERO,
+    };
     Descriptor::latency("cyclic", Some(cpu), ClockKind::Hardware, schedule)
 }
 
-fn of_a_day(record: RunRecord, series: Vec<SeriesRecord>, load_begins: Nanos, end: Nanos) -> RunRecord {
+fn of_a_day(
+    record: RunRecord,
+    series: Vec<SeriesRecord>,
+    load_begins: Nanos,
+    end: Nanos,
+) -> RunRecord {
     let start = record.started.monotonic_ns;
     let phase = |name: &str, begin, end| PhaseRecord {
         name: name.to_owned(),
-        loads: if name == "idle" { Vec::new() } else { vec!["io".to_owned(), "fork".to_owned()] },
+        loads: if name == "idle" {
+            Vec::new()
+        } else {
+            vec!["io".to_owned(), "fork".to_owned()]
+        },
         begin_ns: begin,
         end_ns: Some(end),
         planned_ns: (begin, end),
         cpu_busy_ns: std::collections::BTreeMap::new(),
     };
-    let phases = vec![phase("idle", start, load_begins), phase("io+fork", load_begins, end)];
+    let phases = vec![
+        phase("idle", start, load_begins),
+        phase("io+fork", load_begins, end),
+    ];
     let measured_cpus = series.iter().filter_map(|series| series.cpu).collect();
-    RunRecord { ended_ns: Some(end), phases, series, measured_cpus, ..record }
+    RunRecord {
+        ended_ns: Some(end),
+        phases,
+        series,
+        measured_cpus,
+        ..record
+    }
 }
 
-fn write_series(files: &Path, descriptor: &Descriptor, load_begins: Nanos, samples: u64, seed: u64) -> Result<Counts> {
+fn write_series(
+    files: &Path,
+    descriptor: &Descriptor,
+    load_begins: Nanos,
+    samples: u64,
+    seed: u64,
+) -> Result<Counts> {
     let path = files.join(descriptor.file_name());
     let writing = || format!("writing {}", path.display());
-    let Schedule::Grid { start, .. } = descriptor.schedule else { return Err(Failure::new("only grids are made")) };
+    let Schedule::Grid { start, .. } = descriptor.schedule else {
+        return Err(Failure::new("only grids are made"));
+    };
     let mut writer = SeriesWriter::create(&path, descriptor).while_doing(writing)?;
     let mut encoder = ChunkEncoder::new(descriptor);
     let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -108,7 +157,11 @@ fn write_series(files: &Path, descriptor: &Descriptor, load_begins: Nanos, sampl
     for index in 1..=samples {
         let latency = draw_latency(&mut random, due >= load_begins);
         let skipped = u32::try_from(latency / PERIOD.get()).unwrap_or(u32::MAX);
-        encoder.push(Record::Sample(Sample { due, latency: Nanos(latency), skipped }));
+        encoder.push(Record::Sample(Sample {
+            due,
+            latency: Nanos(latency),
+            skipped,
+        }));
         counts.recorded += 1;
         counts.skipped += u64::from(skipped);
         counts.expected += 1 + u64::from(skipped);
@@ -122,13 +175,20 @@ fn write_series(files: &Path, descriptor: &Descriptor, load_begins: Nanos, sampl
     Ok(counts)
 }
 
-/// About log-normal around 13 us when idle and 21 us under load, with one sample in a thousand in an exponential tail of 100 us, and one
-/// in 300,000 in one of 1.5 ms: as runs of the tool on a virtual machine came out.
+/// About log-normal around 13 us when idle and 21 us under load, with one sample in a thousand in
+/// an exponential tail of 100 us, and one in 300,000 in one of 1.5 ms: as runs of the tool on a
+/// virtual machine came out.
 fn draw_latency(random: &mut Pcg64Mcg, is_loaded: bool) -> i64 {
-    let (median, spread) = if is_loaded { (21_000.0, 0.25) } else { (13_000.0, 0.15) };
+    let (median, spread) = if is_loaded {
+        (21_000.0, 0.25)
+    } else {
+        (13_000.0, 0.15)
+    };
     let bits: u64 = random.random();
     // The sum of four uniform variables of 16 bits: mean 2, variance 1/3.
-    let uniform: f64 = (0..4).map(|part| f64::from((bits >> (16 * part)) as u16) / 65_536.0).sum();
+    let uniform: f64 = (0..4)
+        .map(|part| f64::from((bits >> (16 * part)) as u16) / 65_536.0)
+        .sum();
     let body = median * f64::exp(spread * (uniform - 2.0) * f64::sqrt(3.0));
     let tail = match random.random_range(0..300_000_u32) {
         0 => exponential(random, 1_500_000.0),
@@ -151,10 +211,13 @@ mod tests {
     fn a_made_series_reads_back_whole_with_exact_accounting() {
         let folder = tempfile::tempdir().unwrap();
         let descriptor = descriptor(CpuId(0), Nanos(1_000_000_000));
-        let counts = write_series(folder.path(), &descriptor, Nanos(2_000_000_000), 100_060, 7).unwrap();
+        let counts =
+            write_series(folder.path(), &descriptor, Nanos(2_000_000_000), 100_060, 7).unwrap();
         let mut read = (0, Counts::default());
         let file = SeriesFile::open(&folder.path().join(descriptor.file_name())).unwrap();
-        let end = file.read(|chunk| read = (read.0 + chunk.latency.len(), chunk.counts)).unwrap();
+        let end = file
+            .read(|chunk| read = (read.0 + chunk.latency.len(), chunk.counts))
+            .unwrap();
         assert!(end.is_closed && counts.is_exact());
         assert_eq!(read, (100_060, counts));
     }

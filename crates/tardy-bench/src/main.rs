@@ -1,7 +1,9 @@
-//! `cargo xtask bench`: the project's promises, measured side by side with cyclictest and jitterdebugger.
+//! `cargo xtask bench`: the project's promises, measured side by side with cyclictest and
+//! jitterdebugger.
 //!
-//! A figure never fails the command: what was reached is printed beside what was promised, and the reader judges.
-//! A crate of its own, because it needs the product's crates, which `cargo xtask` does without.
+//! A figure never fails the command: what was reached is printed beside what was promised, and the
+//! reader judges. A crate of its own, because it needs the product's crates, which `cargo xtask`
+//! does without.
 #![forbid(unsafe_code)]
 
 mod accessibility;
@@ -143,12 +145,16 @@ fn main() -> ExitCode {
 /// Measures the figures asked for.
 fn run(arguments: &BenchArguments) -> Result<()> {
     if arguments.list {
-        FIGURES.iter().for_each(|figure| println!("{:<14} {}: {}", figure.name, figure.title, figure.promise));
+        FIGURES.iter().for_each(|figure| {
+            println!("{:<14} {}: {}", figure.name, figure.title, figure.promise)
+        });
         return Ok(());
     }
     let chosen = chosen(&arguments.names)?;
     let tardy = match &arguments.tardy {
-        Some(binary) => binary.canonicalize().while_doing(|| format!("looking for {}", binary.display()))?,
+        Some(binary) => binary
+            .canonicalize()
+            .while_doing(|| format!("looking for {}", binary.display()))?,
         None => workspace::build_tardy()?,
     };
     let bench = Bench::new(tardy, arguments.quick, arguments.runs);
@@ -157,7 +163,8 @@ fn run(arguments: &BenchArguments) -> Result<()> {
         match (figure.measure)(&bench) {
             Ok(measured) => {
                 // Where the binary lies on this machine says nothing to others.
-                let section = document::section(figure, &measured).replace(&*bench.tardy.to_string_lossy(), "tardy");
+                let section = document::section(figure, &measured)
+                    .replace(&*bench.tardy.to_string_lossy(), "tardy");
                 println!("{section}");
                 if arguments.write {
                     document::replace(figure, &section, FIGURES)?;
@@ -178,10 +185,20 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Figure>> {
         let before = chosen.len();
         let group = format!("{name}-");
         let is_group = name == "lab";
-        chosen.extend(FIGURES.iter().filter(|figure| figure.name == name || is_group && figure.name.starts_with(&group)));
+        chosen.extend(
+            FIGURES.iter().filter(|figure| {
+                figure.name == name || is_group && figure.name.starts_with(&group)
+            }),
+        );
         if chosen.len() == before {
-            let known = FIGURES.iter().map(|figure| figure.name).collect::<Vec<_>>().join(", ");
-            return Err(Failure::new(format!("no figure `{name}`: choose from {known}, or `lab`")));
+            let known = FIGURES
+                .iter()
+                .map(|figure| figure.name)
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(Failure::new(format!(
+                "no figure `{name}`: choose from {known}, or `lab`"
+            )));
         }
     }
     Ok(chosen)
@@ -194,12 +211,21 @@ mod tests {
     #[test]
     fn a_figure_that_does_not_exist_is_refused_by_name() {
         let failure = chosen(&["wake-upz".to_owned()]).unwrap_err().to_string();
-        assert!(failure.contains("wake-upz") && failure.contains(FIGURES[0].name), "{failure}");
+        assert!(
+            failure.contains("wake-upz") && failure.contains(FIGURES[0].name),
+            "{failure}"
+        );
     }
 
     #[test]
     fn the_labs_figures_have_one_name_together() {
-        let names = |name: &str| chosen(&[name.to_owned()]).unwrap().iter().map(|figure| figure.name).collect::<Vec<_>>();
+        let names = |name: &str| {
+            chosen(&[name.to_owned()])
+                .unwrap()
+                .iter()
+                .map(|figure| figure.name)
+                .collect::<Vec<_>>()
+        };
         assert!(names("lab").len() > 1 && names("lab").iter().all(|name| name.starts_with("lab-")));
         assert_eq!(names("lab-order"), ["lab-order"]);
     }

@@ -26,23 +26,47 @@ pub(crate) const FIGURE: Figure = Figure {
 fn measure(bench: &Bench) -> Result<FigureResult> {
     let series = if bench.is_quick { SERIES / 8 } else { SERIES };
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
-    let (run, other, html) = (place.path().join("run"), place.path().join("other"), place.path().join("report.html"));
+    let (run, other, html) = (
+        place.path().join("run"),
+        place.path().join("other"),
+        place.path().join("report.html"),
+    );
     for folder in [&run, &other] {
         made_run::make(&bench.tardy, folder, series, SAMPLES)?;
     }
-    let mut table = vec![row(["command", "series", "samples", "min, s", "median, s", "max, s", "peak memory, MiB"])];
+    let mut table = vec![row([
+        "command",
+        "series",
+        "samples",
+        "min, s",
+        "median, s",
+        "max, s",
+        "peak memory, MiB",
+    ])];
     let mut reached = Vec::new();
     let commands: [(&str, Vec<&Path>); 3] = [
         ("show RUN", vec![Path::new("show"), &run]),
-        ("report RUN --html FILE", vec![Path::new("report"), &run, Path::new("--html"), &html]),
-        ("compare RUN OTHER", vec![Path::new("compare"), &run, &other]),
+        (
+            "report RUN --html FILE",
+            vec![Path::new("report"), &run, Path::new("--html"), &html],
+        ),
+        (
+            "compare RUN OTHER",
+            vec![Path::new("compare"), &run, &other],
+        ),
     ];
     for (name, arguments) in &commands {
         // The first one warms the page cache.
-        let times = (0..=RUNS).map(|_| timed(&bench.tardy, arguments)).collect::<Result<Vec<_>>>()?;
+        let times = (0..=RUNS)
+            .map(|_| timed(&bench.tardy, arguments))
+            .collect::<Result<Vec<_>>>()?;
         let seconds: Vec<f64> = times[1..].iter().map(|time| time.0).collect();
         let memory = times.iter().map(|time| time.1).max().unwrap_or(0) as f64 / f64::from(1 << 20);
-        let (fastest, slowest) = seconds.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), &s| (min.min(s), max.max(s)));
+        let (fastest, slowest) = seconds
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |(min, max), &s| {
+                (min.min(s), max.max(s))
+            });
         table.push(vec![
             format!("tardy {name}"),
             series.to_string(),
@@ -53,18 +77,29 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             format!("{memory:.0}"),
         ]);
         let verb = name.split(' ').next().unwrap_or_default();
-        reached.push(format!("{verb} {:.2} s and {memory:.0} MiB", median(&seconds)));
+        reached.push(format!(
+            "{verb} {:.2} s and {memory:.0} MiB",
+            median(&seconds)
+        ));
     }
-    let bytes = std::fs::metadata(&html).while_doing(|| format!("looking at {}", html.display()))?.len();
+    let bytes = std::fs::metadata(&html)
+        .while_doing(|| format!("looking at {}", html.display()))?
+        .len();
     reached.push(format!("report of {:.1} MB", bytes as f64 / 1e6));
     Ok(FigureResult {
         reached: reached.join("; "),
-        commands: commands.iter().map(|(name, _)| format!("tardy {name}")).collect(),
+        commands: commands
+            .iter()
+            .map(|(name, _)| format!("tardy {name}"))
+            .collect(),
         tables: vec![table],
         notes: vec![
-            format!("The runs are made as for `long-summary`: {SAMPLES} samples a series at 1 kHz."),
             format!(
-                "Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache; peak memory is the process's own (wait4)."
+                "The runs are made as for `long-summary`: {SAMPLES} samples a series at 1 kHz."
+            ),
+            format!(
+                "Wall time from the start of the process to its end, {RUNS} runs after one that \
+                 warms the page cache; peak memory is the process's own (wait4)."
             ),
         ],
     })
@@ -73,14 +108,23 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
 /// Wall time in seconds and peak memory in bytes; any verdict is one.
 pub(super) fn timed(tardy: &Path, arguments: &[&Path]) -> Result<(f64, u64)> {
     let mut command = Command::new(tardy);
-    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let begin = Instant::now();
-    let child = command.spawn().while_doing(|| "starting tardy".to_owned())?;
+    let child = command
+        .spawn()
+        .while_doing(|| "starting tardy".to_owned())?;
     let pid = i32::try_from(child.id()).while_doing(|| "starting tardy".to_owned())?;
-    let (status, usage) = process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
+    let (status, usage) =
+        process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
     let seconds = begin.elapsed().as_secs_f64();
     match status.code() {
         Some(0 | 1 | 4) => Ok((seconds, usage.resident_bytes_max)),
-        _ => Err(Failure::new(format!("`tardy {}` failed ({status})", arguments[0].display()))),
+        _ => Err(Failure::new(format!(
+            "`tardy {}` failed ({status})",
+            arguments[0].display()
+        ))),
     }
 }

@@ -1,7 +1,7 @@
 //! CPU time of a sample, and equivalence of the median latency, from the same interleaved rounds.
 //!
-//! In each round every tool runs once on the same CPU, in an order that turns from round to round, so that what drifts on the
-//! machine falls on all alike.
+//! In each round every tool runs once on the same CPU, in an order that turns from round to round,
+//! so that what drifts on the machine falls on all alike.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use crate::program;
 pub(crate) const CPU_TIME: Figure = Figure {
     name: "cpu-time",
     title: "CPU time of a sample",
-    promise: "measuring thread: upper 95 % bound of the ratio to cyclictest <= 1.05, at least 20 interleaved pairs",
+    promise: "measuring thread: upper 95 % bound of the ratio to cyclictest <= 1.05, at least 20 \
+              interleaved pairs",
     measure: measure_cpu_time,
 };
 
@@ -71,7 +72,12 @@ impl Rounds {
     fn measure(bench: &Bench) -> Result<Self> {
         let (count, seconds) = if bench.is_quick { (4, 1) } else { (30, 3) };
         let cpu = bench.measured_cpu()?;
-        let mut rounds = Self { runs: [Vec::new(), Vec::new(), Vec::new()], cpu, seconds, commands: Vec::new() };
+        let mut rounds = Self {
+            runs: [Vec::new(), Vec::new(), Vec::new()],
+            cpu,
+            seconds,
+            commands: Vec::new(),
+        };
         for round in 0..count {
             for place in 0..CONTENDERS.len() {
                 let which = (round + place) % CONTENDERS.len();
@@ -88,29 +94,47 @@ impl Rounds {
     }
 
     fn of(&self, contender: Contender) -> &[Run] {
-        &self.runs[CONTENDERS.iter().position(|&other| other == contender).expect("every contender is in the list")]
+        &self.runs[CONTENDERS
+            .iter()
+            .position(|&other| other == contender)
+            .expect("every contender is in the list")]
     }
 
-    /// The ratio to cyclictest and its upper bound at 95 %: by Hodges-Lehmann on the logarithms of the rounds' ratios, then their geometric
-    /// mean and its bound by Student's t, which a few disturbed rounds move.
+    /// The ratio to cyclictest and its upper bound at 95 %: by Hodges-Lehmann on the logarithms of
+    /// the rounds' ratios, then their geometric mean and its bound by Student's t, which a few
+    /// disturbed rounds move.
     fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> Ratio {
-        let pairs = self.of(contender).iter().zip(self.of(Contender::Cyclictest));
-        let logarithms: Vec<f64> = pairs.map(|(one, other)| (value(one) / value(other)).ln()).collect();
+        let pairs = self
+            .of(contender)
+            .iter()
+            .zip(self.of(Contender::Cyclictest));
+        let logarithms: Vec<f64> = pairs
+            .map(|(one, other)| (value(one) / value(other)).ln())
+            .collect();
         // A one-sided bound of 95 % is the upper end of a two-sided interval of 90 %.
         let (middle, _, upper) = middle_and_interval(&logarithms, 0.90);
         let (mean, half_width) = mean_and_half_width(&logarithms, 0.90);
-        Ratio { middle: middle.exp(), upper: upper.exp(), mean: mean.exp(), mean_upper: (mean + half_width).exp() }
+        Ratio {
+            middle: middle.exp(),
+            upper: upper.exp(),
+            mean: mean.exp(),
+            mean_upper: (mean + half_width).exp(),
+        }
     }
 
     fn notes(&self) -> Vec<String> {
         vec![
             format!(
-                "{} rounds; in each, every tool runs once on CPU {} (SCHED_FIFO 95, {PERIOD_US} us, memory locked, cpu_dma_latency 0), in an order that turns from round to round.",
+                "{} rounds; in each, every tool runs once on CPU {} (SCHED_FIFO 95, {PERIOD_US} \
+                 us, memory locked, cpu_dma_latency 0), in an order that turns from round to \
+                 round.",
                 self.of(Contender::Tardy).len(),
                 self.cpu
             ),
             format!(
-                "CPU time is the difference of /proc/PID/task/TID/schedstat over {} s from its 500th wait on, divided by the waits of the measuring thread (voluntary switches: one a sample).",
+                "CPU time is the difference of /proc/PID/task/TID/schedstat over {} s from its \
+                 500th wait on, divided by the waits of the measuring thread (voluntary switches: \
+                 one a sample).",
                 self.seconds
             ),
         ]
@@ -129,10 +153,19 @@ fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Resu
     let output = contender.finish(&mut child, place.path())?;
     let median_latency_us = median_latency_us(contender, &output);
     if median_latency_us.is_none() && contender != Contender::Jitterdebugger {
-        eprintln!("\n{} printed no median: {}", contender.name(), output.chars().take(600).collect::<String>());
+        eprintln!(
+            "\n{} printed no median: {}",
+            contender.name(),
+            output.chars().take(600).collect::<String>()
+        );
     }
     let measuring = threads::measuring(&spent).filter(|thread| thread.waits > 0);
-    let measuring = measuring.ok_or_else(|| Failure::new(format!("{} ended before it was looked at", contender.name())))?;
+    let measuring = measuring.ok_or_else(|| {
+        Failure::new(format!(
+            "{} ended before it was looked at",
+            contender.name()
+        ))
+    })?;
     let a_sample = |cpu_time: u64| cpu_time as f64 / measuring.waits as f64 / 1000.0;
     let run = Run {
         thread_us: a_sample(measuring.cpu_time),
@@ -163,24 +196,41 @@ fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
             if contender == Contender::Cyclictest {
                 cells.extend(["1".to_owned(), String::new()]);
             } else {
-                cells.extend([format!("{:.3}", ratio.middle), format!("{:.3}", ratio.upper)]);
+                cells.extend([
+                    format!("{:.3}", ratio.middle),
+                    format!("{:.3}", ratio.upper),
+                ]);
             }
         }
         table.push(cells);
     }
-    let Ratio { middle, upper, mean, mean_upper } = rounds.ratio(Contender::Tardy, |run| run.thread_us);
-    let verdict = if upper <= RATIO_MAX { "holds" } else { "not shown" };
+    let Ratio {
+        middle,
+        upper,
+        mean,
+        mean_upper,
+    } = rounds.ratio(Contender::Tardy, |run| run.thread_us);
+    let verdict = if upper <= RATIO_MAX {
+        "holds"
+    } else {
+        "not shown"
+    };
     let mut notes = rounds.notes();
     notes.push(
-        "Ratios and bounds are Hodges-Lehmann estimates on the logarithms of the rounds' ratios, bounds by Wilcoxon's signed ranks: \
-         a round in which something else ran on the machine moves them hardly."
+        "Ratios and bounds are Hodges-Lehmann estimates on the logarithms of the rounds' ratios, \
+         bounds by Wilcoxon's signed ranks: a round in which something else ran on the machine \
+         moves them hardly."
             .to_owned(),
     );
     notes.push(format!(
-        "The geometric mean of the measuring thread's ratio is {mean:.3}, its upper 95 % bound by Student's t {mean_upper:.3}: these are moved by such rounds."
+        "The geometric mean of the measuring thread's ratio is {mean:.3}, its upper 95 % bound by \
+         Student's t {mean_upper:.3}: these are moved by such rounds."
     ));
     Ok(FigureResult {
-        reached: format!("ratio {middle:.3}, upper 95 % bound {upper:.3} in {} pairs: {verdict}", rounds.of(Contender::Tardy).len()),
+        reached: format!(
+            "ratio {middle:.3}, upper 95 % bound {upper:.3} in {} pairs: {verdict}",
+            rounds.of(Contender::Tardy).len()
+        ),
         commands: rounds.commands.clone(),
         tables: vec![table],
         notes,
@@ -189,13 +239,24 @@ fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
 
 fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
     let rounds = Rounds::once(bench)?;
-    let runs = rounds.of(Contender::Tardy).iter().zip(rounds.of(Contender::Cyclictest));
-    let (own, peer): (Vec<f64>, Vec<f64>) = runs.filter_map(|(own, peer)| Some((own.median_latency_us?, peer.median_latency_us?))).unzip();
+    let runs = rounds
+        .of(Contender::Tardy)
+        .iter()
+        .zip(rounds.of(Contender::Cyclictest));
+    let (own, peer): (Vec<f64>, Vec<f64>) = runs
+        .filter_map(|(own, peer)| Some((own.median_latency_us?, peer.median_latency_us?)))
+        .unzip();
     let left_out = rounds.of(Contender::Tardy).len() - own.len();
     if own.len() < 20.min(rounds.of(Contender::Tardy).len()) {
-        return Err(Failure::new(format!("{left_out} rounds have no median of one of the tools: its histogram ended below it")));
+        return Err(Failure::new(format!(
+            "{left_out} rounds have no median of one of the tools: its histogram ended below it"
+        )));
     }
-    let differences: Vec<f64> = own.iter().zip(&peer).map(|(own, peer)| own - peer).collect();
+    let differences: Vec<f64> = own
+        .iter()
+        .zip(&peer)
+        .map(|(own, peer)| own - peer)
+        .collect();
     let (middle, lower, upper) = middle_and_interval(&differences, 0.95);
     let (mean, half_width) = mean_and_half_width(&differences, 0.95);
     let margin = (median(&peer) * 0.05).max(1.0);
@@ -209,10 +270,13 @@ fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
     ];
     let mut notes = rounds.notes();
     notes.push(format!(
-        "cyclictest's medians come from its histogram of 1 ns steps, up to 200 us; {left_out} rounds were left out because a median lay beyond it."
+        "cyclictest's medians come from its histogram of 1 ns steps, up to 200 us; {left_out} \
+         rounds were left out because a median lay beyond it."
     ));
     notes.push(format!(
-        "The difference is the Hodges-Lehmann estimate over the pairs, its interval by Wilcoxon's signed ranks; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's t, which a few disturbed rounds move.",
+        "The difference is the Hodges-Lehmann estimate over the pairs, its interval by Wilcoxon's \
+         signed ranks; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's t, which a few \
+         disturbed rounds move.",
         mean - half_width,
         mean + half_width
     ));
@@ -230,7 +294,12 @@ fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
 fn spread(name: &str, values: &[f64]) -> Vec<String> {
     let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    vec![name.to_owned(), format!("{:.2}", median(values)), format!("{lowest:.2}"), format!("{highest:.2}")]
+    vec![
+        name.to_owned(),
+        format!("{:.2}", median(values)),
+        format!("{lowest:.2}"),
+        format!("{highest:.2}"),
+    ]
 }
 
 #[cfg(test)]
@@ -238,19 +307,33 @@ mod tests {
     use super::*;
 
     fn runs(thread_us: &[f64]) -> Vec<Run> {
-        thread_us.iter().map(|&thread_us| Run { thread_us, process_us: 2.0 * thread_us, median_latency_us: None }).collect()
+        thread_us
+            .iter()
+            .map(|&thread_us| Run {
+                thread_us,
+                process_us: 2.0 * thread_us,
+                median_latency_us: None,
+            })
+            .collect()
     }
 
     #[test]
     fn the_ratio_is_taken_round_by_round() {
         let rounds = Rounds {
-            runs: [runs(&[11.0, 22.0, 33.0]), runs(&[10.0, 20.0, 30.0]), runs(&[12.0, 30.0, 30.0])],
+            runs: [
+                runs(&[11.0, 22.0, 33.0]),
+                runs(&[10.0, 20.0, 30.0]),
+                runs(&[12.0, 30.0, 30.0]),
+            ],
             cpu: 1,
             seconds: 1,
             commands: Vec::new(),
         };
         let ratio = rounds.ratio(Contender::Tardy, |run| run.thread_us);
-        assert!((ratio.middle - 1.1).abs() < 1e-9 && (ratio.mean_upper - 1.1).abs() < 1e-6, "{ratio:?}");
+        assert!(
+            (ratio.middle - 1.1).abs() < 1e-9 && (ratio.mean_upper - 1.1).abs() < 1e-6,
+            "{ratio:?}"
+        );
         let ratio = rounds.ratio(Contender::Jitterdebugger, |run| run.thread_us);
         assert!(ratio.upper > ratio.middle && ratio.mean > 1.1, "{ratio:?}");
     }

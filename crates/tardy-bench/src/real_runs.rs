@@ -1,4 +1,5 @@
-//! The tool's own runs on every CPU under the loads io and fork, at 1 kHz and at 20 kHz: samples lost, memory, stored bytes.
+//! The tool's own runs on every CPU under the loads io and fork, at 1 kHz and at 20 kHz: samples
+//! lost, memory, stored bytes.
 
 use std::fs;
 use std::path::Path;
@@ -29,8 +30,12 @@ pub(crate) const MEMORY: Figure = Figure {
     measure: measure_memory,
 };
 
-pub(crate) const STORED_BYTES: Figure =
-    Figure { name: "stored-bytes", title: "stored bytes a sample", promise: "<= 3", measure: measure_stored_bytes };
+pub(crate) const STORED_BYTES: Figure = Figure {
+    name: "stored-bytes",
+    title: "stored bytes a sample",
+    promise: "<= 3",
+    measure: measure_stored_bytes,
+};
 
 const MEBIBYTE: f64 = 1_048_576.0;
 
@@ -66,11 +71,19 @@ impl RealRuns {
         match make(bench, length, "50us", &[])? {
             Ok(run) => runs.push(run),
             Err(refusal) => {
-                notes.push(format!("20 kHz on every CPU is refused on this machine: \"{refusal}\". In its place: the shortest period that it offers, on every CPU, and 20 kHz with a CPU left out."));
-                let period = shortest_period_us(&refusal).ok_or_else(|| Failure::new(refusal.clone()))?;
+                notes.push(format!(
+                    "20 kHz on every CPU is refused on this machine: \"{refusal}\". In its place: \
+                     the shortest period that it offers, on every CPU, and 20 kHz with a CPU left \
+                     out."
+                ));
+                let period =
+                    shortest_period_us(&refusal).ok_or_else(|| Failure::new(refusal.clone()))?;
                 runs.push(make(bench, length, &format!("{period}us"), &[])?.map_err(Failure::new)?);
                 let cpu = bench.measured_cpu()?.to_string();
-                runs.push(make(bench, length, "50us", &["--force", "--cpus", &cpu])?.map_err(Failure::new)?);
+                runs.push(
+                    make(bench, length, "50us", &["--force", "--cpus", &cpu])?
+                        .map_err(Failure::new)?,
+                );
             }
         }
         Ok(Self { runs, notes })
@@ -81,7 +94,8 @@ impl RealRuns {
     }
 }
 
-/// A whole number of us that is accepted although the next calibration may come out dearer: a tenth above "use at least 53.0us".
+/// A whole number of us that is accepted although the next calibration may come out dearer: a tenth
+/// above "use at least 53.0us".
 fn shortest_period_us(refusal: &str) -> Option<u64> {
     let (_, rest) = refusal.split_once("use at least ")?;
     let least: Nanos = rest.split(',').next()?.parse().ok()?;
@@ -89,29 +103,58 @@ fn shortest_period_us(refusal: &str) -> Option<u64> {
 }
 
 /// A run under io and fork; a third of it is idle. The inner error is the tool's refusal.
-fn make(bench: &Bench, length: &str, period: &str, more: &[&str]) -> Result<std::result::Result<RealRun, String>> {
+fn make(
+    bench: &Bench,
+    length: &str,
+    period: &str,
+    more: &[&str],
+) -> Result<std::result::Result<RealRun, String>> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let mut command = Command::new(&bench.tardy);
-    command.args(["run", "--for", length, "--period", period, "--load", "io", "--load", "fork"]).args(more);
-    command.args(["--quiet", "--json", "--out", "run"]).current_dir(place.path());
+    command
+        .args([
+            "run", "--for", length, "--period", period, "--load", "io", "--load", "fork",
+        ])
+        .args(more);
+    command
+        .args(["--quiet", "--json", "--out", "run"])
+        .current_dir(place.path());
     eprintln!("$ {}", program::line(&command));
     let making = || format!("running `{}`", program::line(&command));
-    let files = (fs::File::create(place.path().join("out")), fs::File::create(place.path().join("err")));
+    let files = (
+        fs::File::create(place.path().join("out")),
+        fs::File::create(place.path().join("err")),
+    );
     let (output, errors) = (files.0.while_doing(making)?, files.1.while_doing(making)?);
     let line = program::line(&command);
-    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn().while_doing(|| format!("running `{line}`"))?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .spawn()
+        .while_doing(|| format!("running `{line}`"))?;
     let memory = watch_memory(&mut child)?;
     let status = child.wait().while_doing(|| format!("running `{line}`"))?;
-    let read = |name: &str| fs::read_to_string(place.path().join(name)).while_doing(|| format!("reading what `{line}` printed"));
+    let read = |name: &str| {
+        fs::read_to_string(place.path().join(name))
+            .while_doing(|| format!("reading what `{line}` printed"))
+    };
     if status.code() == Some(2) {
-        return Ok(Err(read("err")?.trim().trim_start_matches("tardy: ").to_owned()));
+        return Ok(Err(read("err")?
+            .trim()
+            .trim_start_matches("tardy: ")
+            .to_owned()));
     }
-    let summary: Summary = serde_json::from_str(&read("out")?).while_doing(|| format!("reading the summary of `{line}` ({status})"))?;
+    let summary: Summary = serde_json::from_str(&read("out")?)
+        .while_doing(|| format!("reading the summary of `{line}` ({status})"))?;
     Ok(Ok(RealRun {
         what: format!("{period}, CPUs {}", summary.measured_cpus),
         command: line,
         cpus: summary.measured_cpus.len(),
-        counts: summary.series.iter().fold(Counts::default(), |sum, series| sum.plus(&series.counts)),
+        counts: summary
+            .series
+            .iter()
+            .fold(Counts::default(), |sum, series| sum.plus(&series.counts)),
         stored_bytes: stored_bytes(&place.path().join("run/samples"))?,
         memory,
     }))
@@ -119,19 +162,32 @@ fn make(bench: &Bench, length: &str, period: &str, more: &[&str]) -> Result<std:
 
 fn stored_bytes(samples: &Path) -> Result<u64> {
     let files = fs::read_dir(samples).while_doing(|| "listing the samples".to_owned())?;
-    let series = files.filter_map(|file| file.ok()).filter(|file| file.path().extension().is_some_and(|extension| extension == "series"));
+    let series = files.filter_map(|file| file.ok()).filter(|file| {
+        file.path()
+            .extension()
+            .is_some_and(|extension| extension == "series")
+    });
     // The machine's state is in a series of its own, which is no probe's.
     let probes = series.filter(|file| file.file_name().to_string_lossy().contains(".cpu"));
-    Ok(probes.filter_map(|file| Some(file.metadata().ok()?.len())).sum())
+    Ok(probes
+        .filter_map(|file| Some(file.metadata().ok()?.len()))
+        .sum())
 }
 
 /// Resident and locked bytes of the measuring process once a second, until it ends.
 fn watch_memory(child: &mut Child) -> Result<Vec<(u64, u64)>> {
     let mut memory = Vec::new();
-    while child.try_wait().while_doing(|| "waiting for tardy".to_owned())?.is_none() {
+    while child
+        .try_wait()
+        .while_doing(|| "waiting for tardy".to_owned())?
+        .is_none()
+    {
         std::thread::sleep(Duration::from_secs(1));
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        if let (Some(resident), Some(locked)) = (status_bytes(&status, "VmRSS:"), status_bytes(&status, "VmLck:")) {
+        if let (Some(resident), Some(locked)) = (
+            status_bytes(&status, "VmRSS:"),
+            status_bytes(&status, "VmLck:"),
+        ) {
             memory.push((resident, locked));
         }
     }
@@ -149,32 +205,75 @@ fn status_bytes(status: &str, field: &str) -> Option<u64> {
 
 fn measure_losses(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
-    let mut table = vec![row(["run", "expected", "recorded", "skipped", "lost", "unstored", "unexplained"])];
+    let mut table = vec![row([
+        "run",
+        "expected",
+        "recorded",
+        "skipped",
+        "lost",
+        "unstored",
+        "unexplained",
+    ])];
     let fast = &runs.runs[1..];
     for run in fast {
         let counts = &run.counts;
-        let cells = [counts.expected, counts.recorded, counts.skipped, counts.lost, counts.unstored].map(|count| count.to_string());
-        table.push([vec![run.what.clone()], cells.to_vec(), vec![counts.unexplained().to_string()]].concat());
+        let cells = [
+            counts.expected,
+            counts.recorded,
+            counts.skipped,
+            counts.lost,
+            counts.unstored,
+        ]
+        .map(|count| count.to_string());
+        table.push(
+            [
+                vec![run.what.clone()],
+                cells.to_vec(),
+                vec![counts.unexplained().to_string()],
+            ]
+            .concat(),
+        );
     }
     let lost: u64 = fast.iter().map(|run| run.counts.lost).sum();
     let expected: u64 = fast.iter().map(|run| run.counts.expected).sum();
     let is_exact = fast.iter().all(|run| run.counts.is_exact());
     Ok(FigureResult {
-        reached: format!("{lost} lost of {expected} expected, accounting {}", if is_exact { "exact" } else { "NOT exact" }),
+        reached: format!(
+            "{lost} lost of {expected} expected, accounting {}",
+            if is_exact { "exact" } else { "NOT exact" }
+        ),
         commands: runs.commands()[1..].to_vec(),
         tables: vec![table],
-        notes: [runs.notes.clone(), vec!["Skipped are due times that passed while the thread had not yet been woken: they are the system's lateness, counted with their latency, and no loss.".to_owned()]].concat(),
+        notes: [
+            runs.notes.clone(),
+            vec![
+                "Skipped are due times that passed while the thread had not yet been woken: they \
+                 are the system's lateness, counted with their latency, and no loss."
+                    .to_owned(),
+            ],
+        ]
+        .concat(),
     })
 }
 
 fn measure_memory(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
-    let mut table =
-        vec![row(["run", "resident after 5 s, MiB", "at the end, MiB", "largest, MiB", "locked address space, MiB", "promised, MiB"])];
+    let mut table = vec![row([
+        "run",
+        "resident after 5 s, MiB",
+        "at the end, MiB",
+        "largest, MiB",
+        "locked address space, MiB",
+        "promised, MiB",
+    ])];
     let mut holds = true;
     let mut reached = Vec::new();
     for run in &runs.runs {
-        let resident: Vec<f64> = run.memory.iter().map(|&(resident, _)| resident as f64 / MEBIBYTE).collect();
+        let resident: Vec<f64> = run
+            .memory
+            .iter()
+            .map(|&(resident, _)| resident as f64 / MEBIBYTE)
+            .collect();
         let (Some(last), Some(&(_, locked))) = (resident.last(), run.memory.last()) else {
             return Err(Failure::new("a run ended before its memory was looked at"));
         };
@@ -193,13 +292,19 @@ fn measure_memory(bench: &Bench) -> Result<FigureResult> {
         ]);
     }
     Ok(FigureResult {
-        reached: format!("{}: {}", reached.join(", "), if holds { "holds" } else { "NOT reached" }),
+        reached: format!(
+            "{}: {}",
+            reached.join(", "),
+            if holds { "holds" } else { "NOT reached" }
+        ),
         commands: runs.commands(),
         tables: vec![table],
         notes: [
             runs.notes.clone(),
             vec![
-                "VmRSS of the measuring process, once a second. VmLck counts address space; only what was touched is resident.".to_owned(),
+                "VmRSS of the measuring process, once a second. VmLck counts address space; only \
+                 what was touched is resident."
+                    .to_owned(),
             ],
         ]
         .concat(),
@@ -212,14 +317,27 @@ fn measure_stored_bytes(bench: &Bench) -> Result<FigureResult> {
     let mut reached = Vec::new();
     for run in &runs.runs {
         let a_sample = run.stored_bytes as f64 / run.counts.stored().max(1) as f64;
-        table.push(vec![run.what.clone(), run.counts.stored().to_string(), run.stored_bytes.to_string(), format!("{a_sample:.2}")]);
+        table.push(vec![
+            run.what.clone(),
+            run.counts.stored().to_string(),
+            run.stored_bytes.to_string(),
+            format!("{a_sample:.2}"),
+        ]);
         reached.push(format!("{a_sample:.2} at {}", run.what));
     }
     Ok(FigureResult {
         reached: reached.join(", "),
         commands: runs.commands(),
         tables: vec![table],
-        notes: [runs.notes.clone(), vec!["Whole series files: heads, chunks and checksums included. cyclictest -v prints about 22 bytes a sample, jitterdebugger stores 28.".to_owned()]].concat(),
+        notes: [
+            runs.notes.clone(),
+            vec![
+                "Whole series files: heads, chunks and checksums included. cyclictest -v prints \
+                 about 22 bytes a sample, jitterdebugger stores 28."
+                    .to_owned(),
+            ],
+        ]
+        .concat(),
     })
 }
 
@@ -229,13 +347,17 @@ mod tests {
 
     #[test]
     fn the_period_that_a_refusal_offers_is_found() {
-        let refusal = "--period 50us is below 4 times the 13.2 us that a wake-up costs: use at least 53.0us, or --force";
+        let refusal = "--period 50us is below 4 times the 13.2 us that a wake-up costs: use at \
+                       least 53.0us, or --force";
         assert_eq!(shortest_period_us(refusal), Some(59));
         assert_eq!(shortest_period_us("unknown probe"), None);
     }
 
     #[test]
     fn memory_is_read_in_kibibytes() {
-        assert_eq!(status_bytes("VmLck:\t  203848 kB\nVmRSS:\t    7700 kB\n", "VmRSS:"), Some(7700 * 1024));
+        assert_eq!(
+            status_bytes("VmLck:\t  203848 kB\nVmRSS:\t    7700 kB\n", "VmRSS:"),
+            Some(7700 * 1024)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Switches between threads, from sched:sched_switch in a trace instance of its own: the user's tracing is not touched.
+//! Switches between threads, from sched:sched_switch in a trace instance of its own: the user's
+//! tracing is not touched.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,9 +25,15 @@ impl SchedTrace {
     /// Begins to count switches to and from these threads.
     pub(super) fn start(threads: &[u32]) -> Result<Self> {
         let is_mounted_here = mount()?;
-        let instance = Path::new(TRACEFS).join(format!("instances/tardy-bench-{}", std::process::id()));
-        let trace = Self { instance, threads: threads.to_vec(), is_mounted_here };
-        fs::create_dir(&trace.instance).while_doing(|| format!("making {} (root may)", trace.instance.display()))?;
+        let instance =
+            Path::new(TRACEFS).join(format!("instances/tardy-bench-{}", std::process::id()));
+        let trace = Self {
+            instance,
+            threads: threads.to_vec(),
+            is_mounted_here,
+        };
+        fs::create_dir(&trace.instance)
+            .while_doing(|| format!("making {} (root may)", trace.instance.display()))?;
         let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
         trace.write("buffer_size_kb", BUFFER_KIB)?;
         trace.write("set_event_pid", &threads.join(" "))?;
@@ -43,10 +50,13 @@ impl SchedTrace {
     pub(super) fn finish(self) -> Result<BTreeMap<(u32, u32), u64>> {
         self.write("tracing_on", "0")?;
         let path = self.instance.join("trace");
-        let text = fs::read_to_string(&path).while_doing(|| format!("reading {}", path.display()))?;
+        let text =
+            fs::read_to_string(&path).while_doing(|| format!("reading {}", path.display()))?;
         let lost = lost_events(&text);
         if lost > 0 {
-            return Err(Failure::new(format!("the trace lost {lost} events: its buffer was too small")));
+            return Err(Failure::new(format!(
+                "the trace lost {lost} events: its buffer was too small"
+            )));
         }
         Ok(switches(&text, &self.threads))
     }
@@ -73,21 +83,33 @@ fn mount() -> Result<bool> {
 
 /// From the head: `# entries-in-buffer/entries-written: 140/150   #P:2`.
 fn lost_events(text: &str) -> u64 {
-    let head = text.lines().find_map(|line| line.strip_prefix("# entries-in-buffer/entries-written: "));
+    let head = text
+        .lines()
+        .find_map(|line| line.strip_prefix("# entries-in-buffer/entries-written: "));
     let counts = head.and_then(|head| head.split_ascii_whitespace().next()?.split_once('/'));
-    let counts = counts.and_then(|(kept, written)| Some((kept.parse::<u64>().ok()?, written.parse::<u64>().ok()?)));
+    let counts = counts.and_then(|(kept, written)| {
+        Some((kept.parse::<u64>().ok()?, written.parse::<u64>().ok()?))
+    });
     counts.map_or(0, |(kept, written)| written.saturating_sub(kept))
 }
 
-/// How often each thread left a CPU, which is as often as it came to it. Leaving is what is counted because a trace that is filtered by
-/// threads loses nearly all switches from the idle thread to one of them where nothing else runs (Linux 6.18), and none of those back.
+/// How often each thread left a CPU, which is as often as it came to it. Leaving is what is counted
+/// because a trace that is filtered by threads loses nearly all switches from the idle thread to
+/// one of them where nothing else runs (Linux 6.18), and none of those back.
 fn switches(text: &str, threads: &[u32]) -> BTreeMap<(u32, u32), u64> {
     let mut switches = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        // A thread's name may hold nearly anything; what is looked for stands in a fixed order behind it.
-        let Some((head, event)) = line.split_once(": sched_switch: ") else { continue };
-        let cpu = head.rsplit_once('[').and_then(|(_, rest)| rest.split(']').next()?.parse::<u32>().ok());
-        let previous = event.split_once(" prev_prio=").and_then(|(front, _)| front.rsplit_once("prev_pid=")?.1.parse::<u32>().ok());
+        // A thread's name may hold nearly anything; what is looked for stands in a fixed order
+        // behind it.
+        let Some((head, event)) = line.split_once(": sched_switch: ") else {
+            continue;
+        };
+        let cpu = head
+            .rsplit_once('[')
+            .and_then(|(_, rest)| rest.split(']').next()?.parse::<u32>().ok());
+        let previous = event
+            .split_once(" prev_prio=")
+            .and_then(|(front, _)| front.rsplit_once("prev_pid=")?.1.parse::<u32>().ok());
         if let (Some(cpu), Some(previous)) = (cpu, previous)
             && threads.contains(&previous)
         {
@@ -104,14 +126,20 @@ mod tests {
     const TEXT: &str = "\
 # tracer: nop
 # entries-in-buffer/entries-written: 140/150   #P:2
-          <idle>-0       [001] d..2. 6831.454824: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=cyclic/1 next_pid=797 next_prio=4
-        cyclic/1-797     [001] d..2. 6831.454830: sched_switch: prev_comm=cyclic/1 prev_pid=797 prev_prio=4 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
-       a [9] b: -55      [000] d..2. 6831.454900: sched_switch: prev_comm=a [9] b:  prev_pid=55 prev_prio=120 prev_state=S ==> next_comm=tardy next_pid=795 next_prio=120
+          <idle>-0       [001] d..2. 6831.454824: sched_switch: prev_comm=swapper/1 prev_pid=0 \
+                        prev_prio=120 prev_state=R ==> next_comm=cyclic/1 next_pid=797 next_prio=4
+        cyclic/1-797     [001] d..2. 6831.454830: sched_switch: prev_comm=cyclic/1 prev_pid=797 \
+                        prev_prio=4 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+       a [9] b: -55      [000] d..2. 6831.454900: sched_switch: prev_comm=a [9] b:  prev_pid=55 \
+                        prev_prio=120 prev_state=S ==> next_comm=tardy next_pid=795 next_prio=120
 ";
 
     #[test]
     fn threads_that_left_a_cpu_are_counted_by_it() {
-        assert_eq!(switches(TEXT, &[55, 797]), BTreeMap::from([((1, 797), 1), ((0, 55), 1)]));
+        assert_eq!(
+            switches(TEXT, &[55, 797]),
+            BTreeMap::from([((1, 797), 1), ((0, 55), 1)])
+        );
     }
 
     #[test]

@@ -45,7 +45,8 @@ const CENSUS: &[&str] = &[
 /// `cargo xtask sections`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SectionsArguments {
-    /// Take this folder of `tardy lab sections`, in place of a census that is made now (half an hour)
+    /// Take this folder of `tardy lab sections`, in place of a census that is made now (half an
+    /// hour)
     #[arg(long, value_name = "FOLDER")]
     census: Option<PathBuf>,
     /// Use this binary, in place of one that is built for users first
@@ -56,7 +57,9 @@ pub(crate) struct SectionsArguments {
 /// Makes the census, and the tables of it.
 pub(crate) fn run(arguments: &SectionsArguments) -> Result<()> {
     let tardy = match &arguments.tardy {
-        Some(binary) => binary.canonicalize().while_doing(|| format!("looking for {}", binary.display()))?,
+        Some(binary) => binary
+            .canonicalize()
+            .while_doing(|| format!("looking for {}", binary.display()))?,
         None => workspace::build_tardy()?,
     };
     let census = match &arguments.census {
@@ -64,22 +67,38 @@ pub(crate) fn run(arguments: &SectionsArguments) -> Result<()> {
         None => make(&tardy)?,
     };
     let shown = program::output(Command::new(&tardy).arg("show").arg(&census).arg("--json"))?;
-    let shown: Value = serde_json::from_slice(&shown.stdout).while_doing(|| format!("reading the census in {}", census.display()))?;
+    let shown: Value = serde_json::from_slice(&shown.stdout)
+        .while_doing(|| format!("reading the census in {}", census.display()))?;
     let page = workspace::root().join("docs/sections.md");
-    let old = std::fs::read_to_string(&page).while_doing(|| format!("reading {}", page.display()))?;
-    let (by_hand, _) = old.split_once(PART).ok_or_else(|| Failure::new(format!("{} has no kernel's part", page.display())))?;
-    std::fs::write(&page, format!("{by_hand}\n{}", tables(&shown)?)).while_doing(|| format!("writing {}", page.display()))
+    let old =
+        std::fs::read_to_string(&page).while_doing(|| format!("reading {}", page.display()))?;
+    let (by_hand, _) = old
+        .split_once(PART)
+        .ok_or_else(|| Failure::new(format!("{} has no kernel's part", page.display())))?;
+    std::fs::write(&page, format!("{by_hand}\n{}", tables(&shown)?))
+        .while_doing(|| format!("writing {}", page.display()))
 }
 
 fn make(tardy: &Path) -> Result<PathBuf> {
     let folder = workspace::target_folder()?.join("sections");
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).while_doing(|| format!("removing {}", folder.display()))?;
+        std::fs::remove_dir_all(&folder)
+            .while_doing(|| format!("removing {}", folder.display()))?;
     }
     // Code 4: a guest's own trouble, which the census names; its sections are there.
-    let ended = program::output(Command::new(tardy).args(["lab", "sections"]).args(CENSUS).arg("--out").arg(&folder))?;
+    let ended = program::output(
+        Command::new(tardy)
+            .args(["lab", "sections"])
+            .args(CENSUS)
+            .arg("--out")
+            .arg(&folder),
+    )?;
     if !matches!(ended.status.code(), Some(0 | 4)) {
-        return Err(Failure::new(format!("the census failed ({}): {}", ended.status, String::from_utf8_lossy(&ended.stderr).trim())));
+        return Err(Failure::new(format!(
+            "the census failed ({}): {}",
+            ended.status,
+            String::from_utf8_lossy(&ended.stderr).trim()
+        )));
     }
     Ok(folder)
 }
@@ -102,7 +121,8 @@ struct Kernel {
 struct LoadBounds {
     load: String,
     seen: Nanos,
-    /// By what is assumed of interrupts, with the ratio to what was seen; `None` where the bound does not converge.
+    /// By what is assumed of interrupts, with the ratio to what was seen; `None` where the bound
+    /// does not converge.
     bounds: Vec<(String, Option<(Nanos, f64)>)>,
 }
 
@@ -131,14 +151,21 @@ impl Kernel {
     fn add(&mut self, group: &Value, load: &str) {
         self.is_preemptible = group["is_preemptible"] == Value::Bool(true);
         // The last kind is what the others come to together.
-        for kind in list(&group["kinds"]).iter().filter(|kind| kind["kind"] != "blocked") {
+        for kind in list(&group["kinds"])
+            .iter()
+            .filter(|kind| kind["kind"] != "blocked")
+        {
             self.sections += kind["count"].as_u64().unwrap_or(0);
             if kind["kind"] == "interrupt" {
                 continue;
             }
             for place in list(&kind["places"]) {
                 let length = nanos(&place["longest_ns"]);
-                let entry = self.places.entry((text(&kind["kind"]).replace('-', " "), text(&place["begin"]), text(&place["end"])));
+                let entry = self.places.entry((
+                    text(&kind["kind"]).replace('-', " "),
+                    text(&place["begin"]),
+                    text(&place["end"]),
+                ));
                 let longest = entry.or_default();
                 if length > longest.0 {
                     *longest = (length, load.to_owned(), text(&place["task"]));
@@ -154,32 +181,72 @@ impl Kernel {
         }
         if !group["bound"].is_null() {
             let bounds = list(&group["bound"]["bounds"]).iter();
-            let bounds =
-                bounds.map(|bound| (text(&bound["interrupts"]), bound["ratio"].as_f64().map(|ratio| (nanos(&bound["bound_ns"]), ratio))));
+            let bounds = bounds.map(|bound| {
+                (
+                    text(&bound["interrupts"]),
+                    bound["ratio"]
+                        .as_f64()
+                        .map(|ratio| (nanos(&bound["bound_ns"]), ratio)),
+                )
+            });
             let seen = nanos(&group["bound"]["observed_ns"]);
-            self.bounds.push(LoadBounds { load: load.to_owned(), seen, bounds: bounds.collect() });
+            self.bounds.push(LoadBounds {
+                load: load.to_owned(),
+                seen,
+                bounds: bounds.collect(),
+            });
         }
     }
 
     fn write(&self, name: &str, out: &mut String) {
-        let blocked = self.longest.get("blocked").map_or(Nanos(0), |longest| longest.0);
-        let _ = writeln!(out, "## {name}\n\n{} sections; the longest time without another task {}.\n", thousands(self.sections), blocked);
-        out.push_str("| longest | kind | load | task | begins in | ends in |\n|---:|---|---|---|---|---|\n");
+        let blocked = self
+            .longest
+            .get("blocked")
+            .map_or(Nanos(0), |longest| longest.0);
+        let _ = writeln!(
+            out,
+            "## {name}\n\n{} sections; the longest time without another task {}.\n",
+            thousands(self.sections),
+            blocked
+        );
+        out.push_str(
+            "| longest | kind | load | task | begins in | ends in |\n|---:|---|---|---|---|---|\n",
+        );
         let mut places: Vec<_> = self.places.iter().collect();
         places.sort_by_key(|(_, (length, ..))| std::cmp::Reverse(*length));
         for ((kind, begin, end), (length, load, task)) in places.into_iter().take(ROWS) {
-            let _ = writeln!(out, "| {} | {kind} | {load} | {task} | `{begin}` | `{end}` |", length);
+            let _ = writeln!(
+                out,
+                "| {} | {kind} | {load} | {task} | `{begin}` | `{end}` |",
+                length
+            );
         }
         out.push('\n');
         if !self.is_preemptible {
             if let Some((length, load)) = self.longest.get("no-chance") {
-                let _ = writeln!(out, "Longest time that a task kept the kernel without a chance to switch: {} ({load}).\n", length);
+                let _ = writeln!(
+                    out,
+                    "Longest time that a task kept the kernel without a chance to switch: {} \
+                     ({load}).\n",
+                    length
+                );
             }
             return;
         }
-        let Some(first) = self.bounds.first() else { return };
-        let heads = first.bounds.iter().map(|(interrupts, _)| title(interrupts)).collect::<Vec<_>>();
-        let _ = writeln!(out, "| bound by | seen | {} |\n|---|---:{}|", heads.join(" | "), "|---:".repeat(heads.len()));
+        let Some(first) = self.bounds.first() else {
+            return;
+        };
+        let heads = first
+            .bounds
+            .iter()
+            .map(|(interrupts, _)| title(interrupts))
+            .collect::<Vec<_>>();
+        let _ = writeln!(
+            out,
+            "| bound by | seen | {} |\n|---|---:{}|",
+            heads.join(" | "),
+            "|---:".repeat(heads.len())
+        );
         for LoadBounds { load, seen, bounds } in &self.bounds {
             let cells: Vec<String> = bounds.iter().map(|(_, bound)| bound_word(*bound)).collect();
             let _ = writeln!(out, "| {load} | {} | {} |", seen, cells.join(" | "));
@@ -208,12 +275,20 @@ fn nanos(value: &Value) -> Nanos {
 
 fn thousands(count: u64) -> String {
     let digits = count.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or_default()).collect();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap_or_default())
+        .collect();
     groups.join(",")
 }
 
 fn bound_word(bound: Option<(Nanos, f64)>) -> String {
-    bound.map_or_else(|| "none".to_owned(), |(bound, ratio)| format!("{bound} ({ratio:.2} x)"))
+    bound.map_or_else(
+        || "none".to_owned(),
+        |(bound, ratio)| format!("{bound} ({ratio:.2} x)"),
+    )
 }
 
 #[cfg(test)]
@@ -230,10 +305,23 @@ mod tests {
                 "kinds": [{"kind": "interrupts-off", "count": 1234, "places": [place(length)]}, {"kind": "blocked", "count": 9, "places": [place(9)]}],
                 "longest": [{"what": "blocked", "length_ns": length}, {"what": "no-chance", "length_ns": 2 * length}]})
         };
-        let page = tables(&json!({"groups": [group("idle", 1500), group("io", 2_500_000), group("fork", 7)]})).unwrap();
-        assert!(page.contains("3,702 sections; the longest time without another task 2.50 ms."), "{page}");
-        assert!(page.contains("| 2.50 ms | interrupts off | io | t | `a` | `b` |") && page.matches("`a`").count() == 1, "{page}");
-        assert!(page.contains("without a chance to switch: 5.00 ms (io)"), "{page}");
+        let page = tables(
+            &json!({"groups": [group("idle", 1500), group("io", 2_500_000), group("fork", 7)]}),
+        )
+        .unwrap();
+        assert!(
+            page.contains("3,702 sections; the longest time without another task 2.50 ms."),
+            "{page}"
+        );
+        assert!(
+            page.contains("| 2.50 ms | interrupts off | io | t | `a` | `b` |")
+                && page.matches("`a`").count() == 1,
+            "{page}"
+        );
+        assert!(
+            page.contains("without a chance to switch: 5.00 ms (io)"),
+            "{page}"
+        );
     }
 
     #[test]

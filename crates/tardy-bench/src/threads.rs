@@ -26,12 +26,19 @@ fn of_tree_in(root: &Path, process: u32) -> Vec<Thread> {
     let mut threads = Vec::new();
     let mut processes = vec![process];
     while let Some(process) = processes.pop() {
-        let tasks = fs::read_dir(root.join(process.to_string()).join("task")).into_iter().flatten().flatten();
+        let tasks = fs::read_dir(root.join(process.to_string()).join("task"))
+            .into_iter()
+            .flatten()
+            .flatten();
         for task in tasks {
             // A thread that ends while it is looked at has no numbers to give.
             threads.extend(thread(&task.path(), process));
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            processes.extend(children.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            processes.extend(
+                children
+                    .split_ascii_whitespace()
+                    .filter_map(|child| child.parse::<u32>().ok()),
+            );
         }
     }
     threads
@@ -40,7 +47,9 @@ fn of_tree_in(root: &Path, process: u32) -> Vec<Thread> {
 fn thread(folder: &Path, process: u32) -> Option<Thread> {
     let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
     let status = read("status")?;
-    let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    let waits = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
     Some(Thread {
         id: folder.file_name()?.to_str()?.parse().ok()?,
         process,
@@ -50,7 +59,8 @@ fn thread(folder: &Path, process: u32) -> Option<Thread> {
     })
 }
 
-/// What each thread of `after` used since `before`; a thread that began in between, since its begin.
+/// What each thread of `after` used since `before`; a thread that began in between, since its
+/// begin.
 pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     let spent = |thread: &Thread| {
         let earlier = before.iter().find(|earlier| earlier.id == thread.id);
@@ -63,12 +73,17 @@ pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     after.iter().map(spent).collect()
 }
 
-/// The measuring thread: of those that are not a process's first, the one that waited most often. Peers do not name theirs.
+/// The measuring thread: of those that are not a process's first, the one that waited most often.
+/// Peers do not name theirs.
 pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
-    threads.iter().filter(|thread| thread.id != thread.process).max_by_key(|thread| thread.waits)
+    threads
+        .iter()
+        .filter(|thread| thread.id != thread.process)
+        .max_by_key(|thread| thread.waits)
 }
 
-/// Waits until a process measures: threads are up, and start-up is over. None where none does in half a minute.
+/// Waits until a process measures: threads are up, and start-up is over. None where none does in
+/// half a minute.
 pub(crate) fn when_measuring(process: u32) -> Option<Vec<Thread>> {
     const WAITS_MIN: u64 = 500;
     let patience = Instant::now() + Duration::from_secs(30);
@@ -91,8 +106,13 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("comm"), "tool\n").unwrap();
         fs::write(folder.join("schedstat"), format!("{cpu_time} 17 23\n")).unwrap();
-        fs::write(folder.join("status"), format!("Name:\ttool\nvoluntary_ctxt_switches:\t{waits}\nnonvoluntary_ctxt_switches:\t4\n"))
-            .unwrap();
+        fs::write(
+            folder.join("status"),
+            format!(
+                "Name:\ttool\nvoluntary_ctxt_switches:\t{waits}\nnonvoluntary_ctxt_switches:\t4\n"
+            ),
+        )
+        .unwrap();
         fs::write(folder.join("children"), children).unwrap();
     }
 
@@ -107,8 +127,14 @@ mod tests {
         put(root.path(), 10, 11, 800, 370, "");
         put(root.path(), 10, 12, 30, 8, "");
         let spent = since(&before, &of_tree_in(root.path(), 10));
-        assert_eq!(spent.iter().map(|thread| thread.cpu_time).sum::<u64>(), 50 + 300 + 30);
+        assert_eq!(
+            spent.iter().map(|thread| thread.cpu_time).sum::<u64>(),
+            50 + 300 + 30
+        );
         let measuring = measuring(&spent).unwrap();
-        assert_eq!((measuring.id, measuring.cpu_time, measuring.waits), (11, 300, 300));
+        assert_eq!(
+            (measuring.id, measuring.cpu_time, measuring.waits),
+            (11, 300, 300)
+        );
     }
 }

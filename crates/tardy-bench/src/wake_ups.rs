@@ -1,4 +1,5 @@
-//! How often a tool's other threads come onto the measured CPU, counted by the scheduler's own tracepoint.
+//! How often a tool's other threads come onto the measured CPU, counted by the scheduler's own
+//! tracepoint.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +28,13 @@ struct Switches {
 fn measure(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?;
     let seconds = if bench.is_quick { 3 } else { 20 };
-    let mut table = vec![row(["tool", "the measuring thread's turns", "its others' on that CPU", "a second", "its others' elsewhere"])];
+    let mut table = vec![row([
+        "tool",
+        "the measuring thread's turns",
+        "its others' on that CPU",
+        "a second",
+        "its others' elsewhere",
+    ])];
     let mut commands = Vec::new();
     let mut own = 0;
     for contender in CONTENDERS {
@@ -44,17 +51,32 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         ]);
     }
     Ok(FigureResult {
-        reached: format!("{own} in {seconds} s: {}", if own == 0 { "holds" } else { "NOT reached" }),
+        reached: format!(
+            "{own} in {seconds} s: {}",
+            if own == 0 { "holds" } else { "NOT reached" }
+        ),
         commands,
         tables: vec![table],
         notes: vec![
-            format!("CPU {cpu} measured at 1 kHz, the others left over. Counted by sched:sched_switch in a trace instance of its own, over {seconds} s from the measuring thread's 500th wait on."),
-            "The peers bind only their measuring threads: where their others run is up to the scheduler, and to whatever else the machine does.".to_owned(),
+            format!(
+                "CPU {cpu} measured at 1 kHz, the others left over. Counted by sched:sched_switch \
+                 in a trace instance of its own, over {seconds} s from the measuring thread's \
+                 500th wait on."
+            ),
+            "The peers bind only their measuring threads: where their others run is up to the \
+             scheduler, and to whatever else the machine does."
+                .to_owned(),
         ],
     })
 }
 
-fn observe(contender: Contender, bench: &Bench, cpu: u32, seconds: u64, commands: &mut Vec<String>) -> Result<Switches> {
+fn observe(
+    contender: Contender,
+    bench: &Bench,
+    cpu: u32,
+    seconds: u64,
+    commands: &mut Vec<String>,
+) -> Result<Switches> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let command = contender.command(bench, cpu, (seconds + 3) * 1000, place.path())?;
     commands.push(program::line(&command));
@@ -65,11 +87,13 @@ fn observe(contender: Contender, bench: &Bench, cpu: u32, seconds: u64, commands
     let switches = trace.and_then(SchedTrace::finish);
     let spent = threads::since(&before, &threads::of_tree(child.id()));
     contender.finish(&mut child, place.path())?;
-    let measuring = threads::measuring(&spent).ok_or_else(|| Failure::new(format!("{} has no thread that measures", contender.name())))?;
+    let measuring = threads::measuring(&spent)
+        .ok_or_else(|| Failure::new(format!("{} has no thread that measures", contender.name())))?;
     whole(count(&switches?, measuring.id, cpu), measuring.waits)
 }
 
-/// Refuses a trace that saw much less than the thread's own count of waits: that it saw no other thread would say nothing.
+/// Refuses a trace that saw much less than the thread's own count of waits: that it saw no other
+/// thread would say nothing.
 fn whole(switches: Switches, waits: u64) -> Result<Switches> {
     if switches.to_measuring < waits / 5 * 4 {
         return Err(Failure::new(format!(
@@ -82,8 +106,13 @@ fn whole(switches: Switches, waits: u64) -> Result<Switches> {
 
 /// `switches` by (CPU, thread).
 fn count(switches: &BTreeMap<(u32, u32), u64>, measuring: u32, cpu: u32) -> Switches {
-    let sum =
-        |wanted: &dyn Fn(u32, u32) -> bool| switches.iter().filter(|&(&(on, thread), _)| wanted(on, thread)).map(|(_, count)| count).sum();
+    let sum = |wanted: &dyn Fn(u32, u32) -> bool| {
+        switches
+            .iter()
+            .filter(|&(&(on, thread), _)| wanted(on, thread))
+            .map(|(_, count)| count)
+            .sum()
+    };
     Switches {
         to_measuring: sum(&|_, thread| thread == measuring),
         others_on_measured: sum(&|on, thread| thread != measuring && on == cpu),
@@ -99,7 +128,14 @@ mod tests {
     fn switches_are_counted_by_thread_and_cpu() {
         let switches = BTreeMap::from([((1, 50), 1000), ((1, 51), 3), ((0, 51), 40), ((0, 52), 2)]);
         let counted = count(&switches, 50, 1);
-        assert_eq!((counted.to_measuring, counted.others_on_measured, counted.others_elsewhere), (1000, 3, 42));
+        assert_eq!(
+            (
+                counted.to_measuring,
+                counted.others_on_measured,
+                counted.others_elsewhere
+            ),
+            (1000, 3, 42)
+        );
         assert!(whole(counted, 1100).is_ok());
     }
 

@@ -1,8 +1,13 @@
-//! Headless Chromium for tests and benchmarks of reports, driven by its DevTools protocol over a pair of pipes: no port, no further program.
+//! Headless Chromium for tests and benchmarks of reports, driven by its DevTools protocol over a
+//! pair of pipes: no port, no further program.
 //!
-//! Nothing here returns errors: a test or a benchmark ends where the browser does something unexpected.
+//! Nothing here returns errors: a test or a benchmark ends where the browser does something
+//! unexpected.
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as expected"
+)]
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -41,9 +46,17 @@ pub struct Screen {
 
 impl Screen {
     /// A screen on a desk, light.
-    pub const DESK: Self = Self { width: 1280, height: 900, is_dark: false };
+    pub const DESK: Self = Self {
+        width: 1280,
+        height: 900,
+        is_dark: false,
+    };
     /// A phone, dark.
-    pub const PHONE: Self = Self { width: 360, height: 740, is_dark: true };
+    pub const PHONE: Self = Self {
+        width: 360,
+        height: 740,
+        is_dark: true,
+    };
 }
 
 impl Browser {
@@ -51,13 +64,23 @@ impl Browser {
     pub fn open(file: &Path, screen: Screen) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let pipe = |name: &str| profile.path().join(name);
-        let status = Command::new("mkfifo").args([pipe("in"), pipe("out")]).status().unwrap();
+        let status = Command::new("mkfifo")
+            .args([pipe("in"), pipe("out")])
+            .status()
+            .unwrap();
         assert!(status.success());
-        // The protocol's pipes are the descriptors 3 and 4, which only a shell hands over without unsafe code. Root has no sandbox.
-        let line = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-extensions \
-                    --hide-scrollbars --remote-debugging-pipe --user-data-dir=\"$0/profile\" about:blank 3<\"$0/in\" 4>\"$0/out\"";
+        // The protocol's pipes are the descriptors 3 and 4, which only a shell hands over without
+        // unsafe code. Root has no sandbox.
+        let line = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+                    --no-first-run --disable-extensions --hide-scrollbars --remote-debugging-pipe \
+                    --user-data-dir=\"$0/profile\" about:blank 3<\"$0/in\" 4>\"$0/out\"";
         let mut command = Command::new("sh");
-        command.args(["-c", line]).arg(profile.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["-c", line])
+            .arg(profile.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // Chromium looks for places to write to.
         command.env("HOME", profile.path());
         let child = command.spawn().unwrap();
@@ -66,27 +89,54 @@ impl Browser {
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             for message in answers.split(0).map_while(Result::ok) {
-                if sender.send(serde_json::from_slice(&message).unwrap()).is_err() {
+                if sender
+                    .send(serde_json::from_slice(&message).unwrap())
+                    .is_err()
+                {
                     break;
                 }
             }
         });
-        let mut browser = Self { child, commands, messages, next: 0, session: String::new(), events: Vec::new(), _profile: profile };
-        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
-        let attached = browser.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
+        let mut browser = Self {
+            child,
+            commands,
+            messages,
+            next: 0,
+            session: String::new(),
+            events: Vec::new(),
+            _profile: profile,
+        };
+        let target =
+            browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
+        let attached = browser.call(
+            "Target.attachToTarget",
+            json!({"targetId": target, "flatten": true}),
+        );
         browser.session = attached["sessionId"].as_str().unwrap().to_owned();
         for domain in ["Page", "Runtime", "Network", "Log"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
         let scheme = if screen.is_dark { "dark" } else { "light" };
-        browser.call("Emulation.setEmulatedMedia", json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]}));
+        browser.call(
+            "Emulation.setEmulatedMedia",
+            json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]}),
+        );
         let metrics = json!({"width": screen.width, "height": screen.height, "deviceScaleFactor": 1, "mobile": screen.width < 500});
         browser.call("Emulation.setDeviceMetricsOverride", metrics);
         // A path is percent-encoded: names of folders hold anything.
         let encode = |byte: &u8| {
-            if byte.is_ascii_alphanumeric() || b"/-_.".contains(byte) { (*byte as char).to_string() } else { format!("%{byte:02x}") }
+            if byte.is_ascii_alphanumeric() || b"/-_.".contains(byte) {
+                (*byte as char).to_string()
+            } else {
+                format!("%{byte:02x}")
+            }
         };
-        let path: String = file.as_os_str().as_encoded_bytes().iter().map(encode).collect();
+        let path: String = file
+            .as_os_str()
+            .as_encoded_bytes()
+            .iter()
+            .map(encode)
+            .collect();
         browser.call("Page.navigate", json!({"url": format!("file://{path}")}));
         browser.wait_for("Page.loadEventFired");
         browser
@@ -100,7 +150,9 @@ impl Browser {
         if !self.session.is_empty() {
             message["sessionId"] = json!(self.session);
         }
-        self.commands.write_all(message.to_string().as_bytes()).unwrap();
+        self.commands
+            .write_all(message.to_string().as_bytes())
+            .unwrap();
         self.commands.write_all(&[0]).unwrap();
         loop {
             let answer = self.receive();
@@ -114,9 +166,14 @@ impl Browser {
 
     #[track_caller]
     fn receive(&mut self) -> Value {
-        self.messages.recv_timeout(PATIENCE).unwrap_or_else(|error| {
-            panic!("chromium does not answer ({error}): is the package `chromium` installed? `cargo xtask test` installs it")
-        })
+        self.messages
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|error| {
+                panic!(
+                    "chromium does not answer ({error}): is the package `chromium` installed? \
+                     `cargo xtask test` installs it"
+                )
+            })
     }
 
     fn wait_for(&mut self, event: &str) {
@@ -129,24 +186,33 @@ impl Browser {
     /// What an expression in the page comes to.
     #[track_caller]
     pub fn evaluate(&mut self, expression: &str) -> Value {
-        let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let parameters =
+            json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", parameters);
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
+        assert!(
+            answer.get("exceptionDetails").is_none(),
+            "{expression}: {answer}"
+        );
         answer["result"]["value"].clone()
     }
 
     /// Waits until the page has drawn what was asked for.
     pub fn settle(&mut self) {
-        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))");
+        self.evaluate(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => \
+             done(1))))",
+        );
     }
 
-    /// Scrolls an element into view, and gives a point in it: shares of its width and height from its left upper corner.
+    /// Scrolls an element into view, and gives a point in it: shares of its width and height from
+    /// its left upper corner.
     #[track_caller]
     pub fn point(&mut self, selector: &str, x: f64, y: f64) -> (f64, f64) {
         let script = format!(
-            "(() => {{ const e = [...document.querySelectorAll({selector:?})].find((e) => e.getClientRects().length > 0); \
-             e.scrollIntoView({{block: 'center', behavior: 'instant'}}); const b = e.getBoundingClientRect(); \
-             return [b.left + {x} * b.width, b.top + {y} * b.height]; }})()"
+            "(() => {{ const e = [...document.querySelectorAll({selector:?})].find((e) => \
+             e.getClientRects().length > 0); e.scrollIntoView({{block: 'center', behavior: \
+             'instant'}}); const b = e.getBoundingClientRect(); return [b.left + {x} * b.width, \
+             b.top + {y} * b.height]; }})()"
         );
         let point = self.evaluate(&script);
         (point[0].as_f64().unwrap(), point[1].as_f64().unwrap())
@@ -161,7 +227,10 @@ impl Browser {
 
     /// Moves the mouse there, and waits for what comes of it.
     pub fn hover(&mut self, (x, y): (f64, f64)) {
-        self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y}));
+        self.call(
+            "Input.dispatchMouseEvent",
+            json!({"type": "mouseMoved", "x": x, "y": y}),
+        );
         self.settle();
     }
 
@@ -176,7 +245,10 @@ impl Browser {
     /// Drags from one point to another.
     pub fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
         self.mouse("mousePressed", from);
-        self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": to.0, "y": to.1, "button": "left", "buttons": 1}));
+        self.call(
+            "Input.dispatchMouseEvent",
+            json!({"type": "mouseMoved", "x": to.0, "y": to.1, "button": "left", "buttons": 1}),
+        );
         self.mouse("mouseReleased", to);
         self.settle();
     }
@@ -184,8 +256,14 @@ impl Browser {
     /// Presses a key and lets it go.
     pub fn key(&mut self, key: &str) {
         let text = if key.len() == 1 { key } else { "" };
-        self.call("Input.dispatchKeyEvent", json!({"type": "keyDown", "key": key, "text": text}));
-        self.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key}));
+        self.call(
+            "Input.dispatchKeyEvent",
+            json!({"type": "keyDown", "key": key, "text": text}),
+        );
+        self.call(
+            "Input.dispatchKeyEvent",
+            json!({"type": "keyUp", "key": key}),
+        );
         self.settle();
     }
 
@@ -194,8 +272,14 @@ impl Browser {
         self.settle();
         let is_error = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
-            Some("Runtime.consoleAPICalled") => matches!(event["params"]["type"].as_str(), Some("error" | "warning" | "assert")),
-            Some("Log.entryAdded") => matches!(event["params"]["entry"]["level"].as_str(), Some("error" | "warning")),
+            Some("Runtime.consoleAPICalled") => matches!(
+                event["params"]["type"].as_str(),
+                Some("error" | "warning" | "assert")
+            ),
+            Some("Log.entryAdded") => matches!(
+                event["params"]["entry"]["level"].as_str(),
+                Some("error" | "warning")
+            ),
             _ => false,
         };
         self.events.iter().filter(is_error).cloned().collect()
@@ -204,16 +288,33 @@ impl Browser {
     /// Everything that the page asked for.
     pub fn requests(&mut self) -> Vec<String> {
         self.settle();
-        let requests = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
-        requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
+        let requests = self
+            .events
+            .iter()
+            .filter(|event| event["method"] == "Network.requestWillBeSent");
+        requests
+            .map(|event| {
+                event["params"]["request"]["url"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect()
     }
 
-    /// A picture of the whole page, for people: in the folder that TARDY_TEST_SCREENSHOTS names, if it is set.
+    /// A picture of the whole page, for people: in the folder that TARDY_TEST_SCREENSHOTS names, if
+    /// it is set.
     pub fn screenshot(&mut self, name: &str) {
-        let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") else { return };
+        let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") else {
+            return;
+        };
         let size = self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"].clone();
-        let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});
-        let picture = self.call("Page.captureScreenshot", json!({"captureBeyondViewport": true, "clip": clip}));
+        let clip =
+            json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});
+        let picture = self.call(
+            "Page.captureScreenshot",
+            json!({"captureBeyondViewport": true, "clip": clip}),
+        );
         let file = Path::new(&folder).join(format!("{name}.png.base64"));
         std::fs::write(file, picture["data"].as_str().unwrap()).unwrap();
     }

@@ -12,8 +12,9 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// About `count` bins from `min` to `max`, both included, of equal width on `scale`. No bin is narrower than `resolution`, the distance of
-    /// the values that occur: between values that cannot occur would stand empty bins.
+    /// About `count` bins from `min` to `max`, both included, of equal width on `scale`. No bin is
+    /// narrower than `resolution`, the distance of the values that occur: between values that
+    /// cannot occur would stand empty bins.
     #[must_use]
     pub fn over(min: i64, max: i64, scale: Scale, count: usize, resolution: i64) -> Self {
         let resolution = resolution.max(1);
@@ -53,7 +54,10 @@ impl Bins {
     /// The bin of `value`: the first or the last one for values beyond them.
     #[must_use]
     pub fn index(&self, value: i64) -> usize {
-        self.edges.partition_point(|&edge| edge <= value).saturating_sub(1).min(self.len() - 1)
+        self.edges
+            .partition_point(|&edge| edge <= value)
+            .saturating_sub(1)
+            .min(self.len() - 1)
     }
 
     /// How many values of `histogram` fall into each bin.

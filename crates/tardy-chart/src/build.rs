@@ -19,7 +19,8 @@ use super::data::{Group, ProbeData, RunData};
 use super::model::{Axis, Chart, Kind, Rule, Tone, Values};
 use super::scale::Scale;
 
-/// A chart of `kind` of the probe for each run, in their order; none where the run does not have what it shows.
+/// A chart of `kind` of the probe for each run, in their order; none where the run does not have
+/// what it shows.
 #[must_use]
 pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     match kind {
@@ -43,7 +44,8 @@ pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe)
 }
 
-/// All probes of each run in one chart, without and with load; nothing where a run has fewer than two.
+/// All probes of each run in one chart, without and with load; nothing where a run has fewer than
+/// two.
 #[must_use]
 pub fn all_probes(runs: &[RunData]) -> Vec<Option<Chart>> {
     probes::charts(runs)
@@ -58,7 +60,12 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
         Kind::Percentiles => percentiles::overlaid(runs, probe),
         Kind::RunningMax => running_max::overlaid(runs, probe),
         // Extremes over time, heat maps and scatters cover each other; bars have all runs anyway.
-        Kind::Timeline | Kind::Heatmap | Kind::CpuMap | Kind::Scatter | Kind::Bars | Kind::TotalDelay => None,
+        Kind::Timeline
+        | Kind::Heatmap
+        | Kind::CpuMap
+        | Kind::Scatter
+        | Kind::Bars
+        | Kind::TotalDelay => None,
     }
 }
 
@@ -78,8 +85,15 @@ const BANDS_MAX: usize = 2;
 
 /// Each run that has the probe, as one group under its own name, with its colour.
 fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
-    let named =
-        |(index, run): (usize, &RunData)| Some((Tone::Series(index), Group { name: run.name.clone(), ..run.probe(probe)?.all().clone() }));
+    let named = |(index, run): (usize, &RunData)| {
+        Some((
+            Tone::Series(index),
+            Group {
+                name: run.name.clone(),
+                ..run.probe(probe)?.all().clone()
+            },
+        ))
+    };
     runs.iter().enumerate().filter_map(named).collect()
 }
 
@@ -90,22 +104,33 @@ fn of_probe<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a
 /// The quantity with a capital letter, as titles begin.
 fn capital(quantity: &str) -> String {
     let mut letters = quantity.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().collect::<String>() + letters.as_str()
+    })
 }
 
 /// Smallest and largest latency of all runs; the axes of all charts reach so far.
 fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
     let histograms = || of_probe(runs, probe).map(|probe| &probe.all().histogram);
-    let min = histograms().filter_map(|histogram| histogram.min()).min().unwrap_or(0);
-    let max = histograms().filter_map(|histogram| histogram.max()).max().unwrap_or(0);
+    let min = histograms()
+        .filter_map(|histogram| histogram.min())
+        .min()
+        .unwrap_or(0);
+    let max = histograms()
+        .filter_map(|histogram| histogram.max())
+        .max()
+        .unwrap_or(0);
     (min, max)
 }
 
-/// An axis for latencies, with a little room at its ends, that shows the deadline where one is near.
+/// An axis for latencies, with a little room at its ends, that shows the deadline where one is
+/// near.
 fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (min, max) = extent(runs, probe);
     let scale = Scale::of_latency(min);
-    let quantity = of_probe(runs, probe).next().map_or("latency", |probe| probe.quantity.as_str());
+    let quantity = of_probe(runs, probe)
+        .next()
+        .map_or("latency", |probe| probe.quantity.as_str());
     let (low, mut high) = (scale.place(min as f64), scale.place(max as f64));
     for window in of_probe(runs, probe).filter_map(|probe| probe.window) {
         let deadline = scale.place(window.latest.get() as f64);
@@ -116,12 +141,19 @@ fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     }
     let room = ((high - low) * 0.04).max(0.02);
     let title = format!("{quantity} (logarithmic)");
-    Axis::new(title, scale, Values::Latency, (scale.value(low - room), scale.value(high + room)))
+    Axis::new(
+        title,
+        scale,
+        Values::Latency,
+        (scale.value(low - room), scale.value(high + room)),
+    )
 }
 
 /// The longest run's time.
 fn time_axis(runs: &[RunData], probe: &str) -> Axis {
-    let longest = of_probe(runs, probe).map(|probe| probe.length).fold(0.0, f64::max);
+    let longest = of_probe(runs, probe)
+        .map(|probe| probe.length)
+        .fold(0.0, f64::max);
     let unit = if longest <= 120.0 {
         "s"
     } else if longest < 7200.0 {
@@ -129,24 +161,48 @@ fn time_axis(runs: &[RunData], probe: &str) -> Axis {
     } else {
         "h:min:s"
     };
-    Axis::new(format!("time from the start of the run ({unit})"), Scale::Linear, Values::Seconds, (0.0, longest))
+    Axis::new(
+        format!("time from the start of the run ({unit})"),
+        Scale::Linear,
+        Values::Seconds,
+        (0.0, longest),
+    )
 }
 
 /// The deadline of a probe as lines across its chart.
 fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
-    let Some(window) = probe.window else { return Vec::new() };
-    let name = |what: &str, value: f64| format!("{what} {}", super::scale::latency_name(value, "µs"));
+    let Some(window) = probe.window else {
+        return Vec::new();
+    };
+    let name =
+        |what: &str, value: f64| format!("{what} {}", super::scale::latency_name(value, "µs"));
     let latest = window.latest.get() as f64;
-    let what = if window.earliest.is_some() { "latest" } else { "deadline" };
-    let mut rules = vec![Rule { is_vertical, value: latest, text: name(what, latest) }];
+    let what = if window.earliest.is_some() {
+        "latest"
+    } else {
+        "deadline"
+    };
+    let mut rules = vec![Rule {
+        is_vertical,
+        value: latest,
+        text: name(what, latest),
+    }];
     if let Some(earliest) = window.earliest {
         let earliest = earliest.get() as f64;
-        rules.push(Rule { is_vertical, value: earliest, text: name("earliest", earliest) });
+        rules.push(Rule {
+            is_vertical,
+            value: earliest,
+            text: name("earliest", earliest),
+        });
     }
     rules
 }
 
 /// What is said of charts over time where not every sample was kept.
 fn kept_note(probe: &ProbeData) -> &'static str {
-    if probe.is_partial { " Only samples that were stored are shown." } else { "" }
+    if probe.is_partial {
+        " Only samples that were stored are shown."
+    } else {
+        ""
+    }
 }

@@ -1,6 +1,7 @@
 //! The largest latency of each CPU over time, for machines with more CPUs than colours.
 //!
-//! Its size depends on neither the CPUs nor the length of the run: many CPUs share rows, as many beside each other as it takes.
+//! Its size depends on neither the CPUs nor the length of the run: many CPUs share rows, as many
+//! beside each other as it takes.
 
 use tardy_core::cpu::{CpuId, CpuList};
 
@@ -25,7 +26,8 @@ pub struct Row {
     pub first: CpuId,
     /// The last of them.
     pub last: CpuId,
-    /// Their largest latency in each of [`STRETCHES`] stretches of time, in ns; none where there is no sample.
+    /// Their largest latency in each of [`STRETCHES`] stretches of time, in ns; none where there is
+    /// no sample.
     pub largest: Vec<Option<i64>>,
 }
 
@@ -35,14 +37,33 @@ impl CpuMap {
     pub fn new(cpus: &CpuList) -> Self {
         let cpus: Vec<CpuId> = cpus.iter().collect();
         let rows = cpus.chunks(cpus.len().div_ceil(ROWS_MAX).max(1));
-        Self { rows: rows.map(|row| Row { first: row[0], last: row[row.len() - 1], largest: vec![None; STRETCHES] }).collect() }
+        Self {
+            rows: rows
+                .map(|row| Row {
+                    first: row[0],
+                    last: row[row.len() - 1],
+                    largest: vec![None; STRETCHES],
+                })
+                .collect(),
+        }
     }
 
     /// Adds the extremes of a CPU over the whole length of the run.
     pub fn add(&mut self, cpu: CpuId, columns: &Columns) {
-        let Some(row) = self.rows.iter_mut().find(|row| row.first <= cpu && cpu <= row.last) else { return };
+        let Some(row) = self
+            .rows
+            .iter_mut()
+            .find(|row| row.first <= cpu && cpu <= row.last)
+        else {
+            return;
+        };
         let count = columns.extremes.len();
-        for (index, &(_, max)) in columns.extremes.iter().enumerate().filter_map(|(index, extremes)| Some((index, extremes.as_ref()?))) {
+        for (index, &(_, max)) in columns
+            .extremes
+            .iter()
+            .enumerate()
+            .filter_map(|(index, extremes)| Some((index, extremes.as_ref()?)))
+        {
             let stretch = &mut row.largest[index * STRETCHES / count];
             *stretch = (*stretch).max(Some(max));
         }
@@ -53,7 +74,11 @@ impl Row {
     /// The largest latency and its stretch.
     #[must_use]
     pub fn worst(&self) -> Option<(i64, usize)> {
-        let known = self.largest.iter().enumerate().filter_map(|(stretch, largest)| Some(((*largest)?, stretch)));
+        let known = self
+            .largest
+            .iter()
+            .enumerate()
+            .filter_map(|(stretch, largest)| Some(((*largest)?, stretch)));
         // The first one where several are equal.
         known.max_by_key(|&(largest, stretch)| (largest, std::cmp::Reverse(stretch)))
     }
@@ -64,14 +89,21 @@ mod tests {
     use super::*;
 
     fn columns(extremes: Vec<Option<(i64, i64)>>) -> Columns {
-        Columns { begin: 0.0, step: 1.0, extremes }
+        Columns {
+            begin: 0.0,
+            step: 1.0,
+            extremes,
+        }
     }
 
     #[test]
     fn many_cpus_share_rows_and_keep_their_largest_latency() {
         let cpus: CpuList = (0..1024).map(CpuId).collect();
         let mut map = CpuMap::new(&cpus);
-        assert_eq!((map.rows.len(), map.rows[1].first, map.rows[1].last), (128, CpuId(8), CpuId(15)));
+        assert_eq!(
+            (map.rows.len(), map.rows[1].first, map.rows[1].last),
+            (128, CpuId(8), CpuId(15))
+        );
         let mut extremes = vec![Some((1, 5)); 960];
         extremes[959] = Some((1, 700));
         map.add(CpuId(9), &columns(extremes));

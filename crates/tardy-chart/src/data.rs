@@ -1,4 +1,5 @@
-//! What charts are made from: the cells of a run's summary, and one sweep of its samples. Read once, whatever charts are wanted.
+//! What charts are made from: the cells of a run's summary, and one sweep of its samples. Read
+//! once, whatever charts are wanted.
 
 use std::path::Path;
 
@@ -12,7 +13,9 @@ use tardy_outside::census::{Group as Sections, census, is_watched};
 use tardy_results::explain::run::{RunExplanation, RunQuestion};
 use tardy_results::explain::source::explain_run;
 use tardy_results::statistics;
-use tardy_results::statistics::read::{Question, Statistics, TailReaders, side_by_side, statistics_of, tail_readers};
+use tardy_results::statistics::read::{
+    Question, Statistics, TailReaders, side_by_side, statistics_of, tail_readers,
+};
 use tardy_results::statistics::tail::{CurvePoint, TailReader};
 use tardy_results::summary::model::Summary;
 use tardy_results::summary::read::{LoadedRun, SeriesData, SummaryError, read};
@@ -46,7 +49,8 @@ pub struct Detail {
     pub columns: usize,
     /// Samples that are drawn one by one; more are drawn as places.
     pub points: usize,
-    /// What is asked of the statistics, with the model of the tail; they are not computed where nothing is asked.
+    /// What is asked of the statistics, with the model of the tail; they are not computed where
+    /// nothing is asked.
     pub statistics: Option<Question>,
 }
 
@@ -65,7 +69,8 @@ pub struct RunData {
     pub statistics: Option<Statistics>,
     /// Who made its samples late, where it was explained and statistics were asked for.
     pub explanation: Option<RunExplanation>,
-    /// Sections of its kernel by load, where it was watched from outside and statistics were asked for.
+    /// Sections of its kernel by load, where it was watched from outside and statistics were asked
+    /// for.
     pub watched: Vec<Sections>,
 }
 
@@ -80,7 +85,8 @@ pub struct Group {
     pub histogram: Histogram,
     /// How they depend on each other.
     pub dependence: Dependence,
-    /// The tail by a model, from the threshold on; empty where there is no model, or the gate is closed.
+    /// The tail by a model, from the threshold on; empty where there is no model, or the gate is
+    /// closed.
     pub model: Vec<CurvePoint>,
 }
 
@@ -147,7 +153,11 @@ impl RunData {
     ///
     /// # Errors
     /// [`DataError`].
-    pub fn read(path: &Path, requirement: &Requirement, detail: &Detail) -> Result<Self, DataError> {
+    pub fn read(
+        path: &Path,
+        requirement: &Requirement,
+        detail: &Detail,
+    ) -> Result<Self, DataError> {
         let run = read(path, requirement)?;
         if run.record.kind == RunKind::Cost {
             return Err(DataError::Cost(path.display().to_string()));
@@ -155,23 +165,49 @@ impl RunData {
         let summary = run.summary();
         let probes = run.probes();
         // One pass over the samples for both, charts over time and models of the tail.
-        let mut tails = detail.statistics.as_ref().map_or_else(TailReaders::new, |question| tail_readers(&run, question));
+        let mut tails = detail
+            .statistics
+            .as_ref()
+            .map_or_else(TailReaders::new, |question| tail_readers(&run, question));
         let over_time = |probe: &&str| over_time(&run, probe, detail, &mut tails);
         let over_time: Vec<OverTime> = probes.iter().map(over_time).collect::<Result<_, _>>()?;
-        let statistics = detail.statistics.as_ref().map(|question| statistics_of(&run, question, &tails));
-        let one = |(probe, over_time): (&&str, OverTime)| probe_data(&run, &summary, statistics.as_ref(), probe, over_time);
+        let statistics = detail
+            .statistics
+            .as_ref()
+            .map(|question| statistics_of(&run, question, &tails));
+        let one = |(probe, over_time): (&&str, OverTime)| {
+            probe_data(&run, &summary, statistics.as_ref(), probe, over_time)
+        };
         let data: Vec<ProbeData> = probes.iter().zip(over_time).map(one).collect();
-        let explained = || explain_run(path, RunQuestion { worst: STORIES, above: Nanos::ZERO, from_outside: false }).ok();
+        let explained = || {
+            explain_run(
+                path,
+                RunQuestion {
+                    worst: STORIES,
+                    above: Nanos::ZERO,
+                    from_outside: false,
+                },
+            )
+            .ok()
+        };
         let is_explained = run.record.tracing.is_some() || is_watched(path);
-        let explanation = statistics.as_ref().filter(|_| is_explained).and_then(|_| explained());
+        let explanation = statistics
+            .as_ref()
+            .filter(|_| is_explained)
+            .and_then(|_| explained());
         let watched = if statistics.is_some() && is_watched(path) {
             census(path).map_or_else(|_| Vec::new(), |census| census.groups)
         } else {
             Vec::new()
         };
-        let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
+        let name = path
+            .file_name()
+            .or(path.components().next_back().map(|last| last.as_os_str()));
         Ok(Self {
-            name: name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+            name: name.map_or_else(
+                || path.display().to_string(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
             folder: path.display().to_string(),
             probes: data,
             // A folder whose explanations cannot be read has its numbers all the same.
@@ -186,13 +222,21 @@ impl RunData {
     /// The probe of that name.
     #[must_use]
     pub fn probe(&self, name: &str) -> Option<&ProbeData> {
-        self.probes.iter().find(|probe| probe.probe == name).filter(|probe| probe.all().histogram.count() > 0)
+        self.probes
+            .iter()
+            .find(|probe| probe.probe == name)
+            .filter(|probe| probe.all().histogram.count() > 0)
     }
 
     /// The kernel in a word, for captions.
     #[must_use]
     pub fn kernel(&self) -> String {
-        self.record.machine.kernel.release.clone().unwrap_or_else(|| "unknown kernel".to_owned())
+        self.record
+            .machine
+            .kernel
+            .release
+            .clone()
+            .unwrap_or_else(|| "unknown kernel".to_owned())
     }
 }
 
@@ -203,12 +247,27 @@ struct OverTime {
     map: CpuMap,
 }
 
-fn over_time(run: &LoadedRun, probe: &str, detail: &Detail, tails: &mut TailReaders) -> Result<OverTime, DataError> {
+fn over_time(
+    run: &LoadedRun,
+    probe: &str,
+    detail: &Detail,
+    tails: &mut TailReaders,
+) -> Result<OverTime, DataError> {
     let start = run.record.started.monotonic_ns;
     let length = run.last_wake().map_or(Nanos::ZERO, |last| last - start);
     let series = worst_first(run, probe);
-    let division = Division { start, length, columns: columns_each(detail, series.len()), points: detail.points };
-    let mut map = CpuMap::new(&series.iter().filter_map(|read| read.descriptor().cpu).collect());
+    let division = Division {
+        start,
+        length,
+        columns: columns_each(detail, series.len()),
+        points: detail.points,
+    };
+    let mut map = CpuMap::new(
+        &series
+            .iter()
+            .filter_map(|read| read.descriptor().cpu)
+            .collect(),
+    );
     let mut lanes: Vec<Lane> = Vec::new();
     let count = series.len();
     let add = |index: usize, read: &SeriesData, swept: SeriesExtract| {
@@ -221,15 +280,18 @@ fn over_time(run: &LoadedRun, probe: &str, detail: &Detail, tails: &mut TailRead
                 rest.swept.add_beside(&swept);
                 rest.name = format!("{} others", count - LANES_MAX);
             }
-            _ => lanes.push(Lane { name: series_name(read), swept }),
+            _ => lanes.push(Lane {
+                name: series_name(read),
+                swept,
+            }),
         }
     };
     sweep_all(&series, division, tails, add).map_err(SummaryError::from)?;
     Ok(OverTime { length, lanes, map })
 }
 
-/// Sweeps series with all CPUs: those of which a model is wanted side by side, the others in parts. `add` gets each in the order of `series`; only so many
-/// are held at a time as there are CPUs.
+/// Sweeps series with all CPUs: those of which a model is wanted side by side, the others in parts.
+/// `add` gets each in the order of `series`; only so many are held at a time as there are CPUs.
 fn sweep_all(
     series: &[&SeriesData],
     division: Division,
@@ -238,7 +300,10 @@ fn sweep_all(
 ) -> Result<(), SeriesError> {
     let threads = SeriesFile::threads() as usize;
     for (place, some) in series.chunks(threads).enumerate() {
-        let mut readers: Vec<(&SeriesData, Option<TailReader>)> = some.iter().map(|read| (*read, tails.remove(read.file()))).collect();
+        let mut readers: Vec<(&SeriesData, Option<TailReader>)> = some
+            .iter()
+            .map(|read| (*read, tails.remove(read.file())))
+            .collect();
         let swept = side_by_side(readers.iter_mut(), |(read, tail)| match tail {
             None if series.len() < threads => sweep(read.file(), division),
             tail => sweep_with(read.file(), division, tail.as_mut()),
@@ -246,21 +311,39 @@ fn sweep_all(
         for (index, swept) in swept.into_iter().enumerate() {
             add(place * threads + index, some[index], swept?);
         }
-        tails.extend(readers.into_iter().filter_map(|(read, tail)| Some((read.file().to_owned(), tail?))));
+        tails.extend(
+            readers
+                .into_iter()
+                .filter_map(|(read, tail)| Some((read.file().to_owned(), tail?))),
+        );
     }
     Ok(())
 }
 
-fn probe_data(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, over_time: OverTime) -> ProbeData {
+fn probe_data(
+    run: &LoadedRun,
+    summary: &Summary,
+    statistics: Option<&Statistics>,
+    probe: &str,
+    over_time: OverTime,
+) -> ProbeData {
     let OverTime { length, lanes, map } = over_time;
     let start = run.record.started.monotonic_ns;
     let all = run.of_probe(probe);
-    let worst = all.worst.map(|worst| ((worst.due - start).as_secs_f64(), worst.latency.get()));
-    let series: Vec<_> = run.series.iter().filter(|read| read.descriptor().probe == probe).collect();
+    let worst = all
+        .worst
+        .map(|worst| ((worst.due - start).as_secs_f64(), worst.latency.get()));
+    let series: Vec<_> = run
+        .series
+        .iter()
+        .filter(|read| read.descriptor().probe == probe)
+        .collect();
     let is_partial = series.iter().any(|read| read.counts().unstored > 0);
     ProbeData {
         probe: probe.to_owned(),
-        quantity: series.first().map_or_else(String::new, |read| read.descriptor().quantity.clone()),
+        quantity: series
+            .first()
+            .map_or_else(String::new, |read| read.descriptor().quantity.clone()),
         groups: groups(run, summary, statistics, probe, all.latency),
         lanes,
         map,
@@ -276,7 +359,9 @@ fn probe_data(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics
             .collect(),
         worst,
         is_partial,
-        window: run.window().filter(|_| series.iter().any(|read| read.is_judged())),
+        window: run
+            .window()
+            .filter(|_| series.iter().any(|read| read.is_judged())),
     }
 }
 
@@ -284,7 +369,13 @@ fn columns_each(detail: &Detail, series: usize) -> usize {
     detail.columns / series.clamp(1, LANES_MAX + 1)
 }
 
-fn groups(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, all: Histogram) -> Vec<Group> {
+fn groups(
+    run: &LoadedRun,
+    summary: &Summary,
+    statistics: Option<&Statistics>,
+    probe: &str,
+    all: Histogram,
+) -> Vec<Group> {
     let mut groups = vec![Group {
         name: "all samples".to_owned(),
         what: GroupKind::All,
@@ -296,7 +387,13 @@ fn groups(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, p
         for load in &summary.loads {
             let histogram = run.of_load(probe, &load.name, &load.not_stressed).latency;
             let dependence = run.dependence_of_load(probe, &load.name, &load.not_stressed);
-            groups.push(Group { name: load.name.clone(), what: GroupKind::Load, histogram, dependence, model: Vec::new() });
+            groups.push(Group {
+                name: load.name.clone(),
+                what: GroupKind::Load,
+                histogram,
+                dependence,
+                model: Vec::new(),
+            });
         }
     }
     let series = worst_first(run, probe);
@@ -305,9 +402,19 @@ fn groups(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, p
         [one] => groups[0].model = model(statistics, one),
         several => {
             for read in several.iter().take(LANES_MAX) {
-                let (name, what, histogram) = (series_name(read), GroupKind::Processor, read.whole().latency.clone());
+                let (name, what, histogram) = (
+                    series_name(read),
+                    GroupKind::Processor,
+                    read.whole().latency.clone(),
+                );
                 let dependence = Dependence::of(&[read.whole()]);
-                groups.push(Group { name, what, histogram, dependence, model: model(statistics, read) });
+                groups.push(Group {
+                    name,
+                    what,
+                    histogram,
+                    dependence,
+                    model: model(statistics, read),
+                });
             }
         }
     }
@@ -317,15 +424,31 @@ fn groups(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, p
 
 /// The model's curve of a series, where the gate let it through.
 fn model(statistics: Option<&Statistics>, read: &SeriesData) -> Vec<CurvePoint> {
-    let Descriptor { probe, cpu, copy, .. } = read.descriptor();
-    let is_same = |group: &&statistics::read::Group| !group.is_together && (&group.probe, group.cpu, group.copy) == (probe, *cpu, *copy);
+    let Descriptor {
+        probe, cpu, copy, ..
+    } = read.descriptor();
+    let is_same = |group: &&statistics::read::Group| {
+        !group.is_together && (&group.probe, group.cpu, group.copy) == (probe, *cpu, *copy)
+    };
     let group = statistics.and_then(|statistics| statistics.groups.iter().find(is_same));
-    group.and_then(|group| group.tail.as_ref()?.model.as_ref()).map_or_else(Vec::new, |model| model.curve.clone())
+    group
+        .and_then(|group| group.tail.as_ref()?.model.as_ref())
+        .map_or_else(Vec::new, |model| model.curve.clone())
 }
 
 fn worst_first<'a>(run: &'a LoadedRun, probe: &str) -> Vec<&'a SeriesData> {
-    let mut series: Vec<&SeriesData> = run.series.iter().filter(|read| read.descriptor().probe == probe).collect();
-    series.sort_by_key(|read| (std::cmp::Reverse(read.whole().latency.max()), read.descriptor().cpu, read.descriptor().copy));
+    let mut series: Vec<&SeriesData> = run
+        .series
+        .iter()
+        .filter(|read| read.descriptor().probe == probe)
+        .collect();
+    series.sort_by_key(|read| {
+        (
+            std::cmp::Reverse(read.whole().latency.max()),
+            read.descriptor().cpu,
+            read.descriptor().copy,
+        )
+    });
     series
 }
 

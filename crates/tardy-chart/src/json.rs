@@ -1,4 +1,5 @@
-//! A chart's data for the script of a page: what hovering, zooming and the legend need, and nothing that is drawn already.
+//! A chart's data for the script of a page: what hovering, zooming and the legend need, and nothing
+//! that is drawn already.
 
 use serde_json::{Value, json};
 
@@ -21,13 +22,20 @@ pub fn chart(chart: &Chart) -> Value {
 /// Text that may stand in a script element: nothing in it ends the element, or begins a comment.
 #[must_use]
 pub fn embedded(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
 }
 
 /// The rectangle between the axes, for a data attribute.
 #[must_use]
 pub fn area(area: &Area) -> String {
-    format!("{:.1} {:.1} {:.1} {:.1}", area.left, area.top, area.width, area.height)
+    format!(
+        "{:.1} {:.1} {:.1} {:.1}",
+        area.left, area.top, area.width, area.height
+    )
 }
 
 fn axis(axis: &Axis) -> Value {
@@ -49,7 +57,10 @@ fn layer(layer: &Layer) -> Value {
     let mut value = json!({"name": layer.name, "companion": layer.is_companion});
     let numbers = |values: &mut dyn Iterator<Item = f64>| values.map(number).collect::<Vec<_>>();
     let points = |kind: &str, points: &[(f64, f64)]| {
-        let (x, y) = (numbers(&mut points.iter().map(|point| point.0)), numbers(&mut points.iter().map(|point| point.1)));
+        let (x, y) = (
+            numbers(&mut points.iter().map(|point| point.0)),
+            numbers(&mut points.iter().map(|point| point.1)),
+        );
         json!({"shape": kind, "x": x, "y": y})
     };
     let shape = match &layer.shape {
@@ -57,7 +68,9 @@ fn layer(layer: &Layer) -> Value {
         Shape::Steps(steps) => points("steps", steps),
         Shape::StepsBefore(steps) => points("steps-before", steps),
         Shape::Dots(dots) => points("dots", dots),
-        Shape::Bins { edges, counts } => json!({"shape": "bins", "x": numbers(&mut edges.iter().copied()), "y": counts}),
+        Shape::Bins { edges, counts } => {
+            json!({"shape": "bins", "x": numbers(&mut edges.iter().copied()), "y": counts})
+        }
         Shape::Band(band) => json!({
             "shape": "band",
             "x": numbers(&mut band.iter().map(|point| point.0)),
@@ -65,15 +78,34 @@ fn layer(layer: &Layer) -> Value {
             "high": numbers(&mut band.iter().map(|point| point.2)),
         }),
         Shape::Columns(columns) => self::columns(columns),
-        Shape::Cells { cells, are_latencies, .. } => {
-            let cell =
-                |cell: &super::model::Cell| json!([number(cell.x.0), number(cell.x.1), number(cell.y.0), number(cell.y.1), cell.count]);
+        Shape::Cells {
+            cells,
+            are_latencies,
+            ..
+        } => {
+            let cell = |cell: &super::model::Cell| {
+                json!([
+                    number(cell.x.0),
+                    number(cell.x.1),
+                    number(cell.y.0),
+                    number(cell.y.1),
+                    cell.count
+                ])
+            };
             json!({"shape": "cells", "latencies": are_latencies, "cells": cells.iter().map(cell).collect::<Vec<_>>()})
         }
         Shape::Ranges(ranges) => {
             let range = |range: &super::model::Range| {
                 let [average, tail] = [range.average, range.tail].map(|value| value.map(number));
-                json!([number(range.x), number(range.width), number(range.min), number(range.median), number(range.max), average, tail])
+                json!([
+                    number(range.x),
+                    number(range.width),
+                    number(range.min),
+                    number(range.median),
+                    number(range.max),
+                    average,
+                    tail
+                ])
             };
             json!({"shape": "ranges", "ranges": ranges.iter().map(range).collect::<Vec<_>>()})
         }
@@ -86,8 +118,16 @@ fn layer(layer: &Layer) -> Value {
 
 /// Extremes as two columns of ns; null where a stretch has no sample.
 fn columns(columns: &Columns) -> Value {
-    let min: Vec<Option<i64>> = columns.extremes.iter().map(|extremes| extremes.map(|pair| pair.0)).collect();
-    let max: Vec<Option<i64>> = columns.extremes.iter().map(|extremes| extremes.map(|pair| pair.1)).collect();
+    let min: Vec<Option<i64>> = columns
+        .extremes
+        .iter()
+        .map(|extremes| extremes.map(|pair| pair.0))
+        .collect();
+    let max: Vec<Option<i64>> = columns
+        .extremes
+        .iter()
+        .map(|extremes| extremes.map(|pair| pair.1))
+        .collect();
     json!({"shape": "columns", "begin": columns.begin, "step": columns.step, "min": min, "max": max})
 }
 
@@ -96,7 +136,11 @@ fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return json!(value as i64);
     }
-    format!("{value:.5e}").parse::<f64>().ok().filter(|value| value.is_finite()).map_or(Value::Null, |value| json!(value))
+    format!("{value:.5e}")
+        .parse::<f64>()
+        .ok()
+        .filter(|value| value.is_finite())
+        .map_or(Value::Null, |value| json!(value))
 }
 
 #[cfg(test)]
@@ -113,6 +157,14 @@ mod tests {
 
     #[test]
     fn numbers_are_short_and_whole_ones_exact() {
-        assert_eq!(json!([number(123_456_789.0), number(0.123_456_789), number(f64::NAN)]).to_string(), "[123456789,0.123457,null]");
+        assert_eq!(
+            json!([
+                number(123_456_789.0),
+                number(0.123_456_789),
+                number(f64::NAN)
+            ])
+            .to_string(),
+            "[123456789,0.123457,null]"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Charts: what they show is computed once from the folders of runs ([`data`], [`build`]), and drawn from that alone ([`draw`], [`svg`],
-//! [`png`]; [`json`] for the pages of reports).
+//! Charts: what they show is computed once from the folders of runs ([`data`], [`build`]), and
+//! drawn from that alone ([`draw`], [`svg`], [`png`]; [`json`] for the pages of reports).
 #![forbid(unsafe_code)]
 
 pub mod area;

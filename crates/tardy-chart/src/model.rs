@@ -1,4 +1,5 @@
-//! What a chart shows: axes, layers, marks, and the same numbers as a table. Drawn by [`super::draw`], embedded in reports by [`super::json`].
+//! What a chart shows: axes, layers, marks, and the same numbers as a table. Drawn by
+//! [`super::draw`], embedded in reports by [`super::json`].
 
 use super::scale::{Scale, Tick, time_ticks};
 
@@ -97,14 +98,29 @@ pub struct Axis {
 impl Axis {
     /// An axis without categories.
     #[must_use]
-    pub fn new(title: impl Into<String>, scale: Scale, values: Values, (low, high): (f64, f64)) -> Self {
+    pub fn new(
+        title: impl Into<String>,
+        scale: Scale,
+        values: Values,
+        (low, high): (f64, f64),
+    ) -> Self {
         // A single value still needs an axis of some length around it.
         let (low, high) = match scale {
-            Scale::Log => (low.max(f64::MIN_POSITIVE), high.max(low.max(f64::MIN_POSITIVE) * 1.25)),
+            Scale::Log => (
+                low.max(f64::MIN_POSITIVE),
+                high.max(low.max(f64::MIN_POSITIVE) * 1.25),
+            ),
             _ if high > low => (low, high),
             _ => (low, low + 1.0),
         };
-        Self { title: title.into(), scale, values, low, high, categories: Vec::new() }
+        Self {
+            title: title.into(),
+            scale,
+            values,
+            low,
+            high,
+            categories: Vec::new(),
+        }
     }
 
     /// Values to mark, about `wanted` of them named.
@@ -244,13 +260,23 @@ impl Layer {
     /// A layer that is shown.
     #[must_use]
     pub fn new(name: impl Into<String>, tone: Tone, shape: Shape) -> Self {
-        Self { name: name.into(), tone, shape, is_dashed: false, is_hidden: false, is_companion: false }
+        Self {
+            name: name.into(),
+            tone,
+            shape,
+            is_dashed: false,
+            is_hidden: false,
+            is_companion: false,
+        }
     }
 
     /// The same, shown and hidden with the layer before it.
     #[must_use]
     pub fn companion(self) -> Self {
-        Self { is_companion: true, ..self }
+        Self {
+            is_companion: true,
+            ..self
+        }
     }
 
     /// The same, hidden where `is_hidden`.
@@ -330,9 +356,23 @@ impl Chart {
     /// The first name that no layer has, and those that there are.
     pub fn choose(&mut self, names: &[String]) -> Result<(), String> {
         let own = |layer: &&Layer| !layer.is_companion;
-        if let Some(unknown) = names.iter().find(|name| !self.layers.iter().filter(own).any(|layer| layer.name == **name)) {
-            let known: Vec<&str> = self.layers.iter().filter(own).map(|layer| layer.name.as_str()).collect();
-            return Err(format!("`{unknown}` is no line of this chart: name {}", known.join(", ")));
+        if let Some(unknown) = names.iter().find(|name| {
+            !self
+                .layers
+                .iter()
+                .filter(own)
+                .any(|layer| layer.name == **name)
+        }) {
+            let known: Vec<&str> = self
+                .layers
+                .iter()
+                .filter(own)
+                .map(|layer| layer.name.as_str())
+                .collect();
+            return Err(format!(
+                "`{unknown}` is no line of this chart: name {}",
+                known.join(", ")
+            ));
         }
         let mut is_hidden = true;
         for layer in &mut self.layers {
@@ -346,7 +386,13 @@ impl Chart {
 
     /// A chart with nothing in it yet.
     #[must_use]
-    pub fn new(kind: Kind, title: impl Into<String>, note: impl Into<String>, x: Axis, y: Axis) -> Self {
+    pub fn new(
+        kind: Kind,
+        title: impl Into<String>,
+        note: impl Into<String>,
+        x: Axis,
+        y: Axis,
+    ) -> Self {
         let (title, note) = (title.into(), note.into());
         Self {
             kind,
@@ -368,9 +414,20 @@ impl Shape {
     /// The counts, or latencies, of the first and the last colour; nothing for other shapes.
     #[must_use]
     pub fn heat_range(&self) -> Option<(u64, u64, bool)> {
-        let Self::Cells { cells, largest, are_latencies } = self else { return None };
+        let Self::Cells {
+            cells,
+            largest,
+            are_latencies,
+        } = self
+        else {
+            return None;
+        };
         // Counts begin at 1; the shortest latency may be anything.
-        let least = if *are_latencies { cells.iter().map(|cell| cell.count).min().unwrap_or(1) } else { 1 };
+        let least = if *are_latencies {
+            cells.iter().map(|cell| cell.count).min().unwrap_or(1)
+        } else {
+            1
+        };
         Some((least, *largest, *are_latencies))
     }
 }

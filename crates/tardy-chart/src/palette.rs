@@ -1,4 +1,5 @@
-//! Colours. Series differ in lightness as well as in hue, so that people who see few hues, and grey prints, can tell them apart.
+//! Colours. Series differ in lightness as well as in hue, so that people who see few hues, and grey
+//! prints, can tell them apart.
 
 use super::model::{HEAT_LEVELS, SERIES_TONES, Tone};
 
@@ -23,8 +24,12 @@ pub const LIGHT: Palette = Palette {
     shade: "#f4f6f8",
     surface: "#ffffff",
     alarm: "#c1121f",
-    series: ["#013bce", "#af5b00", "#008c78", "#8f225e", "#cc8107", "#2794ff", "#8665ba"],
-    heat: ["#b0cee8", "#9ac0e1", "#82b1d9", "#6ba5d2", "#4286bf", "#2567a5", "#124a83", "#072f5c"],
+    series: [
+        "#013bce", "#af5b00", "#008c78", "#8f225e", "#cc8107", "#2794ff", "#8665ba",
+    ],
+    heat: [
+        "#b0cee8", "#9ac0e1", "#82b1d9", "#6ba5d2", "#4286bf", "#2567a5", "#124a83", "#072f5c",
+    ],
 };
 
 /// On dark screens.
@@ -35,8 +40,12 @@ pub const DARK: Palette = Palette {
     shade: "#1a1f25",
     surface: "#13171c",
     alarm: "#ff6b6b",
-    series: ["#66c7fd", "#e67000", "#27ab79", "#b46ebc", "#f8c326", "#bcdcdc", "#9f85ff"],
-    heat: ["#1f4a6e", "#235a84", "#286896", "#2f78a8", "#3a89bb", "#5aa8d6", "#8cc8ec", "#cdeafe"],
+    series: [
+        "#66c7fd", "#e67000", "#27ab79", "#b46ebc", "#f8c326", "#bcdcdc", "#9f85ff",
+    ],
+    heat: [
+        "#1f4a6e", "#235a84", "#286896", "#2f78a8", "#3a89bb", "#5aa8d6", "#8cc8ec", "#cdeafe",
+    ],
 };
 
 impl Palette {
@@ -58,9 +67,21 @@ impl Palette {
     /// The colours as variables of a style sheet, named by [`variable`].
     #[must_use]
     pub fn style(&self) -> String {
-        let tones = [Tone::Ink, Tone::Muted, Tone::Grid, Tone::Shade, Tone::Surface, Tone::Alarm].into_iter();
-        let tones = tones.chain((0..SERIES_TONES).map(Tone::Series)).chain((0..HEAT_LEVELS).map(Tone::Heat));
-        tones.map(|tone| format!("{}:{};", variable(tone), self.color(tone))).collect()
+        let tones = [
+            Tone::Ink,
+            Tone::Muted,
+            Tone::Grid,
+            Tone::Shade,
+            Tone::Surface,
+            Tone::Alarm,
+        ]
+        .into_iter();
+        let tones = tones
+            .chain((0..SERIES_TONES).map(Tone::Series))
+            .chain((0..HEAT_LEVELS).map(Tone::Heat));
+        tones
+            .map(|tone| format!("{}:{};", variable(tone), self.color(tone)))
+            .collect()
     }
 }
 
@@ -83,28 +104,62 @@ pub fn variable(tone: Tone) -> String {
 mod tests {
     use super::*;
 
-    /// How eyes without one kind of cones see linear red, green and blue: Machado, Oliveira and Fernandes 2009, table 1, severity 1.0; the first is the eye that
-    /// has all.
+    /// How eyes without one kind of cones see linear red, green and blue: Machado, Oliveira and
+    /// Fernandes 2009, table 1, severity 1.0; the first is the eye that has all.
     const EYES: [(&str, [[f64; 3]; 3]); 4] = [
-        ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
-        ("protanopia", [[0.152_286, 1.052_583, -0.204_868], [0.114_503, 0.786_281, 0.099_216], [-0.003_882, -0.048_116, 1.051_998]]),
-        ("deuteranopia", [[0.367_322, 0.860_646, -0.227_968], [0.280_085, 0.672_501, 0.047_413], [-0.011_820, 0.042_940, 0.968_881]]),
-        ("tritanopia", [[1.255_528, -0.076_749, -0.178_779], [-0.078_411, 0.930_809, 0.147_602], [0.004_733, 0.691_367, 0.303_900]]),
+        (
+            "all cones",
+            [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        ),
+        (
+            "protanopia",
+            [
+                [0.152_286, 1.052_583, -0.204_868],
+                [0.114_503, 0.786_281, 0.099_216],
+                [-0.003_882, -0.048_116, 1.051_998],
+            ],
+        ),
+        (
+            "deuteranopia",
+            [
+                [0.367_322, 0.860_646, -0.227_968],
+                [0.280_085, 0.672_501, 0.047_413],
+                [-0.011_820, 0.042_940, 0.968_881],
+            ],
+        ),
+        (
+            "tritanopia",
+            [
+                [1.255_528, -0.076_749, -0.178_779],
+                [-0.078_411, 0.930_809, 0.147_602],
+                [0.004_733, 0.691_367, 0.303_900],
+            ],
+        ),
     ];
 
-    /// Distance in Oklab at which neighbouring lines are told apart at a glance; a just noticeable one is about 0.02.
+    /// Distance in Oklab at which neighbouring lines are told apart at a glance; a just noticeable
+    /// one is about 0.02.
     const APART: f64 = 0.08;
 
     /// Linear red, green and blue of `#rrggbb`, as sRGB (IEC 61966-2-1) has them.
     fn linear(color: &str) -> [f64; 3] {
         [1, 3, 5].map(|at| {
             let share = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
-            if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+            if share <= 0.040_45 {
+                share / 12.92
+            } else {
+                ((share + 0.055) / 1.055).powf(2.4)
+            }
         })
     }
 
     fn times(matrix: &[[f64; 3]; 3], vector: [f64; 3]) -> [f64; 3] {
-        matrix.map(|row| row.iter().zip(vector).map(|(share, value)| share * value).sum())
+        matrix.map(|row| {
+            row.iter()
+                .zip(vector)
+                .map(|(share, value)| share * value)
+                .sum()
+        })
     }
 
     /// Contrast of two colours as WCAG 2.2 defines it, from 1 to 21.
@@ -135,14 +190,26 @@ mod tests {
         for (ground, palette) in [("light", LIGHT), ("dark", DARK)] {
             for color in palette.series {
                 let contrast = contrast(color, palette.surface);
-                assert!(contrast >= 3.0, "series {color} on {ground}: {contrast:.2}, and WCAG 1.4.11 asks for 3");
+                assert!(
+                    contrast >= 3.0,
+                    "series {color} on {ground}: {contrast:.2}, and WCAG 1.4.11 asks for 3"
+                );
             }
-            // Late samples are one of a kind: they have the first colour of a heat map, in shaded phases as well.
+            // Late samples are one of a kind: they have the first colour of a heat map, in shaded
+            // phases as well.
             for (behind, least) in [(palette.surface, 1.6), (palette.shade, 1.4)] {
                 let contrast = contrast(palette.heat[0], behind);
-                assert!(contrast >= least, "{} on {behind} ({ground}): {contrast:.2}", palette.heat[0]);
+                assert!(
+                    contrast >= least,
+                    "{} on {behind} ({ground}): {contrast:.2}",
+                    palette.heat[0]
+                );
             }
-            let steps: Vec<f64> = palette.heat.iter().map(|color| contrast(color, palette.surface)).collect();
+            let steps: Vec<f64> = palette
+                .heat
+                .iter()
+                .map(|color| contrast(color, palette.surface))
+                .collect();
             assert!(
                 steps.windows(2).all(|two| two[1] >= two[0] * 1.15),
                 "{ground}: each count stands out more than a smaller one: {steps:.2?}"
@@ -156,9 +223,15 @@ mod tests {
             for (eye, matrix) in &EYES {
                 for (index, one) in palette.series.iter().enumerate() {
                     for other in &palette.series[..index] {
-                        let squares = seen(matrix, one).into_iter().zip(seen(matrix, other)).map(|(one, other)| (one - other).powi(2));
+                        let squares = seen(matrix, one)
+                            .into_iter()
+                            .zip(seen(matrix, other))
+                            .map(|(one, other)| (one - other).powi(2));
                         let distance = squares.sum::<f64>().sqrt();
-                        assert!(distance >= APART, "{one} and {other} ({ground}, {eye}): {distance:.3}");
+                        assert!(
+                            distance >= APART,
+                            "{one} and {other} ({ground}, {eye}): {distance:.3}"
+                        );
                     }
                 }
             }

@@ -1,4 +1,5 @@
-//! Charts as a file: a picture, or their numbers, by the end of its name; standard output gets an SVG.
+//! Charts as a file: a picture, or their numbers, by the end of its name; standard output gets an
+//! SVG.
 
 use std::path::{Path, PathBuf};
 
@@ -51,21 +52,38 @@ impl Picture {
             None if is_standard_output(path) => Format::Svg,
             _ => return Err(PictureError::Format(path.to_owned())),
         };
-        Ok(Self { path: path.to_owned(), format })
+        Ok(Self {
+            path: path.to_owned(),
+            format,
+        })
     }
 
-    /// Writes the charts, which have the same axes, beside each other, or their numbers with the names of the charts.
-    /// `size` is that of each in px, `scale` how many pixels of a PNG stand for each px.
+    /// Writes the charts, which have the same axes, beside each other, or their numbers with the
+    /// names of the charts. `size` is that of each in px, `scale` how many pixels of a PNG stand
+    /// for each px.
     ///
     /// # Errors
     /// [`PictureError::Png`], [`PictureError::Unwritable`].
-    pub fn write(&self, charts: &[(&str, &Chart)], size: (f64, f64), scale: f64) -> Result<(), PictureError> {
-        let scene = || beside(charts.iter().map(|(_, chart)| draw(chart, size, Frame::Figure).0).collect());
+    pub fn write(
+        &self,
+        charts: &[(&str, &Chart)],
+        size: (f64, f64),
+        scale: f64,
+    ) -> Result<(), PictureError> {
+        let scene = || {
+            beside(
+                charts
+                    .iter()
+                    .map(|(_, chart)| draw(chart, size, Frame::Figure).0)
+                    .collect(),
+            )
+        };
         let bytes = match self.format {
             Format::Svg => svg::file(&scene()).into_bytes(),
             Format::Png => png::file(&scene(), scale)?,
             Format::Csv => csv::text(charts).into_bytes(),
         };
-        write(&self.path, &bytes).map_err(|error| PictureError::Unwritable(self.path.clone(), error))
+        write(&self.path, &bytes)
+            .map_err(|error| PictureError::Unwritable(self.path.clone(), error))
     }
 }

@@ -13,7 +13,8 @@ pub enum Scale {
     Linear,
     /// Decimal logarithm, for values above zero.
     Log,
-    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of it: for latencies of which some are early.
+    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of it: for latencies of
+    /// which some are early.
     SignedLog,
 }
 
@@ -38,7 +39,9 @@ impl Scale {
         match self {
             Self::Linear => value,
             Self::Log => value.max(f64::MIN_POSITIVE).log10(),
-            Self::SignedLog => (1.0 + value.abs() / SIGNED_LOG_UNIT).log10().copysign(value),
+            Self::SignedLog => (1.0 + value.abs() / SIGNED_LOG_UNIT)
+                .log10()
+                .copysign(value),
         }
     }
 
@@ -52,7 +55,8 @@ impl Scale {
         }
     }
 
-    /// Values between `low` and `high` to mark, about `wanted` of them named: decades (and 2 and 5 of each where there is room) or round steps.
+    /// Values between `low` and `high` to mark, about `wanted` of them named: decades (and 2 and 5
+    /// of each where there is room) or round steps.
     #[must_use]
     pub fn ticks(self, low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         let wanted = wanted.max(2);
@@ -60,12 +64,18 @@ impl Scale {
             Self::Linear => linear_ticks(low, high, wanted),
             Self::Log => log_ticks(low, high, wanted),
             Self::SignedLog => {
-                let mut ticks = vec![Tick { value: 0.0, is_named: true }];
+                let mut ticks = vec![Tick {
+                    value: 0.0,
+                    is_named: true,
+                }];
                 for sign in [-1.0, 1.0] {
                     let reach = if sign < 0.0 { -low } else { high };
                     if reach > SIGNED_LOG_UNIT {
                         let side = log_ticks(SIGNED_LOG_UNIT, reach, wanted);
-                        ticks.extend(side.into_iter().map(|tick| Tick { value: tick.value * sign, ..tick }));
+                        ticks.extend(side.into_iter().map(|tick| Tick {
+                            value: tick.value * sign,
+                            ..tick
+                        }));
                     }
                 }
                 ticks.retain(|tick| low <= tick.value && tick.value <= high);
@@ -79,26 +89,37 @@ impl Scale {
 fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     let step = round_step((high - low) / wanted as f64);
     if step.is_nan() || step <= 0.0 || !step.is_finite() {
-        return vec![Tick { value: low, is_named: true }];
+        return vec![Tick {
+            value: low,
+            is_named: true,
+        }];
     }
     let first = (low / step - 1e-9).ceil() as i64;
     let last = (high / step + 1e-9).floor() as i64;
-    (first..=last).map(|index| Tick { value: index as f64 * step, is_named: true }).collect()
+    (first..=last)
+        .map(|index| Tick {
+            value: index as f64 * step,
+            is_named: true,
+        })
+        .collect()
 }
 
 /// Times in s between `low` and `high`, at steps that clocks have.
 #[must_use]
 pub fn time_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     const STEPS: [f64; 19] = [
-        1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10_800.0, 21_600.0, 43_200.0, 86_400.0,
-        172_800.0,
+        1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
+        10_800.0, 21_600.0, 43_200.0, 86_400.0, 172_800.0,
     ];
     let step = (high - low) / wanted.max(2) as f64;
     match STEPS.into_iter().find(|&round| round >= step * 0.999) {
         Some(step) if step > 1.0 => (0..)
             .map(|index| (low / step - 1e-9).ceil() * step + f64::from(index) * step)
             .take_while(|value| *value <= high * (1.0 + 1e-12))
-            .map(|value| Tick { value, is_named: true })
+            .map(|value| Tick {
+                value,
+                is_named: true,
+            })
             .collect(),
         _ => linear_ticks(low, high, wanted.max(2)),
     }
@@ -112,11 +133,18 @@ pub fn round_step(step: f64) -> f64 {
     }
     let power = 10_f64.powf(step.log10().floor());
     let of_power = step / power;
-    power * [1.0, 2.0, 5.0, 10.0].into_iter().find(|round| of_power <= round * (1.0 + 1e-9)).unwrap_or(10.0)
+    power
+        * [1.0, 2.0, 5.0, 10.0]
+            .into_iter()
+            .find(|round| of_power <= round * (1.0 + 1e-9))
+            .unwrap_or(10.0)
 }
 
 fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
-    let (first, last) = ((low.log10() - 1e-9).floor() as i32, (high.log10() + 1e-9).floor() as i32);
+    let (first, last) = (
+        (low.log10() - 1e-9).floor() as i32,
+        (high.log10() + 1e-9).floor() as i32,
+    );
     let decades = (high / low).log10();
     // Every digit is marked; which ones are named depends on the room.
     let named: &[u32] = match wanted as f64 / decades.max(1e-9) {
@@ -125,20 +153,28 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         _ => &[1],
     };
     let every = (decades / wanted as f64).ceil().max(1.0) as i32;
-    let digits: &[u32] = if every > 1 || decades > 12.0 { &[1] } else { &[1, 2, 3, 4, 5, 6, 7, 8, 9] };
+    let digits: &[u32] = if every > 1 || decades > 12.0 {
+        &[1]
+    } else {
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9]
+    };
     let mut ticks = Vec::new();
     for exponent in first..=last {
         for &digit in digits {
             let value = f64::from(digit) * 10_f64.powi(exponent);
             if value >= low * (1.0 - 1e-9) && value <= high * (1.0 + 1e-9) {
-                ticks.push(Tick { value, is_named: named.contains(&digit) && exponent.rem_euclid(every) == 0 });
+                ticks.push(Tick {
+                    value,
+                    is_named: named.contains(&digit) && exponent.rem_euclid(every) == 0,
+                });
             }
         }
     }
     ticks
 }
 
-/// A latency as an axis names it, with its unit and no more digits than it has; `micro` is how us is written.
+/// A latency as an axis names it, with its unit and no more digits than it has; `micro` is how us
+/// is written.
 #[must_use]
 pub fn latency_name(nanos: f64, micro: &str) -> String {
     let magnitude = nanos.abs();
@@ -160,7 +196,11 @@ fn trimmed(value: f64) -> String {
         _ => 0,
     };
     let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -169,23 +209,45 @@ mod tests {
     use proptest::prelude::*;
 
     fn named(scale: Scale, low: f64, high: f64, wanted: usize) -> Vec<f64> {
-        scale.ticks(low, high, wanted).into_iter().filter(|tick| tick.is_named).map(|tick| tick.value).collect()
+        scale
+            .ticks(low, high, wanted)
+            .into_iter()
+            .filter(|tick| tick.is_named)
+            .map(|tick| tick.value)
+            .collect()
     }
 
     #[test]
     fn decades_are_named_and_more_where_there_is_room() {
         assert_eq!(named(Scale::Log, 1_000.0, 1e6, 5), [1e3, 1e4, 1e5, 1e6]);
         assert_eq!(named(Scale::Log, 8_000.0, 60_000.0, 4), [1e4, 2e4, 5e4]);
-        assert_eq!(named(Scale::Log, 1.0, 1e12, 6), [1.0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e12]);
-        assert_eq!(named(Scale::Linear, 0.0, 51.0, 6), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
-        assert_eq!(named(Scale::SignedLog, -20_000.0, 100_000.0, 3), [-1e4, -1e3, 0.0, 1e3, 1e4, 1e5]);
+        assert_eq!(
+            named(Scale::Log, 1.0, 1e12, 6),
+            [1.0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e12]
+        );
+        assert_eq!(
+            named(Scale::Linear, 0.0, 51.0, 6),
+            [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
+        );
+        assert_eq!(
+            named(Scale::SignedLog, -20_000.0, 100_000.0, 3),
+            [-1e4, -1e3, 0.0, 1e3, 1e4, 1e5]
+        );
     }
 
     #[test]
     fn times_have_the_steps_of_clocks() {
-        let ticks = |high, wanted| time_ticks(0.0, high, wanted).into_iter().map(|tick| tick.value).collect::<Vec<_>>();
+        let ticks = |high, wanted| {
+            time_ticks(0.0, high, wanted)
+                .into_iter()
+                .map(|tick| tick.value)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(ticks(3_600.0, 5), [0.0, 900.0, 1_800.0, 2_700.0, 3_600.0]);
-        assert_eq!(ticks(32_750.0, 5), [0.0, 7_200.0, 14_400.0, 21_600.0, 28_800.0]);
+        assert_eq!(
+            ticks(32_750.0, 5),
+            [0.0, 7_200.0, 14_400.0, 21_600.0, 28_800.0]
+        );
         assert_eq!(ticks(1.0, 5), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
     }
 

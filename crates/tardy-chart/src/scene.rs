@@ -142,5 +142,13 @@ impl Text {
 
 /// Small text in the ordinary weight.
 pub(super) fn text(at: (f64, f64), anchor: Anchor, tone: Tone, text: impl Into<String>) -> Text {
-    Text { at, anchor, size: SMALL, tone, is_bold: false, has_halo: false, text: text.into() }
+    Text {
+        at,
+        anchor,
+        size: SMALL,
+        tone,
+        is_bold: false,
+        has_halo: false,
+        text: text.into(),
+    }
 }

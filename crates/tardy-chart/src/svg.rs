@@ -1,4 +1,5 @@
-//! A scene as SVG 1.1, for papers with colours of its own, or for a page whose style sheet has them.
+//! A scene as SVG 1.1, for papers with colours of its own, or for a page whose style sheet has
+//! them.
 
 use std::fmt::Write as _;
 
@@ -8,7 +9,8 @@ use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text};
 use crate::xml::escape;
 
 /// Fonts by what is there; the last one always is.
-const FONTS: &str = "Roboto, Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
+const FONTS: &str =
+    "Roboto, Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 
 /// Where colours come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +28,21 @@ pub fn file(scene: &Scene) -> String {
     let (width, height) = (number(scene.width), number(scene.height));
     let _ = writeln!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"{FONTS}\">"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"{FONTS}\">"
     );
     let _ = writeln!(out, "<title>{}</title>", escape(&scene.description));
-    let _ = writeln!(out, "<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>", LIGHT.color(Tone::Surface));
-    let mut writer = Writer { out, colors: Colors::Own, clips: 0, prefix: String::new() };
+    let _ = writeln!(
+        out,
+        "<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>",
+        LIGHT.color(Tone::Surface)
+    );
+    let mut writer = Writer {
+        out,
+        colors: Colors::Own,
+        clips: 0,
+        prefix: String::new(),
+    };
     scene.items.iter().for_each(|item| writer.item(item));
     writer.out + "</svg>\n"
 }
@@ -38,7 +50,12 @@ pub fn file(scene: &Scene) -> String {
 /// The items of a scene alone; `prefix` keeps identifiers apart in a page of several.
 #[must_use]
 pub fn fragment(scene: &Scene, prefix: &str) -> String {
-    let mut writer = Writer { out: String::new(), colors: Colors::OfPage, clips: 0, prefix: prefix.to_owned() };
+    let mut writer = Writer {
+        out: String::new(),
+        colors: Colors::OfPage,
+        clips: 0,
+        prefix: prefix.to_owned(),
+    };
     scene.items.iter().for_each(|item| writer.item(item));
     writer.out
 }
@@ -53,16 +70,36 @@ struct Writer {
 impl Writer {
     fn item(&mut self, item: &Item) {
         match item {
-            Item::Path { steps, fill, stroke } => {
-                let fill = fill.map_or_else(|| " fill=\"none\"".to_owned(), |(tone, opacity)| self.fill(tone, opacity));
-                let stroke = stroke.as_ref().map_or_else(String::new, |stroke| self.stroke(stroke));
+            Item::Path {
+                steps,
+                fill,
+                stroke,
+            } => {
+                let fill = fill.map_or_else(
+                    || " fill=\"none\"".to_owned(),
+                    |(tone, opacity)| self.fill(tone, opacity),
+                );
+                let stroke = stroke
+                    .as_ref()
+                    .map_or_else(String::new, |stroke| self.stroke(stroke));
                 let _ = writeln!(self.out, "<path d=\"{}\"{fill}{stroke}/>", path(steps));
             }
-            Item::Circle { at, radius, fill, stroke } => {
-                let fill = fill.map_or_else(|| " fill=\"none\"".to_owned(), |tone| self.fill(tone, 1.0));
-                let stroke = stroke.as_ref().map_or_else(String::new, |stroke| self.stroke(stroke));
+            Item::Circle {
+                at,
+                radius,
+                fill,
+                stroke,
+            } => {
+                let fill =
+                    fill.map_or_else(|| " fill=\"none\"".to_owned(), |tone| self.fill(tone, 1.0));
+                let stroke = stroke
+                    .as_ref()
+                    .map_or_else(String::new, |stroke| self.stroke(stroke));
                 let (x, y, radius) = (number(at.0), number(at.1), number(*radius));
-                let _ = writeln!(self.out, "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"{fill}{stroke}/>");
+                let _ = writeln!(
+                    self.out,
+                    "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"{fill}{stroke}/>"
+                );
             }
             Item::Text(text) => self.text(text),
             Item::Group(group) => self.group(group),
@@ -70,19 +107,33 @@ impl Writer {
     }
 
     fn group(&mut self, group: &Group) {
-        let class = if group.class.is_empty() { String::new() } else { format!(" class=\"{}\"", group.class) };
-        let layer = group.layer.map_or_else(String::new, |layer| format!(" data-layer=\"{layer}\""));
-        let hidden = if group.is_hidden { " display=\"none\"" } else { "" };
-        let clip = group.clip.map_or_else(String::new, |(left, top, width, height)| {
-            let name = format!("{}clip{}", self.prefix, self.clips);
-            self.clips += 1;
-            let (left, top, width, height) = (number(left), number(top), number(width), number(height));
-            let _ = writeln!(
-                self.out,
-                "<clipPath id=\"{name}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"/></clipPath>"
-            );
-            format!(" clip-path=\"url(#{name})\"")
-        });
+        let class = if group.class.is_empty() {
+            String::new()
+        } else {
+            format!(" class=\"{}\"", group.class)
+        };
+        let layer = group
+            .layer
+            .map_or_else(String::new, |layer| format!(" data-layer=\"{layer}\""));
+        let hidden = if group.is_hidden {
+            " display=\"none\""
+        } else {
+            ""
+        };
+        let clip = group
+            .clip
+            .map_or_else(String::new, |(left, top, width, height)| {
+                let name = format!("{}clip{}", self.prefix, self.clips);
+                self.clips += 1;
+                let (left, top, width, height) =
+                    (number(left), number(top), number(width), number(height));
+                let _ = writeln!(
+                    self.out,
+                    "<clipPath id=\"{name}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" \
+                     height=\"{height}\"/></clipPath>"
+                );
+                format!(" clip-path=\"url(#{name})\"")
+            });
         let _ = writeln!(self.out, "<g{class}{layer}{clip}{hidden}>");
         group.items.iter().for_each(|item| self.item(item));
         self.out.push_str("</g>\n");
@@ -94,9 +145,17 @@ impl Writer {
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let bold = if text.is_bold { " font-weight=\"600\"" } else { "" };
+        let bold = if text.is_bold {
+            " font-weight=\"600\""
+        } else {
+            ""
+        };
         let halo = if text.has_halo {
-            format!(" paint-order=\"stroke\" stroke=\"{}\" stroke-width=\"3.5\" stroke-linejoin=\"round\"", self.color(Tone::Surface))
+            format!(
+                " paint-order=\"stroke\" stroke=\"{}\" stroke-width=\"3.5\" \
+                 stroke-linejoin=\"round\"",
+                self.color(Tone::Surface)
+            )
         } else {
             String::new()
         };
@@ -112,13 +171,25 @@ impl Writer {
     }
 
     fn fill(&self, tone: Tone, opacity: f64) -> String {
-        let opacity = if opacity < 1.0 { format!(" fill-opacity=\"{}\"", fine(opacity)) } else { String::new() };
+        let opacity = if opacity < 1.0 {
+            format!(" fill-opacity=\"{}\"", fine(opacity))
+        } else {
+            String::new()
+        };
         format!(" fill=\"{}\"{opacity}", self.color(tone))
     }
 
     fn stroke(&self, stroke: &Stroke) -> String {
-        let dashes = if stroke.is_dashed { " stroke-dasharray=\"6 4\"" } else { "" };
-        let opacity = if stroke.opacity < 1.0 { format!(" stroke-opacity=\"{}\"", fine(stroke.opacity)) } else { String::new() };
+        let dashes = if stroke.is_dashed {
+            " stroke-dasharray=\"6 4\""
+        } else {
+            ""
+        };
+        let opacity = if stroke.opacity < 1.0 {
+            format!(" stroke-opacity=\"{}\"", fine(stroke.opacity))
+        } else {
+            String::new()
+        };
         format!(
             " stroke=\"{}\" stroke-width=\"{}\" stroke-linejoin=\"round\"{dashes}{opacity}",
             self.color(stroke.tone),
@@ -188,11 +259,35 @@ mod tests {
             has_halo: false,
             text: "</text><script>alert(1)</script>".into(),
         };
-        let steps = vec![Step::Move(0.0, 0.0), Step::Line(10.0, 0.0), Step::Line(10.0, 5.25), Step::Line(-0.01, 7.0), Step::Close];
-        let items = vec![Item::Text(text), Item::Path { steps, fill: Some((Tone::Series(1), 0.5)), stroke: None }];
-        let svg = file(&Scene { width: 20.0, height: 10.0, description: "a & b".into(), items });
-        assert!(!svg.contains("<script") && svg.contains("&lt;script&gt;") && svg.contains("a &amp; b"), "{svg}");
-        assert!(svg.contains("d=\"M0 0H10V5.3L0 7Z\"") && svg.contains("fill-opacity=\"0.5\""), "{svg}");
+        let steps = vec![
+            Step::Move(0.0, 0.0),
+            Step::Line(10.0, 0.0),
+            Step::Line(10.0, 5.25),
+            Step::Line(-0.01, 7.0),
+            Step::Close,
+        ];
+        let items = vec![
+            Item::Text(text),
+            Item::Path {
+                steps,
+                fill: Some((Tone::Series(1), 0.5)),
+                stroke: None,
+            },
+        ];
+        let svg = file(&Scene {
+            width: 20.0,
+            height: 10.0,
+            description: "a & b".into(),
+            items,
+        });
+        assert!(
+            !svg.contains("<script") && svg.contains("&lt;script&gt;") && svg.contains("a &amp; b"),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("d=\"M0 0H10V5.3L0 7Z\"") && svg.contains("fill-opacity=\"0.5\""),
+            "{svg}"
+        );
         assert!(roxmltree::Document::parse(&svg).is_ok());
     }
 }

@@ -1,4 +1,5 @@
-//! One pass over the samples in the order of time: extremes of equal stretches, counts by time and latency, and every new largest latency.
+//! One pass over the samples in the order of time: extremes of equal stretches, counts by time and
+//! latency, and every new largest latency.
 //!
 //! Memory does not depend on the length of the run.
 
@@ -15,7 +16,8 @@ use super::model::Columns;
 
 /// Stretches of a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
-/// Binary digits of a latency that tell the rows of a grid apart, beside its magnitude: rows of relative width 1/32 to 1/16.
+/// Binary digits of a latency that tell the rows of a grid apart, beside its magnitude: rows of
+/// relative width 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
 /// Rows for latencies below 0 come first, then those for 0 and above.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
@@ -40,7 +42,8 @@ pub struct SeriesExtract {
     pub columns: Columns,
     /// Counts by stretch ([`GRID_COLUMNS`] of them) and row.
     pub grid: Vec<Vec<u32>>,
-    /// Every latency larger than all before it: its number in the series from 1 on, its due time in s from the start on, its ns.
+    /// Every latency larger than all before it: its number in the series from 1 on, its due time in
+    /// s from the start on, its ns.
     pub records: Vec<(u64, f64, i64)>,
     /// Samples read.
     pub samples: u64,
@@ -60,7 +63,11 @@ pub fn row_of(latency: i64) -> usize {
         let digits = (magnitude >> (exponent - ROW_BITS)) as usize & ((1 << ROW_BITS) - 1);
         (((exponent - ROW_BITS + 1) as usize) << ROW_BITS) | digits
     };
-    if latency < 0 { ROWS_A_SIDE - index } else { ROWS_A_SIDE + index }
+    if latency < 0 {
+        ROWS_A_SIDE - index
+    } else {
+        ROWS_A_SIDE + index
+    }
 }
 
 /// The smallest latency of a row and one past its largest, in ns.
@@ -72,7 +79,10 @@ pub fn row_edges(row: usize) -> (i64, i64) {
         }
         let exponent = (index >> ROW_BITS) as u32 - 1;
         let digits = (index & ((1 << ROW_BITS) - 1)) as i64 | (1 << ROW_BITS);
-        digits.checked_shl(exponent).filter(|value| value >> exponent == digits).unwrap_or(i64::MAX)
+        digits
+            .checked_shl(exponent)
+            .filter(|value| value >> exponent == digits)
+            .unwrap_or(i64::MAX)
     };
     if row >= ROWS_A_SIDE {
         (edge(row - ROWS_A_SIDE), edge(row - ROWS_A_SIDE + 1))
@@ -92,11 +102,16 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
     Ok(behind_hours(&file, division, whole))
 }
 
-/// The same, adding all chunks to `tail` too, on this thread alone: that one wants them in their order.
+/// The same, adding all chunks to `tail` too, on this thread alone: that one wants them in their
+/// order.
 ///
 /// # Errors
 /// As [`sweep`].
-pub fn sweep_with(path: &Path, division: Division, tail: Option<&mut TailReader>) -> Result<SeriesExtract, SeriesError> {
+pub fn sweep_with(
+    path: &Path,
+    division: Division,
+    tail: Option<&mut TailReader>,
+) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let (mut sweeper, mut tail) = (Sweeper::new(file.descriptor().schedule, division), tail);
     file.read(|chunk| {
@@ -108,9 +123,12 @@ pub fn sweep_with(path: &Path, division: Division, tail: Option<&mut TailReader>
     Ok(behind_hours(&file, division, sweeper))
 }
 
-/// What was swept, behind what gave way to histograms by hour: each of those is drawn over its whole time.
+/// What was swept, behind what gave way to histograms by hour: each of those is drawn over its
+/// whole time.
 fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> SeriesExtract {
-    let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else { return swept.swept };
+    let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else {
+        return swept.swept;
+    };
     let mut all = Sweeper::new(file.descriptor().schedule, division);
     hours.stretches().for_each(|stretch| all.add_hour(&stretch));
     all.swept.points = None;
@@ -119,9 +137,15 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds another series of the same time, to be drawn as one with this one. New largest latencies stay those of each series.
+    /// Adds another series of the same time, to be drawn as one with this one. New largest
+    /// latencies stay those of each series.
     pub fn add_beside(&mut self, other: &Self) {
-        for (own, other) in self.columns.extremes.iter_mut().zip(&other.columns.extremes) {
+        for (own, other) in self
+            .columns
+            .extremes
+            .iter_mut()
+            .zip(&other.columns.extremes)
+        {
             *own = match (*own, *other) {
                 (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
                 (own, other) => own.or(other),
@@ -139,7 +163,9 @@ fn add_grid(own: &mut [Vec<u32>], other: &[Vec<u32>]) {
         if own.is_empty() {
             own.clone_from(other);
         } else {
-            own.iter_mut().zip(other).for_each(|(own, &other)| *own = own.saturating_add(other));
+            own.iter_mut()
+                .zip(other)
+                .for_each(|(own, &other)| *own = own.saturating_add(other));
         }
     }
 }
@@ -155,30 +181,59 @@ impl Sweeper {
         let columns = division.columns.max(1);
         let step = division.length.as_secs_f64() / columns as f64;
         let swept = SeriesExtract {
-            columns: Columns { begin: 0.0, step, extremes: vec![None; columns] },
+            columns: Columns {
+                begin: 0.0,
+                step,
+                extremes: vec![None; columns],
+            },
             grid: vec![Vec::new(); GRID_COLUMNS],
             points: Some(Vec::new()),
             ..SeriesExtract::default()
         };
-        Self { schedule, division, swept }
+        Self {
+            schedule,
+            division,
+            swept,
+        }
     }
 
     fn add(&mut self, chunk: &Chunk) {
         if chunk.latency.is_empty() {
             return;
         }
-        if self.swept.points.as_ref().is_some_and(|points| points.len() + chunk.latency.len() > self.division.points) {
+        if self
+            .swept
+            .points
+            .as_ref()
+            .is_some_and(|points| points.len() + chunk.latency.len() > self.division.points)
+        {
             self.swept.points = None;
         }
         let (column, cell) = (self.column(chunk.first_due), self.cell(chunk.first_due));
         let ends_with = |last: Nanos| self.column(last) == column && self.cell(last) == cell;
-        // Most chunks of a long run lie within one stretch, and hold no new largest: a loop over the latencies is enough for them.
-        let largest = self.swept.records.last().map_or(i64::MIN, |record| record.2);
-        let (min, max) = chunk.latency.iter().fold((i64::MAX, i64::MIN), |(min, max), &value| (min.min(value), max.max(value)));
-        if max <= largest && self.swept.points.is_none() && last_due_at_most(chunk, &self.schedule).is_some_and(ends_with) {
+        // Most chunks of a long run lie within one stretch, and hold no new largest: a loop over
+        // the latencies is enough for them.
+        let largest = self
+            .swept
+            .records
+            .last()
+            .map_or(i64::MIN, |record| record.2);
+        let (min, max) = chunk
+            .latency
+            .iter()
+            .fold((i64::MAX, i64::MIN), |(min, max), &value| {
+                (min.min(value), max.max(value))
+            });
+        if max <= largest
+            && self.swept.points.is_none()
+            && last_due_at_most(chunk, &self.schedule).is_some_and(ends_with)
+        {
             self.note_extremes(column, min, max);
             let counts = counts_of(&mut self.swept.grid, cell);
-            chunk.latency.iter().for_each(|&latency| counts[row_of(latency)] += 1);
+            chunk
+                .latency
+                .iter()
+                .for_each(|&latency| counts[row_of(latency)] += 1);
             self.swept.samples += chunk.latency.len() as u64;
             return;
         }
@@ -187,8 +242,15 @@ impl Sweeper {
             let latency = sample.latency.get();
             self.swept.samples += 1;
             let seconds = (sample.due.get().saturating_sub(self.division.start.get())) as f64 / 1e9;
-            if self.swept.records.last().is_none_or(|record| latency > record.2) {
-                self.swept.records.push((self.swept.samples, seconds, latency));
+            if self
+                .swept
+                .records
+                .last()
+                .is_none_or(|record| latency > record.2)
+            {
+                self.swept
+                    .records
+                    .push((self.swept.samples, seconds, latency));
             }
             if let Some(points) = &mut self.swept.points {
                 points.push((seconds, latency));
@@ -201,7 +263,9 @@ impl Sweeper {
 
     fn add_hour(&mut self, hour: &Stretch) {
         let latency = &hour.cell.latency;
-        let (Some(min), Some(max)) = (latency.min(), latency.max()) else { return };
+        let (Some(min), Some(max)) = (latency.min(), latency.max()) else {
+            return;
+        };
         for column in self.column(hour.first_due)..=self.column(hour.last_wake) {
             self.note_extremes(column, min, max);
         }
@@ -210,13 +274,25 @@ impl Sweeper {
         for (place, cell) in cells.enumerate() {
             let counts = counts_of(&mut self.swept.grid, cell);
             // Nobody knows when in the hour: they are shared out evenly, and none is left over.
-            let share = |all: u64| u32::try_from(all / count + u64::from((place as u64) < all % count)).unwrap_or(u32::MAX);
-            latency.for_each(|value, times| counts[row_of(value)] = counts[row_of(value)].saturating_add(share(times)));
+            let share = |all: u64| {
+                u32::try_from(all / count + u64::from((place as u64) < all % count))
+                    .unwrap_or(u32::MAX)
+            };
+            latency.for_each(|value, times| {
+                counts[row_of(value)] = counts[row_of(value)].saturating_add(share(times))
+            });
         }
         self.swept.samples += hour.samples;
-        if let Some(worst) = hour.cell.worst.filter(|worst| self.swept.records.last().is_none_or(|record| worst.latency.get() > record.2)) {
+        if let Some(worst) = hour.cell.worst.filter(|worst| {
+            self.swept
+                .records
+                .last()
+                .is_none_or(|record| worst.latency.get() > record.2)
+        }) {
             let seconds = worst.due.get().saturating_sub(self.division.start.get()) as f64 / 1e9;
-            self.swept.records.push((self.swept.samples, seconds, worst.latency.get()));
+            self.swept
+                .records
+                .push((self.swept.samples, seconds, worst.latency.get()));
         }
     }
 
@@ -248,12 +324,24 @@ impl Sweeper {
         }
         add_grid(&mut self.swept.grid, &next.swept.grid);
         for (number, seconds, latency) in next.swept.records {
-            if self.swept.records.last().is_none_or(|record| latency > record.2) {
-                self.swept.records.push((self.swept.samples + number, seconds, latency));
+            if self
+                .swept
+                .records
+                .last()
+                .is_none_or(|record| latency > record.2)
+            {
+                self.swept
+                    .records
+                    .push((self.swept.samples + number, seconds, latency));
             }
         }
         self.swept.samples += next.swept.samples;
-        let points = self.swept.points.take().zip(next.swept.points).map(|(own, next)| [own, next].concat());
+        let points = self
+            .swept
+            .points
+            .take()
+            .zip(next.swept.points)
+            .map(|(own, next)| [own, next].concat());
         self.swept.points = points.filter(|points| points.len() <= self.division.points);
     }
 }
@@ -266,12 +354,26 @@ fn counts_of(grid: &mut [Vec<u32>], cell: usize) -> &mut [u32] {
     counts
 }
 
-/// A time that the last due time of the chunk does not pass; `None` where due times depart from the schedule.
+/// A time that the last due time of the chunk does not pass; `None` where due times depart from the
+/// schedule.
 fn last_due_at_most(chunk: &Chunk, schedule: &Schedule) -> Option<Nanos> {
-    let Schedule::Grid { period, .. } = *schedule else { return None };
-    let skipped: u64 = chunk.skipped.iter().map(|&(_, skipped)| u64::from(skipped)).sum();
-    let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| sum.saturating_add(gap.lost).saturating_add(gap.skipped));
-    let steps = i64::try_from((chunk.latency.len() as u64).saturating_add(skipped).saturating_add(gaps)).ok()?;
+    let Schedule::Grid { period, .. } = *schedule else {
+        return None;
+    };
+    let skipped: u64 = chunk
+        .skipped
+        .iter()
+        .map(|&(_, skipped)| u64::from(skipped))
+        .sum();
+    let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| {
+        sum.saturating_add(gap.lost).saturating_add(gap.skipped)
+    });
+    let steps = i64::try_from(
+        (chunk.latency.len() as u64)
+            .saturating_add(skipped)
+            .saturating_add(gaps),
+    )
+    .ok()?;
     let reach = period.get().checked_mul(steps)?;
     let departs = chunk.due.iter().any(|&(departure, _)| departure != 0);
     (!departs).then(|| chunk.first_due.saturating_add(Nanos(reach)))
@@ -286,19 +388,28 @@ mod tests {
     use tardy_core::sample::{Record, Sample};
     use tardy_core::series::{ClockKind, Descriptor};
 
-    const SCHEDULE: Schedule = Schedule::Grid { period: Nanos(1_000_000), start: Nanos(0), dither: Nanos(0) };
+    const SCHEDULE: Schedule = Schedule::Grid {
+        period: Nanos(1_000_000),
+        start: Nanos(0),
+        dither: Nanos(0),
+    };
 
     fn chunks(latencies: &[i64], length: usize) -> Vec<Chunk> {
         let descriptor = Descriptor::latency("cyclic", None, ClockKind::Hardware, SCHEDULE);
         let mut encoder = ChunkEncoder::new(&descriptor);
-        let samples = latencies.iter().enumerate().map(|(index, &latency)| Sample {
-            due: Nanos(index as i64 * 1_000_000),
-            latency: Nanos(latency),
-            skipped: 0,
-        });
+        let samples = latencies
+            .iter()
+            .enumerate()
+            .map(|(index, &latency)| Sample {
+                due: Nanos(index as i64 * 1_000_000),
+                latency: Nanos(latency),
+                skipped: 0,
+            });
         let samples: Vec<Sample> = samples.collect();
         let chunk = |samples: &[Sample]| {
-            samples.iter().for_each(|&sample| encoder.push(Record::Sample(sample)));
+            samples
+                .iter()
+                .for_each(|&sample| encoder.push(Record::Sample(sample)));
             let mut bytes = Vec::new();
             encoder.finish(&Counts::default(), false, &mut bytes);
             let mut chunk = Chunk::default();

@@ -12,22 +12,38 @@ pub fn tick(axis: &Axis, value: f64) -> String {
         Values::Count => count(value),
         Values::Share => share(value),
         Values::OneIn => percentile(value),
-        Values::Category => axis.categories.get(value.round() as usize).cloned().unwrap_or_default(),
+        Values::Category => axis
+            .categories
+            .get(value.round() as usize)
+            .cloned()
+            .unwrap_or_default(),
     }
 }
 
-/// A moment of a run that lasts up to `longest`, both in s: bare seconds up to two minutes, then minutes and hours.
+/// A moment of a run that lasts up to `longest`, both in s: bare seconds up to two minutes, then
+/// minutes and hours.
 #[must_use]
 pub fn time(seconds: f64, longest: f64) -> String {
     if longest <= 120.0 {
         let decimals = if longest <= 2.0 { 2 } else { 1 };
         let text = format!("{seconds:.decimals$}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
-        return format!("{} s", if text.is_empty() || text == "-" { "0" } else { text });
+        return format!(
+            "{} s",
+            if text.is_empty() || text == "-" {
+                "0"
+            } else {
+                text
+            }
+        );
     }
     let whole = seconds.round() as i64;
     let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
-    if hours > 0 || longest >= 7200.0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+    if hours > 0 || longest >= 7200.0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
 }
 
 /// A count as an axis names it.
@@ -104,9 +120,15 @@ pub fn percentile(one_in: f64) -> String {
 /// What the first and the last colour of a chart's cells stand for; nothing where it has none.
 #[must_use]
 pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
-    let (least, largest, are_latencies) = chart.layers.iter().find_map(|layer| layer.shape.heat_range())?;
+    let (least, largest, are_latencies) = chart
+        .layers
+        .iter()
+        .find_map(|layer| layer.shape.heat_range())?;
     Some(if are_latencies {
-        (latency_name(least as f64, "µs"), latency_name(largest as f64, "µs"))
+        (
+            latency_name(least as f64, "µs"),
+            latency_name(largest as f64, "µs"),
+        )
     } else {
         (whole(least), format!("{} samples", whole(largest)))
     })
@@ -124,11 +146,26 @@ mod tests {
 
     #[test]
     fn numbers_are_short_and_have_their_units() {
-        assert_eq!([0.0, 0.5, 51.0].map(|value| time(value, 60.0)), ["0 s", "0.5 s", "51 s"]);
-        assert_eq!([0.0, 61.0, 3_661.0].map(|value| time(value, 9_000.0)), ["0:00:00", "0:01:01", "1:01:01"]);
-        assert_eq!([1.0, 2_500.0, 1e5, 6.55e7].map(count), ["1", "2500", "100 k", "65.5 M"]);
-        assert_eq!([1.0, 0.25, 1e-3, 8.0128e-4, 1e-5, 2.5e-7].map(share), ["100 %", "25 %", "0.1 %", "0.0801 %", "0.001 %", "2.5×10⁻⁷"]);
-        assert_eq!([1.0, 10.0, 100.0, 1e3, 1e6].map(percentile), ["min", "90 %", "99 %", "99.9 %", "99.9999 %"]);
+        assert_eq!(
+            [0.0, 0.5, 51.0].map(|value| time(value, 60.0)),
+            ["0 s", "0.5 s", "51 s"]
+        );
+        assert_eq!(
+            [0.0, 61.0, 3_661.0].map(|value| time(value, 9_000.0)),
+            ["0:00:00", "0:01:01", "1:01:01"]
+        );
+        assert_eq!(
+            [1.0, 2_500.0, 1e5, 6.55e7].map(count),
+            ["1", "2500", "100 k", "65.5 M"]
+        );
+        assert_eq!(
+            [1.0, 0.25, 1e-3, 8.0128e-4, 1e-5, 2.5e-7].map(share),
+            ["100 %", "25 %", "0.1 %", "0.0801 %", "0.001 %", "2.5×10⁻⁷"]
+        );
+        assert_eq!(
+            [1.0, 10.0, 100.0, 1e3, 1e6].map(percentile),
+            ["min", "90 %", "99 %", "99.9 %", "99.9999 %"]
+        );
         assert_eq!(whole(65_500_000), "65\u{202f}500\u{202f}000");
     }
 }

@@ -26,6 +26,9 @@ mod tests {
 
     #[test]
     fn text_from_runs_cannot_break_out() {
-        assert_eq!(escape("a\"><x>&'\u{1}"), "a&quot;&gt;&lt;x&gt;&amp;&apos;\u{fffd}");
+        assert_eq!(
+            escape("a\"><x>&'\u{1}"),
+            "a&quot;&gt;&lt;x&gt;&amp;&apos;\u{fffd}"
+        );
     }
 }

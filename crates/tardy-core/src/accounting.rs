@@ -1,23 +1,28 @@
-//! Where every due time of a series went: expected = recorded + skipped + lost, and recorded = stored + unstored.
+//! Where every due time of a series went: expected = recorded + skipped + lost, and recorded =
+//! stored + unstored.
 
 use serde::{Deserialize, Serialize};
 
-/// More than any series counts: a sample every microsecond for nine years. Files that state more are damaged, and sums of what is read never overflow.
+/// More than any series counts: a sample every microsecond for nine years. Files that state more
+/// are damaged, and sums of what is read never overflow.
 pub const COUNT_MAX: u64 = 1 << 48;
 
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Due times that the clock passed (grid), or cycles begun (events). Never computed from the other counts.
+    /// Due times that the clock passed (grid), or cycles begun (events). Never computed from the
+    /// other counts.
     pub expected: u64,
     /// Samples that reached the recorder.
     pub recorded: u64,
     /// Due times that were skipped because the sample before them was late.
     #[serde(alias = "missed")]
     pub skipped: u64,
-    /// Samples that were taken and did not reach the recorder. Must be 0; if it is not, the run says so first.
+    /// Samples that were taken and did not reach the recorder. Must be 0; if it is not, the run
+    /// says so first.
     pub lost: u64,
-    /// Samples that were recorded and are not in the file: by choice (`--keep`), or because the disk was full.
+    /// Samples that were recorded and are not in the file: by choice (`--keep`), or because the
+    /// disk was full.
     pub unstored: u64,
 }
 
@@ -31,7 +36,10 @@ impl Counts {
     /// Due times that no count explains; 0 when the accounting is exact.
     #[must_use]
     pub fn unexplained(&self) -> i128 {
-        i128::from(self.expected) - i128::from(self.recorded) - i128::from(self.skipped) - i128::from(self.lost)
+        i128::from(self.expected)
+            - i128::from(self.recorded)
+            - i128::from(self.skipped)
+            - i128::from(self.lost)
     }
 
     /// Whether every expected sample is recorded, skipped or lost.
@@ -71,17 +79,54 @@ mod tests {
 
     #[test]
     fn counts_are_exact_only_when_nothing_is_unexplained() {
-        let counts = Counts { expected: 10, recorded: 7, skipped: 2, lost: 1, unstored: 3 };
+        let counts = Counts {
+            expected: 10,
+            recorded: 7,
+            skipped: 2,
+            lost: 1,
+            unstored: 3,
+        };
         assert!(counts.is_exact());
         assert_eq!(counts.stored(), 4);
-        assert!(!Counts { expected: 11, ..counts }.is_exact());
-        assert!(!Counts { unstored: 8, ..counts }.is_exact());
-        assert_eq!(Counts { expected: 9, ..counts }.unexplained(), -1);
+        assert!(
+            !Counts {
+                expected: 11,
+                ..counts
+            }
+            .is_exact()
+        );
+        assert!(
+            !Counts {
+                unstored: 8,
+                ..counts
+            }
+            .is_exact()
+        );
+        assert_eq!(
+            Counts {
+                expected: 9,
+                ..counts
+            }
+            .unexplained(),
+            -1
+        );
     }
 
     #[test]
     fn counts_of_a_damaged_document_are_added_without_an_overflow() {
-        let counts = Counts { expected: u64::MAX, recorded: u64::MAX, skipped: 1, lost: u64::MAX, unstored: u64::MAX };
-        assert_eq!(counts.plus(&counts), Counts { skipped: 2, ..counts });
+        let counts = Counts {
+            expected: u64::MAX,
+            recorded: u64::MAX,
+            skipped: 1,
+            lost: u64::MAX,
+            unstored: u64::MAX,
+        };
+        assert_eq!(
+            counts.plus(&counts),
+            Counts {
+                skipped: 2,
+                ..counts
+            }
+        );
     }
 }

@@ -1,24 +1,38 @@
 //! Sizes in bytes, read and printed with binary units.
 
-const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const UNITS: [(&str, u64); 4] = [
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+];
 
-/// Reads `4096B`, `64KiB`, `64MiB`, `2GiB` (also `64M`, as dd and kernels write it); a bare number is refused.
+/// Reads `4096B`, `64KiB`, `64MiB`, `2GiB` (also `64M`, as dd and kernels write it); a bare number
+/// is refused.
 #[must_use]
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
-    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit || (name.len() == 3 && name[..1] == *unit))?;
+    let (_, factor) = UNITS
+        .iter()
+        .find(|(name, _)| *name == unit || (name.len() == 3 && name[..1] == *unit))?;
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
 /// The largest unit that divides the size, or two decimals of the largest that fits.
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {
-    let exact = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor)).unwrap_or(&UNITS[3]);
+    let exact = UNITS
+        .iter()
+        .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor))
+        .unwrap_or(&UNITS[3]);
     if bytes / exact.1 < 10_000 {
         return format!("{}{}", bytes / exact.1, exact.0);
     }
-    let (unit, factor) = UNITS.iter().find(|(_, factor)| bytes >= *factor).unwrap_or(&UNITS[3]);
+    let (unit, factor) = UNITS
+        .iter()
+        .find(|(_, factor)| bytes >= *factor)
+        .unwrap_or(&UNITS[3]);
     format!("{:.2}{unit}", bytes as f64 / *factor as f64)
 }
 
@@ -32,7 +46,16 @@ mod tests {
         assert_eq!(parse_bytes("64MiB"), Some(64 << 20));
         assert_eq!(parse_bytes("64M"), Some(64 << 20));
         assert_eq!(parse_bytes("100B"), Some(100));
-        for text in ["64", "MiB", "1.5MiB", "-1KiB", "99999999999GiB", "", "1i", "1MB"] {
+        for text in [
+            "64",
+            "MiB",
+            "1.5MiB",
+            "-1KiB",
+            "99999999999GiB",
+            "",
+            "1i",
+            "1MB",
+        ] {
             assert_eq!(parse_bytes(text), None, "{text}");
         }
     }

@@ -5,14 +5,19 @@ use std::fmt;
 /// What the system's errors end in, before the number.
 const NUMBER: &str = " (os error ";
 
-/// The text without the numbers that Rust writes behind an error of the system: "Operation not permitted" says it, and has a remedy beside it.
+/// The text without the numbers that Rust writes behind an error of the system: "Operation not
+/// permitted" says it, and has a remedy beside it.
 #[must_use]
 pub fn without_numbers(text: &str) -> String {
     let mut parts = text.split(NUMBER);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once(')') {
-            Some((number, rest)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => out.push_str(rest),
+            Some((number, rest))
+                if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
+                out.push_str(rest)
+            }
             _ => {
                 out.push_str(NUMBER);
                 out.push_str(part);
@@ -23,7 +28,10 @@ pub fn without_numbers(text: &str) -> String {
 }
 
 /// Writes [`without_numbers`] of what `write` writes.
-pub(crate) fn plainly(f: &mut fmt::Formatter<'_>, write: impl FnOnce(&mut String) -> fmt::Result) -> fmt::Result {
+pub(crate) fn plainly(
+    f: &mut fmt::Formatter<'_>,
+    write: impl FnOnce(&mut String) -> fmt::Result,
+) -> fmt::Result {
     let mut text = String::new();
     write(&mut text)?;
     f.write_str(&without_numbers(&text))
@@ -36,8 +44,14 @@ mod tests {
     #[test]
     fn numbers_of_errors_are_cut_and_other_words_stay() {
         let error = std::io::Error::from_raw_os_error(1);
-        assert_eq!(without_numbers(&format!("mlockall: {error}: raise memlock")), "mlockall: Operation not permitted: raise memlock");
+        assert_eq!(
+            without_numbers(&format!("mlockall: {error}: raise memlock")),
+            "mlockall: Operation not permitted: raise memlock"
+        );
         assert_eq!(without_numbers("a (os error 2), b (os error 13)"), "a, b");
-        assert_eq!(without_numbers("x (os error y) z (os error "), "x (os error y) z (os error ");
+        assert_eq!(
+            without_numbers("x (os error y) z (os error "),
+            "x (os error y) z (os error "
+        );
     }
 }

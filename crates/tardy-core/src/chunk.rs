@@ -12,11 +12,13 @@
 //! 1. latency: the first, then differences, folded;
 //! 2. skipped: (samples since the last entry, skipped) for samples with skipped > 0;
 //! 3. due time: (departure from the predicted due time, folded; how often in a row). Predicted is
-//!    `previous due + period * (1 + skipped + gap)` on a grid, `previous wake-up + request` for events;
+//!    `previous due + period * (1 + skipped + gap)` on a grid, `previous wake-up + request` for
+//!    events;
 //! 4. gaps: (samples since the last entry, lost, skipped by the lost), for gaps before a sample.
 //!
-//! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was closed in order. A torn or damaged chunk
-//! fails its CRC and ends the file there; what stands before it is whole, with its own cumulative counts.
+//! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was
+//! closed in order. A torn or damaged chunk fails its CRC and ends the file there; what stands
+//! before it is whole, with its own cumulative counts.
 //!
 //! History: 1 (2026-11): first.
 
@@ -63,7 +65,11 @@ pub enum FormatError {
 #[must_use]
 pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
     let mut out = FILE_MAGIC.to_vec();
-    out.extend_from_slice(&u32::try_from(descriptor_json.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(
+        &u32::try_from(descriptor_json.len())
+            .unwrap_or(u32::MAX)
+            .to_le_bytes(),
+    );
     out.extend_from_slice(descriptor_json);
     out.extend_from_slice(&crc32fast::hash(descriptor_json).to_le_bytes());
     out
@@ -72,16 +78,25 @@ pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
 /// Reads a head: the descriptor's bytes, and the offset of the first chunk.
 ///
 /// # Errors
-/// [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] where the head is damaged or cut off.
+/// [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] where the head is damaged or cut
+/// off.
 pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
-    let rest = bytes.strip_prefix(&FILE_MAGIC).ok_or(FormatError::NotASeries)?;
-    let (length, rest) = rest.split_first_chunk::<4>().ok_or(FormatError::BadDescriptor)?;
+    let rest = bytes
+        .strip_prefix(&FILE_MAGIC)
+        .ok_or(FormatError::NotASeries)?;
+    let (length, rest) = rest
+        .split_first_chunk::<4>()
+        .ok_or(FormatError::BadDescriptor)?;
     let length = u32::from_le_bytes(*length) as usize;
     if length > DESCRIPTOR_BYTES_MAX {
         return Err(FormatError::BadDescriptor);
     }
-    let (json, rest) = rest.split_at_checked(length).ok_or(FormatError::BadDescriptor)?;
-    let (crc, _) = rest.split_first_chunk::<4>().ok_or(FormatError::BadDescriptor)?;
+    let (json, rest) = rest
+        .split_at_checked(length)
+        .ok_or(FormatError::BadDescriptor)?;
+    let (crc, _) = rest
+        .split_first_chunk::<4>()
+        .ok_or(FormatError::BadDescriptor)?;
     if u32::from_le_bytes(*crc) != crc32fast::hash(json) {
         return Err(FormatError::BadDescriptor);
     }
@@ -152,8 +167,13 @@ impl ChunkEncoder {
                 varint::put_signed(&mut self.latency, sample.latency.get());
             }
             Some(previous) => {
-                varint::put_signed(&mut self.latency, sample.latency.get().wrapping_sub(previous.latency.get()));
-                let departure = sample.due.get().wrapping_sub(predicted_due(&self.schedule, &previous, &self.pending_gap).get());
+                varint::put_signed(
+                    &mut self.latency,
+                    sample.latency.get().wrapping_sub(previous.latency.get()),
+                );
+                let departure = sample.due.get().wrapping_sub(
+                    predicted_due(&self.schedule, &previous, &self.pending_gap).get(),
+                );
                 if self.due_run.1 > 0 && self.due_run.0 != departure {
                     self.flush_due_run();
                 }
@@ -184,25 +204,46 @@ impl ChunkEncoder {
         self.due_run = (0, 0);
     }
 
-    /// Appends the chunk built since the last call to `out`; `last` marks the end of a file closed in order.
+    /// Appends the chunk built since the last call to `out`; `last` marks the end of a file closed
+    /// in order.
     pub fn finish(&mut self, counts: &Counts, last: bool, out: &mut Vec<u8>) {
         self.flush_due_run();
         self.body.clear();
         varint::put(&mut self.body, self.samples);
         varint::put_signed(&mut self.body, self.first_due.get());
-        for count in [counts.expected, counts.recorded, counts.skipped, counts.lost, counts.unstored] {
+        for count in [
+            counts.expected,
+            counts.recorded,
+            counts.skipped,
+            counts.lost,
+            counts.unstored,
+        ] {
             varint::put(&mut self.body, count);
         }
-        let columns =
-            [(COLUMN_LATENCY, &self.latency), (COLUMN_SKIPPED, &self.skipped), (COLUMN_DUE, &self.due), (COLUMN_GAPS, &self.gaps)];
-        varint::put(&mut self.body, columns.iter().filter(|(_, bytes)| !bytes.is_empty()).count() as u64);
+        let columns = [
+            (COLUMN_LATENCY, &self.latency),
+            (COLUMN_SKIPPED, &self.skipped),
+            (COLUMN_DUE, &self.due),
+            (COLUMN_GAPS, &self.gaps),
+        ];
+        varint::put(
+            &mut self.body,
+            columns
+                .iter()
+                .filter(|(_, bytes)| !bytes.is_empty())
+                .count() as u64,
+        );
         for (id, bytes) in columns.iter().filter(|(_, bytes)| !bytes.is_empty()) {
             varint::put(&mut self.body, *id);
             varint::put(&mut self.body, bytes.len() as u64);
             self.body.extend_from_slice(bytes);
         }
         out.extend_from_slice(if last { &END_MAGIC } else { &CHUNK_MAGIC });
-        out.extend_from_slice(&u32::try_from(self.body.len()).expect("the recorder ends chunks long before 4 GiB").to_le_bytes());
+        out.extend_from_slice(
+            &u32::try_from(self.body.len())
+                .expect("the recorder ends chunks long before 4 GiB")
+                .to_le_bytes(),
+        );
         out.extend_from_slice(&crc32fast::hash(&self.body).to_le_bytes());
         out.extend_from_slice(&self.body);
         self.clear();
@@ -211,7 +252,12 @@ impl ChunkEncoder {
     fn clear(&mut self) {
         (self.samples, self.skipped_last, self.gaps_last) = (0, 0, 0);
         self.previous = None;
-        for column in [&mut self.latency, &mut self.skipped, &mut self.due, &mut self.gaps] {
+        for column in [
+            &mut self.latency,
+            &mut self.skipped,
+            &mut self.due,
+            &mut self.gaps,
+        ] {
             column.clear();
         }
     }
@@ -220,10 +266,23 @@ impl ChunkEncoder {
 fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
     match *schedule {
         Schedule::Grid { period, .. } => {
-            let steps = 1_i64.wrapping_add(i64::from(previous.skipped)).wrapping_add((gap.lost as i64).wrapping_add(gap.skipped as i64));
-            Nanos(previous.due.get().wrapping_add(period.get().wrapping_mul(steps)))
+            let steps = 1_i64
+                .wrapping_add(i64::from(previous.skipped))
+                .wrapping_add((gap.lost as i64).wrapping_add(gap.skipped as i64));
+            Nanos(
+                previous
+                    .due
+                    .get()
+                    .wrapping_add(period.get().wrapping_mul(steps)),
+            )
         }
-        Schedule::Event { request } => Nanos(previous.due.get().wrapping_add(previous.latency.get()).wrapping_add(request.get())),
+        Schedule::Event { request } => Nanos(
+            previous
+                .due
+                .get()
+                .wrapping_add(previous.latency.get())
+                .wrapping_add(request.get()),
+        ),
     }
 }
 
@@ -242,9 +301,12 @@ impl ChunkHead {
     /// Reads the head that stands before a body.
     ///
     /// # Errors
-    /// [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`], [`FormatError::Damaged`] for other bytes than a head's.
+    /// [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`], [`FormatError::Damaged`] for
+    /// other bytes than a head's.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>().ok_or(FormatError::Truncated)?;
+        let head = bytes
+            .first_chunk::<CHUNK_HEAD_BYTES>()
+            .ok_or(FormatError::Truncated)?;
         let [m0, m1, m2, m3, l0, l1, l2, l3, c0, c1, c2, c3] = *head;
         let last = match [m0, m1, m2, m3] {
             CHUNK_MAGIC => false,
@@ -255,7 +317,11 @@ impl ChunkHead {
         if body_bytes > BODY_BYTES_MAX {
             return Err(FormatError::Damaged);
         }
-        Ok(Self { body_bytes, crc: u32::from_le_bytes([c0, c1, c2, c3]), last })
+        Ok(Self {
+            body_bytes,
+            crc: u32::from_le_bytes([c0, c1, c2, c3]),
+            last,
+        })
     }
 }
 
@@ -270,7 +336,8 @@ pub struct Chunk {
     pub latency: Vec<i64>,
     /// (index of the sample, skipped due times), ascending.
     pub skipped: Vec<(usize, u32)>,
-    /// (departure from the predicted due time in ns, how many samples in a row), from the second sample on.
+    /// (departure from the predicted due time in ns, how many samples in a row), from the second
+    /// sample on.
     pub due: Vec<(i64, usize)>,
     /// (index of the sample behind the gap, gap), ascending.
     pub gaps: Vec<(usize, Gap)>,
@@ -280,7 +347,8 @@ impl Chunk {
     /// Decodes `body` into `self`; the CRC is the caller's, see [`verify`].
     ///
     /// # Errors
-    /// [`FormatError::Damaged`] where the structure does not hold; nothing is allocated beyond what `body` can contain.
+    /// [`FormatError::Damaged`] where the structure does not hold; nothing is allocated beyond what
+    /// `body` can contain.
     pub fn decode(&mut self, body: &[u8]) -> Result<(), FormatError> {
         self.decode_body(body).ok_or(FormatError::Damaged)
     }
@@ -292,10 +360,18 @@ impl Chunk {
         self.gaps.clear();
         let mut reader = Reader::new(body);
         // A latency takes at least a byte, so that a body bounds its samples.
-        let samples = usize::try_from(reader.take()?).ok().filter(|&samples| samples <= body.len())?;
+        let samples = usize::try_from(reader.take()?)
+            .ok()
+            .filter(|&samples| samples <= body.len())?;
         self.first_due = Nanos(reader.take_signed()?);
         let mut count = || reader.take().filter(|&count| count <= COUNT_MAX);
-        self.counts = Counts { expected: count()?, recorded: count()?, skipped: count()?, lost: count()?, unstored: count()? };
+        self.counts = Counts {
+            expected: count()?,
+            recorded: count()?,
+            skipped: count()?,
+            lost: count()?,
+            unstored: count()?,
+        };
         let columns = reader.take()?;
         for _ in 0..columns {
             let id = reader.take()?;
@@ -325,8 +401,11 @@ impl Chunk {
     fn decode_skipped(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
         let mut index = 0_usize;
         while !column.is_empty() {
-            index = index.checked_add(usize::try_from(column.take()?).ok()?).filter(|&index| index < samples)?;
-            self.skipped.push((index, u32::try_from(column.take()?).ok()?));
+            index = index
+                .checked_add(usize::try_from(column.take()?).ok()?)
+                .filter(|&index| index < samples)?;
+            self.skipped
+                .push((index, u32::try_from(column.take()?).ok()?));
         }
         Some(())
     }
@@ -336,7 +415,9 @@ impl Chunk {
         while !column.is_empty() {
             let departure = column.take_signed()?;
             // A run of none is never written.
-            let run = usize::try_from(column.take()?).ok().filter(|&run| run > 0)?;
+            let run = usize::try_from(column.take()?)
+                .ok()
+                .filter(|&run| run > 0)?;
             total = total.checked_add(run).filter(|&total| total < samples)?;
             self.due.push((departure, run));
         }
@@ -346,8 +427,13 @@ impl Chunk {
     fn decode_gaps(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
         let (mut index, mut left) = (0_usize, COUNT_MAX);
         while !column.is_empty() {
-            index = index.checked_add(usize::try_from(column.take()?).ok()?).filter(|&index| index < samples)?;
-            let gap = Gap { lost: column.take()?, skipped: column.take()? };
+            index = index
+                .checked_add(usize::try_from(column.take()?).ok()?)
+                .filter(|&index| index < samples)?;
+            let gap = Gap {
+                lost: column.take()?,
+                skipped: column.take()?,
+            };
             left = left.checked_sub(gap.lost)?.checked_sub(gap.skipped)?;
             self.gaps.push((index, gap));
         }
@@ -356,7 +442,16 @@ impl Chunk {
 
     /// The chunk's samples, each with its due time, and with the gap before it.
     pub fn samples<'a>(&'a self, schedule: &'a Schedule) -> Samples<'a> {
-        Samples { chunk: self, schedule, index: 0, previous: Sample::default(), skipped: 0, due: 0, due_left: 0, gaps: 0 }
+        Samples {
+            chunk: self,
+            schedule,
+            index: 0,
+            previous: Sample::default(),
+            skipped: 0,
+            due: 0,
+            due_left: 0,
+            gaps: 0,
+        }
     }
 }
 
@@ -389,12 +484,24 @@ impl Iterator for Samples<'_> {
             self.chunk.first_due
         } else {
             if self.due_left == 0 {
-                self.due_left = self.chunk.due.get(self.due).map_or(usize::MAX, |&(_, run)| run);
+                self.due_left = self
+                    .chunk
+                    .due
+                    .get(self.due)
+                    .map_or(usize::MAX, |&(_, run)| run);
                 self.due += 1;
             }
             self.due_left -= 1;
-            let departure = self.chunk.due.get(self.due - 1).map_or(0, |&(departure, _)| departure);
-            Nanos(predicted_due(self.schedule, &self.previous, &gap).get().wrapping_add(departure))
+            let departure = self
+                .chunk
+                .due
+                .get(self.due - 1)
+                .map_or(0, |&(departure, _)| departure);
+            Nanos(
+                predicted_due(self.schedule, &self.previous, &gap)
+                    .get()
+                    .wrapping_add(departure),
+            )
         };
         let skipped = match self.chunk.skipped.get(self.skipped) {
             Some(&(index, skipped)) if index == self.index => {
@@ -403,7 +510,11 @@ impl Iterator for Samples<'_> {
             }
             _ => 0,
         };
-        let sample = Sample { due, latency, skipped };
+        let sample = Sample {
+            due,
+            latency,
+            skipped,
+        };
         self.previous = sample;
         self.index += 1;
         Some((gap, sample))

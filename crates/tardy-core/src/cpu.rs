@@ -61,14 +61,23 @@ impl CpuList {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Reads a mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last one first. Absent if it is something else.
+    /// Reads a mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last one
+    /// first. Absent if it is something else.
     #[must_use]
     pub fn from_mask(mask: &str) -> Option<Self> {
-        let words = mask.trim().split(',').rev().map(|word| u32::from_str_radix(word, 16));
+        let words = mask
+            .trim()
+            .split(',')
+            .rev()
+            .map(|word| u32::from_str_radix(word, 16));
         let mut cpus = BTreeSet::new();
         for (first, word) in (0..=CPU_MAX).step_by(32).zip(words) {
             let word = word.ok()?;
-            cpus.extend((0..32).filter(|bit| word >> bit & 1 == 1).map(|bit| CpuId(first + bit)));
+            cpus.extend(
+                (0..32)
+                    .filter(|bit| word >> bit & 1 == 1)
+                    .map(|bit| CpuId(first + bit)),
+            );
         }
         Some(Self(cpus))
     }
@@ -77,9 +86,21 @@ impl CpuList {
     #[must_use]
     pub fn to_mask(&self) -> String {
         let words = self.0.last().map_or(0, |last| last.0 / 32);
-        let word = |word: u32| (0..32).filter(|bit| self.contains(CpuId(word * 32 + bit))).fold(0_u32, |mask, bit| mask | 1 << bit);
-        let text: Vec<String> =
-            (0..=words).rev().map(|at| if at == words { format!("{:x}", word(at)) } else { format!("{:08x}", word(at)) }).collect();
+        let word = |word: u32| {
+            (0..32)
+                .filter(|bit| self.contains(CpuId(word * 32 + bit)))
+                .fold(0_u32, |mask, bit| mask | 1 << bit)
+        };
+        let text: Vec<String> = (0..=words)
+            .rev()
+            .map(|at| {
+                if at == words {
+                    format!("{:x}", word(at))
+                } else {
+                    format!("{:08x}", word(at))
+                }
+            })
+            .collect();
         text.join(",")
     }
 
@@ -133,9 +154,19 @@ impl FromStr for CpuList {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseCpuListError(text.to_owned());
-        let number = |part: &str| part.trim().parse::<u32>().ok().filter(|&n| n <= CPU_MAX).ok_or_else(error);
+        let number = |part: &str| {
+            part.trim()
+                .parse::<u32>()
+                .ok()
+                .filter(|&n| n <= CPU_MAX)
+                .ok_or_else(error)
+        };
         let mut cpus = BTreeSet::new();
-        for part in text.trim().split(',').filter(|part| !part.trim().is_empty()) {
+        for part in text
+            .trim()
+            .split(',')
+            .filter(|part| !part.trim().is_empty())
+        {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
@@ -168,10 +199,16 @@ mod tests {
     #[test]
     fn the_kernels_notation_is_read_and_written() {
         let list: CpuList = "0-2,5,7-8\n".parse().unwrap();
-        assert_eq!(list.iter().map(|cpu| cpu.0).collect::<Vec<_>>(), [0, 1, 2, 5, 7, 8]);
+        assert_eq!(
+            list.iter().map(|cpu| cpu.0).collect::<Vec<_>>(),
+            [0, 1, 2, 5, 7, 8]
+        );
         assert_eq!(list.to_string(), "0-2,5,7-8");
         assert!("".parse::<CpuList>().unwrap().is_empty());
-        assert_eq!([list.named(), "3".parse::<CpuList>().unwrap().named()], ["CPUs 0-2,5,7-8", "CPU 3"]);
+        assert_eq!(
+            [list.named(), "3".parse::<CpuList>().unwrap().named()],
+            ["CPUs 0-2,5,7-8", "CPU 3"]
+        );
     }
 
     #[test]

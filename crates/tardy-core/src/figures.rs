@@ -1,6 +1,8 @@
-//! What a series has come to so far, for whoever watches it grow: a few numbers, and the shape of its distribution.
+//! What a series has come to so far, for whoever watches it grow: a few numbers, and the shape of
+//! its distribution.
 //!
-//! [`Watch`] sees every sample and keeps what no histogram tells; [`Figures`] are made of it and of the histogram whenever somebody looks.
+//! [`Watch`] sees every sample and keeps what no histogram tells; [`Figures`] are made of it and of
+//! the histogram whenever somebody looks.
 
 use crate::accounting::Counts;
 use crate::cpu::CpuId;
@@ -55,7 +57,8 @@ pub struct FiguresNumbers {
     pub shape: Shape,
 }
 
-/// How many values fall into each of the bins that part every power of two into eight. Values below 1 ns are in the first bin.
+/// How many values fall into each of the bins that part every power of two into eight. Values below
+/// 1 ns are in the first bin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape(Vec<(u16, u64)>);
 
@@ -64,7 +67,14 @@ impl Watch {
     #[must_use]
     pub fn new(descriptor: &Descriptor, window: Option<Window>) -> Self {
         let window = window.filter(|_| !descriptor.is_outside_verdict);
-        Self { window, schedule: descriptor.schedule, is_work: descriptor.is_work(), misses: 0, latest: None, recent: None }
+        Self {
+            window,
+            schedule: descriptor.schedule,
+            is_work: descriptor.is_work(),
+            misses: 0,
+            latest: None,
+            recent: None,
+        }
     }
 
     /// The same, for samples that are due at other times.
@@ -81,8 +91,18 @@ impl Watch {
         let Some(window) = &self.window else { return };
         self.misses += u64::from(window.misses(sample.latency));
         if sample.skipped > 0 {
-            let late = || SkippedLateness::of(sample, &self.schedule).late(sample.skipped, self.schedule.period(), window);
-            self.misses += if self.is_work { u64::from(sample.skipped) } else { late() };
+            let late = || {
+                SkippedLateness::of(sample, &self.schedule).late(
+                    sample.skipped,
+                    self.schedule.period(),
+                    window,
+                )
+            };
+            self.misses += if self.is_work {
+                u64::from(sample.skipped)
+            } else {
+                late()
+            };
         }
     }
 
@@ -92,8 +112,14 @@ impl Watch {
         self.window.map(|_| self.misses)
     }
 
-    /// The figures of a series whose values are in `histogram`. The largest value from now on is then another one.
-    pub fn figures(&mut self, descriptor: &Descriptor, counts: Counts, histogram: &Histogram) -> Figures {
+    /// The figures of a series whose values are in `histogram`. The largest value from now on is
+    /// then another one.
+    pub fn figures(
+        &mut self,
+        descriptor: &Descriptor,
+        counts: Counts,
+        histogram: &Histogram,
+    ) -> Figures {
         Figures {
             probe: descriptor.probe.clone(),
             cpu: descriptor.cpu,
@@ -138,21 +164,26 @@ impl Shape {
         let bin = bin_of(value);
         match self.0.last_mut() {
             Some((last, counted)) if *last == bin => *counted += count,
-            Some((last, _)) if *last > bin => match self.0.binary_search_by_key(&bin, |&(bin, _)| bin) {
-                Ok(place) => self.0[place].1 += count,
-                Err(place) => self.0.insert(place, (bin, count)),
-            },
+            Some((last, _)) if *last > bin => {
+                match self.0.binary_search_by_key(&bin, |&(bin, _)| bin) {
+                    Ok(place) => self.0[place].1 += count,
+                    Err(place) => self.0.insert(place, (bin, count)),
+                }
+            }
             _ => self.0.push((bin, count)),
         }
     }
 
     /// The same of two series.
     pub fn merge(&mut self, other: &Self) {
-        other.0.iter().for_each(|&(bin, count)| self.add(first_of(bin), count));
+        other
+            .0
+            .iter()
+            .for_each(|&(bin, count)| self.add(first_of(bin), count));
     }
 
-    /// The counts in `columns` columns of equal width on a logarithmic scale, with the first value of the first one and one past the last of the last one;
-    /// nothing where there is no value.
+    /// The counts in `columns` columns of equal width on a logarithmic scale, with the first value
+    /// of the first one and one past the last of the last one; nothing where there is no value.
     #[must_use]
     pub fn columns(&self, columns: usize) -> Option<(Vec<u64>, Nanos, Nanos)> {
         let (first, last) = (self.0.first()?.0, self.0.last()?.0);
@@ -161,7 +192,8 @@ impl Shape {
         for &(bin, count) in &self.0 {
             let place = usize::from(bin - first);
             let from = place * columns / bins;
-            // A bin wider than a column fills all of its columns, each with all that it counts: the height is that of a density.
+            // A bin wider than a column fills all of its columns, each with all that it counts: the
+            // height is that of a density.
             for counted in &mut counts[from..((place + 1) * columns / bins).max(from + 1)] {
                 *counted += count;
             }
@@ -171,15 +203,24 @@ impl Shape {
 }
 
 fn bin_of(value: i64) -> u16 {
-    let Some(value) = u64::try_from(value).ok().filter(|&value| value > 0) else { return 0 };
+    let Some(value) = u64::try_from(value).ok().filter(|&value| value > 0) else {
+        return 0;
+    };
     let power = value.ilog2();
-    let part = if power >= BINS_BITS { value >> (power - BINS_BITS) } else { value << (BINS_BITS - power) };
+    let part = if power >= BINS_BITS {
+        value >> (power - BINS_BITS)
+    } else {
+        value << (BINS_BITS - power)
+    };
     (power << BINS_BITS) as u16 + (part & ((1 << BINS_BITS) - 1)) as u16
 }
 
 /// The first value of a bin, or the next whole one where it has none.
 fn first_of(bin: u16) -> i64 {
-    let (power, part) = (u32::from(bin) >> BINS_BITS, u64::from(bin) & ((1 << BINS_BITS) - 1));
+    let (power, part) = (
+        u32::from(bin) >> BINS_BITS,
+        u64::from(bin) & ((1 << BINS_BITS) - 1),
+    );
     let first = (u128::from((1 << BINS_BITS) | part) << power).div_ceil(1 << BINS_BITS);
     i64::try_from(first).unwrap_or(i64::MAX)
 }
@@ -194,7 +235,11 @@ mod tests {
     const PERIOD: Nanos = Nanos(1_000);
 
     fn descriptor() -> Descriptor {
-        let schedule = Schedule::Grid { period: PERIOD, start: Nanos::ZERO, dither: Nanos::ZERO };
+        let schedule = Schedule::Grid {
+            period: PERIOD,
+            start: Nanos::ZERO,
+            dither: Nanos::ZERO,
+        };
         Descriptor::latency("cyclic", Some(CpuId(3)), ClockKind::Hardware, schedule)
     }
 
@@ -216,11 +261,22 @@ mod tests {
 
     #[test]
     fn skipped_periods_miss_as_they_do_in_the_verdict() {
-        let sample = |due, latency, skipped| Sample { due: Nanos(due), latency: Nanos(latency), skipped };
+        let sample = |due, latency, skipped| Sample {
+            due: Nanos(due),
+            latency: Nanos(latency),
+            skipped,
+        };
         // 2.6 us late: two periods are skipped, one of them 1.6 us late and the other 0.6 us.
-        let samples = [sample(0, 100, 0), sample(1_000, 2_600, 2), sample(4_000, 900, 0)];
+        let samples = [
+            sample(0, 100, 0),
+            sample(1_000, 2_600, 2),
+            sample(4_000, 900, 0),
+        ];
         let misses = |deadline| figures(&samples, Some(Window::deadline(Nanos(deadline)))).misses;
-        assert_eq!([50, 500, 1_000, 2_000, 3_000].map(misses), [Some(5), Some(4), Some(2), Some(1), Some(0)]);
+        assert_eq!(
+            [50, 500, 1_000, 2_000, 3_000].map(misses),
+            [Some(5), Some(4), Some(2), Some(1), Some(0)]
+        );
         assert_eq!(figures(&samples, None).misses, None);
     }
 
@@ -229,8 +285,17 @@ mod tests {
         let mut watch = Watch::new(&descriptor(), None);
         let histogram = Histogram::new(Budget::RECORDER);
         for (latency, recent) in [(7, Some(Nanos(7))), (5, Some(Nanos(5)))] {
-            watch.note(Sample { due: Nanos(0), latency: Nanos(latency), skipped: 0 });
-            assert_eq!(watch.figures(&descriptor(), Counts::default(), &histogram).recent, recent);
+            watch.note(Sample {
+                due: Nanos(0),
+                latency: Nanos(latency),
+                skipped: 0,
+            });
+            assert_eq!(
+                watch
+                    .figures(&descriptor(), Counts::default(), &histogram)
+                    .recent,
+                recent
+            );
         }
         let figures = watch.figures(&descriptor(), Counts::default(), &histogram);
         assert_eq!((figures.recent, figures.latest), (None, Some(Nanos(5))));

@@ -1,11 +1,13 @@
 //! A histogram that is exact to the nanosecond within a bounded memory, and says where it is not.
 //!
-//! Values live in pages of 1 ns buckets; latencies cluster, so that a few pages hold nearly all. A page is made when 64 different values
-//! fall into it; until then, and when the page budget is spent, values are kept one by one, so that a long thin tail takes no pages. When
-//! that budget is spent too, they are counted in buckets of relative width 1/64, and [`Histogram::coarse`] says how many. The largest and
-//! the smallest value are always exact.
+//! Values live in pages of 1 ns buckets; latencies cluster, so that a few pages hold nearly all. A
+//! page is made when 64 different values fall into it; until then, and when the page budget is
+//! spent, values are kept one by one, so that a long thin tail takes no pages. When that budget is
+//! spent too, they are counted in buckets of relative width 1/64, and [`Histogram::coarse`] says
+//! how many. The largest and the smallest value are always exact.
 //!
-//! [`Histogram::pack`] makes it small, for readers that hold many: it grows back by itself when something is counted.
+//! [`Histogram::pack`] makes it small, for readers that hold many: it grows back by itself when
+//! something is counted.
 
 mod packed;
 
@@ -32,9 +34,15 @@ pub struct Budget {
 
 impl Budget {
     /// For the recorder, which must stay below 1 MiB a CPU.
-    pub const RECORDER: Self = Self { pages: 24, values: 4096 };
+    pub const RECORDER: Self = Self {
+        pages: 24,
+        values: 4096,
+    };
     /// For analysis: at most about 70 MiB, reached only by the oddest run.
-    pub const ANALYSIS: Self = Self { pages: 4096, values: 65_536 };
+    pub const ANALYSIS: Self = Self {
+        pages: 4096,
+        values: 65_536,
+    };
 }
 
 /// Counts of values in ns.
@@ -91,8 +99,9 @@ impl Histogram {
         }
     }
 
-    /// Counts `terms` values, `times` each: `first`, and each of the others `step` below the one before. As so many calls of
-    /// [`Histogram::record_many`] would, in that order; values without room of their own are counted a bucket at a time.
+    /// Counts `terms` values, `times` each: `first`, and each of the others `step` below the one
+    /// before. As so many calls of [`Histogram::record_many`] would, in that order; values without
+    /// room of their own are counted a bucket at a time.
     pub fn record_descending(&mut self, first: i64, step: i64, mut terms: u64, times: u64) {
         if step <= 0 || times == 0 {
             return self.record_many(first, terms.saturating_mul(times));
@@ -106,11 +115,13 @@ impl Histogram {
                 1
             };
             terms -= counted;
-            value = value.saturating_sub(step.saturating_mul(i64::try_from(counted).unwrap_or(i64::MAX)));
+            value = value
+                .saturating_sub(step.saturating_mul(i64::try_from(counted).unwrap_or(i64::MAX)));
         }
     }
 
-    /// Those of the values that fall into the coarse bucket of the first, which has no page; returns how many.
+    /// Those of the values that fall into the coarse bucket of the first, which has no page;
+    /// returns how many.
     fn record_in_bucket(&mut self, first: i64, step: i64, terms: u64, times: u64) -> u64 {
         let more = (first - coarse_bucket_begin(first).max(PAGED_END)) / step;
         let inside = u64::try_from(more).map_or(1, |more| more + 1).min(terms);
@@ -143,7 +154,10 @@ impl Histogram {
         self.max = self.max.max(value);
         if let Some(known) = self.values.get_mut(&value) {
             *known += count;
-        } else if (0..PAGED_END).contains(&value) && self.pages_left > 0 && self.deserves_page(value) {
+        } else if (0..PAGED_END).contains(&value)
+            && self.pages_left > 0
+            && self.deserves_page(value)
+        {
             let page = self.make_page(value as usize >> PAGE_BITS);
             page[value as usize & (PAGE_BUCKETS - 1)] += count;
         } else if self.values_left > 0 {
@@ -154,16 +168,27 @@ impl Histogram {
         }
     }
 
-    /// Whether a page for `value` would take less memory than the values that it would hold, or there is no other room.
+    /// Whether a page for `value` would take less memory than the values that it would hold, or
+    /// there is no other room.
     fn deserves_page(&self, value: i64) -> bool {
-        self.values_left == 0 || self.values.range(range_of(value as usize >> PAGE_BITS)).count() + 1 >= VALUES_A_PAGE_MIN
+        self.values_left == 0
+            || self
+                .values
+                .range(range_of(value as usize >> PAGE_BITS))
+                .count()
+                + 1
+                >= VALUES_A_PAGE_MIN
     }
 
     /// Makes a page, of those that are left, and moves the values in its range there.
     fn make_page(&mut self, page: usize) -> &mut [u64; PAGE_BUCKETS] {
         self.pages_left -= 1;
         let mut buckets = Box::new([0; PAGE_BUCKETS]);
-        let moved: Vec<(i64, u64)> = self.values.range(range_of(page)).map(|(&value, &count)| (value, count)).collect();
+        let moved: Vec<(i64, u64)> = self
+            .values
+            .range(range_of(page))
+            .map(|(&value, &count)| (value, count))
+            .collect();
         for (value, count) in moved {
             self.values.remove(&value);
             self.values_left += 1;
@@ -175,15 +200,17 @@ impl Histogram {
         self.pages[page].insert(buckets)
     }
 
-    /// Makes it as small as what was counted: a few bytes a value in place of pages, which are gone. Nothing else changes; what is counted afterwards takes
-    /// pages again.
+    /// Makes it as small as what was counted: a few bytes a value in place of pages, which are
+    /// gone. Nothing else changes; what is counted afterwards takes pages again.
     pub fn pack(&mut self) {
         if !self.packed.is_empty() {
             return;
         }
         // A value in a page passes by these two.
         let (min, max) = (self.min(), self.max());
-        let (Some(min), Some(max)) = (min, max) else { return };
+        let (Some(min), Some(max)) = (min, max) else {
+            return;
+        };
         (self.min, self.max) = (min, max);
         let coarse = std::mem::take(&mut self.coarse);
         let mut values = Vec::new();
@@ -198,7 +225,9 @@ impl Histogram {
     fn unpack(&mut self) {
         let packed = std::mem::take(&mut self.packed);
         self.total -= packed.total();
-        packed.iter().for_each(|(value, count)| self.record_many(value, count));
+        packed
+            .iter()
+            .for_each(|(value, count)| self.record_many(value, count));
     }
 
     /// Adds all counts of `other`.
@@ -209,7 +238,9 @@ impl Histogram {
         for (page, buckets) in other.used_pages() {
             self.merge_page(page, buckets);
         }
-        other.others().for_each(|(value, count)| self.record_many(value, count));
+        other
+            .others()
+            .for_each(|(value, count)| self.record_many(value, count));
         if let (Some(min), Some(max)) = (other.min(), other.max()) {
             self.min = self.min.min(min);
             self.max = self.max.max(max);
@@ -228,11 +259,14 @@ impl Histogram {
     }
 
     fn used_pages(&self) -> impl DoubleEndedIterator<Item = (usize, &[u64; PAGE_BUCKETS])> {
-        self.pages.iter().enumerate().filter_map(|(page, buckets)| Some((page, buckets.as_deref()?)))
+        self.pages
+            .iter()
+            .enumerate()
+            .filter_map(|(page, buckets)| Some((page, buckets.as_deref()?)))
     }
 
-    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket stands for its upper end, so that no quantile is
-    /// ever made to look better than it was.
+    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket stands for
+    /// its upper end, so that no quantile is ever made to look better than it was.
     pub fn for_each(&self, mut visit: impl FnMut(i64, u64)) {
         let mut others = self.others();
         let mut next = others.next();
@@ -255,8 +289,17 @@ impl Histogram {
     /// Values outside of pages, exact and coarse, in ascending order.
     fn others(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         // Of the two one is empty.
-        let mut exact = self.values.iter().map(|(&value, &count)| (value, count)).chain(self.packed.iter()).peekable();
-        let mut coarse = self.coarse.iter().map(|(&value, &count)| (value.min(self.max), count)).peekable();
+        let mut exact = self
+            .values
+            .iter()
+            .map(|(&value, &count)| (value, count))
+            .chain(self.packed.iter())
+            .peekable();
+        let mut coarse = self
+            .coarse
+            .iter()
+            .map(|(&value, &count)| (value.min(self.max), count))
+            .peekable();
         std::iter::from_fn(move || match (exact.peek(), coarse.peek()) {
             (Some(a), Some(b)) if a.0 <= b.0 => exact.next(),
             (Some(_), None) => exact.next(),
@@ -273,8 +316,11 @@ impl Histogram {
     /// The smallest value, exact; `None` when empty.
     #[must_use]
     pub fn min(&self) -> Option<i64> {
-        // A value in a page that existed already passes `record` without touching `min`: the first bucket in use tells.
-        let paged = self.used_pages().find_map(|(page, buckets)| Some(value_of(page, buckets.iter().position(|&count| count > 0)?)));
+        // A value in a page that existed already passes `record` without touching `min`: the first
+        // bucket in use tells.
+        let paged = self.used_pages().find_map(|(page, buckets)| {
+            Some(value_of(page, buckets.iter().position(|&count| count > 0)?))
+        });
         let noted = (self.min <= self.max).then_some(self.min);
         paged.into_iter().chain(noted).min()
     }
@@ -282,7 +328,12 @@ impl Histogram {
     /// The largest value, exact; `None` when empty.
     #[must_use]
     pub fn max(&self) -> Option<i64> {
-        let paged = self.used_pages().rev().find_map(|(page, buckets)| Some(value_of(page, buckets.iter().rposition(|&count| count > 0)?)));
+        let paged = self.used_pages().rev().find_map(|(page, buckets)| {
+            Some(value_of(
+                page,
+                buckets.iter().rposition(|&count| count > 0)?,
+            ))
+        });
         let noted = (self.min <= self.max).then_some(self.max);
         paged.into_iter().chain(noted).max()
     }
@@ -305,7 +356,8 @@ impl Histogram {
         total
     }
 
-    /// The values of the given ranks (1 is the smallest), which must ascend; `None` for a rank that does not exist.
+    /// The values of the given ranks (1 is the smallest), which must ascend; `None` for a rank that
+    /// does not exist.
     #[must_use]
     pub fn values_at(&self, ranks: &[u64]) -> Vec<Option<i64>> {
         let mut found = vec![None; ranks.len()];
@@ -337,7 +389,9 @@ fn range_of(page: usize) -> std::ops::Range<i64> {
 
 /// Adds the counts of a page to another's; how many they are.
 fn add_page(own: &mut [u64; PAGE_BUCKETS], other: &[u64; PAGE_BUCKETS]) -> u64 {
-    own.iter_mut().zip(other).for_each(|(own, count)| *own += count);
+    own.iter_mut()
+        .zip(other)
+        .for_each(|(own, count)| *own += count);
     other.iter().sum()
 }
 
@@ -375,21 +429,35 @@ mod tests {
     #[test]
     fn an_empty_histogram_has_no_extremes() {
         let histogram = Histogram::new(Budget::RECORDER);
-        assert_eq!((histogram.min(), histogram.max(), histogram.count()), (None, None, 0));
+        assert_eq!(
+            (histogram.min(), histogram.max(), histogram.count()),
+            (None, None, 0)
+        );
         assert_eq!(histogram.values_at(&[1]), [None]);
     }
 
     #[test]
     fn a_spent_budget_is_said_and_never_makes_a_quantile_smaller() {
-        let mut histogram = Histogram::new(Budget { pages: 1, values: 2 });
+        let mut histogram = Histogram::new(Budget {
+            pages: 1,
+            values: 2,
+        });
         // 1 and 2 ms are kept one by one, 10 ns gets the page, and the rest no room of its own.
-        for value in [1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5] {
+        for value in [
+            1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5,
+        ] {
             histogram.record(value);
         }
         assert_eq!((histogram.coarse(), histogram.count()), (4, 7));
-        assert_eq!((histogram.min(), histogram.max()), (Some(-5), Some(4_000_000)));
+        assert_eq!(
+            (histogram.min(), histogram.max()),
+            (Some(-5), Some(4_000_000))
+        );
         let median = histogram.values_at(&[5])[0].unwrap();
-        assert!((3_000_123..3_000_123 + 3_000_123 / 32).contains(&median), "{median}");
+        assert!(
+            (3_000_123..3_000_123 + 3_000_123 / 32).contains(&median),
+            "{median}"
+        );
     }
 
     #[test]
@@ -398,9 +466,15 @@ mod tests {
         (0..40_i64).for_each(|step| histogram.record(step * 1_000_000));
         assert_eq!(histogram.used_pages().count(), 0);
         (0..200_i64).for_each(|value| histogram.record(value));
-        assert_eq!((histogram.used_pages().count(), histogram.values.len()), (1, 39));
+        assert_eq!(
+            (histogram.used_pages().count(), histogram.values.len()),
+            (1, 39)
+        );
         assert_eq!(histogram.values_left, Budget::ANALYSIS.values - 39);
-        assert_eq!(histogram.values_at(&[1, 2, 3, 201, 202]), [Some(0), Some(0), Some(1), Some(199), Some(1_000_000)]);
+        assert_eq!(
+            histogram.values_at(&[1, 2, 3, 201, 202]),
+            [Some(0), Some(0), Some(1), Some(199), Some(1_000_000)]
+        );
     }
 
     #[test]
@@ -408,8 +482,14 @@ mod tests {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         let (first, step) = (i64::from(u32::MAX) * 1_000_000, 1_000_000);
         histogram.record_descending(first, step, u64::from(u32::MAX), 1);
-        assert_eq!((histogram.count(), histogram.min(), histogram.max()), (u64::from(u32::MAX), Some(step), Some(first)));
-        assert_eq!(histogram.coarse(), u64::from(u32::MAX) - histogram.values.len() as u64 - 67);
+        assert_eq!(
+            (histogram.count(), histogram.min(), histogram.max()),
+            (u64::from(u32::MAX), Some(step), Some(first))
+        );
+        assert_eq!(
+            histogram.coarse(),
+            u64::from(u32::MAX) - histogram.values.len() as u64 - 67
+        );
     }
 
     proptest! {

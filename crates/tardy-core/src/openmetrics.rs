@@ -1,7 +1,9 @@
-//! Text for Prometheus and what else reads metrics (OpenMetrics 1.0): of runs that have ended, and of a run under way.
+//! Text for Prometheus and what else reads metrics (OpenMetrics 1.0): of runs that have ended, and
+//! of a run under way.
 //!
-//! Seconds as the base unit, `_total` for counters, buckets with fixed 1-2-5 edges, so that those of different machines add up. The name of a
-//! histogram is that of its quantity: interval errors and latencies are never in one metric.
+//! Seconds as the base unit, `_total` for counters, buckets with fixed 1-2-5 edges, so that those
+//! of different machines add up. The name of a histogram is that of its quantity: interval errors
+//! and latencies are never in one metric.
 
 use std::fmt::Write as _;
 
@@ -52,7 +54,8 @@ pub struct Buckets {
 pub struct SeriesMetrics {
     pub descriptor: Descriptor,
     pub counts: Counts,
-    /// Whether nobody counted skipped periods: a collector takes what is left out for unknown, and 0 for none.
+    /// Whether nobody counted skipped periods: a collector takes what is left out for unknown, and
+    /// 0 for none.
     pub is_skipped_unknown: bool,
     /// Due times that missed the deadline; absent without one.
     pub misses: Option<u64>,
@@ -67,16 +70,25 @@ impl Buckets {
         let (mut cumulative, mut sum) = ([0; EDGES.len()], 0_i128);
         histogram.for_each(|value, count| {
             let first = EDGES.partition_point(|&(edge, _)| edge < value);
-            cumulative[first..].iter_mut().for_each(|total| *total += count);
+            cumulative[first..]
+                .iter_mut()
+                .for_each(|total| *total += count);
             sum += i128::from(value) * i128::from(count);
         });
-        Self { cumulative, count: histogram.count(), sum }
+        Self {
+            cumulative,
+            count: histogram.count(),
+            sum,
+        }
     }
 
     /// The same values with the sum that this mean comes to.
     #[must_use]
     pub fn with_mean(self, mean_ns: f64) -> Self {
-        Self { sum: (mean_ns * self.count as f64).round() as i128, ..self }
+        Self {
+            sum: (mean_ns * self.count as f64).round() as i128,
+            ..self
+        }
     }
 }
 
@@ -84,58 +96,112 @@ impl Buckets {
 #[must_use]
 pub fn series(all: &[SeriesMetrics]) -> String {
     let mut text = String::new();
-    let mut quantities: Vec<&str> = all.iter().map(|series| series.descriptor.quantity.as_str()).collect();
+    let mut quantities: Vec<&str> = all
+        .iter()
+        .map(|series| series.descriptor.quantity.as_str())
+        .collect();
     quantities.sort_unstable();
     quantities.dedup();
     for quantity in quantities {
-        let of_quantity: Vec<&SeriesMetrics> = all.iter().filter(|series| series.descriptor.quantity == quantity).collect();
+        let of_quantity: Vec<&SeriesMetrics> = all
+            .iter()
+            .filter(|series| series.descriptor.quantity == quantity)
+            .collect();
         let name = metric(quantity);
         histograms(&mut text, &name, quantity, &of_quantity);
-        let maxima = of_quantity.iter().filter_map(|series| Some((labels(&series.descriptor), seconds(series.max?.get()))));
+        let maxima = of_quantity
+            .iter()
+            .filter_map(|series| Some((labels(&series.descriptor), seconds(series.max?.get()))));
         let help = format!("Largest {quantity} seen, in seconds.");
-        family(&mut text, &name.replace("_seconds", "_max_seconds"), ("gauge", ""), &help, maxima);
+        family(
+            &mut text,
+            &name.replace("_seconds", "_max_seconds"),
+            ("gauge", ""),
+            &help,
+            maxima,
+        );
     }
     counts(&mut text, all);
     text
 }
 
 fn histograms(text: &mut String, name: &str, quantity: &str, series: &[&SeriesMetrics]) {
-    let _ = writeln!(text, "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} Distribution of the {quantity}, in seconds.");
-    // Of an import that states its extremes alone there is no distribution, which is not one without samples.
-    for series in series.iter().filter(|series| series.buckets.count > 0 || series.max.is_none()) {
+    let _ = writeln!(
+        text,
+        "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} Distribution of the \
+         {quantity}, in seconds."
+    );
+    // Of an import that states its extremes alone there is no distribution, which is not one
+    // without samples.
+    for series in series
+        .iter()
+        .filter(|series| series.buckets.count > 0 || series.max.is_none())
+    {
         let labels = labels(&series.descriptor);
-        let Buckets { cumulative, count, sum } = &series.buckets;
+        let Buckets {
+            cumulative,
+            count,
+            sum,
+        } = &series.buckets;
         for ((_, edge), count) in EDGES.iter().zip(cumulative) {
             let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{edge}\"}} {count}");
         }
-        let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}\n{name}_count{{{labels}}} {count}");
+        let _ = writeln!(
+            text,
+            "{name}_bucket{{{labels},le=\"+Inf\"}} {count}\n{name}_count{{{labels}}} {count}"
+        );
         let _ = writeln!(text, "{name}_sum{{{labels}}} {}", *sum as f64 / 1e9);
     }
 }
 
 fn counts(text: &mut String, all: &[SeriesMetrics]) {
     let of_series = |value: &dyn Fn(&SeriesMetrics) -> Option<u64>| -> Vec<(String, String)> {
-        all.iter().filter_map(|series| Some((labels(&series.descriptor), value(series)?.to_string()))).collect()
+        all.iter()
+            .filter_map(|series| Some((labels(&series.descriptor), value(series)?.to_string())))
+            .collect()
     };
-    let skipped = of_series(&|series| (!series.is_skipped_unknown).then_some(series.counts.skipped));
+    let skipped =
+        of_series(&|series| (!series.is_skipped_unknown).then_some(series.counts.skipped));
     let skipped_help = "Due times that passed unused because a wake-up came too late.";
     let lost = of_series(&|series| Some(series.counts.lost));
     let misses = of_series(&|series| series.misses);
     let counters = [
         ("tardy_skipped_due_times", skipped_help, skipped),
-        ("tardy_lost_samples", "Samples taken and lost before they were recorded.", lost),
-        ("tardy_deadline_misses", "Due times that missed the deadline.", misses),
+        (
+            "tardy_lost_samples",
+            "Samples taken and lost before they were recorded.",
+            lost,
+        ),
+        (
+            "tardy_deadline_misses",
+            "Due times that missed the deadline.",
+            misses,
+        ),
     ];
-    for (name, help, values) in counters.into_iter().filter(|(_, _, values)| !values.is_empty()) {
+    for (name, help, values) in counters
+        .into_iter()
+        .filter(|(_, _, values)| !values.is_empty())
+    {
         family(text, name, ("counter", "_total"), help, values);
     }
 }
 
-/// Appends a family of metrics: its kind with the suffix of its values, and the values by their labels.
-pub fn family(text: &mut String, name: &str, (kind, suffix): (&str, &str), help: &str, values: impl IntoIterator<Item = (String, String)>) {
+/// Appends a family of metrics: its kind with the suffix of its values, and the values by their
+/// labels.
+pub fn family(
+    text: &mut String,
+    name: &str,
+    (kind, suffix): (&str, &str),
+    help: &str,
+    values: impl IntoIterator<Item = (String, String)>,
+) {
     let _ = writeln!(text, "# TYPE {name} {kind}\n# HELP {name} {help}");
     for (labels, value) in values {
-        let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+        let labels = if labels.is_empty() {
+            labels
+        } else {
+            format!("{{{labels}}}")
+        };
         let _ = writeln!(text, "{name}{suffix}{labels} {value}");
     }
 }
@@ -143,19 +209,39 @@ pub fn family(text: &mut String, name: &str, (kind, suffix): (&str, &str), help:
 /// Labels, in the order given.
 #[must_use]
 pub fn label_list(pairs: &[(&str, &str)]) -> String {
-    pairs.iter().map(|(key, value)| format!("{key}=\"{}\"", escape(value))).collect::<Vec<_>>().join(",")
+    pairs
+        .iter()
+        .map(|(key, value)| format!("{key}=\"{}\"", escape(value)))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// `interval error` becomes `tardy_interval_error_seconds`.
 fn metric(quantity: &str) -> String {
-    let words: String = quantity.chars().map(|character| if character.is_ascii_alphanumeric() { character } else { '_' }).collect();
+    let words: String = quantity
+        .chars()
+        .map(|character| {
+            if character.is_ascii_alphanumeric() {
+                character
+            } else {
+                '_'
+            }
+        })
+        .collect();
     format!("tardy_{words}_seconds")
 }
 
 fn labels(descriptor: &Descriptor) -> String {
-    let cpu = descriptor.cpu.map_or_else(String::new, |cpu| cpu.0.to_string());
-    let copy = descriptor.copy.map_or_else(String::new, |copy| format!(",copy=\"{copy}\""));
-    format!("{}{copy}", label_list(&[("probe", &descriptor.probe), ("cpu", &cpu)]))
+    let cpu = descriptor
+        .cpu
+        .map_or_else(String::new, |cpu| cpu.0.to_string());
+    let copy = descriptor
+        .copy
+        .map_or_else(String::new, |copy| format!(",copy=\"{copy}\""));
+    format!(
+        "{}{copy}",
+        label_list(&[("probe", &descriptor.probe), ("cpu", &cpu)])
+    )
 }
 
 /// ns as s, to the last digit.
@@ -163,13 +249,19 @@ fn labels(descriptor: &Descriptor) -> String {
 pub fn seconds(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let magnitude = nanos.unsigned_abs();
-    format!("{sign}{}.{:09}", magnitude / 1_000_000_000, magnitude % 1_000_000_000)
+    format!(
+        "{sign}{}.{:09}",
+        magnitude / 1_000_000_000,
+        magnitude % 1_000_000_000
+    )
 }
 
 /// A label's value, which cannot end early.
 #[must_use]
 pub fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -180,22 +272,37 @@ mod tests {
     #[test]
     fn a_value_at_an_edge_is_below_it_and_early_ones_are_in_the_first_bucket() {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
-        [-5, 1_000, 1_001, 2_000_000_000].iter().for_each(|&value| histogram.record(value));
+        [-5, 1_000, 1_001, 2_000_000_000]
+            .iter()
+            .for_each(|&value| histogram.record(value));
         let buckets = Buckets::of(&histogram);
-        assert_eq!((buckets.cumulative[0], buckets.cumulative[1], buckets.cumulative[EDGES.len() - 1]), (2, 3, 3));
+        assert_eq!(
+            (
+                buckets.cumulative[0],
+                buckets.cumulative[1],
+                buckets.cumulative[EDGES.len() - 1]
+            ),
+            (2, 3, 3)
+        );
         assert_eq!((buckets.count, buckets.sum), (4, 2_000_001_996));
     }
 
     #[test]
     fn edges_and_their_labels_are_the_same_numbers() {
         for (edge, label) in EDGES {
-            assert!((label.parse::<f64>().unwrap() * 1e9 - edge as f64).abs() < 1e-6, "{label}");
+            assert!(
+                (label.parse::<f64>().unwrap() * 1e9 - edge as f64).abs() < 1e-6,
+                "{label}"
+            );
         }
     }
 
     #[test]
     fn labels_cannot_end_early_and_seconds_keep_their_digits() {
         assert_eq!(escape("a\"\\\n"), "a\\\"\\\\\\n");
-        assert_eq!((seconds(-1), seconds(1_700_000_000_000_000_007)), ("-0.000000001".to_owned(), "1700000000.000000007".to_owned()));
+        assert_eq!(
+            (seconds(-1), seconds(1_700_000_000_000_000_007)),
+            ("-0.000000001".to_owned(), "1700000000.000000007".to_owned())
+        );
     }
 }

@@ -9,7 +9,8 @@ pub struct Sample {
     pub due: Nanos,
     /// How much later it did; negative when it was early.
     pub latency: Nanos,
-    /// Due times that passed unused because of this late wake-up; always 0 for probes without a schedule.
+    /// Due times that passed unused because of this late wake-up; always 0 for probes without a
+    /// schedule.
     pub skipped: u32,
 }
 

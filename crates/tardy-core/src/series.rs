@@ -1,4 +1,5 @@
-//! What a series is: the samples of one probe thread, and the descriptor that stands at the head of its file.
+//! What a series is: the samples of one probe thread, and the descriptor that stands at the head of
+//! its file.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,8 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Schedule {
-    /// Due times are `start + k * period`. A late wake-up skips due times; they are counted as skipped.
+    /// Due times are `start + k * period`. A late wake-up skips due times; they are counted as
+    /// skipped.
     Grid {
         /// Time between two due times.
         #[serde(rename = "period_ns")]
@@ -21,7 +23,8 @@ pub enum Schedule {
         #[serde(rename = "dither_ns", default)]
         dither: Nanos,
     },
-    /// Each sample is due a fixed time after the probe asked for it: there is no schedule, so that nothing can be skipped.
+    /// Each sample is due a fixed time after the probe asked for it: there is no schedule, so that
+    /// nothing can be skipped.
     Event {
         /// Time asked for in each cycle.
         #[serde(rename = "request_ns")]
@@ -47,11 +50,14 @@ impl Schedule {
 
     /// How many due times of the grid lie at or before the sample due at `due`; `None` for events.
     ///
-    /// A dithered due time lies less than one period after its grid point, so that rounding down finds the point.
+    /// A dithered due time lies less than one period after its grid point, so that rounding down
+    /// finds the point.
     #[must_use]
     pub fn expected_at(&self, due: Nanos) -> Option<u64> {
         match *self {
-            Self::Grid { period, start, .. } => u64::try_from((due - start).get().div_euclid(period.get()) + 1).ok(),
+            Self::Grid { period, start, .. } => {
+                u64::try_from((due - start).get().div_euclid(period.get()) + 1).ok()
+            }
             Self::Event { .. } => None,
         }
     }
@@ -75,9 +81,11 @@ pub struct Descriptor {
     pub probe: String,
     /// CPU that the probe was bound to; `None` when it was not bound.
     pub cpu: Option<CpuId>,
-    /// What a latency of this series is: `latency`, `interval error` where no due time is known, or `time of an operation`.
+    /// What a latency of this series is: `latency`, `interval error` where no due time is known, or
+    /// `time of an operation`.
     pub quantity: String,
-    /// Unit of every latency in the file: `ns`; in series of kind `cost` also `ps` or `instructions/1000`. Due times are ns whatever it is.
+    /// Unit of every latency in the file: `ns`; in series of kind `cost` also `ps` or
+    /// `instructions/1000`. Due times are ns whatever it is.
     pub unit: String,
     /// Clock of every time in the file.
     pub clock: ClockKind,
@@ -92,32 +100,38 @@ pub struct Descriptor {
     /// Whether work was due, not a look at the clock alone: see [`Descriptor::is_work`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stands_for_work: bool,
-    /// Whether the answers that were timed came from outside of this machine; absent for what is of this machine by its nature.
+    /// Whether the answers that were timed came from outside of this machine; absent for what is of
+    /// this machine by its nature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
-    /// Which copy of the probe's thread took them, where several run side by side without a CPU of their own.
+    /// Which copy of the probe's thread took them, where several run side by side without a CPU of
+    /// their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
 }
 
-/// What the values of a series say. Series of a reader that does not know this are latenesses to it.
+/// What the values of a series say. Series of a reader that does not know this are latenesses to
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Meaning {
-    /// How much later than due something happened. A value below zero is early, or an error of the probe's clock where it lies within that.
+    /// How much later than due something happened. A value below zero is early, or an error of the
+    /// probe's clock where it lies within that.
     Lateness {
         /// Values down to minus this are within the error of the clock that the probe reads.
         #[serde(rename = "clock_error_ns")]
         clock_error: Nanos,
     },
-    /// Time between two events, less the ideal time: the difference of two latenesses, so that a constant one is invisible and each late event
-    /// makes an early one.
+    /// Time between two events, less the ideal time: the difference of two latenesses, so that a
+    /// constant one is invisible and each late event makes an early one.
     IntervalError {
-        /// Whether the events come from a device with a clock of its own, whose period differs from its nominal one.
+        /// Whether the events come from a device with a clock of its own, whose period differs from
+        /// its nominal one.
         #[serde(default)]
         has_own_clock: bool,
     },
-    /// Time of the sound less time of the picture, when a frame is shown: below zero the picture is ahead, and that is no wake-up before its time.
+    /// Time of the sound less time of the picture, when a frame is shown: below zero the picture is
+    /// ahead, and that is no wake-up before its time.
     Skew,
     /// Length of a gap that began at the due time. Nothing was due.
     Gap {
@@ -129,7 +143,9 @@ pub enum Meaning {
 
 impl Default for Meaning {
     fn default() -> Self {
-        Self::Lateness { clock_error: Nanos::ZERO }
+        Self::Lateness {
+            clock_error: Nanos::ZERO,
+        }
     }
 }
 
@@ -169,19 +185,25 @@ impl Descriptor {
         }
     }
 
-    /// Whether work was due: a due time that was skipped was then never done, and misses any deadline. Else the series only asks how late a task would
-    /// have started, and a skipped due time was as late as the wake-up that skipped it tells.
+    /// Whether work was due: a due time that was skipped was then never done, and misses any
+    /// deadline. Else the series only asks how late a task would have started, and a skipped due
+    /// time was as late as the wake-up that skipped it tells.
     #[must_use]
     pub fn is_work(&self) -> bool {
         // Folders from before the key say it by what they measured.
         self.stands_for_work || self.quantity == "completion" || self.meaning == Meaning::Skew
     }
 
-    /// The file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` where copies run side by side.
+    /// The file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` where copies
+    /// run side by side.
     #[must_use]
     pub fn file_name(&self) -> String {
-        let cpu = self.cpu.map_or_else(String::new, |cpu| format!(".cpu{cpu}"));
-        let copy = self.copy.map_or_else(String::new, |copy| format!(".copy{copy}"));
+        let cpu = self
+            .cpu
+            .map_or_else(String::new, |cpu| format!(".cpu{cpu}"));
+        let copy = self
+            .copy
+            .map_or_else(String::new, |copy| format!(".copy{copy}"));
         format!("{}{cpu}{copy}.series", self.probe)
     }
 }
@@ -192,25 +214,47 @@ mod tests {
 
     #[test]
     fn due_times_are_counted_from_the_grid_alone() {
-        let grid = Schedule::Grid { period: Nanos(1000), start: Nanos(5000), dither: Nanos(400) };
+        let grid = Schedule::Grid {
+            period: Nanos(1000),
+            start: Nanos(5000),
+            dither: Nanos(400),
+        };
         assert_eq!(grid.expected_at(Nanos(5000)), Some(1));
         assert_eq!(grid.expected_at(Nanos(5399)), Some(1));
         assert_eq!(grid.expected_at(Nanos(8000)), Some(4));
-        assert_eq!(Schedule::Event { request: Nanos(1000) }.expected_at(Nanos(8000)), None);
+        assert_eq!(
+            Schedule::Event {
+                request: Nanos(1000)
+            }
+            .expected_at(Nanos(8000)),
+            None
+        );
     }
 
     #[test]
     fn a_descriptor_without_a_meaning_is_of_latenesses_that_are_judged() {
-        let plain =
-            r#"{"probe":"cyclic","cpu":1,"quantity":"latency","unit":"ns","clock":"hardware","schedule":{"kind":"event","request_ns":9}}"#;
+        let plain = r#"{"probe":"cyclic","cpu":1,"quantity":"latency","unit":"ns","clock":"hardware","schedule":{"kind":"event","request_ns":9}}"#;
         let descriptor: Descriptor = serde_json::from_str(plain).unwrap();
-        assert_eq!((descriptor.meaning, descriptor.is_outside_verdict, descriptor.copy), (Meaning::default(), false, None));
-        assert_eq!(serde_json::to_string(&descriptor).unwrap(), plain, "what is plain is written as ever");
+        assert_eq!(
+            (
+                descriptor.meaning,
+                descriptor.is_outside_verdict,
+                descriptor.copy
+            ),
+            (Meaning::default(), false, None)
+        );
+        assert_eq!(
+            serde_json::to_string(&descriptor).unwrap(),
+            plain,
+            "what is plain is written as ever"
+        );
         assert_eq!(descriptor.file_name(), "cyclic.cpu1.series");
         let parts = Descriptor {
             cpu: None,
             copy: Some(3),
-            meaning: Meaning::IntervalError { has_own_clock: true },
+            meaning: Meaning::IntervalError {
+                has_own_clock: true,
+            },
             is_outside_verdict: true,
             ..descriptor
         };

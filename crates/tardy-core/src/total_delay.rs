@@ -1,20 +1,24 @@
-//! How long until work is done that starts late and runs slowly: a model that adds the two up (mckenney2009, section 3).
+//! How long until work is done that starts late and runs slowly: a model that adds the two up
+//! (mckenney2009, section 3).
 //!
-//! It draws curves and finds where they cross. It knows nothing of work that is interrupted, and of late starts that go with slow work: whether
-//! real work ends in time is measured, not computed here.
+//! It draws curves and finds where they cross. It knows nothing of work that is interrupted, and of
+//! late starts that go with slow work: whether real work ends in time is measured, not computed
+//! here.
 
 use serde::{Deserialize, Serialize};
 
 use tardy_statistics::confidence::Interval;
 use tardy_statistics::estimate::Estimate;
 
-/// The time from when work is due until it is done, in ns: late by `latency_ns`, and `slowdown` (a share, 0 for none) slower than alone.
+/// The time from when work is due until it is done, in ns: late by `latency_ns`, and `slowdown` (a
+/// share, 0 for none) slower than alone.
 #[must_use]
 pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
 }
 
-/// Where a kernel that starts work sooner and does it slower ("real time") takes as long as one that starts later and is faster ("real fast").
+/// Where a kernel that starts work sooner and does it slower ("real time") takes as long as one
+/// that starts later and is faster ("real fast").
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "crossover", rename_all = "kebab-case")]
 pub enum Crossover {
@@ -22,40 +26,64 @@ pub enum Crossover {
     At {
         /// Length of the work, in ns.
         work_ns: f64,
-        /// Where the intervals of latencies and slowdown put it; its upper end may be infinite. Absent where none was given.
+        /// Where the intervals of latencies and slowdown put it; its upper end may be infinite.
+        /// Absent where none was given.
         interval_ns: Option<Interval>,
     },
     /// Real time is done sooner, whatever the length: it starts sooner and is not slower.
     RealTimeAlways,
-    /// Real fast is done sooner, whatever the length: real time does not start sooner and is slower.
+    /// Real fast is done sooner, whatever the length: real time does not start sooner and is
+    /// slower.
     RealFastAlways,
-    /// Real time starts later and works faster: it is done sooner where work is longer than this, in ns.
+    /// Real time starts later and works faster: it is done sooner where work is longer than this,
+    /// in ns.
     Reversed {
         /// Length of the work, in ns.
         work_ns: f64,
     },
 }
 
-/// The crossover `(fast - real time) / slowdown` of two latencies in ns; `slowdown` is real time's against real fast.
+/// The crossover `(fast - real time) / slowdown` of two latencies in ns; `slowdown` is real time's
+/// against real fast.
 ///
-/// Where each input lies in its interval the crossover lies in its own: with levels of 1 - a each, all three together with 1 - 3a at least.
+/// Where each input lies in its interval the crossover lies in its own: with levels of 1 - a each,
+/// all three together with 1 - 3a at least.
 #[must_use]
-pub fn crossover(latency_fast_ns: Estimate, latency_real_time_ns: Estimate, slowdown: Estimate) -> Crossover {
+pub fn crossover(
+    latency_fast_ns: Estimate,
+    latency_real_time_ns: Estimate,
+    slowdown: Estimate,
+) -> Crossover {
     let gain = latency_fast_ns.value - latency_real_time_ns.value;
     match (gain > 0.0, slowdown.value > 0.0) {
         (true, false) => Crossover::RealTimeAlways,
         (false, true) => Crossover::RealFastAlways,
         (false, false) if slowdown.value == 0.0 => Crossover::RealFastAlways,
-        (false, false) => Crossover::Reversed { work_ns: gain / slowdown.value },
+        (false, false) => Crossover::Reversed {
+            work_ns: gain / slowdown.value,
+        },
         (true, true) => {
-            let is_known = [latency_fast_ns, latency_real_time_ns, slowdown].iter().any(|estimate| estimate.interval.is_some());
-            let (fast, real_time, share) = (latency_fast_ns.ends(), latency_real_time_ns.ends(), slowdown.ends());
+            let is_known = [latency_fast_ns, latency_real_time_ns, slowdown]
+                .iter()
+                .any(|estimate| estimate.interval.is_some());
+            let (fast, real_time, share) = (
+                latency_fast_ns.ends(),
+                latency_real_time_ns.ends(),
+                slowdown.ends(),
+            );
             let upper_gain = fast.upper - real_time.lower;
             let interval = Interval {
                 lower: ((fast.lower - real_time.upper) / share.upper).max(0.0),
-                upper: if share.lower > 0.0 { upper_gain / share.lower } else { f64::INFINITY },
+                upper: if share.lower > 0.0 {
+                    upper_gain / share.lower
+                } else {
+                    f64::INFINITY
+                },
             };
-            Crossover::At { work_ns: gain / slowdown.value, interval_ns: is_known.then_some(interval) }
+            Crossover::At {
+                work_ns: gain / slowdown.value,
+                interval_ns: is_known.then_some(interval),
+            }
         }
     }
 }
@@ -66,25 +94,39 @@ mod tests {
     use proptest::prelude::*;
 
     fn at(found: Crossover) -> (f64, Option<Interval>) {
-        let Crossover::At { work_ns, interval_ns } = found else { panic!("{found:?}") };
+        let Crossover::At {
+            work_ns,
+            interval_ns,
+        } = found
+        else {
+            panic!("{found:?}")
+        };
         (work_ns, interval_ns)
     }
 
     #[test]
     fn the_crossover_of_two_latencies_and_a_slowdown_is_their_quotient() {
-        // mckenney2009, section 3: 3 ms against 20 us, and slowdowns of 16.78 and 107.5 %. The text states about 10 and 1 ms, which do not follow.
+        // mckenney2009, section 3: 3 ms against 20 us, and slowdowns of 16.78 and 107.5 %. The text
+        // states about 10 and 1 ms, which do not follow.
         let (fast, real_time) = (Estimate::exact(3e6), Estimate::exact(20e3));
         let (some, _) = at(crossover(fast, real_time, Estimate::exact(0.1678)));
         assert_eq!(format!("{:.1}", some / 1e6), "17.8");
         let (much, _) = at(crossover(fast, real_time, Estimate::exact(1.075)));
         assert_eq!(format!("{:.1}", much / 1e6), "2.8");
-        assert_eq!(crossover(fast, real_time, Estimate::exact(0.0)), Crossover::RealTimeAlways);
+        assert_eq!(
+            crossover(fast, real_time, Estimate::exact(0.0)),
+            Crossover::RealTimeAlways
+        );
     }
 
     #[test]
     fn every_order_of_latencies_and_speeds_has_an_answer() {
         let of = |fast: f64, real_time: f64, slowdown: f64| {
-            crossover(Estimate::exact(fast), Estimate::exact(real_time), Estimate::exact(slowdown))
+            crossover(
+                Estimate::exact(fast),
+                Estimate::exact(real_time),
+                Estimate::exact(slowdown),
+            )
         };
         assert_eq!(of(10.0, 5.0, -0.1), Crossover::RealTimeAlways);
         assert_eq!(of(5.0, 10.0, 0.1), Crossover::RealFastAlways);
@@ -94,10 +136,26 @@ mod tests {
 
     #[test]
     fn a_slowdown_that_may_be_none_sets_no_upper_end() {
-        let slowdown = Estimate { value: 0.1, interval: Some(Interval { lower: -0.05, upper: 0.2 }) };
-        let (work, interval) = at(crossover(Estimate::exact(300.0), Estimate::exact(100.0), slowdown));
+        let slowdown = Estimate {
+            value: 0.1,
+            interval: Some(Interval {
+                lower: -0.05,
+                upper: 0.2,
+            }),
+        };
+        let (work, interval) = at(crossover(
+            Estimate::exact(300.0),
+            Estimate::exact(100.0),
+            slowdown,
+        ));
         assert!((work - 2000.0).abs() < 1e-9);
-        assert_eq!(interval, Some(Interval { lower: 1000.0, upper: f64::INFINITY }));
+        assert_eq!(
+            interval,
+            Some(Interval {
+                lower: 1000.0,
+                upper: f64::INFINITY
+            })
+        );
     }
 
     proptest! {

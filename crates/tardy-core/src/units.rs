@@ -10,8 +10,11 @@ use serde::{Deserialize, Serialize};
 
 /// Signed nanoseconds: a duration, or a point on the monotonic clock.
 ///
-/// Signed because early wake-ups, deviations and audio/video skew are negative; 64 bits because stalls pass 4 s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+/// Signed because early wake-ups, deviations and audio/video skew are negative; 64 bits because
+/// stalls pass 4 s.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Nanos(pub i64);
 
@@ -68,10 +71,21 @@ impl Nanos {
     /// The shortest text that is read back as the same duration: `1ms`, `50us`, `488281ns`.
     #[must_use]
     pub fn exact(self) -> String {
-        const UNITS: [(i64, &str); 6] =
-            [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
-        let fitting = UNITS.iter().find(|(nanos, _)| self.0 != 0 && self.0 % nanos == 0);
-        fitting.map_or_else(|| "0".to_owned(), |(nanos, unit)| format!("{}{unit}", self.0 / nanos))
+        const UNITS: [(i64, &str); 6] = [
+            (3_600_000_000_000, "h"),
+            (60_000_000_000, "m"),
+            (1_000_000_000, "s"),
+            (1_000_000, "ms"),
+            (1_000, "us"),
+            (1, "ns"),
+        ];
+        let fitting = UNITS
+            .iter()
+            .find(|(nanos, _)| self.0 != 0 && self.0 % nanos == 0);
+        fitting.map_or_else(
+            || "0".to_owned(),
+            |(nanos, unit)| format!("{}{unit}", self.0 / nanos),
+        )
     }
 
     /// The sum, or the nearest end of the range.
@@ -115,7 +129,8 @@ impl Neg for Nanos {
     }
 }
 
-/// Prints three digits and a fitting unit, as a person reads it: `4.67 ms`, `23.6 us`, `999 ns`. [`Nanos::exact`] loses nothing.
+/// Prints three digits and a fitting unit, as a person reads it: `4.67 ms`, `23.6 us`, `999 ns`.
+/// [`Nanos::exact`] loses nothing.
 impl fmt::Display for Nanos {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(&three_digits(self.0 as f64))
@@ -123,10 +138,17 @@ impl fmt::Display for Nanos {
 }
 
 /// Units of a time in ns: how many ns, and how many of it are written in the next one.
-const UNITS: [(f64, &str, f64); 6] =
-    [(1.0, "ns", 1e3), (1e3, "us", 1e3), (1e6, "ms", 1e3), (1e9, "s", 1e3), (60e9, "min", 120.0), (3_600e9, "h", f64::INFINITY)];
+const UNITS: [(f64, &str, f64); 6] = [
+    (1.0, "ns", 1e3),
+    (1e3, "us", 1e3),
+    (1e6, "ms", 1e3),
+    (1e9, "s", 1e3),
+    (60e9, "min", 120.0),
+    (3_600e9, "h", f64::INFINITY),
+];
 
-/// A time in ns with three digits and a fitting unit, rounded to the nearest; whole nanoseconds below 1 us.
+/// A time in ns with three digits and a fitting unit, rounded to the nearest; whole nanoseconds
+/// below 1 us.
 #[must_use]
 pub fn three_digits(nanos: f64) -> String {
     with_unit(nanos, f64::round)
@@ -177,7 +199,8 @@ pub enum ParseNanosError {
     TooLong(String),
 }
 
-/// Reads `200us`, `1.5ms`, `24h`, `-111us`, `1h30m`: the units are ns, us (or µs), ms, s, m (or min), h, d.
+/// Reads `200us`, `1.5ms`, `24h`, `-111us`, `1h30m`: the units are ns, us (or µs), ms, s, m (or
+/// min), h, d.
 impl FromStr for Nanos {
     type Err = ParseNanosError;
 
@@ -198,12 +221,16 @@ impl FromStr for Nanos {
         let mut total: i128 = 0;
         let mut unit_before = i128::MAX;
         while !rest.is_empty() {
-            let digits_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let digits_end = rest
+                .find(|c: char| !c.is_ascii_digit() && c != '.')
+                .unwrap_or(rest.len());
             let (number, tail) = rest.split_at(digits_end);
             if number.is_empty() {
                 return Err(malformed());
             }
-            let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+            let unit_end = tail
+                .find(|c: char| c.is_ascii_digit() || c == '.')
+                .unwrap_or(tail.len());
             let (unit, tail) = tail.split_at(unit_end);
             let unit_nanos = unit_in_nanos(unit.trim()).ok_or_else(|| match unit.trim() {
                 "" => ParseNanosError::NoUnit(text.to_owned()),
@@ -218,7 +245,9 @@ impl FromStr for Nanos {
             rest = tail;
         }
         let signed = if negative { -total } else { total };
-        i64::try_from(signed).map(Self).map_err(|_| ParseNanosError::TooLong(text.to_owned()))
+        i64::try_from(signed)
+            .map(Self)
+            .map_err(|_| ParseNanosError::TooLong(text.to_owned()))
     }
 }
 
@@ -235,15 +264,28 @@ fn unit_in_nanos(unit: &str) -> Option<i128> {
     })
 }
 
-/// `number` (digits with at most one point) times `unit_nanos`, without going through floating point; rounds towards zero below 1 ns.
+/// `number` (digits with at most one point) times `unit_nanos`, without going through floating
+/// point; rounds towards zero below 1 ns.
 fn decimal_times(number: &str, unit_nanos: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) || whole.len() > 24 || fraction.len() > 15 {
+    if fraction.contains('.')
+        || (whole.is_empty() && fraction.is_empty())
+        || whole.len() > 24
+        || fraction.len() > 15
+    {
         return None;
     }
-    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let whole: i128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
     let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
-    let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let fraction: i128 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().ok()?
+    };
     Some(whole * unit_nanos + fraction * unit_nanos / scale)
 }
 
@@ -272,24 +314,57 @@ mod tests {
 
     #[test]
     fn a_bare_number_is_refused_with_the_remedy() {
-        assert_eq!("200".parse::<Nanos>(), Err(ParseNanosError::NoUnit("200".into())));
-        assert!("200".parse::<Nanos>().unwrap_err().to_string().contains("200us"));
+        assert_eq!(
+            "200".parse::<Nanos>(),
+            Err(ParseNanosError::NoUnit("200".into()))
+        );
+        assert!(
+            "200"
+                .parse::<Nanos>()
+                .unwrap_err()
+                .to_string()
+                .contains("200us")
+        );
         let long = "9223372036854775808ns";
-        assert_eq!(long.parse::<Nanos>(), Err(ParseNanosError::TooLong(long.into())));
-        assert_eq!("9223372036854775807ns".parse::<Nanos>(), Ok(Nanos(i64::MAX)));
+        assert_eq!(
+            long.parse::<Nanos>(),
+            Err(ParseNanosError::TooLong(long.into()))
+        );
+        assert_eq!(
+            "9223372036854775807ns".parse::<Nanos>(),
+            Ok(Nanos(i64::MAX))
+        );
     }
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", "-", "us", "1.2.3us", "200 parsecs", "1us2", "999999999d", "1e9s", "--1us", "1ms1ms", "30m1h"] {
+        for text in [
+            "",
+            "-",
+            "us",
+            "1.2.3us",
+            "200 parsecs",
+            "1us2",
+            "999999999d",
+            "1e9s",
+            "--1us",
+            "1ms1ms",
+            "30m1h",
+        ] {
             assert!(text.parse::<Nanos>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn exact_text_is_short() {
-        let cases =
-            [(0, "0"), (1_000_000, "1ms"), (50_000, "50us"), (488_281, "488281ns"), (-2_000_000_000, "-2s"), (5_400_000_000_000, "90m")];
+        let cases = [
+            (0, "0"),
+            (1_000_000, "1ms"),
+            (50_000, "50us"),
+            (488_281, "488281ns"),
+            (-2_000_000_000, "-2s"),
+            (5_400_000_000_000, "90m"),
+        ];
         for (nanos, text) in cases {
             assert_eq!(Nanos(nanos).exact(), text);
         }
@@ -317,7 +392,10 @@ mod tests {
         for (nanos, text) in cases {
             assert_eq!(Nanos(nanos).to_string(), text);
         }
-        assert_eq!((three_digits(0.32), three_digits(23.6)), ("0.32 ns".to_owned(), "23.6 ns".to_owned()));
+        assert_eq!(
+            (three_digits(0.32), three_digits(23.6)),
+            ("0.32 ns".to_owned(), "23.6 ns".to_owned())
+        );
     }
 
     #[test]

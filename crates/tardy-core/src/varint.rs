@@ -1,4 +1,5 @@
-//! Variable-length integers: seven bits a byte, low bits first; signed values are folded so that small magnitudes stay short.
+//! Variable-length integers: seven bits a byte, low bits first; signed values are folded so that
+//! small magnitudes stay short.
 
 /// Longest encoding of a 64-bit value, in bytes.
 pub const VARINT_BYTES_MAX: usize = 10;
@@ -44,12 +45,16 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The next value; `None` where the slice ends in a value's middle or the value has more than 64 bits.
+    /// The next value; `None` where the slice ends in a value's middle or the value has more than
+    /// 64 bits.
     #[inline]
     pub fn take(&mut self) -> Option<u64> {
-        // Lengths of one to three bytes come mixed in a series, so that a branch for each would be mispredicted again and again: eight bytes
-        // are looked at together, and only a value of more than four takes the loop.
-        let Some(eight) = self.rest.first_chunk::<8>() else { return self.take_long() };
+        // Lengths of one to three bytes come mixed in a series, so that a branch for each would be
+        // mispredicted again and again: eight bytes are looked at together, and only a value of
+        // more than four takes the loop.
+        let Some(eight) = self.rest.first_chunk::<8>() else {
+            return self.take_long();
+        };
         let eight = u64::from_le_bytes(*eight);
         let ends = !eight & 0x8080_8080;
         if ends == 0 {
@@ -58,7 +63,12 @@ impl<'a> Reader<'a> {
         let bits = ends.trailing_zeros() + 1;
         let value = eight & (u64::MAX >> (64 - bits));
         self.rest = &self.rest[bits as usize / 8..];
-        Some((value & 0x7f) | (value >> 1 & 0x3f80) | (value >> 2 & 0x1f_c000) | (value >> 3 & 0xfe0_0000))
+        Some(
+            (value & 0x7f)
+                | (value >> 1 & 0x3f80)
+                | (value >> 2 & 0x1f_c000)
+                | (value >> 3 & 0xfe0_0000),
+        )
     }
 
     fn take_long(&mut self) -> Option<u64> {
@@ -105,8 +115,14 @@ mod tests {
     #[test]
     fn a_value_of_more_than_64_bits_is_refused() {
         assert_eq!(Reader::new(&[0xff; 9]).take(), None);
-        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]).take(), None);
-        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]).take(), Some(u64::MAX));
+        assert_eq!(
+            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]).take(),
+            None
+        );
+        assert_eq!(
+            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]).take(),
+            Some(u64::MAX)
+        );
         assert_eq!(Reader::new(&[]).take(), None);
     }
 

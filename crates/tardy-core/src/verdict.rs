@@ -32,7 +32,10 @@ impl Window {
     /// At most `deadline` late.
     #[must_use]
     pub fn deadline(deadline: Nanos) -> Self {
-        Self { earliest: None, latest: deadline }
+        Self {
+            earliest: None,
+            latest: deadline,
+        }
     }
 
     /// Whether a wake-up this late is a miss.
@@ -47,7 +50,12 @@ impl fmt::Display for Window {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.earliest {
             None => write!(formatter, "the deadline of {}", self.latest.exact()),
-            Some(earliest) => write!(formatter, "the window from {} to {}", earliest.exact(), self.latest.exact()),
+            Some(earliest) => write!(
+                formatter,
+                "the window from {} to {}",
+                earliest.exact(),
+                self.latest.exact()
+            ),
         }
     }
 }
@@ -56,7 +64,9 @@ impl fmt::Display for Window {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseWindowError {
     /// No `..` between two durations.
-    #[error("`{0}` is not a window: write two durations with .. between them, as in -111us..+111us")]
+    #[error(
+        "`{0}` is not a window: write two durations with .. between them, as in -111us..+111us"
+    )]
     Malformed(String),
     /// One of the durations is none.
     #[error(transparent)]
@@ -70,12 +80,17 @@ impl FromStr for Window {
     type Err = ParseWindowError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (earliest, latest) = text.split_once("..").ok_or_else(|| ParseWindowError::Malformed(text.to_owned()))?;
+        let (earliest, latest) = text
+            .split_once("..")
+            .ok_or_else(|| ParseWindowError::Malformed(text.to_owned()))?;
         let (earliest, latest): (Nanos, Nanos) = (earliest.parse()?, latest.parse()?);
         if earliest > latest {
             return Err(ParseWindowError::Empty(text.to_owned()));
         }
-        Ok(Self { earliest: Some(earliest), latest })
+        Ok(Self {
+            earliest: Some(earliest),
+            latest,
+        })
     }
 }
 
@@ -100,14 +115,16 @@ pub enum Stress {
     None,
     /// The same ones all the time.
     Same,
-    /// Different ones one after another: their samples are no one population, and a rate over all of them is that of this mixture.
+    /// Different ones one after another: their samples are no one population, and a rate over all
+    /// of them is that of this mixture.
     Mixture,
 }
 
 /// What a verdict is made from.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Due times that missed the window: wake-ups, and skipped due times whose lateness lies behind it.
+    /// Due times that missed the window: wake-ups, and skipped due times whose lateness lies behind
+    /// it.
     pub misses: u64,
     /// How many of the misses were skipped due times.
     #[serde(default)]
@@ -123,9 +140,11 @@ pub struct Evidence {
     pub skipped_limited: Option<u64>,
     /// Due times in all, without those whose samples were lost.
     pub due_times: u64,
-    /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and independence is assumed.
+    /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and
+    /// independence is assumed.
     pub extremal_index: Option<f64>,
-    /// How misses come together, in time and over CPUs; absent in what older versions wrote, and taken from the extremal index then.
+    /// How misses come together, in time and over CPUs; absent in what older versions wrote, and
+    /// taken from the extremal index then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clustering: Option<Clustering>,
     /// CPUs whose due times are counted together; 0 where that is not known.
@@ -143,12 +162,18 @@ pub struct Evidence {
     pub incomplete: Vec<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
 fn is_at_most_one(processors: &usize) -> bool {
     *processors <= 1
 }
@@ -157,7 +182,9 @@ impl Evidence {
     /// How misses come together; independence where nothing is known.
     #[must_use]
     pub fn clustering(&self) -> Clustering {
-        self.clustering.or(self.extremal_index.map(Clustering::of_extremal_index)).unwrap_or_default()
+        self.clustering
+            .or(self.extremal_index.map(Clustering::of_extremal_index))
+            .unwrap_or_default()
     }
 }
 
@@ -172,7 +199,8 @@ pub struct Verdict {
     pub window: Option<Window>,
     /// The share of misses that is allowed; none where absent.
     pub misses_allowed: Option<f64>,
-    /// Skipped periods that were said to be allowed; where absent, none is by a deadline at or below the period, and any number by a longer one.
+    /// Skipped periods that were said to be allowed; where absent, none is by a deadline at or
+    /// below the period, and any number by a longer one.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
     /// Bounds of the share of misses, one-sided each, with the confidence below.
@@ -186,12 +214,13 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Misses in an hour at most, with the confidence of the bounds, of all CPUs together; absent where the length of the measurement is not known, and
-    /// where the samples bound nothing.
+    /// Misses in an hour at most, with the confidence of the bounds, of all CPUs together; absent
+    /// where the length of the measurement is not known, and where the samples bound nothing.
     #[must_use]
     pub fn misses_an_hour_at_most(&self) -> Option<f64> {
         let hours = self.evidence.measured.as_secs_f64() / 3600.0;
-        (hours > 0.0 && self.evidence.due_times > 0 && self.is_bounded()).then(|| self.share_upper * self.evidence.due_times as f64 / hours)
+        (hours > 0.0 && self.evidence.due_times > 0 && self.is_bounded())
+            .then(|| self.share_upper * self.evidence.due_times as f64 / hours)
     }
 
     /// Whether the samples say anything about how many misses there may be.
@@ -218,14 +247,23 @@ impl Outcome {
 pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     let confidence = Confidence::NINETY_FIVE;
     let share_lower = share(evidence.misses, &evidence, confidence).0;
-    let share_upper = share(evidence.misses.saturating_add(evidence.misses_undecided), &evidence, confidence).1;
+    let share_upper = share(
+        evidence.misses.saturating_add(evidence.misses_undecided),
+        &evidence,
+        confidence,
+    )
+    .1;
     let by_misses = match requirement.misses_allowed {
         None if evidence.misses > 0 => Outcome::Failed,
         None if evidence.misses_undecided > 0 => Outcome::Inconclusive,
         None => Outcome::Passed,
         Some(allowed) => by_share(allowed, (share_lower, share_upper)),
     };
-    let by_skipped = match (evidence.skipped_limited, requirement.skipped_allowed, requirement.misses_allowed) {
+    let by_skipped = match (
+        evidence.skipped_limited,
+        requirement.skipped_allowed,
+        requirement.misses_allowed,
+    ) {
         (None, _, _) => Outcome::Passed,
         (Some(skipped), Some(allowed), _) => {
             if skipped > allowed {
@@ -234,7 +272,9 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
                 Outcome::Passed
             }
         }
-        (Some(skipped), None, Some(allowed)) => by_share(allowed, share(skipped, &evidence, confidence)),
+        (Some(skipped), None, Some(allowed)) => {
+            by_share(allowed, share(skipped, &evidence, confidence))
+        }
         (Some(skipped), None, None) => {
             if skipped > 0 {
                 Outcome::Failed
@@ -243,8 +283,13 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
             }
         }
     };
-    let decided = if evidence.due_times == 0 { Outcome::Inconclusive } else { by_misses.worse(by_skipped) };
-    // A miss that was seen stays seen, whatever else was lost; but what a degraded set-up shows says nothing about the system.
+    let decided = if evidence.due_times == 0 {
+        Outcome::Inconclusive
+    } else {
+        by_misses.worse(by_skipped)
+    };
+    // A miss that was seen stays seen, whatever else was lost; but what a degraded set-up shows
+    // says nothing about the system.
     let outcome = match decided {
         _ if !evidence.degraded.is_empty() => Outcome::Inconclusive,
         Outcome::Passed if !evidence.incomplete.is_empty() => Outcome::Inconclusive,
@@ -267,8 +312,15 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
 
 /// Bounds of the share of so many among the due times.
 fn share(events: u64, evidence: &Evidence, confidence: Confidence) -> (f64, f64) {
-    let (clustering, events, due_times) = (evidence.clustering(), events as f64, evidence.due_times as f64);
-    (clustering.share_lower(events, due_times, confidence), clustering.share_upper(events, due_times, confidence))
+    let (clustering, events, due_times) = (
+        evidence.clustering(),
+        events as f64,
+        evidence.due_times as f64,
+    );
+    (
+        clustering.share_lower(events, due_times, confidence),
+        clustering.share_upper(events, due_times, confidence),
+    )
 }
 
 fn by_share(allowed: f64, (lower, upper): (f64, f64)) -> Outcome {
@@ -284,47 +336,86 @@ mod tests {
     use super::*;
 
     fn evidence(misses: u64, due_times: u64) -> Evidence {
-        Evidence { misses, due_times, extremal_index: Some(1.0), measured: Nanos::from_secs(3600), ..Evidence::default() }
+        Evidence {
+            misses,
+            due_times,
+            extremal_index: Some(1.0),
+            measured: Nanos::from_secs(3600),
+            ..Evidence::default()
+        }
     }
 
     const DEADLINE: Nanos = Nanos(200_000);
 
     fn judged(misses_allowed: Option<f64>, evidence: Evidence) -> Verdict {
-        judge(&Requirement { misses_allowed, ..Requirement::deadline(DEADLINE) }, evidence)
+        judge(
+            &Requirement {
+                misses_allowed,
+                ..Requirement::deadline(DEADLINE)
+            },
+            evidence,
+        )
     }
 
     #[test]
     fn without_an_allowance_any_miss_fails() {
-        assert_eq!(judged(None, evidence(1, 3_600_000)).outcome, Outcome::Failed);
+        assert_eq!(
+            judged(None, evidence(1, 3_600_000)).outcome,
+            Outcome::Failed
+        );
     }
 
     #[test]
     fn no_miss_is_never_called_meeting_the_deadline() {
         let verdict = judged(None, evidence(0, 3_600_000));
         assert_eq!(verdict.outcome, Outcome::Passed);
-        assert_eq!(verdict.sentence, "no miss in 3600000 due times: fewer than 3.0 an hour at 95 %");
+        assert_eq!(
+            verdict.sentence,
+            "no miss in 3600000 due times: fewer than 3.0 an hour at 95 %"
+        );
     }
 
     #[test]
     fn an_allowance_is_decided_by_bounds_and_not_by_the_share_seen() {
         // 0 of 1e6 bounds the share at 2.9957e-6 (statistics.md 1.2, rule of three).
-        assert_eq!(judged(Some(3e-6), evidence(0, 1_000_000)).outcome, Outcome::Passed);
-        assert_eq!(judged(Some(2.9e-6), evidence(0, 1_000_000)).outcome, Outcome::Inconclusive);
-        assert_eq!(judged(Some(1e-6), evidence(3, 1_000_000)).outcome, Outcome::Inconclusive);
-        assert_eq!(judged(Some(1e-6), evidence(30, 1_000_000)).outcome, Outcome::Failed);
+        assert_eq!(
+            judged(Some(3e-6), evidence(0, 1_000_000)).outcome,
+            Outcome::Passed
+        );
+        assert_eq!(
+            judged(Some(2.9e-6), evidence(0, 1_000_000)).outcome,
+            Outcome::Inconclusive
+        );
+        assert_eq!(
+            judged(Some(1e-6), evidence(3, 1_000_000)).outcome,
+            Outcome::Inconclusive
+        );
+        assert_eq!(
+            judged(Some(1e-6), evidence(30, 1_000_000)).outcome,
+            Outcome::Failed
+        );
     }
 
     #[test]
     fn clustered_misses_weigh_less() {
-        let clustered = Evidence { extremal_index: Some(0.1), ..evidence(0, 1_000_000) };
+        let clustered = Evidence {
+            extremal_index: Some(0.1),
+            ..evidence(0, 1_000_000)
+        };
         assert_eq!(judged(Some(3e-6), clustered).outcome, Outcome::Inconclusive);
     }
 
     #[test]
     fn a_degraded_set_up_decides_nothing_and_lost_samples_cannot_undo_a_miss() {
-        let degraded = Evidence { degraded: vec!["no real-time policy".into()], ..evidence(5, 100) };
+        let degraded = Evidence {
+            degraded: vec!["no real-time policy".into()],
+            ..evidence(5, 100)
+        };
         assert_eq!(judged(None, degraded).outcome, Outcome::Inconclusive);
-        let lost = |misses| Evidence { incomplete: vec!["4 samples lost".into()], ..evidence(misses, 100) };
+        let lost = |misses| Evidence {
+            incomplete: vec!["4 samples lost".into()],
+            ..evidence(misses, 100)
+        };
         assert_eq!(judged(None, lost(0)).outcome, Outcome::Inconclusive);
         assert_eq!(judged(None, lost(1)).outcome, Outcome::Failed);
         assert!(judged(None, lost(0)).sentence.contains("4 samples lost"));
@@ -332,18 +423,30 @@ mod tests {
 
     #[test]
     fn due_times_that_may_have_missed_make_a_count_the_least_one() {
-        let of = |misses, misses_undecided| Evidence { misses_undecided, ..evidence(misses, 1_000_000) };
+        let of = |misses, misses_undecided| Evidence {
+            misses_undecided,
+            ..evidence(misses, 1_000_000)
+        };
         assert_eq!(judged(None, of(1, 299)).outcome, Outcome::Failed);
         assert!(
-            judged(None, of(1, 299)).sentence.starts_with("at least 1 of 1000000 due times missed"),
+            judged(None, of(1, 299))
+                .sentence
+                .starts_with("at least 1 of 1000000 due times missed"),
             "{}",
             judged(None, of(1, 299)).sentence
         );
         assert_eq!(judged(None, of(0, 1)).outcome, Outcome::Inconclusive);
-        assert!(judged(None, of(0, 1)).sentence.starts_with("no miss is known in 1000000 due times; of 1 of them it cannot be told"));
+        assert!(
+            judged(None, of(0, 1)).sentence.starts_with(
+                "no miss is known in 1000000 due times; of 1 of them it cannot be told"
+            )
+        );
         // Bounded on both sides: by those that are known, and by all that may be.
         assert_eq!(judged(Some(1e-3), of(1, 299)).outcome, Outcome::Passed);
-        assert_eq!(judged(Some(1e-4), of(1, 299)).outcome, Outcome::Inconclusive);
+        assert_eq!(
+            judged(Some(1e-4), of(1, 299)).outcome,
+            Outcome::Inconclusive
+        );
         assert_eq!(judged(Some(1e-7), of(30, 299)).outcome, Outcome::Failed);
     }
 
@@ -357,12 +460,25 @@ mod tests {
         let window: Window = "-111us..+111us".parse().unwrap();
         assert!(window.misses(Nanos(-111_001)) && window.misses(Nanos(111_001)));
         assert!(!window.misses(Nanos(-111_000)) && !window.misses(Nanos(111_000)));
-        assert!("111us".parse::<Window>().is_err() && "1us..-1us".parse::<Window>().is_err() && "1..2".parse::<Window>().is_err());
+        assert!(
+            "111us".parse::<Window>().is_err()
+                && "1us..-1us".parse::<Window>().is_err()
+                && "1..2".parse::<Window>().is_err()
+        );
     }
 
     #[test]
     fn a_rate_is_said_to_hold_under_loads_only_where_there_were_loads() {
-        let under = |stress| judged(None, Evidence { stress, ..evidence(0, 3_600_000) }).sentence;
+        let under = |stress| {
+            judged(
+                None,
+                Evidence {
+                    stress,
+                    ..evidence(0, 3_600_000)
+                },
+            )
+            .sentence
+        };
         assert!(under(Stress::Same).ends_with("at 95 %, under these loads"));
         assert!(under(Stress::Mixture).ends_with("at 95 %, over this mixture of loads"));
         assert!(under(Stress::None).ends_with("at 95 %"));
@@ -371,32 +487,78 @@ mod tests {
     #[test]
     fn skipped_periods_have_a_limit_of_their_own() {
         let skipped = |limited, allowed| {
-            let requirement = Requirement { skipped_allowed: allowed, ..Requirement::deadline(DEADLINE) };
-            judge(&requirement, Evidence { skipped: 7, skipped_limited: limited, ..evidence(0, 100_000) })
+            let requirement = Requirement {
+                skipped_allowed: allowed,
+                ..Requirement::deadline(DEADLINE)
+            };
+            judge(
+                &requirement,
+                Evidence {
+                    skipped: 7,
+                    skipped_limited: limited,
+                    ..evidence(0, 100_000)
+                },
+            )
         };
         assert_eq!(skipped(None, None).outcome, Outcome::Passed);
-        assert!(skipped(None, None).sentence.ends_with("; 7 skipped ones would have been in time (--skipped limits them)"));
+        assert!(
+            skipped(None, None)
+                .sentence
+                .ends_with("; 7 skipped ones would have been in time (--skipped limits them)")
+        );
         assert_eq!(skipped(Some(7), None).outcome, Outcome::Failed);
-        assert!(skipped(Some(7), None).sentence.contains("7 periods were skipped, and none may be"));
+        assert!(
+            skipped(Some(7), None)
+                .sentence
+                .contains("7 periods were skipped, and none may be")
+        );
         assert_eq!(skipped(Some(7), Some(7)).outcome, Outcome::Passed);
         assert_eq!(skipped(Some(7), Some(6)).outcome, Outcome::Failed);
-        assert!(skipped(Some(7), Some(6)).sentence.ends_with("7 periods were skipped, more than the 6 allowed"));
+        assert!(
+            skipped(Some(7), Some(6))
+                .sentence
+                .ends_with("7 periods were skipped, more than the 6 allowed")
+        );
     }
 
     #[test]
     fn a_share_that_may_miss_is_the_share_that_may_be_skipped_unless_a_number_is_given() {
-        let of = |skipped| Evidence { skipped, skipped_limited: Some(skipped), ..evidence(0, 1_000_000) };
+        let of = |skipped| Evidence {
+            skipped,
+            skipped_limited: Some(skipped),
+            ..evidence(0, 1_000_000)
+        };
         assert_eq!(judged(Some(1e-4), of(20)).outcome, Outcome::Passed);
         assert_eq!(judged(Some(1e-4), of(100)).outcome, Outcome::Inconclusive);
         assert_eq!(judged(Some(1e-4), of(200)).outcome, Outcome::Failed);
-        let none = Requirement { misses_allowed: Some(1e-4), skipped_allowed: Some(0), ..Requirement::deadline(DEADLINE) };
+        let none = Requirement {
+            misses_allowed: Some(1e-4),
+            skipped_allowed: Some(0),
+            ..Requirement::deadline(DEADLINE)
+        };
         assert_eq!(judge(&none, of(1)).outcome, Outcome::Failed);
     }
 
     #[test]
     fn skipped_periods_alone_can_be_limited() {
-        let alone = Requirement { skipped_allowed: Some(2), ..Requirement::default() };
-        let verdict = judge(&alone, Evidence { skipped_limited: Some(3), skipped: 3, ..evidence(0, 1_000) });
-        assert_eq!((verdict.outcome, verdict.sentence.as_str()), (Outcome::Failed, "3 periods were skipped, more than the 2 allowed"));
+        let alone = Requirement {
+            skipped_allowed: Some(2),
+            ..Requirement::default()
+        };
+        let verdict = judge(
+            &alone,
+            Evidence {
+                skipped_limited: Some(3),
+                skipped: 3,
+                ..evidence(0, 1_000)
+            },
+        );
+        assert_eq!(
+            (verdict.outcome, verdict.sentence.as_str()),
+            (
+                Outcome::Failed,
+                "3 periods were skipped, more than the 2 allowed"
+            )
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What a reader of a result must know before the numbers: values with data, stored in the run and shown in every report.
+//! What a reader of a result must know before the numbers: values with data, stored in the run and
+//! shown in every report.
 
 use std::fmt;
 
@@ -12,7 +13,8 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Samples are missing, or the run was cut off: nothing can be concluded from what is not there.
+    /// Samples are missing, or the run was cut off: nothing can be concluded from what is not
+    /// there.
     Incomplete,
     /// The set-up was not what a verdict needs, so that the run says less about the system.
     Degraded,
@@ -24,17 +26,35 @@ pub enum Severity {
 #[serde(tag = "warning", rename_all = "kebab-case")]
 pub enum Warning {
     /// Samples were taken and lost before they were recorded.
-    SamplesLost { probe: String, cpu: Option<CpuId>, lost: u64 },
+    SamplesLost {
+        probe: String,
+        cpu: Option<CpuId>,
+        lost: u64,
+    },
     /// Samples were recorded and could not be stored.
-    SamplesNotStored { probe: String, cpu: Option<CpuId>, samples: u64, since_start: Nanos, error: String },
+    SamplesNotStored {
+        probe: String,
+        cpu: Option<CpuId>,
+        samples: u64,
+        since_start: Nanos,
+        error: String,
+    },
     /// The accounting of a series does not add up.
-    AccountingInexact { probe: String, cpu: Option<CpuId>, unexplained: i64 },
+    AccountingInexact {
+        probe: String,
+        cpu: Option<CpuId>,
+        unexplained: i64,
+    },
     /// The tool was ended before it could close the run.
     CutOff { stored_until: Option<Nanos> },
     /// The run goes on, and this is what it has so far.
     UnderWay { stored_until: Option<Nanos> },
     /// The run went on after its tool had ended.
-    Resumed { since_start: Nanos, away: Nanos, is_reboot: bool },
+    Resumed {
+        since_start: Nanos,
+        away: Nanos,
+        is_reboot: bool,
+    },
     /// Bytes of a series file could not be read.
     DamagedFile { file: String, bytes: u64 },
     /// Samples that were stored are not in their file any more.
@@ -43,12 +63,23 @@ pub enum Warning {
     Interrupted { after: Nanos, planned: Nanos },
     /// A probe did not sleep and was ended by the watchdog.
     WatchdogEnded { cpu: Option<CpuId> },
-    /// A thread of the tool did not get its CPU for seconds after the run's end, and the watchdog freed it.
+    /// A thread of the tool did not get its CPU for seconds after the run's end, and the watchdog
+    /// freed it.
     Starved { cpu: Option<CpuId> },
     /// Most due times passed unused.
-    MostPeriodsSkipped { probe: String, cpu: Option<CpuId>, share: f64, period: Nanos },
+    MostPeriodsSkipped {
+        probe: String,
+        cpu: Option<CpuId>,
+        share: f64,
+        period: Nanos,
+    },
     /// A probe woke up before its time.
-    EarlyWakeUps { probe: String, cpu: Option<CpuId>, count: u64, earliest: Nanos },
+    EarlyWakeUps {
+        probe: String,
+        cpu: Option<CpuId>,
+        count: u64,
+        earliest: Nanos,
+    },
     /// The policy asked for could not be had.
     NoRealTimePolicy { policy: String, error: String },
     /// Memory could not be locked.
@@ -74,9 +105,19 @@ pub enum Warning {
         phases: Vec<String>,
     },
     /// Somebody changed how a measuring thread is scheduled while it measured.
-    SchedulingChanged { thread: String, before: String, after: String, since_start: Nanos },
+    SchedulingChanged {
+        thread: String,
+        before: String,
+        after: String,
+        since_start: Nanos,
+    },
     /// Somebody set the clock that timers or grids of due times were on.
-    ClockStepped { clock: String, by: Nanos, since_start: Nanos, has_timers: bool },
+    ClockStepped {
+        clock: String,
+        by: Nanos,
+        since_start: Nanos,
+        has_timers: bool,
+    },
     /// Stalls that look like real-time throttling.
     LooksLikeThrottling {
         windows: u64,
@@ -94,25 +135,46 @@ pub enum Warning {
     /// Interrupts that could not be moved.
     InterruptsNotMoved { interrupts: String, error: String },
     /// A load is not there.
-    LoadAbsent { load: String, missing: String, remedy: String },
+    LoadAbsent {
+        load: String,
+        missing: String,
+        remedy: String,
+    },
     /// A load did not do what it was to do.
     LoadProblem { load: String, problem: String },
     /// Loads died, so that a part of the run was not under them.
-    NotUnderLoad { unloaded: Nanos, planned: Nanos, causes: Vec<String> },
+    NotUnderLoad {
+        unloaded: Nanos,
+        planned: Nanos,
+        causes: Vec<String>,
+    },
     /// The tool's own threads share the measured CPUs.
     #[serde(alias = "no-processor-left")]
     NoCpuLeft { cpus: CpuList },
     /// Some CPUs are set apart for real-time work; `others` are those of the tool's own threads.
-    IsolatedCpus { isolated: CpuList, measured: CpuList, others: CpuList },
+    IsolatedCpus {
+        isolated: CpuList,
+        measured: CpuList,
+        others: CpuList,
+    },
     /// Two probes share a CPU and its priority.
     #[serde(alias = "probes-share-processors")]
     ProbesShareCpus { probes: Vec<String> },
     /// Another run measures the same CPUs.
     AnotherRun { process: u32, cpus: CpuList },
     /// A latency stopped the run.
-    StoppedAbove { cpu: Option<CpuId>, latency: Nanos, limit: Nanos },
+    StoppedAbove {
+        cpu: Option<CpuId>,
+        latency: Nanos,
+        limit: Nanos,
+    },
     /// The kernel's trace was recorded, which costs time.
-    Traced { level: u32, events: u64, absent: Vec<String>, is_leaving_idle_seen: bool },
+    Traced {
+        level: u32,
+        events: u64,
+        absent: Vec<String>,
+        is_leaving_idle_seen: bool,
+    },
     /// The kernel's trace could not be recorded.
     NotExplained { reason: String, remedy: String },
     /// Samples that are not, or only in part, explained.
@@ -120,7 +182,12 @@ pub enum Warning {
     /// The times are those of an emulated machine.
     VirtualTime,
     /// A loop of the user's program had a due time off the grid that it declared.
-    LoopLeftItsGrid { name: String, period: Nanos, before: Nanos, due: Nanos },
+    LoopLeftItsGrid {
+        name: String,
+        period: Nanos,
+        before: Nanos,
+        due: Nanos,
+    },
     /// Nobody answered any more.
     ResponderGone { link: String, unanswered: u64 },
     /// Something else that went wrong or falls short. The text says what to do.
@@ -130,10 +197,19 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Whether somebody changed the probes while they measured, so that the run shows another system than the one asked about.
+    /// Whether somebody changed the probes while they measured, so that the run shows another
+    /// system than the one asked about.
     #[must_use]
     pub fn is_of_changed_probes(&self) -> bool {
-        matches!(self, Self::Displaced { .. } | Self::SchedulingChanged { .. } | Self::ClockStepped { has_timers: true, .. })
+        matches!(
+            self,
+            Self::Displaced { .. }
+                | Self::SchedulingChanged { .. }
+                | Self::ClockStepped {
+                    has_timers: true,
+                    ..
+                }
+        )
     }
 
     /// How much it takes away.
@@ -158,7 +234,9 @@ impl Warning {
             | Self::NotBound { .. }
             | Self::Displaced { .. }
             | Self::SchedulingChanged { .. }
-            | Self::ClockStepped { has_timers: true, .. }
+            | Self::ClockStepped {
+                has_timers: true, ..
+            }
             | Self::CpuLatencyNotSet { .. } => Severity::Degraded,
             _ => Severity::Notice,
         }
@@ -167,13 +245,23 @@ impl Warning {
     /// Whether nothing is wrong: it says how the run was, and no number is worth less for it.
     #[must_use]
     pub fn is_note(&self) -> bool {
-        matches!(self, Self::Note { .. } | Self::Resumed { .. } | Self::IsolatedCpus { .. } | Self::StoppedAbove { .. })
+        matches!(
+            self,
+            Self::Note { .. }
+                | Self::Resumed { .. }
+                | Self::IsolatedCpus { .. }
+                | Self::StoppedAbove { .. }
+        )
     }
 
     /// The line for people, which tells a warning from a note at its beginning.
     #[must_use]
     pub fn line(&self) -> String {
-        if self.is_note() { format!("note: {self}") } else { format!("! {self}") }
+        if self.is_note() {
+            format!("note: {self}")
+        } else {
+            format!("! {self}")
+        }
     }
 
     /// Its place in a list: what matters most first.
@@ -181,11 +269,14 @@ impl Warning {
     pub fn rank(&self) -> (u8, Severity) {
         match self {
             // The cause of what else goes wrong in such a run, lost samples among it.
-            Self::Displaced { .. } | Self::SchedulingChanged { .. } | Self::MostPeriodsSkipped { .. } => (0, self.severity()),
+            Self::Displaced { .. }
+            | Self::SchedulingChanged { .. }
+            | Self::MostPeriodsSkipped { .. } => (0, self.severity()),
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
-            // Of all that a set-up can lack it matters most, and what helps against it helps against the others.
+            // Of all that a set-up can lack it matters most, and what helps against it helps
+            // against the others.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
             _ if self.is_note() => (6, self.severity()),
             _ => (5, self.severity()),
@@ -197,7 +288,8 @@ struct OnCpu(Option<CpuId>);
 
 impl fmt::Display for OnCpu {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |cpu| write!(formatter, " on CPU {cpu}"))
+        self.0
+            .map_or(Ok(()), |cpu| write!(formatter, " on CPU {cpu}"))
     }
 }
 
@@ -211,180 +303,373 @@ impl Warning {
     fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
         match self {
             Self::SamplesLost { probe, cpu, lost } => {
-                write!(f, "{lost} samples of {probe}{} were lost before they were recorded: the tool got too little CPU time", OnCpu(*cpu))
-            }
-            Self::SamplesNotStored { probe, cpu, samples, since_start, error } => write!(
-                f,
-                "{samples} samples of {probe}{} were not stored, from {since_start} after the start on ({error}); their histogram was kept",
-                OnCpu(*cpu)
-            ),
-            Self::AccountingInexact { probe, cpu, unexplained } => {
                 write!(
                     f,
-                    "the accounting of {probe}{} does not add up: {unexplained} due times unexplained (please report this)",
+                    "{lost} samples of {probe}{} were lost before they were recorded: the tool \
+                     got too little CPU time",
+                    OnCpu(*cpu)
+                )
+            }
+            Self::SamplesNotStored {
+                probe,
+                cpu,
+                samples,
+                since_start,
+                error,
+            } => write!(
+                f,
+                "{samples} samples of {probe}{} were not stored, from {since_start} after the \
+                 start on ({error}); their histogram was kept",
+                OnCpu(*cpu)
+            ),
+            Self::AccountingInexact {
+                probe,
+                cpu,
+                unexplained,
+            } => {
+                write!(
+                    f,
+                    "the accounting of {probe}{} does not add up: {unexplained} due times \
+                     unexplained (please report this)",
                     OnCpu(*cpu)
                 )
             }
             Self::CutOff { stored_until } => {
                 let stored = stored_until.map_or_else(
                     || "no sample was stored".to_owned(),
-                    |until| format!("samples are stored up to {until} after the start, later ones are missing"),
+                    |until| {
+                        format!(
+                            "samples are stored up to {until} after the start, later ones are \
+                             missing"
+                        )
+                    },
                 );
-                write!(f, "the run was cut off (the tool was killed or the power failed): {stored}")
-            }
-            Self::UnderWay { stored_until } => {
-                let stored = stored_until
-                    .map_or_else(|| "no sample so far".to_owned(), |until| format!("its samples up to {until} after the start"));
-                write!(f, "the run goes on, this is what it has by now: {stored}")
-            }
-            Self::Resumed { since_start, away, is_reboot } => {
-                let machine = if *is_reboot { ", and the machine was started anew" } else { "" };
                 write!(
                     f,
-                    "the run was interrupted {since_start} after the start{machine}: it went on {away} later, and nothing of that time is counted"
+                    "the run was cut off (the tool was killed or the power failed): {stored}"
                 )
             }
-            Self::DamagedFile { file, bytes } => write!(f, "{bytes} bytes of {file} are damaged and were left out"),
-            Self::SamplesGone { file, samples } => {
-                write!(f, "{samples} samples that the run stored are missing from {file}, which was cut: copy the folder again")
+            Self::UnderWay { stored_until } => {
+                let stored = stored_until.map_or_else(
+                    || "no sample so far".to_owned(),
+                    |until| format!("its samples up to {until} after the start"),
+                );
+                write!(f, "the run goes on, this is what it has by now: {stored}")
             }
-            Self::Interrupted { after, planned } => write!(f, "interrupted after {after} of {planned}"),
+            Self::Resumed {
+                since_start,
+                away,
+                is_reboot,
+            } => {
+                let machine = if *is_reboot {
+                    ", and the machine was started anew"
+                } else {
+                    ""
+                };
+                write!(
+                    f,
+                    "the run was interrupted {since_start} after the start{machine}: it went on \
+                     {away} later, and nothing of that time is counted"
+                )
+            }
+            Self::DamagedFile { file, bytes } => {
+                write!(f, "{bytes} bytes of {file} are damaged and were left out")
+            }
+            Self::SamplesGone { file, samples } => {
+                write!(
+                    f,
+                    "{samples} samples that the run stored are missing from {file}, which was \
+                     cut: copy the folder again"
+                )
+            }
+            Self::Interrupted { after, planned } => {
+                write!(f, "interrupted after {after} of {planned}")
+            }
             Self::WatchdogEnded { cpu } => {
                 write!(
                     f,
-                    "a probe{} ran without sleeping and was ended by the watchdog: its period is too short for this machine",
+                    "a probe{} ran without sleeping and was ended by the watchdog: its period is \
+                     too short for this machine",
                     OnCpu(*cpu)
                 )
             }
             Self::Starved { cpu } => {
-                let thread = if cpu.is_some() { "a probe" } else { "a thread of the tool" };
+                let thread = if cpu.is_some() {
+                    "a probe"
+                } else {
+                    "a thread of the tool"
+                };
                 write!(
                     f,
-                    "{thread}{} did not get its CPU for seconds after the run's end, and the watchdog freed it: latencies that were cut short there are longer \
-                     in truth; something of a higher priority never sleeps: find it with `ps -eLo rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
+                    "{thread}{} did not get its CPU for seconds after the run's end, and the \
+                     watchdog freed it: latencies that were cut short there are longer in truth; \
+                     something of a higher priority never sleeps: find it with `ps -eLo \
+                     rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
                     OnCpu(*cpu)
                 )
             }
-            Self::MostPeriodsSkipped { probe, cpu, share, period } => write!(
+            Self::MostPeriodsSkipped {
+                probe,
+                cpu,
+                share,
+                period,
+            } => write!(
                 f,
-                "{probe}{} skipped {:.1} % of its periods: {period} is below what this timer can do here; use a longer --period",
+                "{probe}{} skipped {:.1} % of its periods: {period} is below what this timer can \
+                 do here; use a longer --period",
                 OnCpu(*cpu),
                 share * 100.0
             ),
-            Self::EarlyWakeUps { probe, cpu, count, earliest } => {
+            Self::EarlyWakeUps {
+                probe,
+                cpu,
+                count,
+                earliest,
+            } => {
                 write!(
                     f,
-                    "{probe}{} woke up early {count} times, by up to {}: an error of the system's clock or timer",
+                    "{probe}{} woke up early {count} times, by up to {}: an error of the system's \
+                     clock or timer",
                     OnCpu(*cpu),
                     -*earliest
                 )
             }
             Self::NoRealTimePolicy { policy, error } => write!(
                 f,
-                "probes ran as ordinary tasks instead of {policy} ({error}), so latencies are those of an ordinary task: run as root, or give CAP_SYS_NICE or an rtprio limit"
+                "probes ran as ordinary tasks instead of {policy} ({error}), so latencies are \
+                 those of an ordinary task: run as root, or give CAP_SYS_NICE or an rtprio limit"
             ),
             Self::MemoryNotLocked { error } => {
-                write!(f, "memory was not locked ({error}), so page faults may count as latency: give CAP_IPC_LOCK or a memlock limit")
+                write!(
+                    f,
+                    "memory was not locked ({error}), so page faults may count as latency: give \
+                     CAP_IPC_LOCK or a memlock limit"
+                )
             }
             Self::NotBound { cpu, error } => {
-                write!(f, "the probe of CPU {cpu} was not bound to it ({error}), so its samples may be of other CPUs")
+                write!(
+                    f,
+                    "the probe of CPU {cpu} was not bound to it ({error}), so its samples may be \
+                     of other CPUs"
+                )
             }
             Self::CpuLatencyNotSet { error } => write!(
                 f,
-                "deep sleep states stayed on ({error}), so waking an idle CPU may count as latency: make /dev/cpu_dma_latency writable, or accept it with --cpu-dma-latency leave"
+                "deep sleep states stayed on ({error}), so waking an idle CPU may count as \
+                 latency: make /dev/cpu_dma_latency writable, or accept it with --cpu-dma-latency \
+                 leave"
             ),
             Self::NoHighResolutionTimers { resolution } => {
                 write!(
                     f,
-                    "timers fire only at the tick, every {resolution}: high-resolution timers are off (highres=off, or no suitable clock)"
+                    "timers fire only at the tick, every {resolution}: high-resolution timers are \
+                     off (highres=off, or no suitable clock)"
                 )
             }
             Self::FaultsInLoop { cpu, faults } => {
-                let (s, they) = if *faults == 1 { ("", "it counts") } else { ("s", "they count") };
-                write!(f, "{faults} page fault{s} in the measuring loop{}: {they} as latency", OnCpu(*cpu))
-            }
-            Self::Displaced { probe, cpu, samples, recorded, elsewhere, since_start, phases } => {
-                let phases = if phases.is_empty() { String::new() } else { format!(" (in {})", phases.join(", ")) };
-                let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("CPU {cpu}"));
-                write!(
-                    f,
-                    "{probe} was moved away from {cpu}: CPU {elsewhere} took {samples} of its {recorded} samples, from {since_start} after the start on{phases}; \
-                     no verdict rests on this run: keep taskset, cpusets and CPU hotplug away from it, and measure again"
-                )
-            }
-            Self::SchedulingChanged { thread, before, after, since_start } => write!(
-                f,
-                "the measuring thread {thread} was changed from {before} to {after}, seen {since_start} after the start; no verdict rests on this run: \
-                 keep chrt, taskset, cpusets and tuning daemons away from it, and measure again"
-            ),
-            Self::ClockStepped { clock, by, since_start, has_timers } => {
-                let by = if *by < Nanos::ZERO { format!("back by {}", -*by) } else { format!("forward by {by}") };
-                let effect = if *has_timers {
-                    "timers of the probes were set on it, so that samples then are of the step, and no verdict rests on this run"
+                let (s, they) = if *faults == 1 {
+                    ("", "it counts")
                 } else {
-                    "latencies are not touched; due times that are aligned to it are no whole multiples of the period from then on"
+                    ("s", "they count")
                 };
                 write!(
                     f,
-                    "{clock} was set {by}, seen {since_start} after the start: {effect}; let time synchronisation settle (chronyc waitsync, ptp4l) and measure again"
+                    "{faults} page fault{s} in the measuring loop{}: {they} as latency",
+                    OnCpu(*cpu)
                 )
             }
-            Self::LooksLikeThrottling { windows, length, rule } => {
-                let rule = if rule.is_empty() { "real-time throttling" } else { rule };
-                write!(f, "{windows} stalls of about {length} look like {rule}, not like latency of the kernel")
+            Self::Displaced {
+                probe,
+                cpu,
+                samples,
+                recorded,
+                elsewhere,
+                since_start,
+                phases,
+            } => {
+                let phases = if phases.is_empty() {
+                    String::new()
+                } else {
+                    format!(" (in {})", phases.join(", "))
+                };
+                let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("CPU {cpu}"));
+                write!(
+                    f,
+                    "{probe} was moved away from {cpu}: CPU {elsewhere} took {samples} of its \
+                     {recorded} samples, from {since_start} after the start on{phases}; no \
+                     verdict rests on this run: keep taskset, cpusets and CPU hotplug away from \
+                     it, and measure again"
+                )
             }
-            Self::TimeStolen { cpu, stolen } => write!(f, "the hypervisor took {stolen} from CPU {cpu}; such time counts as latency here"),
-            Self::CgroupThrottled { periods } => write!(f, "the control group's CPU quota stopped this process in {periods} periods"),
-            Self::ManagementInterrupts { cpu, count } => write!(f, "{count} system-management interrupts (SMI) on CPU {cpu}"),
-            Self::InterruptsNotMoved { interrupts, error } => write!(f, "interrupts {interrupts} could not be moved ({error})"),
-            Self::LoadAbsent { load, missing, remedy } => write!(f, "load {load} is left out: {missing} is missing: {remedy}"),
-            Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
-            Self::NotUnderLoad { unloaded, planned, causes } => write!(
+            Self::SchedulingChanged {
+                thread,
+                before,
+                after,
+                since_start,
+            } => write!(
                 f,
-                "{unloaded} of the {planned} that were to be under load were not ({}), so the run says nothing about latency under these loads: run it again",
+                "the measuring thread {thread} was changed from {before} to {after}, seen \
+                 {since_start} after the start; no verdict rests on this run: keep chrt, taskset, \
+                 cpusets and tuning daemons away from it, and measure again"
+            ),
+            Self::ClockStepped {
+                clock,
+                by,
+                since_start,
+                has_timers,
+            } => {
+                let by = if *by < Nanos::ZERO {
+                    format!("back by {}", -*by)
+                } else {
+                    format!("forward by {by}")
+                };
+                let effect = if *has_timers {
+                    "timers of the probes were set on it, so that samples then are of the step, \
+                     and no verdict rests on this run"
+                } else {
+                    "latencies are not touched; due times that are aligned to it are no whole \
+                     multiples of the period from then on"
+                };
+                write!(
+                    f,
+                    "{clock} was set {by}, seen {since_start} after the start: {effect}; let time \
+                     synchronisation settle (chronyc waitsync, ptp4l) and measure again"
+                )
+            }
+            Self::LooksLikeThrottling {
+                windows,
+                length,
+                rule,
+            } => {
+                let rule = if rule.is_empty() {
+                    "real-time throttling"
+                } else {
+                    rule
+                };
+                write!(
+                    f,
+                    "{windows} stalls of about {length} look like {rule}, not like latency of the \
+                     kernel"
+                )
+            }
+            Self::TimeStolen { cpu, stolen } => write!(
+                f,
+                "the hypervisor took {stolen} from CPU {cpu}; such time counts as latency here"
+            ),
+            Self::CgroupThrottled { periods } => write!(
+                f,
+                "the control group's CPU quota stopped this process in {periods} periods"
+            ),
+            Self::ManagementInterrupts { cpu, count } => {
+                write!(f, "{count} system-management interrupts (SMI) on CPU {cpu}")
+            }
+            Self::InterruptsNotMoved { interrupts, error } => {
+                write!(f, "interrupts {interrupts} could not be moved ({error})")
+            }
+            Self::LoadAbsent {
+                load,
+                missing,
+                remedy,
+            } => write!(f, "load {load} is left out: {missing} is missing: {remedy}"),
+            Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
+            Self::NotUnderLoad {
+                unloaded,
+                planned,
+                causes,
+            } => write!(
+                f,
+                "{unloaded} of the {planned} that were to be under load were not ({}), so the run \
+                 says nothing about latency under these loads: run it again",
                 causes.join(", ")
             ),
             Self::NoCpuLeft { cpus } => {
-                write!(f, "the tool's own threads share the measured CPUs {cpus}: leave one out with --cpus to keep them apart")
+                write!(
+                    f,
+                    "the tool's own threads share the measured CPUs {cpus}: leave one out with \
+                     --cpus to keep them apart"
+                )
             }
             Self::AnotherRun { process, cpus } => write!(
                 f,
-                "another run (process {process}) measures CPU {cpus} too, and each delays the other: end it, or give each run CPUs of its own with --cpus"
+                "another run (process {process}) measures CPU {cpus} too, and each delays the \
+                 other: end it, or give each run CPUs of its own with --cpus"
             ),
-            Self::IsolatedCpus { isolated, measured, others } if isolated.minus(measured).is_empty() => write!(
+            Self::IsolatedCpus {
+                isolated,
+                measured,
+                others,
+            } if isolated.minus(measured).is_empty() => write!(
                 f,
-                "CPUs {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's own threads are on {others}, and loads too unless --load-cpus says otherwise"
+                "CPUs {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's \
+                 own threads are on {others}, and loads too unless --load-cpus says otherwise"
             ),
-            Self::IsolatedCpus { isolated, measured, .. } => {
+            Self::IsolatedCpus {
+                isolated, measured, ..
+            } => {
                 write!(
                     f,
-                    "CPUs {isolated} are isolated (isolcpus or nohz_full), and {measured} are measured: --cpus isolated measures the isolated ones"
+                    "CPUs {isolated} are isolated (isolcpus or nohz_full), and {measured} are \
+                     measured: --cpus isolated measures the isolated ones"
                 )
             }
             Self::ProbesShareCpus { probes } => {
-                write!(f, "the probes {} share CPUs and priority, and delay each other", probes.join(", "))
+                write!(
+                    f,
+                    "the probes {} share CPUs and priority, and delay each other",
+                    probes.join(", ")
+                )
             }
-            Self::StoppedAbove { cpu, latency, limit } => {
-                write!(f, "stopped by a latency of {latency}{}, above {limit}", OnCpu(*cpu))
+            Self::StoppedAbove {
+                cpu,
+                latency,
+                limit,
+            } => {
+                write!(
+                    f,
+                    "stopped by a latency of {latency}{}, above {limit}",
+                    OnCpu(*cpu)
+                )
             }
-            Self::LoopLeftItsGrid { name, period, before, due } => write!(
+            Self::LoopLeftItsGrid {
+                name,
+                period,
+                before,
+                due,
+            } => write!(
                 f,
-                "the loop {name} declared due times every {}, but one came {} after the one before, so its series ends there: declare the true period, or none",
+                "the loop {name} declared due times every {}, but one came {} after the one \
+                 before, so its series ends there: declare the true period, or none",
                 period.exact(),
                 *due - *before
             ),
             Self::ResponderGone { link, unanswered } => {
-                write!(f, "nothing answered over {link} any more: the run ended there, and its last {unanswered} stimuli are not samples")
-            }
-            Self::Traced { level, events, absent, is_leaving_idle_seen } => {
                 write!(
                     f,
-                    "the kernel's trace was recorded (level {level}, {events} events), so each latency includes the time of about six events"
+                    "nothing answered over {link} any more: the run ended there, and its last \
+                     {unanswered} stimuli are not samples"
+                )
+            }
+            Self::Traced {
+                level,
+                events,
+                absent,
+                is_leaving_idle_seen,
+            } => {
+                write!(
+                    f,
+                    "the kernel's trace was recorded (level {level}, {events} events), so each \
+                     latency includes the time of about six events"
                 )?;
                 if *level == 3 {
-                    f.write_str("; the thread of timerlat takes the CPU every millisecond: these latencies are not for comparison")?;
+                    f.write_str(
+                        "; the thread of timerlat takes the CPU every millisecond: these \
+                         latencies are not for comparison",
+                    )?;
                 } else if *level > 1 {
-                    f.write_str("; stacks of the kernel add tens of microseconds more: these latencies are not for comparison")?;
+                    f.write_str(
+                        "; stacks of the kernel add tens of microseconds more: these latencies \
+                         are not for comparison",
+                    )?;
                 }
                 if !absent.is_empty() {
                     write!(f, "; this kernel has no {}", absent.join(", "))?;
@@ -394,20 +679,28 @@ impl Warning {
                 }
                 Ok(())
             }
-            Self::NotExplained { reason, remedy } => write!(f, "samples are not explained: {reason}; {remedy}"),
-            Self::ExplanationsLost { samples, lost_events } => write!(
+            Self::NotExplained { reason, remedy } => {
+                write!(f, "samples are not explained: {reason}; {remedy}")
+            }
+            Self::ExplanationsLost {
+                samples,
+                lost_events,
+            } => write!(
                 f,
-                "{samples} samples are not explained, or only in part, because {lost_events} events of the trace were lost; the samples themselves \
-                 are complete: run fewer loads on the tool's CPUs, or leave a CPU out with --cpus"
+                "{samples} samples are not explained, or only in part, because {lost_events} \
+                 events of the trace were lost; the samples themselves are complete: run fewer \
+                 loads on the tool's CPUs, or leave a CPU out with --cpus"
             ),
             Self::IdleStatesHeld { states } => write!(
                 f,
-                "idle CPUs stayed awake for this run alone; without it they go {states}, and a program that does not ask for the same wakes up later: hold \
-                 /dev/cpu_dma_latency in the program, or measure with --cpu-dma-latency leave"
+                "idle CPUs stayed awake for this run alone; without it they go {states}, and a \
+                 program that does not ask for the same wakes up later: hold /dev/cpu_dma_latency \
+                 in the program, or measure with --cpu-dma-latency leave"
             ),
             Self::VirtualTime => write!(
                 f,
-                "virtual time counts the instructions of the kernel's code paths; it has no caches, buses, firmware or parallel CPUs, and is no worst case of any machine"
+                "virtual time counts the instructions of the kernel's code paths; it has no \
+                 caches, buses, firmware or parallel CPUs, and is no worst case of any machine"
             ),
             Self::Problem { text } | Self::Note { text } => f.write_str(text),
         }
@@ -423,29 +716,64 @@ mod tests {
         let mut warnings = [
             Warning::VirtualTime,
             Warning::MemoryNotLocked { error: "no".into() },
-            Warning::MostPeriodsSkipped { probe: "cyclic".into(), cpu: None, share: 0.9, period: Nanos(1) },
-            Warning::SamplesLost { probe: "cyclic".into(), cpu: Some(CpuId(1)), lost: 3 },
+            Warning::MostPeriodsSkipped {
+                probe: "cyclic".into(),
+                cpu: None,
+                share: 0.9,
+                period: Nanos(1),
+            },
+            Warning::SamplesLost {
+                probe: "cyclic".into(),
+                cpu: Some(CpuId(1)),
+                lost: 3,
+            },
         ];
         warnings.sort_by_key(Warning::rank);
         let severities: Vec<Severity> = warnings.iter().map(Warning::severity).collect();
-        assert_eq!(severities, [Severity::Degraded, Severity::Incomplete, Severity::Degraded, Severity::Notice]);
+        assert_eq!(
+            severities,
+            [
+                Severity::Degraded,
+                Severity::Incomplete,
+                Severity::Degraded,
+                Severity::Notice
+            ]
+        );
         assert!(matches!(warnings[0], Warning::MostPeriodsSkipped { .. }));
     }
 
     #[test]
     fn notes_come_last_and_only_warnings_are_marked_as_such() {
         let text = || "calibrated".to_owned();
-        let mut warnings = [Warning::Note { text: text() }, Warning::Problem { text: text() }, Warning::VirtualTime];
+        let mut warnings = [
+            Warning::Note { text: text() },
+            Warning::Problem { text: text() },
+            Warning::VirtualTime,
+        ];
         warnings.sort_by_key(Warning::rank);
-        assert_eq!((warnings[2].line().as_str(), warnings[0].line().as_str()), ("note: calibrated", "! calibrated"));
-        assert!(warnings.iter().all(|warning| warning.severity() == Severity::Notice));
+        assert_eq!(
+            (warnings[2].line().as_str(), warnings[0].line().as_str()),
+            ("note: calibrated", "! calibrated")
+        );
+        assert!(
+            warnings
+                .iter()
+                .all(|warning| warning.severity() == Severity::Notice)
+        );
     }
 
     #[test]
     fn a_warning_survives_a_round_trip_through_json() {
-        let warning = Warning::SamplesLost { probe: "cyclic".into(), cpu: Some(CpuId(1)), lost: 3 };
+        let warning = Warning::SamplesLost {
+            probe: "cyclic".into(),
+            cpu: Some(CpuId(1)),
+            lost: 3,
+        };
         let json = serde_json::to_string(&warning).unwrap();
-        assert_eq!(json, r#"{"warning":"samples-lost","probe":"cyclic","cpu":1,"lost":3}"#);
+        assert_eq!(
+            json,
+            r#"{"warning":"samples-lost","probe":"cyclic","cpu":1,"lost":3}"#
+        );
         assert_eq!(serde_json::from_str::<Warning>(&json).unwrap(), warning);
     }
 }

@@ -72,7 +72,13 @@ impl CostFolder {
         let folder = RunFolder::create(out)?;
         let record = first_record(&cost, root);
         folder.update(&record)?;
-        Ok(Self { folder, record, cost, series: Vec::new(), cpu_time: clock::process_cpu_time() })
+        Ok(Self {
+            folder,
+            record,
+            cost,
+            series: Vec::new(),
+            cpu_time: clock::process_cpu_time(),
+        })
     }
 
     /// Adds a metric; returns its place.
@@ -81,7 +87,14 @@ impl CostFolder {
     /// [`CostError::Store`].
     pub fn add(&mut self, mut metric: MetricRecord) -> Result<usize, CostError> {
         let (cpu, unit, length) = (self.cost.cpu, self.cost.unit, self.cost.trial_length_ns);
-        let series = TrialSeries::create(&self.folder.samples(), &metric.name, cpu, unit, self.record.clock, length);
+        let series = TrialSeries::create(
+            &self.folder.samples(),
+            &metric.name,
+            cpu,
+            unit,
+            self.record.clock,
+            length,
+        );
         let series = series.map_err(|error| self.unwritable(error))?;
         metric.file = series.file_name();
         self.cost.metrics.push(metric);
@@ -108,18 +121,28 @@ impl CostFolder {
     /// # Errors
     /// [`CostError::Store`].
     pub fn flush(&mut self, place: usize) -> Result<(), CostError> {
-        let flushed = self.series[place].as_mut().map_or(Ok(()), |series| series.flush(false));
+        let flushed = self.series[place]
+            .as_mut()
+            .map_or(Ok(()), |series| series.flush(false));
         flushed.map_err(|error| self.unwritable(error))
     }
 
     /// A metric that is not measured; one that was added is taken out again.
     pub fn leave_out(&mut self, name: &str, reason: String) {
-        if let Some(place) = self.cost.metrics.iter().position(|metric| metric.name == name)
+        if let Some(place) = self
+            .cost
+            .metrics
+            .iter()
+            .position(|metric| metric.name == name)
             && self.series[place].take().is_some()
         {
-            let _ = std::fs::remove_file(self.folder.samples().join(&self.cost.metrics[place].file));
+            let _ =
+                std::fs::remove_file(self.folder.samples().join(&self.cost.metrics[place].file));
         }
-        self.cost.left_out.push(LeftOut { name: name.to_owned(), reason });
+        self.cost.left_out.push(LeftOut {
+            name: name.to_owned(),
+            reason,
+        });
     }
 
     pub fn begin_round(&mut self, round: u32) {
@@ -153,7 +176,8 @@ impl CostFolder {
         self.update()
     }
 
-    /// Brings the record up to date, so that what was measured so far can be read whatever comes next.
+    /// Brings the record up to date, so that what was measured so far can be read whatever comes
+    /// next.
     ///
     /// # Errors
     /// [`CostError::Folder`].
@@ -162,12 +186,18 @@ impl CostFolder {
         Ok(self.folder.update(&self.record)?)
     }
 
-    /// Closes a folder whose next trial failed: with the trials that it has, or, where it has none, not at all.
+    /// Closes a folder whose next trial failed: with the trials that it has, or, where it has none,
+    /// not at all.
     ///
     /// # Errors
     /// [`CostError::Folder`], [`CostError::Store`].
     pub fn give_up(mut self) -> Result<(), CostError> {
-        if self.series.iter().flatten().any(|series| series.trials() > 0) {
+        if self
+            .series
+            .iter()
+            .flatten()
+            .any(|series| series.trials() > 0)
+        {
             self.end_round()?;
             return self.finish(State::Interrupted).map(drop);
         }
@@ -183,7 +213,10 @@ impl CostFolder {
     pub fn finish(mut self, state: State) -> Result<RunRecord, CostError> {
         for series in self.series.iter_mut().flatten() {
             if let Err(error) = series.flush(true) {
-                return Err(CostError::Store { path: self.folder.path().to_owned(), error });
+                return Err(CostError::Store {
+                    path: self.folder.path().to_owned(),
+                    error,
+                });
             }
         }
         self.note(true);
@@ -193,7 +226,9 @@ impl CostFolder {
             clock_read_ns: self.cost.clock_read_ns,
             threads: Vec::new(),
             process_cpu_time_ns: Nanos(clock::process_cpu_time() - self.cpu_time),
-            resident_bytes_max: usage(UsageScope::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default(),
+            resident_bytes_max: usage(UsageScope::Process)
+                .map(|usage| usage.resident_bytes_max)
+                .unwrap_or_default(),
         });
         self.folder.finish(&self.record)?;
         Ok(self.record)
@@ -202,14 +237,27 @@ impl CostFolder {
     fn note(&mut self, is_closed: bool) {
         let mut cost = self.cost.clone();
         // One that was taken out again has a place and no series.
-        cost.metrics =
-            cost.metrics.into_iter().zip(&self.series).filter(|(_, series)| series.is_some()).map(|(metric, _)| metric).collect();
-        self.record.series = self.series.iter().flatten().map(|series| series.record(is_closed)).collect();
+        cost.metrics = cost
+            .metrics
+            .into_iter()
+            .zip(&self.series)
+            .filter(|(_, series)| series.is_some())
+            .map(|(metric, _)| metric)
+            .collect();
+        self.record.series = self
+            .series
+            .iter()
+            .flatten()
+            .map(|series| series.record(is_closed))
+            .collect();
         self.record.cost = Some(cost);
     }
 
     fn unwritable(&self, error: io::Error) -> CostError {
-        CostError::Store { path: self.folder.path().to_owned(), error }
+        CostError::Store {
+            path: self.folder.path().to_owned(),
+            error,
+        }
     }
 }
 
@@ -218,12 +266,18 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
     let measured: tardy_core::cpu::CpuList = cost.cpu.into_iter().collect();
     let machine = MachineFacts::read(root);
     let doctor = checks::stored(&machine, root, &measured);
-    let started = StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) };
+    let started = StartTime {
+        realtime_ns: Nanos(clock::realtime()),
+        monotonic_ns: Nanos(clock::monotonic()),
+    };
     // What is to be done stands in `cost`.
     let plan = Plan::without_probes("cost", &measured, &measured);
     RunRecord {
         clock,
-        warnings: (clock == tardy_core::series::ClockKind::Virtual).then_some(Warning::VirtualTime).into_iter().collect(),
+        warnings: (clock == tardy_core::series::ClockKind::Virtual)
+            .then_some(Warning::VirtualTime)
+            .into_iter()
+            .collect(),
         cost: Some(cost.clone()),
         doctor,
         ..RunRecord::begun(RunKind::Cost, plan, machine, started)

@@ -1,4 +1,5 @@
-//! The kernel build of mckenney2009 as an experiment: each trial builds all of it into a new folder of objects.
+//! The kernel build of mckenney2009 as an experiment: each trial builds all of it into a new folder
+//! of objects.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +9,9 @@ use tardy_core::bytes::format_bytes;
 use tardy_machine::host::Host;
 use tardy_machine::host::disk_floor;
 use tardy_machine::journal::Scratch;
-use tardy_machine::kernel_tree::{self, ARCHIVE_PROGRAMS, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES};
+use tardy_machine::kernel_tree::{
+    self, ARCHIVE_PROGRAMS, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES,
+};
 use tardy_machine::unsupported::Unsupported;
 use tardy_run::cost::CostSet;
 use tardy_sys::disk;
@@ -44,22 +47,47 @@ impl KernelBuild {
     pub fn resolve(request: &BuildRequest) -> Result<Self, Unsupported> {
         let host = Host::of_this_machine();
         let source = request.source.as_ref().map(std::path::absolute).transpose();
-        let source =
-            source.map_err(|error| Unsupported::new(format!("the folder to start from ({error})"), "give the whole path with --source"))?;
+        let source = source.map_err(|error| {
+            Unsupported::new(
+                format!("the folder to start from ({error})"),
+                "give the whole path with --source",
+            )
+        })?;
         let source = kernel_tree::find(source.as_deref(), "--source TREE")?;
         let is_archive = source.is_file();
-        for (program, package) in PROGRAMS.iter().chain(ARCHIVE_PROGRAMS.iter().filter(|_| is_archive)) {
-            let absent = || Unsupported::new(format!("program `{program}`"), format!("install the package `{package}`"));
+        for (program, package) in PROGRAMS
+            .iter()
+            .chain(ARCHIVE_PROGRAMS.iter().filter(|_| is_archive))
+        {
+            let absent = || {
+                Unsupported::new(
+                    format!("program `{program}`"),
+                    format!("install the package `{package}`"),
+                )
+            };
             host.program(program).ok_or_else(absent)?;
         }
         let needed = OBJECTS_BYTES + if is_archive { TREE_BYTES } else { 0 };
-        let no_room = |what: String| Unsupported::new(what, "set TMPDIR to a folder on a larger file system");
-        let room = disk::room(&host.scratch).map_err(|error| no_room(format!("room for objects ({error})")))?;
+        let no_room =
+            |what: String| Unsupported::new(what, "set TMPDIR to a folder on a larger file system");
+        let room = disk::room(&host.scratch)
+            .map_err(|error| no_room(format!("room for objects ({error})")))?;
         if room.free < needed.saturating_add(disk_floor(room.total)) {
-            return Err(no_room(format!("disk: {} for objects in {}", format_bytes(needed), host.scratch.display())));
+            return Err(no_room(format!(
+                "disk: {} for objects in {}",
+                format_bytes(needed),
+                host.scratch.display()
+            )));
         }
-        let scratch = Scratch::make(&host.scratch, "cost").map_err(|error| no_room(format!("a folder for objects ({error})")))?;
-        Ok(Self { source, config: request.config.clone(), jobs: format!("-j{}", request.jobs), scratch, is_unpacked: false })
+        let scratch = Scratch::make(&host.scratch, "cost")
+            .map_err(|error| no_room(format!("a folder for objects ({error})")))?;
+        Ok(Self {
+            source,
+            config: request.config.clone(),
+            jobs: format!("-j{}", request.jobs),
+            scratch,
+            is_unpacked: false,
+        })
     }
 
     /// The tree; an archive is unpacked once. `None` where a signal asked for the end.
@@ -70,7 +98,10 @@ impl KernelBuild {
         let tree = self.scratch.path().join("tree");
         if !self.is_unpacked {
             std::fs::create_dir_all(&tree).map_err(system("make a folder for the tree"))?;
-            if !to_its_end(runner, &mut kernel_tree::unpack(Command::new("tar"), &self.source, &tree))? {
+            if !to_its_end(
+                runner,
+                &mut kernel_tree::unpack(Command::new("tar"), &self.source, &tree),
+            )? {
                 return Ok(None);
             }
             self.is_unpacked = true;
@@ -85,21 +116,36 @@ impl Experiment for KernelBuild {
     }
 
     fn words(&self) -> Vec<String> {
-        let source = self.source.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let source = self
+            .source
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         vec![format!("make {} of {source} ({})", self.jobs, self.config)]
     }
 
     fn prepare(&mut self, runner: &Runner) -> Result<Option<Command>, CostError> {
-        let Some(tree) = self.tree(runner)? else { return Ok(None) };
+        let Some(tree) = self.tree(runner)? else {
+            return Ok(None);
+        };
         let objects = self.scratch.path().join("objects");
         if objects.exists() {
-            std::fs::remove_dir_all(&objects).map_err(system("remove the objects of the trial before"))?;
+            std::fs::remove_dir_all(&objects)
+                .map_err(system("remove the objects of the trial before"))?;
         }
         std::fs::create_dir_all(&objects).map_err(system("make a folder for objects"))?;
-        if !to_its_end(runner, &mut kernel_tree::make(Command::new("make"), &tree, &objects, &[&self.config]))? {
+        if !to_its_end(
+            runner,
+            &mut kernel_tree::make(Command::new("make"), &tree, &objects, &[&self.config]),
+        )? {
             return Ok(None);
         }
-        Ok(Some(kernel_tree::make(Command::new("make"), &tree, &objects, &[&self.jobs])))
+        Ok(Some(kernel_tree::make(
+            Command::new("make"),
+            &tree,
+            &objects,
+            &[&self.jobs],
+        )))
     }
 }
 

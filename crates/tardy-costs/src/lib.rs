@@ -1,7 +1,9 @@
-//! What the kernel's services cost: the measurements of LMbench (McVoy, Staelin) as koolwal2009 used them, and some of today's services.
+//! What the kernel's services cost: the measurements of LMbench (McVoy, Staelin) as koolwal2009
+//! used them, and some of today's services.
 //!
-//! The way of the data: [`metric`] says what can be measured, [`session`] measures into a run folder of kind `cost`, [`program`] times whole programs into one.
-//! `tardy_results::cost` reads one, and holds published numbers to set beside it.
+//! The way of the data: [`metric`] says what can be measured, [`session`] measures into a run
+//! folder of kind `cost`, [`program`] times whole programs into one. `tardy_results::cost` reads
+//! one, and holds published numbers to set beside it.
 #![forbid(unsafe_code)]
 
 pub mod folder;

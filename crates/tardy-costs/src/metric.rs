@@ -10,7 +10,8 @@ use tardy_sys::clock;
 
 /// Operations that can be timed.
 pub trait Work {
-    /// Does so many operations and tells how long they took; what must be done between them and is no part of them is not counted.
+    /// Does so many operations and tells how long they took; what must be done between them and is
+    /// no part of them is not counted.
     ///
     /// # Errors
     /// Those of the system calls made.
@@ -83,7 +84,10 @@ pub enum Unavailable {
         remedy: &'static str,
     },
     /// A system call failed.
-    #[error("cannot {doing}: {error}: leave this metric out, or give the right or limit that the system names")]
+    #[error(
+        "cannot {doing}: {error}: leave this metric out, or give the right or limit that the \
+         system names"
+    )]
     System {
         /// What was to be done.
         doing: &'static str,
@@ -99,7 +103,8 @@ impl Unavailable {
     }
 }
 
-/// The part of `took`, the time of `done` operations, that `asked` of them took: for work that comes in portions.
+/// The part of `took`, the time of `done` operations, that `asked` of them took: for work that
+/// comes in portions.
 #[must_use]
 pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
     let part = i128::from(took.get()) * i128::from(asked) / i128::from(done.max(1));

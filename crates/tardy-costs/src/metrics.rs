@@ -1,4 +1,5 @@
-//! The metrics: one file each, or one for several sizes of the same; a new one is one new file and its lines in [`METRICS`].
+//! The metrics: one file each, or one for several sizes of the same; a new one is one new file and
+//! its lines in [`METRICS`].
 
 mod big_file;
 mod context_switch;
@@ -88,16 +89,24 @@ pub const METRICS: &[&Metric] = &[
     &shared_line::METRIC,
 ];
 
-/// The metrics that `names` mean, in the order of tables: each a metric's name or a group's; all where there is none.
+/// The metrics that `names` mean, in the order of tables: each a metric's name or a group's; all
+/// where there is none.
 ///
 /// # Errors
 /// The first name that means nothing.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static Metric>, String> {
     let means = |name: &str, metric: &Metric| metric.name == name || metric.group.name() == name;
-    if let Some(unknown) = names.iter().find(|name| !METRICS.iter().any(|metric| means(name, metric))) {
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !METRICS.iter().any(|metric| means(name, metric)))
+    {
         return Err(unknown.clone());
     }
-    Ok(METRICS.iter().copied().filter(|metric| names.is_empty() || names.iter().any(|name| means(name, metric))).collect())
+    Ok(METRICS
+        .iter()
+        .copied()
+        .filter(|metric| names.is_empty() || names.iter().any(|name| means(name, metric)))
+        .collect())
 }
 
 #[cfg(test)]
@@ -107,8 +116,17 @@ mod tests {
     #[test]
     fn names_are_unique_plain_and_no_groups() {
         let mut names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
-        assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')), "{names:?}");
-        assert!(METRICS.iter().all(|metric| !names.contains(&metric.group.name())));
+        assert!(
+            names.iter().all(|name| name
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')),
+            "{names:?}"
+        );
+        assert!(
+            METRICS
+                .iter()
+                .all(|metric| !names.contains(&metric.group.name()))
+        );
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), METRICS.len());
@@ -116,11 +134,27 @@ mod tests {
 
     #[test]
     fn metrics_are_chosen_by_name_and_by_group_and_stand_in_their_order() {
-        let of = |names: &[&str]| chosen(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let of = |names: &[&str]| {
+            chosen(
+                &names
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        };
         assert_eq!(of(&[]).unwrap().len(), METRICS.len());
-        let both: Vec<_> = of(&["stat", "null-call"]).unwrap().iter().map(|metric| metric.name).collect();
+        let both: Vec<_> = of(&["stat", "null-call"])
+            .unwrap()
+            .iter()
+            .map(|metric| metric.name)
+            .collect();
         assert_eq!(both, ["null-call", "stat"]);
-        assert!(of(&["bandwidth", "bcopy-libc"]).unwrap().iter().all(|metric| metric.bytes.is_some()));
+        assert!(
+            of(&["bandwidth", "bcopy-libc"])
+                .unwrap()
+                .iter()
+                .all(|metric| metric.bytes.is_some())
+        );
         assert_eq!(of(&["null-call", "nope"]).unwrap_err(), "nope");
     }
 }

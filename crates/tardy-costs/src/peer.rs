@@ -1,4 +1,5 @@
-//! Others that take part in a metric: a process that answers, a thread that takes turns. Both end with the value that stands for them.
+//! Others that take part in a metric: a process that answers, a thread that takes turns. Both end
+//! with the value that stands for them.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use tardy_sys::process;
 
 use super::metric::Unavailable;
 
-/// How long an earlier metric's threads may take to leave the list of threads after they were joined: the kernel wakes who joins a little before.
+/// How long an earlier metric's threads may take to leave the list of threads after they were
+/// joined: the kernel wakes who joins a little before.
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
@@ -21,8 +23,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a process that runs `body`, on the same CPU. What `body` owns is closed in this process, so that an end of the other one is seen here
-    /// as the end of a file.
+    /// Starts a process that runs `body`, on the same CPU. What `body` owns is closed in this
+    /// process, so that an end of the other one is seen here as the end of a file.
     ///
     /// # Errors
     /// [`Unavailable::System`] at the limit of processes.
@@ -41,7 +43,9 @@ impl Peer {
             });
             match forked {
                 Ok(pid) => return Ok(Self { pid }),
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy && waited < THREADS_GONE => {
+                Err(error)
+                    if error.kind() == io::ErrorKind::ResourceBusy && waited < THREADS_GONE =>
+                {
                     std::thread::sleep(LOOK_EVERY);
                     waited += LOOK_EVERY;
                 }
@@ -67,7 +71,8 @@ pub struct Partner {
 }
 
 impl Partner {
-    /// Starts a thread that runs `body`, which must return soon after the flag that it gets is set and `wake` was called.
+    /// Starts a thread that runs `body`, which must return soon after the flag that it gets is set
+    /// and `wake` was called.
     ///
     /// # Errors
     /// [`Unavailable::System`] at the limit of threads.
@@ -77,11 +82,18 @@ impl Partner {
     ) -> Result<Self, Unavailable> {
         let is_over = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_over);
-        let thread = std::thread::Builder::new().name("partner".to_owned()).spawn(move || body(&flag));
-        Ok(Self { is_over, wake: Box::new(wake), thread: Some(thread.map_err(Unavailable::system("start a thread"))?) })
+        let thread = std::thread::Builder::new()
+            .name("partner".to_owned())
+            .spawn(move || body(&flag));
+        Ok(Self {
+            is_over,
+            wake: Box::new(wake),
+            thread: Some(thread.map_err(Unavailable::system("start a thread"))?),
+        })
     }
 
-    /// Whether the thread has ended, which it does by itself only where it failed: nobody would answer any more.
+    /// Whether the thread has ended, which it does by itself only where it failed: nobody would
+    /// answer any more.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

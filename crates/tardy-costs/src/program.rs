@@ -1,4 +1,5 @@
-//! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of the program and of all that it waited for.
+//! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of
+//! the program and of all that it waited for.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -42,7 +43,8 @@ pub trait Experiment {
     /// The program with its arguments, for the record.
     fn words(&self) -> Vec<String>;
 
-    /// Does all that is no part of a trial, and returns the program to be timed; `None` where a signal asked for the end.
+    /// Does all that is no part of a trial, and returns the program to be timed; `None` where a
+    /// signal asked for the end.
     ///
     /// # Errors
     /// [`CostError`].
@@ -62,7 +64,10 @@ impl Experiment for UserCommand {
     }
 
     fn prepare(&mut self, _: &Runner) -> Result<Option<Command>, CostError> {
-        let (program, arguments) = self.0.split_first().ok_or_else(|| CostError::Command("no command was given".to_owned()))?;
+        let (program, arguments) = self
+            .0
+            .split_first()
+            .ok_or_else(|| CostError::Command("no command was given".to_owned()))?;
         let mut command = Command::new(program);
         command.args(arguments);
         Ok(Some(command))
@@ -98,31 +103,58 @@ impl Runner {
     /// # Errors
     /// [`CostError::System`].
     pub fn new(is_quiet: bool) -> Result<Self, CostError> {
-        let awaited = [signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::PIPE, process::CHILD_ENDED];
-        let signals = SignalFd::block(&awaited).map_err(|error| CostError::System { doing: "wait for signals", error })?;
+        let awaited = [
+            signal::INTERRUPT,
+            signal::TERMINATE,
+            signal::HANG_UP,
+            signal::PIPE,
+            process::CHILD_ENDED,
+        ];
+        let signals = SignalFd::block(&awaited).map_err(|error| CostError::System {
+            doing: "wait for signals",
+            error,
+        })?;
         Ok(Self { signals, is_quiet })
     }
 
-    /// Runs the program to its end, in a process group of its own, without input; its output is thrown away.
+    /// Runs the program to its end, in a process group of its own, without input; its output is
+    /// thrown away.
     ///
     /// # Errors
     /// [`CostError::Command`] where it cannot be started, [`CostError::System`].
     pub fn run(&self, command: &mut Command) -> Result<ProgramEnd, CostError> {
-        let errors = if self.is_quiet { Stdio::null() } else { Stdio::inherit() };
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        let errors = if self.is_quiet {
+            Stdio::null()
+        } else {
+            Stdio::inherit()
+        };
+        command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(errors);
         let name = command.get_program().to_string_lossy().into_owned();
-        let child = kill_with_parent(command)
-            .spawn()
-            .map_err(|error| CostError::Command(format!("cannot run `{name}`: {error}: give a program that this user may run")))?;
+        let child = kill_with_parent(command).spawn().map_err(|error| {
+            CostError::Command(format!(
+                "cannot run `{name}`: {error}: give a program that this user may run"
+            ))
+        })?;
         let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
-        self.wait(pid).map_err(|error| CostError::System { doing: "wait for a program", error })
+        self.wait(pid).map_err(|error| CostError::System {
+            doing: "wait for a program",
+            error,
+        })
     }
 
     fn wait(&self, pid: i32) -> io::Result<ProgramEnd> {
         let mut kill_at = None;
         loop {
             if let WaitResult::Ended(_, status) = process::reap(pid, false)? {
-                return Ok(if kill_at.is_some() { ProgramEnd::Interrupted } else { ProgramEnd::Itself(status) });
+                return Ok(if kill_at.is_some() {
+                    ProgramEnd::Interrupted
+                } else {
+                    ProgramEnd::Itself(status)
+                });
             }
             let now = clock::monotonic();
             if kill_at.is_some_and(|at| now >= at) {
@@ -141,14 +173,29 @@ impl Runner {
     }
 
     fn timed(&self, command: &mut Command) -> Result<(TrialTimes, ProgramEnd), CostError> {
-        let used = || usage(UsageScope::Children).map_err(|error| CostError::System { doing: "ask for CPU time", error });
+        let used = || {
+            usage(UsageScope::Children).map_err(|error| CostError::System {
+                doing: "ask for CPU time",
+                error,
+            })
+        };
         let before: Usage = used()?;
         let begin = clock::monotonic();
         let ended = self.run(command)?;
         let elapsed = clock::monotonic() - begin;
         let after = used()?;
-        let times = [elapsed, after.user - before.user, after.system - before.system];
-        Ok((TrialTimes { begin: Nanos(begin), times }, ended))
+        let times = [
+            elapsed,
+            after.user - before.user,
+            after.system - before.system,
+        ];
+        Ok((
+            TrialTimes {
+                begin: Nanos(begin),
+                times,
+            },
+            ended,
+        ))
     }
 }
 
@@ -179,7 +226,11 @@ pub fn run(
 }
 
 /// What is measured of each trial.
-const TIMES: [(&str, &str); 3] = [("real", "elapsed time"), ("user", "CPU time in user mode"), ("sys", "CPU time in the kernel")];
+const TIMES: [(&str, &str); 3] = [
+    ("real", "elapsed time"),
+    ("user", "CPU time in user mode"),
+    ("sys", "CPU time in the kernel"),
+];
 
 fn all_trials(
     experiment: &mut dyn Experiment,
@@ -188,14 +239,23 @@ fn all_trials(
     folder: &mut CostFolder,
     progress: &mut dyn FnMut(&str),
 ) -> Result<State, CostError> {
-    let places = TIMES.iter().map(|(name, operation)| folder.add(metric(name, operation))).collect::<Result<Vec<usize>, _>>()?;
+    let places = TIMES
+        .iter()
+        .map(|(name, operation)| folder.add(metric(name, operation)))
+        .collect::<Result<Vec<usize>, _>>()?;
     folder.begin_round(1);
     let mut elapsed = Vec::new();
     for turn in 1..=warm_ups + trials {
         let is_counted = turn > warm_ups;
-        let name = if is_counted { format!("trial {} of {trials}", turn - warm_ups) } else { "warm-up, not counted".to_owned() };
+        let name = if is_counted {
+            format!("trial {} of {trials}", turn - warm_ups)
+        } else {
+            "warm-up, not counted".to_owned()
+        };
         progress(&format!("{name}: preparing"));
-        let Some(mut command) = experiment.prepare(runner)? else { return Ok(State::Interrupted) };
+        let Some(mut command) = experiment.prepare(runner)? else {
+            return Ok(State::Interrupted);
+        };
         let words = experiment.words().join(" ");
         progress(&format!("{name}: {words}"));
         let (took, ended) = runner.timed(&mut command)?;
@@ -217,15 +277,17 @@ fn all_trials(
     Ok(State::Finished)
 }
 
-/// That trials took times which differ by a large factor, so that their average is no trial's; in ns.
+/// That trials took times which differ by a large factor, so that their average is no trial's; in
+/// ns.
 fn spread(elapsed: &[i64]) -> Option<Warning> {
     let (least, most) = (*elapsed.iter().min()?, *elapsed.iter().max()?);
     let factor = most as f64 / least.max(1) as f64;
     (factor > SPREAD_MAX).then(|| {
         let (least, most) = (Nanos(least), Nanos(most));
         let text = format!(
-            "trials took from {least} to {most}, a factor of {factor:.1}: the average stands for none of them; keep the machine idle, take more trials \
-             (--trials), or more warm-ups (--warm-up)"
+            "trials took from {least} to {most}, a factor of {factor:.1}: the average stands for \
+             none of them; keep the machine idle, take more trials (--trials), or more warm-ups \
+             (--warm-up)"
         );
         Warning::Note { text }
     })
@@ -239,7 +301,9 @@ pub fn failed(words: &str, status: ExitStatus) -> CostError {
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "did not end".to_owned(),
     };
-    CostError::Command(format!("`{words}` {how}: give a command that succeeds, because the time of a failure says nothing"))
+    CostError::Command(format!(
+        "`{words}` {how}: give a command that succeeds, because the time of a failure says nothing"
+    ))
 }
 
 fn record(experiment: &dyn Experiment, trials: u32, root: &Root) -> CostRecord {
@@ -281,7 +345,13 @@ mod tests {
     fn trials_that_differ_by_a_large_factor_are_told() {
         assert_eq!(spread(&[]), None);
         assert_eq!(spread(&[10_000_000, 20_000_000]), None);
-        let told = spread(&[52_000_000, 2_000_000, 2_100_000]).unwrap().to_string();
-        assert!(told.contains("from 2.00 ms to 52.0 ms, a factor of 26.0") && told.contains("--warm-up"), "{told}");
+        let told = spread(&[52_000_000, 2_000_000, 2_100_000])
+            .unwrap()
+            .to_string();
+        assert!(
+            told.contains("from 2.00 ms to 52.0 ms, a factor of 26.0")
+                && told.contains("--warm-up"),
+            "{told}"
+        );
     }
 }

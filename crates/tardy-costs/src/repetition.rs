@@ -1,4 +1,5 @@
-//! How operations are repeated, as LMbench does it: so many that a trial is long against the clock, trials repeated, the clock's own cost removed.
+//! How operations are repeated, as LMbench does it: so many that a trial is long against the clock,
+//! trials repeated, the clock's own cost removed.
 
 use std::io;
 
@@ -7,7 +8,8 @@ use tardy_sys::clock;
 
 use super::metric::Work;
 
-/// More operations than this are not put into one trial: a trial of the cheapest operation then takes half a minute.
+/// More operations than this are not put into one trial: a trial of the cheapest operation then
+/// takes half a minute.
 const OPERATIONS_MAX: u64 = 1 << 36;
 /// A trial must be this part of what was asked for before its length is believed.
 const SHARE_BELIEVED: i64 = 4;
@@ -25,7 +27,9 @@ pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
     loop {
         let took = work.run(operations)?.get().max(1);
         let wanted = u128::from(operations) * length.get().max(1) as u128 / took as u128;
-        let wanted = u64::try_from(wanted).unwrap_or(OPERATIONS_MAX).clamp(1, OPERATIONS_MAX);
+        let wanted = u64::try_from(wanted)
+            .unwrap_or(OPERATIONS_MAX)
+            .clamp(1, OPERATIONS_MAX);
         if took >= length.get() / SHARE_BELIEVED || operations >= OPERATIONS_MAX {
             return Ok(wanted);
         }
@@ -46,7 +50,10 @@ pub fn trial(work: &mut dyn Work, operations: u64, clock_read: Nanos) -> io::Res
 /// `time` divided by `operations`, rounded, never below zero.
 #[must_use]
 pub fn picoseconds_each(time: Nanos, operations: u64) -> i64 {
-    let (time, operations) = (i128::from(time.get().max(0)) * 1000, i128::from(operations.max(1)));
+    let (time, operations) = (
+        i128::from(time.get().max(0)) * 1000,
+        i128::from(operations.max(1)),
+    );
     i64::try_from((time + operations / 2) / operations).unwrap_or(i64::MAX)
 }
 
@@ -72,27 +79,55 @@ mod tests {
 
     impl Work for FakeWork {
         fn run(&mut self, operations: u64) -> io::Result<Nanos> {
-            Ok(Nanos(self.fixed + self.each * i64::try_from(operations).unwrap()))
+            Ok(Nanos(
+                self.fixed + self.each * i64::try_from(operations).unwrap(),
+            ))
         }
     }
 
     #[test]
     fn a_trial_is_about_as_long_as_asked_for() {
-        for (each, operations) in [(100, 100_000), (10_000_000, 1), (900_000_000, 1), (3, 3_333_333)] {
-            let found = calibrate(&mut FakeWork { each, fixed: 0 }, Nanos::from_millis(10)).unwrap();
-            assert!(found.abs_diff(operations) <= operations / 100, "{found} of {each} ns, wanted {operations}");
+        for (each, operations) in [
+            (100, 100_000),
+            (10_000_000, 1),
+            (900_000_000, 1),
+            (3, 3_333_333),
+        ] {
+            let found =
+                calibrate(&mut FakeWork { each, fixed: 0 }, Nanos::from_millis(10)).unwrap();
+            assert!(
+                found.abs_diff(operations) <= operations / 100,
+                "{found} of {each} ns, wanted {operations}"
+            );
         }
     }
 
     #[test]
     fn work_that_seems_to_take_no_time_ends_all_the_same() {
-        assert_eq!(calibrate(&mut FakeWork { each: 0, fixed: 0 }, Nanos::from_millis(10)).unwrap(), OPERATIONS_MAX);
+        assert_eq!(
+            calibrate(&mut FakeWork { each: 0, fixed: 0 }, Nanos::from_millis(10)).unwrap(),
+            OPERATIONS_MAX
+        );
     }
 
     #[test]
     fn the_clock_is_taken_off_once_a_trial() {
-        assert_eq!(trial(&mut FakeWork { each: 50, fixed: 30 }, 7, Nanos(30)).unwrap(), 50_000);
-        assert_eq!(trial(&mut FakeWork { each: 0, fixed: 10 }, 1, Nanos(30)).unwrap(), 0);
+        assert_eq!(
+            trial(
+                &mut FakeWork {
+                    each: 50,
+                    fixed: 30
+                },
+                7,
+                Nanos(30)
+            )
+            .unwrap(),
+            50_000
+        );
+        assert_eq!(
+            trial(&mut FakeWork { each: 0, fixed: 10 }, 1, Nanos(30)).unwrap(),
+            0
+        );
         assert_eq!(picoseconds_each(Nanos(10), 3), 3333);
         assert_eq!(picoseconds_each(Nanos(i64::MAX), 1), i64::MAX);
     }

@@ -32,12 +32,21 @@ impl TrialSeries {
     ///
     /// # Errors
     /// Those of creating and writing a file.
-    pub fn create(folder: &Path, metric: &str, cpu: Option<CpuId>, unit: CostUnit, clock: ClockKind, length: Nanos) -> io::Result<Self> {
+    pub fn create(
+        folder: &Path,
+        metric: &str,
+        cpu: Option<CpuId>,
+        unit: CostUnit,
+        clock: ClockKind,
+        length: Nanos,
+    ) -> io::Result<Self> {
         let quantity = match unit {
             CostUnit::Time => QUANTITY,
             CostUnit::Instructions { .. } => QUANTITY_INSTRUCTIONS,
         };
-        let schedule = Schedule::Event { request: length.max(Nanos(1)) };
+        let schedule = Schedule::Event {
+            request: length.max(Nanos(1)),
+        };
         let descriptor = Descriptor {
             quantity: quantity.to_owned(),
             unit: unit.descriptor_unit().to_owned(),
@@ -45,7 +54,12 @@ impl TrialSeries {
         };
         let writer = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor)?;
         let encoder = ChunkEncoder::new(&descriptor);
-        Ok(Self { descriptor, writer, encoder, counts: Counts::default() })
+        Ok(Self {
+            descriptor,
+            writer,
+            encoder,
+            counts: Counts::default(),
+        })
     }
 
     /// The file's name.
@@ -62,7 +76,11 @@ impl TrialSeries {
 
     /// Adds a trial that began at `begin`.
     pub fn push(&mut self, begin: Nanos, value: i64) {
-        self.encoder.push(Record::Sample(Sample { due: begin, latency: Nanos(value), skipped: 0 }));
+        self.encoder.push(Record::Sample(Sample {
+            due: begin,
+            latency: Nanos(value),
+            skipped: 0,
+        }));
         self.counts.expected += 1;
         self.counts.recorded += 1;
     }

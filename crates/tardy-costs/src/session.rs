@@ -37,12 +37,26 @@ pub struct CostRequest {
 /// Call it before the process has threads: metrics of two processes fork.
 ///
 /// # Errors
-/// [`CostError`]. A metric that cannot be measured here is left out, with its reason, and is no error.
-pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, CostError> {
+/// [`CostError`]. A metric that cannot be measured here is left out, with its reason, and is no
+/// error.
+pub fn run(
+    request: &CostRequest,
+    out: &Path,
+    root: &Root,
+    progress: &mut dyn FnMut(&str),
+) -> Result<RunRecord, CostError> {
     let counted_in = unit(root);
     let (cpu, other_cpu) = bind(request.cpu)?;
-    let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::PIPE])
-        .map_err(|error| CostError::System { doing: "wait for signals", error })?;
+    let signals = SignalFd::block(&[
+        signal::INTERRUPT,
+        signal::TERMINATE,
+        signal::HANG_UP,
+        signal::PIPE,
+    ])
+    .map_err(|error| CostError::System {
+        doing: "wait for signals",
+        error,
+    })?;
     let cost = CostRecord {
         set: CostSet::Metrics,
         command: Vec::new(),
@@ -58,9 +72,16 @@ pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn Fn
     };
     let clock_read = cost.clock_read_ns;
     let folder = CostFolder::create(out, cost, root)?;
-    let scratch = Scratch::make(&std::env::temp_dir(), "cost")
-        .map_err(|error| CostError::System { doing: "make a folder for files (set TMPDIR to one that is writable)", error })?;
-    let place = Place { cpu, other_cpu, scratch: scratch.path().to_owned() };
+    let scratch =
+        Scratch::make(&std::env::temp_dir(), "cost").map_err(|error| CostError::System {
+            doing: "make a folder for files (set TMPDIR to one that is writable)",
+            error,
+        })?;
+    let place = Place {
+        cpu,
+        other_cpu,
+        scratch: scratch.path().to_owned(),
+    };
     let mut session = Session {
         request,
         root,
@@ -87,7 +108,9 @@ pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn Fn
 /// What this machine's costs are counted in.
 #[must_use]
 pub fn unit(root: &Root) -> CostUnit {
-    instruction_time(root).map_or(CostUnit::Time, |instruction_ns| CostUnit::Instructions { instruction_ns })
+    instruction_time(root).map_or(CostUnit::Time, |instruction_ns| CostUnit::Instructions {
+        instruction_ns,
+    })
 }
 
 /// What became of a metric in the rounds so far.
@@ -117,7 +140,13 @@ impl Session<'_> {
             if matches!(self.known[index], MetricState::LeftOut) {
                 continue;
             }
-            progress(&format!("round {round} of {}: {} ({} of {})", self.request.rounds, metric.name, index + 1, self.known.len()));
+            progress(&format!(
+                "round {round} of {}: {} ({} of {})",
+                self.request.rounds,
+                metric.name,
+                index + 1,
+                self.known.len()
+            ));
             match self.measure(metric, self.known[index]) {
                 Ok(known) => self.known[index] = known,
                 Err(Problem::Metric(unavailable)) => {
@@ -133,16 +162,22 @@ impl Session<'_> {
         Ok(false)
     }
 
-    fn measure(&mut self, metric: &'static Metric, known: MetricState) -> Result<MetricState, Problem> {
+    fn measure(
+        &mut self,
+        metric: &'static Metric,
+        known: MetricState,
+    ) -> Result<MetricState, Problem> {
         let mut work = (metric.prepare)(&self.place)?;
         let (place, operations) = match known {
             MetricState::Measured { place, operations } => {
                 // What was prepared anew is cold: the first trial would be another one.
-                work.run(operations.div_ceil(4)).map_err(Unavailable::system("repeat its operation"))?;
+                work.run(operations.div_ceil(4))
+                    .map_err(Unavailable::system("repeat its operation"))?;
                 (place, operations)
             }
             _ => {
-                let operations = calibrate(&mut *work, self.request.trial_length).map_err(Unavailable::system("repeat its operation"))?;
+                let operations = calibrate(&mut *work, self.request.trial_length)
+                    .map_err(Unavailable::system("repeat its operation"))?;
                 let place = self.folder.add(metric.record()).map_err(Problem::Run)?;
                 self.folder.metric(place).operations = operations;
                 (place, operations)
@@ -152,11 +187,17 @@ impl Session<'_> {
         Ok(MetricState::Measured { place, operations })
     }
 
-    fn trials(&mut self, work: &mut dyn Work, place: usize, operations: u64) -> Result<(), Problem> {
+    fn trials(
+        &mut self,
+        work: &mut dyn Work,
+        place: usize,
+        operations: u64,
+    ) -> Result<(), Problem> {
         let (idle, began) = (self.idle(), clock::monotonic());
         for _ in 0..self.request.trials {
             let begin = Nanos(clock::monotonic());
-            let took = trial(work, operations, self.clock_read).map_err(Unavailable::system("repeat its operation"))?;
+            let took = trial(work, operations, self.clock_read)
+                .map_err(Unavailable::system("repeat its operation"))?;
             self.folder.push(place, begin, took);
         }
         if let (Some(before), Some(after)) = (idle, self.idle()) {
@@ -167,7 +208,8 @@ impl Session<'_> {
         self.folder.flush(place).map_err(Problem::Run)
     }
 
-    /// On a machine with other work and CPUs idle time tells nothing of a metric, and is not asked for.
+    /// On a machine with other work and CPUs idle time tells nothing of a metric, and is not asked
+    /// for.
     fn idle(&self) -> Option<Nanos> {
         matches!(self.counted_in, CostUnit::Instructions { .. }).then(|| idle_time(self.root))?
     }
@@ -187,7 +229,10 @@ impl From<Unavailable> for Problem {
 
 /// Binds this process, and with it all that it will start, to one CPU; returns it and another one.
 fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
-    let refused = |error| CostError::System { doing: "bind to the CPU (choose another one with --cpu)", error };
+    let refused = |error| CostError::System {
+        doing: "bind to the CPU (choose another one with --cpu)",
+        error,
+    };
     let allowed = affinity::get(0).map_err(refused)?;
     // The shell does not run on an isolated CPU, which may be asked for all the same.
     let usable = affinity::obtainable().map_err(refused)?;
@@ -196,7 +241,16 @@ fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
         return Err(CostError::UnknownCpu { cpu, allowed });
     }
     // The first CPU serves most interrupts.
-    let cpu = asked.or_else(|| allowed.last().copied().map(CpuId)).ok_or_else(|| refused(std::io::Error::other("none is allowed")))?;
+    let cpu = asked
+        .or_else(|| allowed.last().copied().map(CpuId))
+        .ok_or_else(|| refused(std::io::Error::other("none is allowed")))?;
     affinity::set(0, &[cpu.0]).map_err(refused)?;
-    Ok((cpu, allowed.into_iter().rev().map(CpuId).find(|other| *other != cpu)))
+    Ok((
+        cpu,
+        allowed
+            .into_iter()
+            .rev()
+            .map(CpuId)
+            .find(|other| *other != cpu),
+    ))
 }

@@ -12,8 +12,10 @@ use crate::place::{PATIENCE, last_line};
 
 pub(crate) const FAULT: Fault = Fault {
     name: "calls",
-    done: "each system call by which a command reads, writes, names or starts something fails once (EIO, ENOSPC, EMFILE, EAGAIN, by strace)",
-    demanded: "no panic, no hang, a reason in words; an older output is whole, or the new one is; success is said only of what is there; a run's folder opens",
+    done: "each system call by which a command reads, writes, names or starts something fails \
+           once (EIO, ENOSPC, EMFILE, EAGAIN, by strace)",
+    demanded: "no panic, no hang, a reason in words; an older output is whole, or the new one is; \
+               success is said only of what is there; a run's folder opens",
     attempt,
 };
 
@@ -57,9 +59,18 @@ const COMMANDS: &[(&str, bool)] = &[
     ("plot ../base/run --kind hist -o output.svg", true),
     ("history ../base --html output.svg", true),
     ("import ../base/verbose --period 1ms --out run", false),
-    ("run --cycles 50 --period 2ms --load none --quiet --out run", false),
-    ("run --for 600ms --period 2ms --load io --quiet --out run", false),
-    ("cost --metric open-close --rounds 1 --trials 3 --out run", false),
+    (
+        "run --cycles 50 --period 2ms --load none --quiet --out run",
+        false,
+    ),
+    (
+        "run --for 600ms --period 2ms --load io --quiet --out run",
+        false,
+    ),
+    (
+        "cost --metric open-close --rounds 1 --trials 3 --out run",
+        false,
+    ),
 ];
 
 /// What fails in the brief form, and the commands of which.
@@ -74,17 +85,26 @@ const OLD: &[u8] = b"an older output\n";
 fn attempt(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
     if program::find("strace").is_none() {
-        tally.left_out.push("strace is missing: install the package strace".to_owned());
+        tally
+            .left_out
+            .push("strace is missing: install the package strace".to_owned());
         return Ok(tally);
     }
     folders::base(ground)?;
-    let commands = COMMANDS.iter().enumerate().filter(|(place, _)| !ground.is_brief() || BRIEF_COMMANDS.contains(place));
+    let commands = COMMANDS
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| !ground.is_brief() || BRIEF_COMMANDS.contains(place));
     for (_, &(line, is_file)) in commands {
         let (counts, good) = counted(ground, line, is_file)?;
-        for &(call, error) in CALLS.iter().filter(|(call, _)| !ground.is_brief() || BRIEF_CALLS.contains(call)) {
+        for &(call, error) in CALLS
+            .iter()
+            .filter(|(call, _)| !ground.is_brief() || BRIEF_CALLS.contains(call))
+        {
             let times = counts.get(call).copied().unwrap_or(0);
             for when in chosen(times, ground.tries(2, 40)) {
-                let about = format!("tardy {line}, {call} number {when} of {times} fails with {error}");
+                let about =
+                    format!("tardy {line}, {call} number {when} of {times} fails with {error}");
                 let (seen, wrong) = failing(ground, line, call, error, when, good.as_deref())?;
                 tally.count(&about, seen, wrong);
             }
@@ -93,7 +113,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// At most `most` of the numbers 1 to `times`: all of them, or some spread over the whole with the first and the last; the last if there is to be one.
+/// At most `most` of the numbers 1 to `times`: all of them, or some spread over the whole with the
+/// first and the last; the last if there is to be one.
 fn chosen(times: usize, most: usize) -> Vec<usize> {
     if times <= most {
         return (1..=times).collect();
@@ -101,31 +122,61 @@ fn chosen(times: usize, most: usize) -> Vec<usize> {
     if most == 1 {
         return vec![times];
     }
-    let mut chosen: Vec<usize> = (0..most).map(|index| 1 + index * (times - 1) / (most - 1)).collect();
+    let mut chosen: Vec<usize> = (0..most)
+        .map(|index| 1 + index * (times - 1) / (most - 1))
+        .collect();
     chosen.dedup();
     chosen
 }
 
-/// How often the command makes each call, in the thread that makes it most often, and the file that it writes.
+/// How often the command makes each call, in the thread that makes it most often, and the file that
+/// it writes.
 fn counted(ground: &Ground, line: &str, is_file: bool) -> Result<(Counts, Option<Vec<u8>>)> {
     let place = ground.place()?;
     let calls: Vec<&str> = CALLS.iter().map(|call| call.0).collect();
     let log = place.path("log");
     let trace = format!("trace={}", calls.join(","));
-    let command = place.tardy_behind("strace", &["-f", "-qq", "-o", &log.to_string_lossy(), "-e", &trace, "-e", "signal=none"], line);
+    let command = place.tardy_behind(
+        "strace",
+        &[
+            "-f",
+            "-qq",
+            "-o",
+            &log.to_string_lossy(),
+            "-e",
+            &trace,
+            "-e",
+            "signal=none",
+        ],
+        line,
+    );
     let outcome = place.start(command)?.end(&place, PATIENCE)?;
     if !matches!(outcome.code, Some(0 | 1 | 4)) {
-        return Err(Failure::new(format!("`strace tardy {line}` does not work here ({}): {}", outcome.ending(), last_line(&outcome.said))));
+        return Err(Failure::new(format!(
+            "`strace tardy {line}` does not work here ({}): {}",
+            outcome.ending(),
+            last_line(&outcome.said)
+        )));
     }
-    let text = std::fs::read_to_string(&log).while_doing(|| "reading what strace wrote".to_owned())?;
-    let good = if is_file { Some(std::fs::read(place.path("output.svg")).while_doing(|| "reading the output".to_owned())?) } else { None };
+    let text =
+        std::fs::read_to_string(&log).while_doing(|| "reading what strace wrote".to_owned())?;
+    let good = if is_file {
+        Some(
+            std::fs::read(place.path("output.svg"))
+                .while_doing(|| "reading the output".to_owned())?,
+        )
+    } else {
+        None
+    };
     Ok((most_in_a_thread(&text), good))
 }
 
 fn most_in_a_thread(log: &str) -> Counts {
     let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for line in log.lines() {
-        let Some((thread, rest)) = line.split_once(' ') else { continue };
+        let Some((thread, rest)) = line.split_once(' ') else {
+            continue;
+        };
         if let Some((call, _)) = rest.trim_start().split_once('(') {
             *by_thread.entry((thread, call)).or_default() += 1;
         }
@@ -138,23 +189,55 @@ fn most_in_a_thread(log: &str) -> Counts {
     most
 }
 
-fn failing(ground: &Ground, line: &str, call: &str, error: &str, when: usize, good: Option<&[u8]>) -> Result<(String, Vec<String>)> {
+fn failing(
+    ground: &Ground,
+    line: &str,
+    call: &str,
+    error: &str,
+    when: usize,
+    good: Option<&[u8]>,
+) -> Result<(String, Vec<String>)> {
     let place = ground.place()?;
     if good.is_some() {
-        std::fs::write(place.path("output.svg"), OLD).while_doing(|| "writing an older output".to_owned())?;
+        std::fs::write(place.path("output.svg"), OLD)
+            .while_doing(|| "writing an older output".to_owned())?;
     }
-    let (trace, inject) = (format!("trace={call}"), format!("inject={call}:error={error}:when={when}"));
-    let words = ["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject, "-e", "signal=none"];
-    let outcome = place.start(place.tardy_behind("strace", &words, line))?.end(&place, PATIENCE)?;
+    let (trace, inject) = (
+        format!("trace={call}"),
+        format!("inject={call}:error={error}:when={when}"),
+    );
+    let words = [
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        &trace,
+        "-e",
+        &inject,
+        "-e",
+        "signal=none",
+    ];
+    let outcome = place
+        .start(place.tardy_behind("strace", &words, line))?
+        .end(&place, PATIENCE)?;
     let mut wrong = Vec::new();
     // What could not be written may have been the reason itself.
     let is_told = call != "write" || !outcome.said.is_empty();
-    wrong.extend(outcome.disgrace().filter(|_| is_told || outcome.hung || outcome.code.is_none()));
+    wrong.extend(
+        outcome
+            .disgrace()
+            .filter(|_| is_told || outcome.hung || outcome.code.is_none()),
+    );
     // A file that could not be removed is still there.
     let is_kept = |name: &String| !call.starts_with("unlink") || !name.ends_with("is left");
     wrong.extend(place.leftovers()?.into_iter().filter(is_kept));
     match good {
-        Some(good) => wrong.extend(wrong_output(&place.path("output.svg"), good, outcome.code == Some(0))),
+        Some(good) => wrong.extend(wrong_output(
+            &place.path("output.svg"),
+            good,
+            outcome.code == Some(0),
+        )),
         None => {
             let folder = folders::look(&place, "run")?;
             wrong.extend(folder.wrong());
@@ -171,7 +254,13 @@ fn wrong_output(output: &Path, good: &[u8], is_success: bool) -> Option<String> 
     if now == OLD {
         return is_success.then(|| "success, and the older output is there".to_owned());
     }
-    (now.len() != good.len()).then(|| format!("the output has {} bytes, whole it has {}", now.len(), good.len()))
+    (now.len() != good.len()).then(|| {
+        format!(
+            "the output has {} bytes, whole it has {}",
+            now.len(),
+            good.len()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -180,14 +269,25 @@ mod tests {
 
     #[test]
     fn calls_are_counted_in_the_thread_that_makes_most() {
-        let log = "10 openat(AT_FDCWD, \"a\") = 3\n10 write(3, \"(\") = 1\n11 openat(AT_FDCWD, \"b\") = 3\n11 openat(AT_FDCWD, \"c\") = 4\n11 <... x resumed>) = 0\n";
-        assert_eq!(most_in_a_thread(log), [("openat".to_owned(), 2), ("write".to_owned(), 1)].into());
+        let log = "10 openat(AT_FDCWD, \"a\") = 3\n10 write(3, \"(\") = 1\n11 openat(AT_FDCWD, \
+                   \"b\") = 3\n11 openat(AT_FDCWD, \"c\") = 4\n11 <... x resumed>) = 0\n";
+        assert_eq!(
+            most_in_a_thread(log),
+            [("openat".to_owned(), 2), ("write".to_owned(), 1)].into()
+        );
     }
 
     #[test]
     fn the_brief_form_names_calls_and_commands_that_there_are() {
-        assert!(BRIEF_CALLS.iter().all(|brief| CALLS.iter().any(|(call, _)| call == brief)));
-        assert!(COMMANDS[BRIEF_COMMANDS[0]].0.starts_with("export ") && COMMANDS[BRIEF_COMMANDS[1]].0.starts_with("run "));
+        assert!(
+            BRIEF_CALLS
+                .iter()
+                .all(|brief| CALLS.iter().any(|(call, _)| call == brief))
+        );
+        assert!(
+            COMMANDS[BRIEF_COMMANDS[0]].0.starts_with("export ")
+                && COMMANDS[BRIEF_COMMANDS[1]].0.starts_with("run ")
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Somebody sets the time of day, or changes the rate of the clocks, while a run measures. In a guest: everybody has the time of day.
+//! Somebody sets the time of day, or changes the rate of the clocks, while a run measures. In a
+//! guest: everybody has the time of day.
 
 use serde_json::Value;
 use xtask::failure::Result;
@@ -9,10 +10,11 @@ use crate::guests::{self, ScriptResult};
 
 pub(crate) const STEPPED: Fault = Fault {
     name: "clock",
-    done: "in a guest, CLOCK_REALTIME is set forward and back, by an hour and by about a second, or all clocks run 500 ppm faster or slower, or 1 %, from the \
-           middle of a run on",
-    demanded: "every due time is accounted for, no sample and no observed time is as long as the step, the run says what it saw of a clock that it uses, and no \
-               verdict rests on timers of a clock that was set",
+    done: "in a guest, CLOCK_REALTIME is set forward and back, by an hour and by about a second, \
+           or all clocks run 500 ppm faster or slower, or 1 %, from the middle of a run on",
+    demanded: "every due time is accounted for, no sample and no observed time is as long as the \
+               step, the run says what it saw of a clock that it uses, and no verdict rests on \
+               timers of a clock that was set",
     attempt: |ground| guests::attempt(ground, stepped),
 };
 
@@ -27,14 +29,46 @@ struct Disturbance {
 
 /// `date` sets whole seconds: up to one more or less than is written here.
 const DISTURBANCES: &[Disturbance] = &[
-    Disturbance { name: "an-hour-back", command: "date -s @$(($(date +%s) - 3600))", by: Some((-3601, -3600)) },
-    Disturbance { name: "an-hour-forward", command: "date -s @$(($(date +%s) + 3600))", by: Some((3599, 3600)) },
-    Disturbance { name: "500-ppm-faster", command: "adjtimex -q -f 32768000", by: None },
-    Disturbance { name: "a-second-back", command: "date -s @$(($(date +%s) - 1))", by: Some((-2, -1)) },
-    Disturbance { name: "a-second-forward", command: "date -s @$(($(date +%s) + 2))", by: Some((1, 2)) },
-    Disturbance { name: "500-ppm-slower", command: "adjtimex -q -f -32768000", by: None },
-    Disturbance { name: "1-percent-faster", command: "adjtimex -q -f 0 -t 10100", by: None },
-    Disturbance { name: "1-percent-slower", command: "adjtimex -q -f 0 -t 9900", by: None },
+    Disturbance {
+        name: "an-hour-back",
+        command: "date -s @$(($(date +%s) - 3600))",
+        by: Some((-3601, -3600)),
+    },
+    Disturbance {
+        name: "an-hour-forward",
+        command: "date -s @$(($(date +%s) + 3600))",
+        by: Some((3599, 3600)),
+    },
+    Disturbance {
+        name: "500-ppm-faster",
+        command: "adjtimex -q -f 32768000",
+        by: None,
+    },
+    Disturbance {
+        name: "a-second-back",
+        command: "date -s @$(($(date +%s) - 1))",
+        by: Some((-2, -1)),
+    },
+    Disturbance {
+        name: "a-second-forward",
+        command: "date -s @$(($(date +%s) + 2))",
+        by: Some((1, 2)),
+    },
+    Disturbance {
+        name: "500-ppm-slower",
+        command: "adjtimex -q -f -32768000",
+        by: None,
+    },
+    Disturbance {
+        name: "1-percent-faster",
+        command: "adjtimex -q -f 0 -t 10100",
+        by: None,
+    },
+    Disturbance {
+        name: "1-percent-slower",
+        command: "adjtimex -q -f 0 -t 9900",
+        by: None,
+    },
 ];
 
 /// Probes that run together, and how they depend on the time of day.
@@ -55,24 +89,41 @@ enum ClockUse {
 }
 
 const GROUPS: &[Group] = &[
-    Group { name: "plain", probes: "--probe cyclic --probe timerfd --probe posix-timer", use_of_clock: ClockUse::None },
+    Group {
+        name: "plain",
+        probes: "--probe cyclic --probe timerfd --probe posix-timer",
+        use_of_clock: ClockUse::None,
+    },
     Group {
         name: "realtime",
-        probes: "--probe cyclic:clock=realtime --probe timerfd:clock=realtime --probe posix-timer:clock=realtime",
+        probes: "--probe cyclic:clock=realtime --probe timerfd:clock=realtime --probe \
+                 posix-timer:clock=realtime",
         use_of_clock: ClockUse::Timers,
     },
-    Group { name: "aligned", probes: "--probe cyclic:align=realtime", use_of_clock: ClockUse::Grid },
-    Group { name: "gtod", probes: "--probe cyclic --probe gtod", use_of_clock: ClockUse::Grid },
+    Group {
+        name: "aligned",
+        probes: "--probe cyclic:align=realtime",
+        use_of_clock: ClockUse::Grid,
+    },
+    Group {
+        name: "gtod",
+        probes: "--probe cyclic --probe gtod",
+        use_of_clock: ClockUse::Grid,
+    },
 ];
 
-/// Due times of a run of this length and period, and the longest that a sample may be: nothing holds up an idle guest for so long, and no step is so short.
+/// Due times of a run of this length and period, and the longest that a sample may be: nothing
+/// holds up an idle guest for so long, and no step is so short.
 const LENGTH: &str = "--for 1600ms --period 4ms";
 const EXPECTED: u64 = 400;
 const LONGEST_NS: i64 = 500_000_000;
 
 fn stepped(ground: &Ground, tally: &mut Tally) -> Result<()> {
     // One boot each: all groups, one after another, under one disturbance.
-    for disturbance in DISTURBANCES.iter().take(ground.tries(3, DISTURBANCES.len())) {
+    for disturbance in DISTURBANCES
+        .iter()
+        .take(ground.tries(3, DISTURBANCES.len()))
+    {
         let place = ground.place()?;
         let result = guests::run_script(&place, &script(disturbance), "--time-limit 2m")?;
         for group in GROUPS {
@@ -81,7 +132,11 @@ fn stepped(ground: &Ground, tally: &mut Tally) -> Result<()> {
             let folder = folders::look_at(&place, &result.folder.join(group.name))?;
             wrong.extend(folder.wrong());
             wrong.extend(judged(group, disturbance, &result, &folder));
-            let seen = if wrong.is_empty() { seen(&folder, group) } else { "not as it must be".to_owned() };
+            let seen = if wrong.is_empty() {
+                seen(&folder, group)
+            } else {
+                "not as it must be".to_owned()
+            };
             tally.count(&about, seen, wrong);
         }
     }
@@ -93,9 +148,10 @@ fn script(disturbance: &Disturbance) -> String {
     let mut script = String::new();
     for Group { name, probes, .. } in GROUPS {
         script += &format!(
-            "/init run {LENGTH} --load none --deadline 400ms --misses 0.9 --quiet --out /run/out/{name} {probes} >/run/out/{name}.text 2>&1 &\n\
-             until [ -s /run/out/{name}/state.jsonl ]; do usleep 10000; done\n\
-             usleep 500000\n{} >/dev/null\nwait $!\necho $? >/run/out/{name}.code\n",
+            "/init run {LENGTH} --load none --deadline 400ms --misses 0.9 --quiet --out \
+             /run/out/{name} {probes} >/run/out/{name}.text 2>&1 &\nuntil [ -s \
+             /run/out/{name}/state.jsonl ]; do usleep 10000; done\nusleep 500000\n{} \
+             >/dev/null\nwait $!\necho $? >/run/out/{name}.code\n",
             disturbance.command
         );
     }
@@ -103,24 +159,64 @@ fn script(disturbance: &Disturbance) -> String {
 }
 
 /// What must not be.
-fn judged(group: &Group, disturbance: &Disturbance, result: &ScriptResult, folder: &Folder) -> Vec<String> {
+fn judged(
+    group: &Group,
+    disturbance: &Disturbance,
+    result: &ScriptResult,
+    folder: &Folder,
+) -> Vec<String> {
     let Folder::Opens { state, summary, .. } = folder else {
-        return vec![format!("no run: {}", result.text(&format!("{}.text", group.name)))];
+        return vec![format!(
+            "no run: {}",
+            result.text(&format!("{}.text", group.name))
+        )];
     };
     let mut wrong = Vec::new();
-    let (code, is_stepped) = (result.text(&format!("{}.code", group.name)), disturbance.by.is_some());
+    let (code, is_stepped) = (
+        result.text(&format!("{}.code", group.name)),
+        disturbance.by.is_some(),
+    );
     let decides = !(is_stepped && group.use_of_clock == ClockUse::Timers);
-    // So short a run may have too few samples to pass: what counts is whether the clock keeps it from that.
-    let (outcome, degraded) = (&summary["verdict"]["outcome"], &summary["verdict"]["evidence"]["degraded"]);
-    let is_degraded = degraded.as_array().is_some_and(|reasons| !reasons.is_empty());
-    if state != "finished" || !["0", "4"].contains(&code.as_str()) || outcome == "failed" || is_degraded == decides {
-        wrong.push(format!("{state} with exit code {code}, {outcome}, degraded by {degraded}"));
+    // So short a run may have too few samples to pass: what counts is whether the clock keeps it
+    // from that.
+    let (outcome, degraded) = (
+        &summary["verdict"]["outcome"],
+        &summary["verdict"]["evidence"]["degraded"],
+    );
+    let is_degraded = degraded
+        .as_array()
+        .is_some_and(|reasons| !reasons.is_empty());
+    if state != "finished"
+        || !["0", "4"].contains(&code.as_str())
+        || outcome == "failed"
+        || is_degraded == decides
+    {
+        wrong.push(format!(
+            "{state} with exit code {code}, {outcome}, degraded by {degraded}"
+        ));
     }
-    wrong.extend(summary["series"].as_array().into_iter().flatten().filter_map(odd_series));
-    let told = summary["warnings"].as_array().into_iter().flatten().find(|warning| warning["warning"] == "clock-stepped");
-    match (told, disturbance.by.filter(|_| group.use_of_clock != ClockUse::None)) {
+    wrong.extend(
+        summary["series"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(odd_series),
+    );
+    let told = summary["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|warning| warning["warning"] == "clock-stepped");
+    match (
+        told,
+        disturbance
+            .by
+            .filter(|_| group.use_of_clock != ClockUse::None),
+    ) {
         (None, None) => {}
-        (Some(told), None) => wrong.push(format!("a step is told that nobody made, or that touches nothing: {told}")),
+        (Some(told), None) => wrong.push(format!(
+            "a step is told that nobody made, or that touches nothing: {told}"
+        )),
         (None, Some(_)) => wrong.push(format!("the step is not told: {}", summary["warnings"])),
         (Some(told), Some((least, most))) => {
             let by = told["by"].as_i64().unwrap_or(0);
@@ -133,17 +229,30 @@ fn judged(group: &Group, disturbance: &Disturbance, result: &ScriptResult, folde
     wrong
 }
 
-/// What is wrong with a series: a due time that is not accounted for, a sample or an observed time that is of the step.
+/// What is wrong with a series: a due time that is not accounted for, a sample or an observed time
+/// that is of the step.
 fn odd_series(series: &Value) -> Option<String> {
     let name = &series["probe"];
     let count = |name: &str| series["counts"][name].as_u64().unwrap_or(0);
     let gaps = &series["gaps"];
     if gaps.is_null() && count("expected") != EXPECTED {
-        return Some(format!("{name} expected {} due times of {EXPECTED}", count("expected")));
+        return Some(format!(
+            "{name} expected {} due times of {EXPECTED}",
+            count("expected")
+        ));
     }
-    let (least, most) = (series["numbers"]["min_ns"].as_i64(), series["numbers"]["max_ns"].as_i64());
-    if least.is_some_and(|least| least < 0) || most.is_some_and(|most| most > LONGEST_NS) || count("recorded") == 0 {
-        return Some(format!("{name}: {} samples from {least:?} to {most:?} ns", count("recorded")));
+    let (least, most) = (
+        series["numbers"]["min_ns"].as_i64(),
+        series["numbers"]["max_ns"].as_i64(),
+    );
+    if least.is_some_and(|least| least < 0)
+        || most.is_some_and(|most| most > LONGEST_NS)
+        || count("recorded") == 0
+    {
+        return Some(format!(
+            "{name}: {} samples from {least:?} to {most:?} ns",
+            count("recorded")
+        ));
     }
     let observed = gaps["observed_ns"].as_i64().unwrap_or(0);
     (observed > 2_000_000_000).then(|| format!("{name} observed {observed} ns of a run of 1.6 s"))

@@ -14,8 +14,10 @@ use crate::place::{PATIENCE, Place, last_line};
 
 pub(crate) const FULL: Fault = Fault {
     name: "disk-full",
-    done: "the file system is full from the start, or fills up while a run lasts or an output is written",
-    demanded: "a run is refused with what it needs, or opens and says what was not stored; an older output stays",
+    done: "the file system is full from the start, or fills up while a run lasts or an output is \
+           written",
+    demanded: "a run is refused with what it needs, or opens and says what was not stored; an \
+               older output stays",
     attempt: full,
 };
 
@@ -35,8 +37,10 @@ pub(crate) const REMOVED: Fault = Fault {
 
 pub(crate) const POWER_CUT: Fault = Fault {
     name: "power-cut",
-    done: "the power of the disk (ext4 on a loop device) fails while a run lasts: what the device has is mounted again",
-    demanded: "the file system mounts; the run opens, or had not begun; its counts add up; samples reach up to 12 s before the cut",
+    done: "the power of the disk (ext4 on a loop device) fails while a run lasts: what the device \
+           has is mounted again",
+    demanded: "the file system mounts; the run opens, or had not begun; its counts add up; \
+               samples reach up to 12 s before the cut",
     attempt: power_cut,
 };
 
@@ -45,7 +49,16 @@ struct DiskMount(PathBuf);
 
 impl DiskMount {
     fn memory(place: &Place, kilobytes: usize) -> Result<Self> {
-        Self::new(place, &["-t", "tmpfs", "-o", &format!("size={kilobytes}k"), "tardy-faults"])
+        Self::new(
+            place,
+            &[
+                "-t",
+                "tmpfs",
+                "-o",
+                &format!("size={kilobytes}k"),
+                "tardy-faults",
+            ],
+        )
     }
 
     fn new(place: &Place, words: &[&str]) -> Result<Self> {
@@ -56,7 +69,12 @@ impl DiskMount {
     }
 
     fn make_read_only(&self) -> Result<()> {
-        program::capture(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0)).map(drop)
+        program::capture(
+            Command::new("mount")
+                .args(["-o", "remount,ro"])
+                .arg(&self.0),
+        )
+        .map(drop)
     }
 
     /// Takes all but `left` bytes of the room.
@@ -90,13 +108,21 @@ fn full(ground: &Ground) -> Result<Tally> {
         let place = ground.place()?;
         let _disk = DiskMount::memory(&place, kilobytes)?;
         let outcome = place.tardy(BUSY_RUN)?;
-        count_run(&mut tally, &place, &format!("a disk of {kilobytes} KiB"), &outcome, &["room", "space", "disk"])?;
+        count_run(
+            &mut tally,
+            &place,
+            &format!("a disk of {kilobytes} KiB"),
+            &outcome,
+            &["room", "space", "disk"],
+        )?;
     }
     for number in 0..ground.tries(3, 24) {
         let place = ground.place()?;
         let disk = DiskMount::memory(&place, 40_000)?;
         let running = place.start(place.tardy_command(BUSY_RUN))?;
-        std::thread::sleep(Duration::from_millis(100 + number as u64 * 1900 / ground.tries(3, 24) as u64));
+        std::thread::sleep(Duration::from_millis(
+            100 + number as u64 * 1900 / ground.tries(3, 24) as u64,
+        ));
         disk.fill(number * 1000);
         let outcome = running.end(&place, PATIENCE)?;
         count_run(
@@ -117,30 +143,57 @@ fn full(ground: &Ground) -> Result<Tally> {
         for left in (0..ground.tries(2, 12)).map(|number| number * 3000) {
             let place = ground.place()?;
             let disk = DiskMount::memory(&place, 2_000)?;
-            std::fs::write(disk.0.join("output.svg"), OLD).while_doing(|| "writing an older output".to_owned())?;
+            std::fs::write(disk.0.join("output.svg"), OLD)
+                .while_doing(|| "writing an older output".to_owned())?;
             disk.fill(left);
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
-            let mut wrong: Vec<String> = outcome.disgrace().into_iter().chain(place.leftovers()?).collect();
+            let mut wrong: Vec<String> = outcome
+                .disgrace()
+                .into_iter()
+                .chain(place.leftovers()?)
+                .collect();
             let now = std::fs::read(disk.0.join("output.svg")).unwrap_or_default();
             // A verdict, also that runs are too few, is in the output.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
             if (now == OLD) == is_done {
-                wrong.push(format!("{}, and the output has {} bytes", outcome.ending(), now.len()));
+                wrong.push(format!(
+                    "{}, and the output has {} bytes",
+                    outcome.ending(),
+                    now.len()
+                ));
             }
-            tally.count(&format!("tardy {line} with {left} bytes left"), outcome.ending(), wrong);
+            tally.count(
+                &format!("tardy {line} with {left} bytes left"),
+                outcome.ending(),
+                wrong,
+            );
         }
     }
     Ok(tally)
 }
 
 /// Counts a run in `disk/run` that a fault befell, whose cause is to be told in one of these words.
-fn count_run(tally: &mut Tally, place: &Place, about: &str, outcome: &crate::place::Outcome, words: &[&str]) -> Result<()> {
-    let mut wrong: Vec<String> = outcome.disgrace().into_iter().chain(place.leftovers()?).collect();
+fn count_run(
+    tally: &mut Tally,
+    place: &Place,
+    about: &str,
+    outcome: &crate::place::Outcome,
+    words: &[&str],
+) -> Result<()> {
+    let mut wrong: Vec<String> = outcome
+        .disgrace()
+        .into_iter()
+        .chain(place.leftovers()?)
+        .collect();
     let folder = folders::look(place, "disk/run")?;
     wrong.extend(folder.wrong());
     let said = format!("{}{}{}", outcome.said, outcome.printed, folder.warnings()).to_lowercase();
     if outcome.code != Some(0) && !words.iter().any(|word| said.contains(word)) {
-        wrong.push(format!("{}, and nothing says why: {}", outcome.ending(), last_line(&said)));
+        wrong.push(format!(
+            "{}, and nothing says why: {}",
+            outcome.ending(),
+            last_line(&said)
+        ));
     }
     let seen = match folder {
         Folder::Opens { .. } => format!("{}, opens", outcome.ending()),
@@ -155,7 +208,8 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
     let place = ground.place()?;
     let disk = DiskMount::memory(&place, 40_000)?;
-    std::fs::write(disk.0.join("output.svg"), OLD).while_doing(|| "writing an older output".to_owned())?;
+    std::fs::write(disk.0.join("output.svg"), OLD)
+        .while_doing(|| "writing an older output".to_owned())?;
     disk.make_read_only()?;
     let writers = [
         "run --for 1s --load none --quiet --out disk/run",
@@ -168,16 +222,28 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     ];
     for line in writers {
         let outcome = place.tardy(line)?;
-        let mut wrong: Vec<String> = outcome.disgrace().into_iter().chain(place.leftovers()?).collect();
-        if !matches!(outcome.code, Some(2 | 3)) || !outcome.said.contains("disk/") || !outcome.said.to_lowercase().contains("read-only") {
-            wrong.push(format!("{}: {}", outcome.ending(), last_line(&outcome.said)));
+        let mut wrong: Vec<String> = outcome
+            .disgrace()
+            .into_iter()
+            .chain(place.leftovers()?)
+            .collect();
+        if !matches!(outcome.code, Some(2 | 3))
+            || !outcome.said.contains("disk/")
+            || !outcome.said.to_lowercase().contains("read-only")
+        {
+            wrong.push(format!(
+                "{}: {}",
+                outcome.ending(),
+                last_line(&outcome.said)
+            ));
         }
         tally.count(&format!("tardy {line}"), outcome.ending(), wrong);
     }
     for number in 0..ground.tries(1, 8) {
         let place = ground.place()?;
         let image = Image::new(&place)?;
-        let mut running = place.start(place.tardy_command("run --for 2s --load none --quiet --out disk/run"))?;
+        let mut running =
+            place.start(place.tardy_command("run --for 2s --load none --quiet --out disk/run"))?;
         std::thread::sleep(Duration::from_millis(300 + 200 * number as u64));
         // A file system that finds an error in itself does this.
         image.shut_down()?;
@@ -186,7 +252,11 @@ fn read_only(ground: &Ground) -> Result<Tally> {
         let outcome = running.end(&place, PATIENCE)?;
         let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
         if !ended_in_time || outcome.code == Some(0) {
-            wrong.push(format!("{}: {}", outcome.ending(), last_line(&outcome.said)));
+            wrong.push(format!(
+                "{}: {}",
+                outcome.ending(),
+                last_line(&outcome.said)
+            ));
         }
         tally.count(&about, outcome.ending(), wrong);
     }
@@ -198,7 +268,8 @@ fn removed(ground: &Ground) -> Result<Tally> {
     for number in 0..ground.tries(1, 6) {
         for what in ["removed", "moved", "replaced"] {
             let place = ground.place()?;
-            let running = place.start(place.tardy_command("run --for 1500ms --load none --quiet --out run"))?;
+            let running = place
+                .start(place.tardy_command("run --for 1500ms --load none --quiet --out run"))?;
             let (run, moved) = (place.path("run"), place.path("moved"));
             if !place.wait_until(|| run.join("run.json").exists()) {
                 return Err(Failure::new("a run did not begin"));
@@ -211,12 +282,21 @@ fn removed(ground: &Ground) -> Result<Tally> {
             }
             if what == "replaced" {
                 std::fs::create_dir(&run).while_doing(|| "making another folder".to_owned())?;
-                std::fs::write(run.join("mine"), OLD).while_doing(|| "writing into it".to_owned())?;
+                std::fs::write(run.join("mine"), OLD)
+                    .while_doing(|| "writing into it".to_owned())?;
             }
             let outcome = running.end(&place, PATIENCE)?;
-            let mut wrong: Vec<String> = outcome.disgrace().into_iter().chain(place.leftovers()?).collect();
+            let mut wrong: Vec<String> = outcome
+                .disgrace()
+                .into_iter()
+                .chain(place.leftovers()?)
+                .collect();
             if outcome.code != Some(3) || !outcome.said.contains("removed or moved") {
-                wrong.push(format!("{}: {}", outcome.ending(), last_line(&outcome.said)));
+                wrong.push(format!(
+                    "{}: {}",
+                    outcome.ending(),
+                    last_line(&outcome.said)
+                ));
             }
             if what != "removed" {
                 let folder = folders::look(&place, "moved")?;
@@ -226,9 +306,16 @@ fn removed(ground: &Ground) -> Result<Tally> {
                 }
             }
             if what == "replaced" && crate::place::names(&run) != ["mine"] {
-                wrong.push(format!("the other folder has {:?}", crate::place::names(&run)));
+                wrong.push(format!(
+                    "the other folder has {:?}",
+                    crate::place::names(&run)
+                ));
             }
-            tally.count(&format!("folder {what} (try {number})"), outcome.ending(), wrong);
+            tally.count(
+                &format!("folder {what} (try {number})"),
+                outcome.ending(),
+                wrong,
+            );
         }
     }
     Ok(tally)
@@ -243,8 +330,14 @@ pub(crate) struct Image {
 /// A file of this size with an empty ext4 file system.
 pub(crate) fn made_image(place: &Place, mib: u64) -> Result<PathBuf> {
     let file = place.path("image");
-    std::fs::File::create(&file).and_then(|file| file.set_len(mib << 20)).while_doing(|| "making a disk image".to_owned())?;
-    program::capture(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-m", "0", "-E", "lazy_itable_init=0"]).arg(&file))?;
+    std::fs::File::create(&file)
+        .and_then(|file| file.set_len(mib << 20))
+        .while_doing(|| "making a disk image".to_owned())?;
+    program::capture(
+        Command::new("/usr/sbin/mkfs.ext4")
+            .args(["-q", "-m", "0", "-E", "lazy_itable_init=0"])
+            .arg(&file),
+    )?;
     Ok(file)
 }
 
@@ -274,7 +367,12 @@ impl Image {
 
     fn shut_down(&self) -> Result<()> {
         // An emergency remount: the file system is in use, so that a plain one is refused.
-        program::capture(Command::new("mount").args(["-o", "remount,abort"]).arg(&self.mounted.0)).map(drop)
+        program::capture(
+            Command::new("mount")
+                .args(["-o", "remount,abort"])
+                .arg(&self.mounted.0),
+        )
+        .map(drop)
     }
 }
 
@@ -283,7 +381,8 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
     for number in 0..ground.tries(2, 20) {
         let (place, again) = (ground.place()?, ground.place()?);
         let image = Image::new(&place)?;
-        let mut running = place.start(place.tardy_command("run --for 60s --load none --quiet --out disk/run"))?;
+        let mut running =
+            place.start(place.tardy_command("run --for 60s --load none --quiet --out disk/run"))?;
         let begun = place.wait_until(|| image.mounted.0.join("run/run.json").exists());
         let moment = Duration::from_millis(number as u64 * 25_000 / ground.tries(2, 20) as u64);
         std::thread::sleep(moment);
@@ -313,7 +412,11 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
         if !begun || had_ended {
             wrong.push("the run did not last".to_owned());
         }
-        tally.count(&format!("power cut {moment:?} after the beginning"), seen, wrong);
+        tally.count(
+            &format!("power cut {moment:?} after the beginning"),
+            seen,
+            wrong,
+        );
     }
     Ok(tally)
 }
@@ -325,10 +428,15 @@ pub(crate) fn too_little(folder: &Folder, since_begin: Duration) -> Option<Strin
     let stored = match folder {
         Folder::Opens { summary, .. } => {
             let warnings = summary["warnings"].as_array()?;
-            let until = warnings.iter().find(|warning| warning["warning"] == "cut-off")?["stored_until"].as_u64().unwrap_or(0);
+            let until = warnings
+                .iter()
+                .find(|warning| warning["warning"] == "cut-off")?["stored_until"]
+                .as_u64()
+                .unwrap_or(0);
             Duration::from_nanos(until)
         }
         _ => Duration::ZERO,
     };
-    (stored + allowed < since_begin).then(|| format!("stored up to {stored:?}, cut {since_begin:?} after the beginning"))
+    (stored + allowed < since_begin)
+        .then(|| format!("stored up to {stored:?}, cut {since_begin:?} after the beginning"))
 }

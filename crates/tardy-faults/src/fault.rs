@@ -79,13 +79,20 @@ impl Tally {
     pub(crate) fn count(&mut self, about: &str, seen: impl Into<String>, wrong: Vec<String>) {
         self.tries += 1;
         *self.seen.entry(seen.into()).or_default() += 1;
-        self.failures.extend(wrong.into_iter().map(|failure| format!("{about}: {failure}")));
+        self.failures.extend(
+            wrong
+                .into_iter()
+                .map(|failure| format!("{about}: {failure}")),
+        );
     }
 
     /// What was seen, the most frequent first.
     pub(crate) fn seen_text(&self) -> String {
         let mut seen: Vec<_> = self.seen.iter().collect();
         seen.sort_by_key(|&(name, times)| (std::cmp::Reverse(*times), name));
-        seen.into_iter().map(|(name, times)| format!("{name}: {times}")).collect::<Vec<_>>().join("; ")
+        seen.into_iter()
+            .map(|(name, times)| format!("{name}: {times}"))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 }

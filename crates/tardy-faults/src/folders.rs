@@ -48,22 +48,40 @@ pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
         return Ok(if is_said {
             Folder::NotBegun
         } else {
-            Folder::Refused(format!("without run.json `show` ends with {}", shown.ending()))
+            Folder::Refused(format!(
+                "without run.json `show` ends with {}",
+                shown.ending()
+            ))
         });
     }
     let summary: Value = match serde_json::from_str(&shown.printed) {
         Ok(summary) => summary,
-        Err(_) => return Ok(Folder::Refused(format!("show ends with {}: {}", shown.ending(), shown.said.trim()))),
+        Err(_) => {
+            return Ok(Folder::Refused(format!(
+                "show ends with {}: {}",
+                shown.ending(),
+                shown.said.trim()
+            )));
+        }
     };
     let count = |counts: &Value, name: &str| counts[name].as_u64().unwrap_or(0);
     let series = summary["series"].as_array().cloned().unwrap_or_default();
     let odd = series
         .iter()
         .map(|series| &series["counts"])
-        .filter(|counts| count(counts, "expected") != count(counts, "recorded") + count(counts, "skipped") + count(counts, "lost"));
-    let wrong = odd.map(|counts| format!("counts do not add up: {counts}")).collect();
+        .filter(|counts| {
+            count(counts, "expected")
+                != count(counts, "recorded") + count(counts, "skipped") + count(counts, "lost")
+        });
+    let wrong = odd
+        .map(|counts| format!("counts do not add up: {counts}"))
+        .collect();
     let state = summary["state"].as_str().unwrap_or("finished").to_owned();
-    Ok(Folder::Opens { state, wrong, summary })
+    Ok(Folder::Opens {
+        state,
+        wrong,
+        summary,
+    })
 }
 
 impl Folder {
@@ -87,10 +105,14 @@ impl Folder {
 
 /// The last CPU that this process may use: the first one has most of the interrupts.
 pub(crate) fn last_cpu() -> u32 {
-    affinity::get(0).ok().and_then(|cpus| cpus.into_iter().max()).unwrap_or(0)
+    affinity::get(0)
+        .ok()
+        .and_then(|cpus| cpus.into_iter().max())
+        .unwrap_or(0)
 }
 
-/// Makes `base/run`, `base/other` and `base/verbose` (cyclictest -v), which commands of other faults read; once.
+/// Makes `base/run`, `base/other` and `base/verbose` (cyclictest -v), which commands of other
+/// faults read; once.
 pub(crate) fn base(ground: &Ground) -> Result<()> {
     let base = ground.folder.join("base");
     if base.exists() {
@@ -99,12 +121,22 @@ pub(crate) fn base(ground: &Ground) -> Result<()> {
     std::fs::create_dir(&base).while_doing(|| format!("making {}", base.display()))?;
     let place = ground.place()?;
     for name in ["run", "other"] {
-        let line = format!("run --cycles 3000 --period 500us --load none --quiet --out {}", base.join(name).display());
+        let line = format!(
+            "run --cycles 3000 --period 500us --load none --quiet --out {}",
+            base.join(name).display()
+        );
         let outcome = place.tardy(&line)?;
         if !matches!(outcome.code, Some(0 | 4)) {
-            return Err(Failure::new(format!("a first run does not work ({}): {}", outcome.ending(), outcome.said.trim())));
+            return Err(Failure::new(format!(
+                "a first run does not work ({}): {}",
+                outcome.ending(),
+                outcome.said.trim()
+            )));
         }
     }
-    let lines = (0..20_000).map(|cycle| format!("       0:{cycle:8}:{:8}\n", 5 + cycle % 37)).collect::<String>();
-    std::fs::write(base.join("verbose"), lines).while_doing(|| "writing the text of cyclictest -v".to_owned())
+    let lines = (0..20_000)
+        .map(|cycle| format!("       0:{cycle:8}:{:8}\n", 5 + cycle % 37))
+        .collect::<String>();
+    std::fs::write(base.join("verbose"), lines)
+        .while_doing(|| "writing the text of cyclictest -v".to_owned())
 }

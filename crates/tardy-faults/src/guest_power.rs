@@ -1,4 +1,5 @@
-//! The power of a whole machine fails: QEMU is killed while a run in its guest writes to a disk, and the disk is mounted again, here or by the next guest.
+//! The power of a whole machine fails: QEMU is killed while a run in its guest writes to a disk,
+//! and the disk is mounted again, here or by the next guest.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,15 +18,19 @@ use crate::place::{PATIENCE, Place};
 
 pub(crate) const GUEST_POWER: Fault = Fault {
     name: "guest-power",
-    done: "a guest is killed (SIGKILL of QEMU) while a run in it writes to the guest's disk (ext4 on virtio): the disk is mounted again",
-    demanded: "the file system mounts; the run opens, its counts add up; samples reach up to 12 s before the cut",
+    done: "a guest is killed (SIGKILL of QEMU) while a run in it writes to the guest's disk (ext4 \
+           on virtio): the disk is mounted again",
+    demanded: "the file system mounts; the run opens, its counts add up; samples reach up to 12 s \
+               before the cut",
     attempt: |ground| guests::attempt(ground, guest_power),
 };
 
 pub(crate) const REBOOT: Fault = Fault {
     name: "reboot",
-    done: "a guest whose run has --until-stopped, --disk and --resume is killed like that, and booted again with the same disk; twice, then the run is stopped",
-    demanded: "the run goes on after each boot: one finished run whose counts add up, no stored sample is lost, and both gaps are told",
+    done: "a guest whose run has --until-stopped, --disk and --resume is killed like that, and \
+           booted again with the same disk; twice, then the run is stopped",
+    demanded: "the run goes on after each boot: one finished run whose counts add up, no stored \
+               sample is lost, and both gaps are told",
     attempt: |ground| guests::attempt(ground, reboot),
 };
 
@@ -46,15 +51,20 @@ struct Parts {
 impl Parts {
     fn find() -> Result<Self> {
         let kernel = guests::kernel()?;
-        let modules =
-            kernel::modules(&kernel, MODULES, &guests::cache()?).while_doing(|| "looking for the modules of a disk".to_owned())?;
+        let modules = kernel::modules(&kernel, MODULES, &guests::cache()?)
+            .while_doing(|| "looking for the modules of a disk".to_owned())?;
         Ok(Self { kernel, modules })
     }
 
     /// Boots a guest that runs `script` with its disk at /mnt.
     fn start(&self, place: &Place, disk: &Path, script: &str) -> Result<GuestProcess> {
         let files = guests::script_files(place, &format!("{MOUNT}{script}"))?;
-        let equipment = Equipment { program: Some("/bin/script"), files: &files, modules: &self.modules, disk: Some(disk) };
+        let equipment = Equipment {
+            program: Some("/bin/script"),
+            files: &files,
+            modules: &self.modules,
+            disk: Some(disk),
+        };
         let guest = Guest {
             cpus: 2,
             memory_mib: 768,
@@ -71,9 +81,9 @@ impl Parts {
 fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let parts = Parts::find()?;
     let script = format!(
-        "/init run --for 2m --load none --quiet --out /mnt/run >/dev/console 2>&1 &\n\
-         until [ -s /mnt/run/run.json ] && [ -s /mnt/run/state.jsonl ]; do usleep 10000; done\n\
-         echo '{BEGUN}' >/dev/console\nwait\n"
+        "/init run --for 2m --load none --quiet --out /mnt/run >/dev/console 2>&1 &\nuntil [ -s \
+         /mnt/run/run.json ] && [ -s /mnt/run/state.jsonl ]; do usleep 10000; done\necho \
+         '{BEGUN}' >/dev/console\nwait\n"
     );
     let tries = ground.tries(2, 8);
     for number in 0..tries {
@@ -81,13 +91,22 @@ fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
         let disk = disks::made_image(&place, DISK_MIB)?;
         let mut guest = parts.start(&place, &disk, &script)?;
         wait_until_begun(&mut guest)?;
-        // From the first write to the disk on, over several of the moments at which everything is brought there.
+        // From the first write to the disk on, over several of the moments at which everything is
+        // brought there.
         let moment = Duration::from_millis(2_000 + number as u64 * 26_000 / tries as u64);
         let since_begin = cut_power_after(guest, moment)?;
         let (folder, mut wrong) = look_at_disk(&place, disk)?;
         wrong.extend(disks::too_little(&folder, since_begin));
-        let seen = if wrong.is_empty() { "opens" } else { "does not open, or not whole" };
-        tally.count(&format!("power cut {since_begin:?} after the beginning"), seen, wrong);
+        let seen = if wrong.is_empty() {
+            "opens"
+        } else {
+            "does not open, or not whole"
+        };
+        tally.count(
+            &format!("power cut {since_begin:?} after the beginning"),
+            seen,
+            wrong,
+        );
     }
     Ok(())
 }
@@ -99,10 +118,10 @@ fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let parts = Parts::find()?;
     // The record names the boot that the run goes on in.
     let script = format!(
-        "/init run --until-stopped --disk 32MiB --resume --deadline 10s --quiet --out /mnt/run >/dev/console 2>&1 &\n\
-         run=$!\nboot=$(cat /proc/sys/kernel/random/boot_id)\n\
-         until grep -q $boot /mnt/run/run.json && [ -s /mnt/run/state.jsonl ]; do usleep 10000; done 2>/dev/null\n\
-         echo '{BEGUN}' >/dev/console\n"
+        "/init run --until-stopped --disk 32MiB --resume --deadline 10s --quiet --out /mnt/run \
+         >/dev/console 2>&1 &\nrun=$!\nboot=$(cat /proc/sys/kernel/random/boot_id)\nuntil grep -q \
+         $boot /mnt/run/run.json && [ -s /mnt/run/state.jsonl ]; do usleep 10000; done \
+         2>/dev/null\necho '{BEGUN}' >/dev/console\n"
     );
     for number in 0..ground.tries(1, 4) {
         let place = ground.place()?;
@@ -111,37 +130,70 @@ fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
         for cut in 0..CUTS {
             let mut guest = parts.start(&place, &disk, &format!("{script}wait\n"))?;
             wait_until_begun(&mut guest)?;
-            cut_power_after(guest, Duration::from_millis(12_500 + 3_700 * (number + cut) as u64))?;
+            cut_power_after(
+                guest,
+                Duration::from_millis(12_500 + 3_700 * (number + cut) as u64),
+            )?;
             let (folder, odd) = look_at_disk(&place, disk.clone())?;
             wrong.extend(odd);
             wrong.extend(not_more(&folder, &mut recorded));
         }
-        let guest = parts.start(&place, &disk, &format!("{script}sleep 5\nkill -TERM $run\nwait $run\numount /mnt\n"))?;
-        guest.finish().while_doing(|| "running the last guest".to_owned())?;
+        let guest = parts.start(
+            &place,
+            &disk,
+            &format!("{script}sleep 5\nkill -TERM $run\nwait $run\numount /mnt\n"),
+        )?;
+        guest
+            .finish()
+            .while_doing(|| "running the last guest".to_owned())?;
         let (folder, odd) = look_at_disk(&place, disk)?;
         wrong.extend(odd);
         wrong.extend(not_more(&folder, &mut recorded));
         wrong.extend(not_one_run(&folder));
-        tally.count(&format!("{CUTS} cuts, then stopped"), if wrong.is_empty() { "one finished run" } else { "not one run" }, wrong);
+        tally.count(
+            &format!("{CUTS} cuts, then stopped"),
+            if wrong.is_empty() {
+                "one finished run"
+            } else {
+                "not one run"
+            },
+            wrong,
+        );
     }
     Ok(())
 }
 
-/// That no more samples were recorded than before; `recorded` is what there was, and then what there is.
+/// That no more samples were recorded than before; `recorded` is what there was, and then what
+/// there is.
 fn not_more(folder: &Folder, recorded: &mut u64) -> Option<String> {
-    let Folder::Opens { summary, .. } = folder else { return None };
+    let Folder::Opens { summary, .. } = folder else {
+        return None;
+    };
     let series = summary["series"].as_array().into_iter().flatten();
-    let now = series.map(|series| series["counts"]["recorded"].as_u64().unwrap_or(0)).sum();
+    let now = series
+        .map(|series| series["counts"]["recorded"].as_u64().unwrap_or(0))
+        .sum();
     let before = std::mem::replace(recorded, now);
     (now <= before).then(|| format!("{before} samples, and {now} after one more part"))
 }
 
 /// What speaks against a finished run with a gap for each failure of power.
 fn not_one_run(folder: &Folder) -> Option<String> {
-    let Folder::Opens { state, summary, .. } = folder else { return None };
-    let warnings: Vec<&Value> = summary["warnings"].as_array().into_iter().flatten().collect();
-    let reboots = warnings.iter().filter(|warning| warning["warning"] == "resumed" && warning["is_reboot"] == true);
-    let are_told = reboots.filter(|warning| warning["away"].as_i64() > Some(0)).count() == CUTS;
+    let Folder::Opens { state, summary, .. } = folder else {
+        return None;
+    };
+    let warnings: Vec<&Value> = summary["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .collect();
+    let reboots = warnings
+        .iter()
+        .filter(|warning| warning["warning"] == "resumed" && warning["is_reboot"] == true);
+    let are_told = reboots
+        .filter(|warning| warning["away"].as_i64() > Some(0))
+        .count()
+        == CUTS;
     (state != "finished" || !are_told).then(|| format!("{state}: {warnings:?}"))
 }
 
@@ -150,14 +202,19 @@ fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
     let begun = Instant::now();
     std::thread::sleep(moment);
     let since_begin = begun.elapsed();
-    guest.cut_power().while_doing(|| "killing QEMU".to_owned())?;
+    guest
+        .cut_power()
+        .while_doing(|| "killing QEMU".to_owned())?;
     Ok(since_begin)
 }
 
 /// The run on a guest's disk, and what is wrong with either.
 fn look_at_disk(place: &Place, disk: PathBuf) -> Result<(Folder, Vec<String>)> {
     match Image::open(place, disk) {
-        Err(failure) => Ok((Folder::Absent, vec![format!("the file system does not mount: {failure}")])),
+        Err(failure) => Ok((
+            Folder::Absent,
+            vec![format!("the file system does not mount: {failure}")],
+        )),
         Ok(_opened) => {
             let folder = folders::look(place, "disk/run")?;
             let mut wrong = folder.wrong();
@@ -172,9 +229,14 @@ fn look_at_disk(place: &Place, disk: PathBuf) -> Result<(Folder, Vec<String>)> {
 fn wait_until_begun(guest: &mut GuestProcess) -> Result<()> {
     let start = Instant::now();
     while !guest.console().contains(BEGUN) {
-        let is_running = guest.is_running().while_doing(|| "waiting for a guest".to_owned())?;
+        let is_running = guest
+            .is_running()
+            .while_doing(|| "waiting for a guest".to_owned())?;
         if !is_running || start.elapsed() > 2 * PATIENCE {
-            return Err(Failure::new(format!("no run began in the guest; its console: {}", guest.console().trim())));
+            return Err(Failure::new(format!(
+                "no run began in the guest; its console: {}",
+                guest.console().trim()
+            )));
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,6 +1,8 @@
-//! Guests of the lab in which a script tries a fault: a failing clock or CPU takes the guest's, and nobody else's.
+//! Guests of the lab in which a script tries a fault: a failing clock or CPU takes the guest's, and
+//! nobody else's.
 //!
-//! The script is a file of the host that is added to the guest, as a user would do it: `tardy lab run --add FILE:/bin/script --program /bin/script`.
+//! The script is a file of the host that is added to the guest, as a user would do it:
+//! `tardy lab run --add FILE:/bin/script --program /bin/script`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -27,7 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 const HEAD: &str = "#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n";
 
 /// Tries a fault that needs guests, or says why no guest can be booted here.
-pub(crate) fn attempt(ground: &Ground, attempt: fn(&Ground, &mut Tally) -> Result<()>) -> Result<Tally> {
+pub(crate) fn attempt(
+    ground: &Ground,
+    attempt: fn(&Ground, &mut Tally) -> Result<()>,
+) -> Result<Tally> {
     let mut tally = Tally::default();
     match missing() {
         Some(missing) => tally.left_out.push(missing),
@@ -40,13 +45,17 @@ fn missing() -> Option<String> {
     if !Path::new(BUSYBOX).exists() {
         return Some(format!("{BUSYBOX} is missing: install busybox-static"));
     }
-    Qemu::find(Architecture::Amd64).err().map(|error| error.to_string()).or_else(|| kernel().err().map(|failure| failure.to_string()))
+    Qemu::find(Architecture::Amd64)
+        .err()
+        .map(|error| error.to_string())
+        .or_else(|| kernel().err().map(|failure| failure.to_string()))
 }
 
 /// The kernel of the guests; fetched where it was not yet.
 pub(crate) fn kernel() -> Result<Kernel> {
     let source: KernelSource = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
-    kernel::resolve(&source, Architecture::Amd64, &cache()?, false).while_doing(|| format!("looking for {KERNEL}"))
+    kernel::resolve(&source, Architecture::Amd64, &cache()?, false)
+        .while_doing(|| format!("looking for {KERNEL}"))
 }
 
 /// Where kernels and their modules are kept.
@@ -65,22 +74,37 @@ pub(crate) struct ScriptResult {
 impl ScriptResult {
     /// A file that the script left, as text; empty where there is none.
     pub(crate) fn text(&self, name: &str) -> String {
-        std::fs::read_to_string(self.folder.join(name)).unwrap_or_default().trim().to_owned()
+        std::fs::read_to_string(self.folder.join(name))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
     }
 
     /// That the guest did not do its script, where it did not.
     pub(crate) fn failure(&self) -> Option<String> {
-        (self.outcome.code != Some(0)).then(|| format!("the guest's lab: {}: {}", self.outcome.ending(), self.outcome.said.trim()))
+        (self.outcome.code != Some(0)).then(|| {
+            format!(
+                "the guest's lab: {}: {}",
+                self.outcome.ending(),
+                self.outcome.said.trim()
+            )
+        })
     }
 }
 
-/// Runs `script` in a guest of the lab, with time that is counted in instructions; `words` go to `tardy lab run`.
+/// Runs `script` in a guest of the lab, with time that is counted in instructions; `words` go to
+/// `tardy lab run`.
 pub(crate) fn run_script(place: &Place, script: &str, words: &str) -> Result<ScriptResult> {
     write_script(&place.path("script"), script)?;
     let files = "--add /bin/busybox:/bin/busybox --add script:/bin/script --program /bin/script";
     let line = format!("lab run --kernel {KERNEL} --out guests {words} {files}");
-    let outcome = place.start(place.tardy_command(&line))?.end(place, PATIENCE)?;
-    Ok(ScriptResult { outcome, folder: place.path("guests/6.1/replica-000") })
+    let outcome = place
+        .start(place.tardy_command(&line))?
+        .end(place, PATIENCE)?;
+    Ok(ScriptResult {
+        outcome,
+        folder: place.path("guests/6.1/replica-000"),
+    })
 }
 
 fn write_script(path: &Path, script: &str) -> Result<()> {
@@ -93,19 +117,41 @@ fn write_script(path: &Path, script: &str) -> Result<()> {
 pub(crate) fn script_files(place: &Place, script: &str) -> Result<Vec<AddedFile>> {
     let source = place.path("script");
     write_script(&source, script)?;
-    let file = |source: PathBuf, path: &str| AddedFile { source, path: path.to_owned(), executable: true };
-    Ok(vec![file(BUSYBOX.into(), "bin/busybox"), file(source, "bin/script")])
+    let file = |source: PathBuf, path: &str| AddedFile {
+        source,
+        path: path.to_owned(),
+        executable: true,
+    };
+    Ok(vec![
+        file(BUSYBOX.into(), "bin/busybox"),
+        file(source, "bin/script"),
+    ])
 }
 
 /// A program of this machine with the libraries that it needs, for a guest.
 pub(crate) fn program_files(name: &str) -> Result<Vec<AddedFile>> {
-    let path = program::find(name).ok_or_else(|| Failure::new(format!("{name} is not installed")))?;
+    let path =
+        program::find(name).ok_or_else(|| Failure::new(format!("{name} is not installed")))?;
     let libraries = program::capture(std::process::Command::new("ldd").arg(&path))?;
     let is_path = |word: &&str| word.starts_with('/');
-    let sources = libraries.lines().filter_map(|line| line.split_whitespace().find(is_path)).map(PathBuf::from);
-    let library =
-        |source: PathBuf| AddedFile { path: source.display().to_string().trim_start_matches('/').to_owned(), source, executable: true };
+    let sources = libraries
+        .lines()
+        .filter_map(|line| line.split_whitespace().find(is_path))
+        .map(PathBuf::from);
+    let library = |source: PathBuf| AddedFile {
+        path: source
+            .display()
+            .to_string()
+            .trim_start_matches('/')
+            .to_owned(),
+        source,
+        executable: true,
+    };
     // Not in /bin, where the shell's programs take the place of those of their names.
-    let program = AddedFile { source: path, path: format!("usr/{name}"), executable: true };
+    let program = AddedFile {
+        source: path,
+        path: format!("usr/{name}"),
+        executable: true,
+    };
     Ok(sources.map(library).chain([program]).collect())
 }

@@ -13,7 +13,8 @@ use crate::place::{PATIENCE, Place};
 pub(crate) const FAULT: Fault = Fault {
     name: "kill",
     done: "SIGKILL at moments spread over every command that writes",
-    demanded: "no process, mount or scratch file is left after `tardy restore`; a run's folder opens, its counts add up; an older output is whole, or the new one is",
+    demanded: "no process, mount or scratch file is left after `tardy restore`; a run's folder \
+               opens, its counts add up; an older output is whole, or the new one is",
     attempt,
 };
 
@@ -35,25 +36,84 @@ enum Writes {
 }
 
 const fn writer(line: &'static str, writes: Writes, short: usize, full: usize) -> Writer {
-    Writer { line, writes, kills: (short, full) }
+    Writer {
+        line,
+        writes,
+        kills: (short, full),
+    }
 }
 
 const WRITERS: &[Writer] = &[
-    writer("run --for 1500ms --load none --quiet --out run", Writes::Run, 6, 40),
-    writer("run --for 1500ms --load io --load fork --quiet --out run", Writes::Run, 3, 20),
-    writer("run --for 1500ms --load none --quiet --spool spool --out run", Writes::Run, 3, 15),
-    writer("run --for 1500ms --load hackbench --explain --quiet --out run", Writes::Run, 2, 10),
-    writer("run --for 1500ms --load none --move-irqs --cpus last --quiet --out run", Writes::Run, 2, 10),
+    writer(
+        "run --for 1500ms --load none --quiet --out run",
+        Writes::Run,
+        6,
+        40,
+    ),
+    writer(
+        "run --for 1500ms --load io --load fork --quiet --out run",
+        Writes::Run,
+        3,
+        20,
+    ),
+    writer(
+        "run --for 1500ms --load none --quiet --spool spool --out run",
+        Writes::Run,
+        3,
+        15,
+    ),
+    writer(
+        "run --for 1500ms --load hackbench --explain --quiet --out run",
+        Writes::Run,
+        2,
+        10,
+    ),
+    writer(
+        "run --for 1500ms --load none --move-irqs --cpus last --quiet --out run",
+        Writes::Run,
+        2,
+        10,
+    ),
     writer("cyclictest -D 1 -q --tardy-out run", Writes::Run, 2, 5),
     writer("load memory procfs --for 1s", Writes::Nothing, 2, 10),
-    writer("cost --metric null-call --metric open-close --rounds 1 --trials 3 --out run", Writes::Run, 2, 15),
-    writer("import ../base/verbose --period 1ms --out run", Writes::Run, 3, 15),
-    writer("export ../base/run --format csv --output output.svg", Writes::File, 3, 15),
-    writer("export ../base/run --format hgrm --output output.svg", Writes::File, 2, 10),
+    writer(
+        "cost --metric null-call --metric open-close --rounds 1 --trials 3 --out run",
+        Writes::Run,
+        2,
+        15,
+    ),
+    writer(
+        "import ../base/verbose --period 1ms --out run",
+        Writes::Run,
+        3,
+        15,
+    ),
+    writer(
+        "export ../base/run --format csv --output output.svg",
+        Writes::File,
+        3,
+        15,
+    ),
+    writer(
+        "export ../base/run --format hgrm --output output.svg",
+        Writes::File,
+        2,
+        10,
+    ),
     writer("report ../base/run --html output.svg", Writes::File, 3, 15),
-    writer("plot ../base/run --kind hist -o output.svg", Writes::File, 2, 10),
+    writer(
+        "plot ../base/run --kind hist -o output.svg",
+        Writes::File,
+        2,
+        10,
+    ),
     writer("history ../base --html output.svg", Writes::File, 2, 10),
-    writer("lab run --kernel debian:6.1 --for 300ms --load none --replicas 1 --out lab", Writes::Nothing, 0, 8),
+    writer(
+        "lab run --kernel debian:6.1 --for 300ms --load none --replicas 1 --out lab",
+        Writes::Nothing,
+        0,
+        8,
+    ),
 ];
 
 /// The brief form kills only commands that the short one kills so often.
@@ -67,7 +127,9 @@ fn attempt(ground: &Ground) -> Result<Tally> {
         if kills == 0 || ground.is_brief() && writer.kills.0 < BRIEF_MIN {
             continue;
         }
-        let line = writer.line.replace("--cpus last", &format!("--cpus {}", folders::last_cpu()));
+        let line = writer
+            .line
+            .replace("--cpus last", &format!("--cpus {}", folders::last_cpu()));
         let (length, good) = match undisturbed(ground, writer, &line) {
             Ok(undisturbed) => undisturbed,
             Err(failure) => {
@@ -76,37 +138,63 @@ fn attempt(ground: &Ground) -> Result<Tally> {
             }
         };
         for number in 0..kills {
-            // Multiples of the golden ratio: spread evenly, however many there are, and the same each time.
+            // Multiples of the golden ratio: spread evenly, however many there are, and the same
+            // each time.
             let share = (0.5 + number as f64 * 0.618_033_988_75).fract();
             let moment = length.mul_f64(share * 1.02);
             let (seen, wrong) = killed(ground, writer, &line, moment, good.as_deref())?;
-            tally.count(&format!("tardy {line}, killed after {:.1} ms", moment.as_secs_f64() * 1e3), seen, wrong);
+            tally.count(
+                &format!(
+                    "tardy {line}, killed after {:.1} ms",
+                    moment.as_secs_f64() * 1e3
+                ),
+                seen,
+                wrong,
+            );
         }
     }
     Ok(tally)
 }
 
 /// How long the command takes when nobody disturbs it, and the file that it then writes.
-fn undisturbed(ground: &Ground, writer: &Writer, line: &str) -> Result<(Duration, Option<Vec<u8>>)> {
+fn undisturbed(
+    ground: &Ground,
+    writer: &Writer,
+    line: &str,
+) -> Result<(Duration, Option<Vec<u8>>)> {
     let place = ground.place()?;
     let start = Instant::now();
     let outcome = place.tardy(line)?;
     let length = start.elapsed();
     if !matches!(outcome.code, Some(0 | 1 | 4)) {
-        return Err(Failure::new(format!("`tardy {line}` does not work here ({}): {}", outcome.ending(), outcome.said.trim())));
+        return Err(Failure::new(format!(
+            "`tardy {line}` does not work here ({}): {}",
+            outcome.ending(),
+            outcome.said.trim()
+        )));
     }
     let file = match writer.writes {
-        Writes::File => Some(std::fs::read(place.path("output.svg")).while_doing(|| format!("reading what `tardy {line}` wrote"))?),
+        Writes::File => Some(
+            std::fs::read(place.path("output.svg"))
+                .while_doing(|| format!("reading what `tardy {line}` wrote"))?,
+        ),
         Writes::Run | Writes::Nothing => None,
     };
     Ok((length, file))
 }
 
-fn killed(ground: &Ground, writer: &Writer, line: &str, moment: Duration, good: Option<&[u8]>) -> Result<(&'static str, Vec<String>)> {
+fn killed(
+    ground: &Ground,
+    writer: &Writer,
+    line: &str,
+    moment: Duration,
+    good: Option<&[u8]>,
+) -> Result<(&'static str, Vec<String>)> {
     const OLD: &[u8] = b"an older output\n";
     let place = ground.place()?;
     if good.is_some() {
-        std::fs::write(place.path("output.svg"), OLD).while_doing(|| "writing an older output".to_owned())?;
+        std::fs::write(place.path("output.svg"), OLD)
+            .while_doing(|| "writing an older output".to_owned())?;
     }
     let mounts = mounts();
     let mut running = place.start(place.tardy_command(line))?;
@@ -133,18 +221,26 @@ fn killed(ground: &Ground, writer: &Writer, line: &str, moment: Duration, good: 
 }
 
 fn output(place: &Place, old: &[u8], good: &[u8], wrong: &mut Vec<String>) -> Result<&'static str> {
-    let now = std::fs::read(place.path("output.svg")).while_doing(|| "reading the output".to_owned())?;
+    let now =
+        std::fs::read(place.path("output.svg")).while_doing(|| "reading the output".to_owned())?;
     if now == old {
         return Ok("older output stays");
     }
     if now.len() != good.len() {
-        wrong.push(format!("the output has {} bytes, whole it has {}", now.len(), good.len()));
+        wrong.push(format!(
+            "the output has {} bytes, whole it has {}",
+            now.len(),
+            good.len()
+        ));
     }
     Ok("new output whole")
 }
 
 fn mounts() -> usize {
-    std::fs::read_to_string(Path::new("/proc/self/mounts")).unwrap_or_default().lines().count()
+    std::fs::read_to_string(Path::new("/proc/self/mounts"))
+        .unwrap_or_default()
+        .lines()
+        .count()
 }
 
 impl Folder {

@@ -26,7 +26,8 @@ pub(crate) const MEMORY: Fault = Fault {
 pub(crate) const OUT_OF_MEMORY: Fault = Fault {
     name: "oom",
     done: "a control group with too little memory, in which the kernel kills loads or the tool",
-    demanded: "what is left of the run opens and says that loads died, or was cut off; no process is left",
+    demanded: "what is left of the run opens and says that loads died, or was cut off; no process \
+               is left",
     attempt: out_of_memory,
 };
 
@@ -59,10 +60,17 @@ fn descriptors(ground: &Ground) -> Result<Tally> {
             wrong.extend(place.leftovers()?);
             let folder = folders::look(&place, "run")?;
             wrong.extend(folder.wrong());
-            if outcome.code == Some(0) && line.starts_with("run ") && !matches!(folder, Folder::Opens { .. }) {
+            if outcome.code == Some(0)
+                && line.starts_with("run ")
+                && !matches!(folder, Folder::Opens { .. })
+            {
                 wrong.push("success, and no run".to_owned());
             }
-            tally.count(&format!("ulimit -n {limit}; tardy {line}"), outcome.ending(), wrong);
+            tally.count(
+                &format!("ulimit -n {limit}; tardy {line}"),
+                outcome.ending(),
+                wrong,
+            );
         }
     }
     Ok(tally)
@@ -77,18 +85,34 @@ fn memory(ground: &Ground) -> Result<Tally> {
             let megabytes = 16 << (step * 6 / ground.tries(3, 20));
             let kilobytes = (megabytes << 10) + step * 1531;
             let place = ground.place()?;
-            std::fs::write(place.path("output.svg"), OLD).while_doing(|| "writing an older output".to_owned())?;
+            std::fs::write(place.path("output.svg"), OLD)
+                .while_doing(|| "writing an older output".to_owned())?;
             let outcome = limited(&place, "-v", kilobytes, line)?;
-            // A program whose memory the kernel refuses cannot always choose how it ends; Rust's allocator says so and aborts.
-            let is_abort = outcome.code.is_none() && !outcome.hung && (outcome.said.contains("memory") || outcome.said.is_empty());
-            let mut wrong: Vec<String> = outcome.disgrace().filter(|_| !is_abort).into_iter().collect();
+            // A program whose memory the kernel refuses cannot always choose how it ends; Rust's
+            // allocator says so and aborts.
+            let is_abort = outcome.code.is_none()
+                && !outcome.hung
+                && (outcome.said.contains("memory") || outcome.said.is_empty());
+            let mut wrong: Vec<String> = outcome
+                .disgrace()
+                .filter(|_| !is_abort)
+                .into_iter()
+                .collect();
             wrong.extend(place.leftovers()?);
             wrong.extend(folders::look(&place, "run")?.wrong());
             let now = std::fs::read(place.path("output.svg")).unwrap_or_default();
             if outcome.code != Some(0) && now != OLD {
-                wrong.push(format!("{}, and the older output has {} bytes", outcome.ending(), now.len()));
+                wrong.push(format!(
+                    "{}, and the older output has {} bytes",
+                    outcome.ending(),
+                    now.len()
+                ));
             }
-            tally.count(&format!("ulimit -v {kilobytes}; tardy {line}"), outcome.ending(), wrong);
+            tally.count(
+                &format!("ulimit -v {kilobytes}; tardy {line}"),
+                outcome.ending(),
+                wrong,
+            );
         }
     }
     Ok(tally)
@@ -125,30 +149,52 @@ impl Drop for MemoryGroup {
 fn out_of_memory(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
     for number in 0..ground.tries(1, 10) {
-        let Some(group) = MemoryGroup::new(&format!("tardy-faults-{}-{number}", std::process::id())) else {
-            tally.left_out.push("no control group with the memory controller".to_owned());
+        let Some(group) =
+            MemoryGroup::new(&format!("tardy-faults-{}-{number}", std::process::id()))
+        else {
+            tally
+                .left_out
+                .push("no control group with the memory controller".to_owned());
             return Ok(tally);
         };
         let megabytes = 24 + 16 * number;
-        std::fs::write(group.folder.join(group.limit), (megabytes << 20).to_string())
-            .while_doing(|| "limiting a control group".to_owned())?;
+        std::fs::write(
+            group.folder.join(group.limit),
+            (megabytes << 20).to_string(),
+        )
+        .while_doing(|| "limiting a control group".to_owned())?;
         let place = ground.place()?;
-        let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.folder.display());
+        let script = format!(
+            "echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"",
+            group.folder.display()
+        );
         let line = "run --for 2s --load memory --load hackbench --quiet --out run";
-        let outcome = place.start(place.tardy_behind("sh", &["-c", &script], line))?.end(&place, PATIENCE)?;
+        let outcome = place
+            .start(place.tardy_behind("sh", &["-c", &script], line))?
+            .end(&place, PATIENCE)?;
         // The killer's signal is no fault of the tool; what it leaves would be.
-        let mut wrong: Vec<String> = outcome.disgrace().filter(|_| outcome.code.is_some() || outcome.hung).into_iter().collect();
+        let mut wrong: Vec<String> = outcome
+            .disgrace()
+            .filter(|_| outcome.code.is_some() || outcome.hung)
+            .into_iter()
+            .collect();
         wrong.extend(place.leftovers()?);
         let folder = folders::look(&place, "run")?;
         wrong.extend(folder.wrong());
-        tally.count(&format!("{megabytes} MiB"), format!("{}, {}", outcome.ending(), what_is_left(&folder)), wrong);
+        tally.count(
+            &format!("{megabytes} MiB"),
+            format!("{}, {}", outcome.ending(), what_is_left(&folder)),
+            wrong,
+        );
     }
     Ok(tally)
 }
 
 fn what_is_left(folder: &Folder) -> &'static str {
     match folder {
-        Folder::Opens { .. } if folder.warnings().contains("not-under-load") => "says that loads died",
+        Folder::Opens { .. } if folder.warnings().contains("not-under-load") => {
+            "says that loads died"
+        }
         Folder::Opens { state, .. } if state == "running" => "cut off, opens",
         Folder::Opens { .. } => "opens",
         _ => "no run",

@@ -1,7 +1,9 @@
-//! `cargo xtask faults`: the real binary under the faults that it must survive, and the table of docs/reliability.md.
+//! `cargo xtask faults`: the real binary under the faults that it must survive, and the table of
+//! docs/reliability.md.
 //!
-//! All of it happens in a mount namespace with memory file systems of its own; what is killed, stopped or limited are processes that were started
-//! here. A fault that cannot be tried on a machine is named with the reason, and never counts as survived.
+//! All of it happens in a mount namespace with memory file systems of its own; what is killed,
+//! stopped or limited are processes that were started here. A fault that cannot be tried on a
+//! machine is named with the reason, and never counts as survived.
 #![forbid(unsafe_code)]
 
 mod calls;
@@ -61,11 +63,23 @@ const FAULTS: &[Fault] = &[
 ];
 
 /// Faults of the brief form: those that need no device, no control group and no CPU to themselves.
-const BRIEF: &[&str] = &["kill", "calls", "disk-full", "removed", "stop-all", "descriptors", "two-runs"];
+const BRIEF: &[&str] = &[
+    "kill",
+    "calls",
+    "disk-full",
+    "removed",
+    "stop-all",
+    "descriptors",
+    "two-runs",
+];
 
 /// Try the faults that the tool must survive (as root), and print the table of docs/reliability.md
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask faults", bin_name = "cargo xtask faults", max_term_width = 110)]
+#[command(
+    name = "cargo xtask faults",
+    bin_name = "cargo xtask faults",
+    max_term_width = 110
+)]
 struct FaultsArguments {
     /// Faults to try, all by default
     #[arg(value_name = "NAME")]
@@ -96,7 +110,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: &FaultsArguments) -> Result<()> {
     if arguments.list {
-        FAULTS.iter().for_each(|fault| println!("{:<14} {}: {}", fault.name, fault.done, fault.demanded));
+        FAULTS
+            .iter()
+            .for_each(|fault| println!("{:<14} {}: {}", fault.name, fault.done, fault.demanded));
         return Ok(());
     }
     let form = match arguments {
@@ -105,56 +121,107 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
         _ => Form::Full,
     };
     let chosen: Vec<&Fault> = match form {
-        Form::Brief => FAULTS.iter().filter(|fault| BRIEF.contains(&fault.name)).collect(),
+        Form::Brief => FAULTS
+            .iter()
+            .filter(|fault| BRIEF.contains(&fault.name))
+            .collect(),
         Form::Short | Form::Full => chosen(&arguments.names)?,
     };
     if !tardy_sys::user::is_root() {
-        return Err(Failure::new("faults are tried as root: they mount, limit and stop"));
+        return Err(Failure::new(
+            "faults are tried as root: they mount, limit and stop",
+        ));
     }
     if std::env::var_os(INSIDE).is_none() {
         return in_a_namespace();
     }
     let tardy = match &arguments.tardy {
-        Some(binary) => binary.canonicalize().while_doing(|| format!("looking for {}", binary.display()))?,
+        Some(binary) => binary
+            .canonicalize()
+            .while_doing(|| format!("looking for {}", binary.display()))?,
         None => workspace::build_tardy()?,
     };
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     mount_memory(folder.path())?;
     mount_memory(Path::new("/dev/shm"))?;
-    let ground = Ground { tardy, folder: folder.path().to_owned(), form, soak_for: arguments.soak_for.map(Duration::from_secs) };
-    let rows = chosen.into_iter().map(|fault| attempt(fault, &ground)).collect::<Vec<_>>();
+    let ground = Ground {
+        tardy,
+        folder: folder.path().to_owned(),
+        form,
+        soak_for: arguments.soak_for.map(Duration::from_secs),
+    };
+    let rows = chosen
+        .into_iter()
+        .map(|fault| attempt(fault, &ground))
+        .collect::<Vec<_>>();
     if arguments.write {
         page::write(&rows, FAULTS)?;
     }
-    let failed: Vec<&str> = rows.iter().filter(|row| row.has_failed()).map(|row| row.fault.name).collect();
-    if failed.is_empty() { Ok(()) } else { Err(Failure::new(format!("not survived: {}", failed.join(", ")))) }
+    let failed: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.has_failed())
+        .map(|row| row.fault.name)
+        .collect();
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("not survived: {}", failed.join(", "))))
+    }
 }
 
 fn attempt<'a>(fault: &'a Fault, ground: &Ground) -> Row<'a> {
     eprintln!("{}: {}", fault.name, fault.done);
-    let row = Row { fault, outcome: (fault.attempt)(ground) };
+    let row = Row {
+        fault,
+        outcome: (fault.attempt)(ground),
+    };
     print!("{row}");
     row
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Fault>> {
-    let known = || FAULTS.iter().map(|fault| fault.name).collect::<Vec<_>>().join(", ");
-    let find = |name: &String| {
-        FAULTS.iter().find(|fault| fault.name == name).ok_or_else(|| Failure::new(format!("no fault `{name}`: choose from {}", known())))
+    let known = || {
+        FAULTS
+            .iter()
+            .map(|fault| fault.name)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    if names.is_empty() { Ok(FAULTS.iter().collect()) } else { names.iter().map(find).collect() }
+    let find = |name: &String| {
+        FAULTS
+            .iter()
+            .find(|fault| fault.name == name)
+            .ok_or_else(|| Failure::new(format!("no fault `{name}`: choose from {}", known())))
+    };
+    if names.is_empty() {
+        Ok(FAULTS.iter().collect())
+    } else {
+        names.iter().map(find).collect()
+    }
 }
 
 /// Becomes this program again, in a mount namespace of its own.
 fn in_a_namespace() -> Result<()> {
     let program = std::env::current_exe().while_doing(|| "looking for this program".to_owned())?;
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private"]).arg(program).args(std::env::args_os().skip(1)).env(INSIDE, "1");
-    Err(Failure::new(format!("unshare (package util-linux) cannot be started: {}", command.exec())))
+    command
+        .args(["--mount", "--propagation", "private"])
+        .arg(program)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, "1");
+    Err(Failure::new(format!(
+        "unshare (package util-linux) cannot be started: {}",
+        command.exec()
+    )))
 }
 
 fn mount_memory(folder: &Path) -> Result<()> {
-    program::capture(Command::new("mount").args(["-t", "tmpfs", "tardy-faults"]).arg(folder)).map(drop)
+    program::capture(
+        Command::new("mount")
+            .args(["-t", "tmpfs", "tardy-faults"])
+            .arg(folder),
+    )
+    .map(drop)
 }
 
 #[cfg(test)]
@@ -164,7 +231,10 @@ mod tests {
     #[test]
     fn a_fault_that_does_not_exist_is_refused_by_name() {
         let failure = chosen(&["kil".to_owned()]).unwrap_err().to_string();
-        assert!(failure.contains("`kil`") && failure.contains(FAULTS[0].name), "{failure}");
+        assert!(
+            failure.contains("`kil`") && failure.contains(FAULTS[0].name),
+            "{failure}"
+        );
     }
 
     #[test]
@@ -177,7 +247,11 @@ mod tests {
 
     #[test]
     fn the_brief_form_names_faults_that_there_are() {
-        assert!(BRIEF.iter().all(|brief| FAULTS.iter().any(|fault| fault.name == *brief)));
+        assert!(
+            BRIEF
+                .iter()
+                .all(|brief| FAULTS.iter().any(|fault| fault.name == *brief))
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Where a fault is tried: a folder in a memory file system of its own, and the real binary at work there, as a user would start it.
+//! Where a fault is tried: a folder in a memory file system of its own, and the real binary at work
+//! there, as a user would start it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -47,9 +48,13 @@ impl Place {
             .tempdir_in(ground)
             .while_doing(|| format!("making a folder in {}", ground.display()))?;
         for name in ["state", "tmp", "spool"] {
-            std::fs::create_dir(folder.path().join(name)).while_doing(|| format!("making {name}"))?;
+            std::fs::create_dir(folder.path().join(name))
+                .while_doing(|| format!("making {name}"))?;
         }
-        Ok(Self { tardy: tardy.to_owned(), folder })
+        Ok(Self {
+            tardy: tardy.to_owned(),
+            folder,
+        })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -75,14 +80,19 @@ impl Place {
     /// `tardy` with the words of `line` behind those of another program, as of a tracer.
     pub(crate) fn tardy_behind(&self, program: &str, words: &[&str], line: &str) -> Command {
         let mut command = Command::new(program);
-        command.args(words).arg(&self.tardy).args(line.split_whitespace());
+        command
+            .args(words)
+            .arg(&self.tardy)
+            .args(line.split_whitespace());
         command
     }
 
     /// Starts any command in this folder, with its journals, scratch files and output there.
     pub(crate) fn start(&self, mut command: Command) -> Result<CommandProcess> {
         let (printed, said) = (self.path("tmp/.stdout"), self.path("tmp/.stderr"));
-        let file = |path: &Path| std::fs::File::create(path).while_doing(|| format!("making {}", path.display()));
+        let file = |path: &Path| {
+            std::fs::File::create(path).while_doing(|| format!("making {}", path.display()))
+        };
         command
             .current_dir(self.folder())
             .env("TARDY_STATE_DIR", self.path("state"))
@@ -93,8 +103,14 @@ impl Place {
             .stdin(Stdio::null())
             .stdout(file(&printed)?)
             .stderr(file(&said)?);
-        let child = command.spawn().while_doing(|| format!("starting {}", command.get_program().display()))?;
-        Ok(CommandProcess { child, printed, said })
+        let child = command
+            .spawn()
+            .while_doing(|| format!("starting {}", command.get_program().display()))?;
+        Ok(CommandProcess {
+            child,
+            printed,
+            said,
+        })
     }
 
     /// Runs `tardy` with the words of `line` to its end.
@@ -105,10 +121,15 @@ impl Place {
     /// Every living process that was started here.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let entry = format!("{MARK}={}", self.folder().display());
-        let pids = std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let pids = std::fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let is_ours = |pid: &i32| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|&byte| byte == 0).any(|word| word == entry.as_bytes())
+            environment
+                .split(|&byte| byte == 0)
+                .any(|word| word == entry.as_bytes())
         };
         pids.filter(is_ours).collect()
     }
@@ -125,24 +146,50 @@ impl Place {
         false
     }
 
-    /// What is left here that should not be: processes that do not end, journals and scratch files that `tardy restore` does not remove.
+    /// What is left here that should not be: processes that do not end, journals and scratch files
+    /// that `tardy restore` does not remove.
     pub(crate) fn leftovers(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         if !self.wait_until(|| self.processes().is_empty()) {
-            left.push(format!("processes left: {}", self.processes().iter().map(|pid| name(*pid)).collect::<Vec<_>>().join(", ")));
+            left.push(format!(
+                "processes left: {}",
+                self.processes()
+                    .iter()
+                    .map(|pid| name(*pid))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ));
             self.end_all();
         }
         let restored = self.tardy("restore")?;
         if restored.code != Some(0) {
-            left.push(format!("tardy restore ends with {}: {}", restored.ending(), restored.said.trim()));
+            left.push(format!(
+                "tardy restore ends with {}: {}",
+                restored.ending(),
+                restored.said.trim()
+            ));
         }
         for folder in ["state", "tmp", "spool"] {
             let names = names(&self.path(folder));
-            left.extend(names.into_iter().filter(|name| !name.starts_with(".std")).map(|name| format!("{folder}/{name} is left")));
+            left.extend(
+                names
+                    .into_iter()
+                    .filter(|name| !name.starts_with(".std"))
+                    .map(|name| format!("{folder}/{name} is left")),
+            );
         }
         let is_part = |name: &String| name.ends_with(".part") || name.ends_with(".reserved");
-        left.extend(names(self.folder()).into_iter().filter(is_part).map(|name| format!("{name} is left")));
-        left.extend(names(Path::new("/dev/shm")).into_iter().map(|name| format!("/dev/shm/{name} is left")));
+        left.extend(
+            names(self.folder())
+                .into_iter()
+                .filter(is_part)
+                .map(|name| format!("{name} is left")),
+        );
+        left.extend(
+            names(Path::new("/dev/shm"))
+                .into_iter()
+                .map(|name| format!("/dev/shm/{name} is left")),
+        );
         Ok(left)
     }
 
@@ -168,7 +215,9 @@ fn name(pid: i32) -> String {
 /// What lies in a folder, by name; nothing where it cannot be read.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -187,11 +236,16 @@ impl CommandProcess {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Waits for its end, and ends it with all that it started where that does not come in `patience`.
+    /// Waits for its end, and ends it with all that it started where that does not come in
+    /// `patience`.
     pub(crate) fn end(mut self, place: &Place, patience: Duration) -> Result<Outcome> {
         let start = Instant::now();
         let (status, hung): (Option<ExitStatus>, bool) = loop {
-            match self.child.try_wait().while_doing(|| "waiting for a command".to_owned())? {
+            match self
+                .child
+                .try_wait()
+                .while_doing(|| "waiting for a command".to_owned())?
+            {
                 Some(status) => break (Some(status), false),
                 None if start.elapsed() > patience => {
                     place.end_all();
@@ -201,8 +255,15 @@ impl CommandProcess {
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         };
-        let text = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
-        Ok(Outcome { code: status.and_then(|status| status.code()), hung, printed: text(&self.printed), said: text(&self.said) })
+        let text = |path: &Path| {
+            String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+        };
+        Ok(Outcome {
+            code: status.and_then(|status| status.code()),
+            hung,
+            printed: text(&self.printed),
+            said: text(&self.said),
+        })
     }
 }
 
@@ -220,10 +281,19 @@ impl Outcome {
     pub(crate) fn disgrace(&self) -> Option<String> {
         let has_panicked = self.said.contains("panicked at");
         if self.hung || self.code.is_none() || has_panicked {
-            return Some(format!("{}{}: {}", self.ending(), if has_panicked { ", a panic" } else { "" }, last_line(&self.said)));
+            return Some(format!(
+                "{}{}: {}",
+                self.ending(),
+                if has_panicked { ", a panic" } else { "" },
+                last_line(&self.said)
+            ));
         }
-        let is_failure = matches!(self.code, Some(2 | 3)) || self.code.is_some_and(|code| ![0, 1, 4, 130].contains(&code));
-        (is_failure && self.said.trim().is_empty()).then(|| format!("{} without a word", self.ending()))
+        let is_failure = matches!(self.code, Some(2 | 3))
+            || self
+                .code
+                .is_some_and(|code| ![0, 1, 4, 130].contains(&code));
+        (is_failure && self.said.trim().is_empty())
+            .then(|| format!("{} without a word", self.ending()))
     }
 }
 

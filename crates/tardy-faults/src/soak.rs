@@ -1,4 +1,5 @@
-//! The tool at work for long: all probes at once, and every load that does no harm in turn, twice; what the tool takes in the second round it had in the first.
+//! The tool at work for long: all probes at once, and every load that does no harm in turn, twice;
+//! what the tool takes in the second round it had in the first.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,8 +15,11 @@ use crate::place::{PATIENCE, Place, last_line};
 
 pub(crate) const SOAK: Fault = Fault {
     name: "soak",
-    done: "a run with all probes at once, and all loads that do no harm in turn, twice, for an hour (3 minutes in the short form, else --soak-for)",
-    demanded: "the run ends, its counts add up, nothing is left; memory (but for that of the counts, whose room is bounded), descriptors, threads and files of the tool in the second round are what they were in the first",
+    done: "a run with all probes at once, and all loads that do no harm in turn, twice, for an \
+           hour (3 minutes in the short form, else --soak-for)",
+    demanded: "the run ends, its counts add up, nothing is left; memory (but for that of the \
+               counts, whose room is bounded), descriptors, threads and files of the tool in the \
+               second round are what they were in the first",
     attempt: soak,
 };
 
@@ -34,7 +38,8 @@ const FULL: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ToolUse {
     memory_kb: u64,
-    /// What of it the recorder's histograms take, which fill with every new value until their room is used up.
+    /// What of it the recorder's histograms take, which fill with every new value until their room
+    /// is used up.
     counts_kb: u64,
     descriptors: usize,
     threads: usize,
@@ -45,16 +50,25 @@ fn soak(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
     let place = ground.place()?;
     let probes = probes(&place, &mut tally)?;
-    let loads: Vec<String> =
-        names(&place, "loads", |load| load["by_name_only"] != true && !OF_OTHERS.iter().any(|name| load["name"] == *name))?;
-    let length = ground.soak_for.unwrap_or(if ground.tries(0, 1) == 1 { FULL } else { SHORT });
+    let loads: Vec<String> = names(&place, "loads", |load| {
+        load["by_name_only"] != true && !OF_OTHERS.iter().any(|name| load["name"] == *name)
+    })?;
+    let length = ground
+        .soak_for
+        .unwrap_or(if ground.tries(0, 1) == 1 { FULL } else { SHORT });
     let phase = length / (2 * loads.len() as u32);
     let scenario = scenario(&probes, &loads, phase);
-    std::fs::write(place.path("soak.toml"), scenario).while_doing(|| "writing a scenario".to_owned())?;
-    let mut running = place.start(place.tardy_command("run --scenario soak.toml --keep histogram --quiet --out run"))?;
-    let is_measuring = place.wait_until(|| std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0));
+    std::fs::write(place.path("soak.toml"), scenario)
+        .while_doing(|| "writing a scenario".to_owned())?;
+    let mut running = place.start(
+        place.tardy_command("run --scenario soak.toml --keep histogram --quiet --out run"),
+    )?;
+    let is_measuring = place.wait_until(|| {
+        std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0)
+    });
     let (begun, pid, mut counted) = (Instant::now(), running.pid(), Instant::now());
-    // What each round takes at most. The first phases fill buffers, and the last one may end during a look.
+    // What each round takes at most. The first phases fill buffers, and the last one may end during
+    // a look.
     let mut rounds = [ToolUse::default(); 2];
     while is_measuring && !running.has_ended() && begun.elapsed() + phase < length {
         let round = usize::from(begun.elapsed() > length / 2);
@@ -66,9 +80,17 @@ fn soak(ground: &Ground) -> Result<Tally> {
         std::thread::sleep(Duration::from_millis(500));
     }
     let outcome = running.end(&place, phase * 3 + PATIENCE)?;
-    let mut wrong: Vec<String> = outcome.disgrace().into_iter().chain(place.leftovers()?).collect();
+    let mut wrong: Vec<String> = outcome
+        .disgrace()
+        .into_iter()
+        .chain(place.leftovers()?)
+        .collect();
     if !is_measuring || !matches!(outcome.code, Some(0 | 4)) {
-        wrong.push(format!("{}: {}", outcome.ending(), last_line(&outcome.said)));
+        wrong.push(format!(
+            "{}: {}",
+            outcome.ending(),
+            last_line(&outcome.said)
+        ));
     }
     let folder = folders::look(&place, "run")?;
     wrong.extend(folder.wrong());
@@ -78,7 +100,8 @@ fn soak(ground: &Ground) -> Result<Tally> {
     tally.left_out.extend(absent(&folder));
     wrong.extend(growth(rounds));
     let seen = format!(
-        "{} s, {} probes, {} loads, {}: {} then {} KiB, of these counts {} then {}, {} descriptors, {} threads",
+        "{} s, {} probes, {} loads, {}: {} then {} KiB, of these counts {} then {}, {} \
+         descriptors, {} threads",
         length.as_secs(),
         probes.len(),
         loads.len(),
@@ -101,44 +124,82 @@ fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
         if WITH_OTHERS.contains(&probe.as_str()) {
             continue;
         }
-        let outcome = place.tardy(&format!("run --for 100ms --load none --probe {probe} --quiet --out probe-{probe}"))?;
+        let outcome = place.tardy(&format!(
+            "run --for 100ms --load none --probe {probe} --quiet --out probe-{probe}"
+        ))?;
         match outcome.code {
             Some(0 | 4) => usable.push(probe),
-            _ => tally.left_out.push(format!("{probe}: {}", last_line(&outcome.said))),
+            _ => tally
+                .left_out
+                .push(format!("{probe}: {}", last_line(&outcome.said))),
         }
     }
-    tally.left_out.push(format!("{}, which need others", WITH_OTHERS.join(", ")));
+    tally
+        .left_out
+        .push(format!("{}, which need others", WITH_OTHERS.join(", ")));
     Ok(usable)
 }
 
 /// What `tardy list` names that is wanted.
 fn names(place: &Place, list: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Vec<String>> {
     let listed = place.tardy(&format!("list {list} --json"))?;
-    let document: Value = serde_json::from_str(&listed.printed).while_doing(|| format!("reading the list of {list}"))?;
-    let entries = document[list].as_array().ok_or_else(|| Failure::new(format!("tardy list {list} has no {list}")))?;
+    let document: Value = serde_json::from_str(&listed.printed)
+        .while_doing(|| format!("reading the list of {list}"))?;
+    let entries = document[list]
+        .as_array()
+        .ok_or_else(|| Failure::new(format!("tardy list {list} has no {list}")))?;
     let wanted = entries.iter().filter(|entry| is_wanted(entry));
-    Ok(wanted.filter_map(|entry| Some(entry["name"].as_str()?.to_owned())).collect())
+    Ok(wanted
+        .filter_map(|entry| Some(entry["name"].as_str()?.to_owned()))
+        .collect())
 }
 
 /// All probes, and each load alone in a phase, twice.
 fn scenario(probes: &[String], loads: &[String], phase: Duration) -> String {
-    let probes = probes.iter().map(|probe| format!("[[probe]]\nname = \"{probe}\"\nperiod = \"20ms\"\n"));
+    let probes = probes
+        .iter()
+        .map(|probe| format!("[[probe]]\nname = \"{probe}\"\nperiod = \"20ms\"\n"));
     let length = phase.as_millis();
-    let phases = loads.iter().enumerate().map(|(number, load)| (number, load.as_str()));
-    let phases = [1, 2].into_iter().flat_map(|round| phases.clone().map(move |(number, load)| (round, number, load)));
-    let phases = phases.map(|(round, number, load)| {
-        format!("[[phase]]\nname = \"{round}-{number}-{load}\"\nlength = \"{length}ms\"\nloads = [\"{load}\"]\n")
+    let phases = loads
+        .iter()
+        .enumerate()
+        .map(|(number, load)| (number, load.as_str()));
+    let phases = [1, 2].into_iter().flat_map(|round| {
+        phases
+            .clone()
+            .map(move |(number, load)| (round, number, load))
     });
-    format!("name = \"soak\"\nabout = \"Everything that does no harm\"\n{}{}", probes.collect::<String>(), phases.collect::<String>())
+    let phases = phases.map(|(round, number, load)| {
+        format!(
+            "[[phase]]\nname = \"{round}-{number}-{load}\"\nlength = \"{length}ms\"\nloads = \
+             [\"{load}\"]\n"
+        )
+    });
+    format!(
+        "name = \"soak\"\nabout = \"Everything that does no harm\"\n{}{}",
+        probes.collect::<String>(),
+        phases.collect::<String>()
+    )
 }
 
 /// Loads that did not run here, each once.
 fn absent(folder: &Folder) -> Vec<String> {
-    let Folder::Opens { summary, .. } = folder else { return Vec::new() };
-    let warnings = summary["warnings"].as_array().into_iter().flatten().filter(|warning| warning["warning"] == "load-absent");
+    let Folder::Opens { summary, .. } = folder else {
+        return Vec::new();
+    };
+    let warnings = summary["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|warning| warning["warning"] == "load-absent");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let absent: BTreeMap<String, String> = warnings.map(|warning| (text(&warning["load"]), text(&warning["missing"]))).collect();
-    absent.into_iter().map(|(load, missing)| format!("{load}: {missing}")).collect()
+    let absent: BTreeMap<String, String> = warnings
+        .map(|warning| (text(&warning["load"]), text(&warning["missing"])))
+        .collect();
+    absent
+        .into_iter()
+        .map(|(load, missing)| format!("{load}: {missing}"))
+        .collect()
 }
 
 fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
@@ -148,21 +209,34 @@ fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
         || second.threads > first.threads
         || second.files > first.files;
     let was_seen = first.memory_kb > 0 && second.memory_kb > 0;
-    (has_grown || !was_seen).then(|| format!("at most {first:?} in the first round, {second:?} in the second"))
+    (has_grown || !was_seen)
+        .then(|| format!("at most {first:?} in the first round, {second:?} in the second"))
 }
 
 /// What the histograms that the tool has in memory take, by those that it wrote last.
 fn counts_kb(place: &Place) -> u64 {
     let names = crate::place::names(&place.path("run/samples"));
-    let files = names.iter().filter(|name| name.ends_with(".histogram")).map(|name| place.path("run/samples").join(name));
-    files.filter_map(|file| histogram_file::read(&file)).map(|stored| memory_bytes(&stored.histogram)).sum::<u64>() / 1024
+    let files = names
+        .iter()
+        .filter(|name| name.ends_with(".histogram"))
+        .map(|name| place.path("run/samples").join(name));
+    files
+        .filter_map(|file| histogram_file::read(&file))
+        .map(|stored| memory_bytes(&stored.histogram))
+        .sum::<u64>()
+        / 1024
 }
 
-/// What a recorder's histogram of these values takes: pages where 64 of them lie within 2048 ns, the index of pages, and about 50 bytes for each other one.
+/// What a recorder's histogram of these values takes: pages where 64 of them lie within 2048 ns,
+/// the index of pages, and about 50 bytes for each other one.
 fn memory_bytes(histogram: &Histogram) -> u64 {
     let mut values: BTreeMap<i64, u64> = BTreeMap::new();
     histogram.for_each(|value, _| *values.entry(value >> 11).or_default() += 1);
-    let mut pages: Vec<(i64, u64)> = values.iter().filter(|(_, values)| **values >= 64).map(|(&page, &values)| (page, values)).collect();
+    let mut pages: Vec<(i64, u64)> = values
+        .iter()
+        .filter(|(_, values)| **values >= 64)
+        .map(|(&page, &values)| (page, values))
+        .collect();
     pages.truncate(Budget::RECORDER.pages);
     let index = pages.last().map_or(0, |(page, _)| page.unsigned_abs() * 8);
     let in_pages: u64 = pages.iter().map(|(_, values)| values).sum();
@@ -173,7 +247,13 @@ fn memory_bytes(histogram: &Histogram) -> u64 {
 impl ToolUse {
     fn of(pid: i32, place: &Place) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+        let memory = status.lines().find_map(|line| {
+            line.strip_prefix("VmRSS:")?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        });
         let count = |path: std::path::PathBuf| std::fs::read_dir(path).map_or(0, Iterator::count);
         Self {
             memory_kb: memory.unwrap_or(0),
@@ -201,14 +281,53 @@ mod tests {
 
     #[test]
     fn growth_in_the_second_round_is_found_and_shrinking_is_none() {
-        let first = ToolUse { memory_kb: 50_000, counts_kb: 9_000, descriptors: 20, threads: 9, files: 30 };
-        assert_eq!(growth([first, ToolUse { memory_kb: 50_100, threads: 8, ..first }]), None);
-        assert_eq!(growth([first, ToolUse { memory_kb: 52_000, counts_kb: 11_000, ..first }]), None);
+        let first = ToolUse {
+            memory_kb: 50_000,
+            counts_kb: 9_000,
+            descriptors: 20,
+            threads: 9,
+            files: 30,
+        };
+        assert_eq!(
+            growth([
+                first,
+                ToolUse {
+                    memory_kb: 50_100,
+                    threads: 8,
+                    ..first
+                }
+            ]),
+            None
+        );
+        assert_eq!(
+            growth([
+                first,
+                ToolUse {
+                    memory_kb: 52_000,
+                    counts_kb: 11_000,
+                    ..first
+                }
+            ]),
+            None
+        );
         for second in [
-            ToolUse { memory_kb: 52_000, ..first },
-            ToolUse { memory_kb: 52_000, counts_kb: 9_900, ..first },
-            ToolUse { descriptors: 21, ..first },
-            ToolUse { threads: 10, ..first },
+            ToolUse {
+                memory_kb: 52_000,
+                ..first
+            },
+            ToolUse {
+                memory_kb: 52_000,
+                counts_kb: 9_900,
+                ..first
+            },
+            ToolUse {
+                descriptors: 21,
+                ..first
+            },
+            ToolUse {
+                threads: 10,
+                ..first
+            },
             ToolUse { files: 31, ..first },
             ToolUse::default(),
         ] {
@@ -226,8 +345,15 @@ mod tests {
 
     #[test]
     fn every_load_has_two_phases_of_its_own() {
-        let text = scenario(&["cyclic".to_owned()], &["io".to_owned(), "fork".to_owned()], Duration::from_secs(2));
+        let text = scenario(
+            &["cyclic".to_owned()],
+            &["io".to_owned(), "fork".to_owned()],
+            Duration::from_secs(2),
+        );
         assert_eq!(text.matches("[[phase]]").count(), 4);
-        assert!(text.contains("name = \"2-1-fork\"\nlength = \"2000ms\"\nloads = [\"fork\"]"), "{text}");
+        assert!(
+            text.contains("name = \"2-1-fork\"\nlength = \"2000ms\"\nloads = [\"fork\"]"),
+            "{text}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A CPU on which something of real-time priority 98 never sleeps. In a guest, whose kernel's own throttling of such loops is switched off.
+//! A CPU on which something of real-time priority 98 never sleeps. In a guest, whose kernel's own
+//! throttling of such loops is switched off.
 
 use tardy_core::units::Nanos;
 use tardy_lab::several_cpus::{self, Equipment, Guest, GuestResult};
@@ -11,8 +12,11 @@ use crate::place::Place;
 
 pub(crate) const PRIORITY_98: Fault = Fault {
     name: "priority-98",
-    done: "in a guest without real-time throttling, a probe of SCHED_FIFO 98 whose periods are shorter than its work; and a loop of somebody else, of that priority, that never sleeps on the measured CPU",
-    demanded: "the run ends at its time; with the loop the watchdog ends it within its time limit; it opens, says what was wrong, and passes no verdict; its counts add up",
+    done: "in a guest without real-time throttling, a probe of SCHED_FIFO 98 whose periods are \
+           shorter than its work; and a loop of somebody else, of that priority, that never \
+           sleeps on the measured CPU",
+    demanded: "the run ends at its time; with the loop the watchdog ends it within its time \
+               limit; it opens, says what was wrong, and passes no verdict; its counts add up",
     attempt: |ground| guests::attempt(ground, priority_98),
 };
 
@@ -35,11 +39,17 @@ fn priority_98(ground: &Ground, tally: &mut Tally) -> Result<()> {
 /// The probe itself has no time to sleep: it sees the end of the run at each of its samples.
 fn count_probe(tally: &mut Tally, place: &Place, period: &str) -> Result<()> {
     let script = format!(
-        "{UNTHROTTLED}\
-         /init run --for 1m --load none --period {period} --force --priority 98 --keep histogram --deadline 10s --misses 0.99 --cpus 1 --quiet \
-         --out /run/out/run >/run/out/text 2>&1\necho $? >/run/out/code\n"
+        "{UNTHROTTLED}/init run --for 1m --load none --period {period} --force --priority 98 \
+         --keep histogram --deadline 10s --misses 0.99 --cpus 1 --quiet --out /run/out/run \
+         >/run/out/text 2>&1\necho $? >/run/out/code\n"
     );
-    count(tally, place, &script, ("finished", "most-periods-skipped"), "a probe without time to sleep")
+    count(
+        tally,
+        place,
+        &script,
+        ("finished", "most-periods-skipped"),
+        "a probe without time to sleep",
+    )
 }
 
 /// A loop of somebody else keeps the probe from its CPU for good.
@@ -47,21 +57,36 @@ fn count_loop(tally: &mut Tally, place: &Place, number: usize) -> Result<()> {
     // Probes of their usual priority, of the highest below the loop, and of the lowest.
     let priority = ["", "--priority 97", "--priority 1"][number];
     let script = format!(
-        "{UNTHROTTLED}\
-         /init run --for 5s --load none --period 10ms --deadline 1m --misses 0.99 --cpus 1 {priority} --quiet --out /run/out/run >/run/out/text 2>&1 &\n\
-         run=$!\nuntil [ -s /run/out/run/state.jsonl ]; do usleep 10000; done\nsleep 1\n\
-         taskset 2 /usr/chrt -f 98 /bin/busybox sh -c 'while :; do :; done' &\n\
-         wait $run\necho $? >/run/out/code\n"
+        "{UNTHROTTLED}/init run --for 5s --load none --period 10ms --deadline 1m --misses 0.99 \
+         --cpus 1 {priority} --quiet --out /run/out/run >/run/out/text 2>&1 &\nrun=$!\nuntil [ -s \
+         /run/out/run/state.jsonl ]; do usleep 10000; done\nsleep 1\ntaskset 2 /usr/chrt -f 98 \
+         /bin/busybox sh -c 'while :; do :; done' &\nwait $run\necho $? >/run/out/code\n"
     );
-    count(tally, place, &script, ("ended-by-watchdog", "starved"), "a loop of somebody else")
+    count(
+        tally,
+        place,
+        &script,
+        ("ended-by-watchdog", "starved"),
+        "a loop of somebody else",
+    )
 }
 
 /// Runs the script in a guest of two CPUs, whose run must end in this state and with this warning.
-fn count(tally: &mut Tally, place: &Place, script: &str, (state, warning): (&str, &str), about: &str) -> Result<()> {
+fn count(
+    tally: &mut Tally,
+    place: &Place,
+    script: &str,
+    (state, warning): (&str, &str),
+    about: &str,
+) -> Result<()> {
     let kernel = guests::kernel()?;
     let mut files = guests::script_files(place, script)?;
     files.extend(guests::program_files("chrt")?);
-    let equipment = Equipment { program: Some("/bin/script"), files: &files, ..Equipment::default() };
+    let equipment = Equipment {
+        program: Some("/bin/script"),
+        files: &files,
+        ..Equipment::default()
+    };
     let guest = Guest {
         cpus: 2,
         memory_mib: 768,
@@ -71,16 +96,25 @@ fn count(tally: &mut Tally, place: &Place, script: &str, (state, warning): (&str
         time_limit: Nanos::from_secs(90),
         equipment,
     };
-    let result = several_cpus::run(guest, &[]).while_doing(|| "running a guest of two CPUs".to_owned())?;
+    let result =
+        several_cpus::run(guest, &[]).while_doing(|| "running a guest of two CPUs".to_owned())?;
     let code = result.text("out/code").trim().to_owned();
     unpack(&result, place)?;
     let folder = folders::look(place, "run")?;
     let mut wrong = folder.wrong();
     wrong.extend(not_ended(&folder, state, warning));
     if code != "4" {
-        wrong.push(format!("exit code {code}: {:?}: {}", result.report.ending, result.text("out/text")));
+        wrong.push(format!(
+            "exit code {code}: {:?}: {}",
+            result.report.ending,
+            result.text("out/text")
+        ));
     }
-    let recorded = |summary: &serde_json::Value| summary["series"][0]["counts"]["recorded"].as_u64().unwrap_or(0);
+    let recorded = |summary: &serde_json::Value| {
+        summary["series"][0]["counts"]["recorded"]
+            .as_u64()
+            .unwrap_or(0)
+    };
     if let Folder::Opens { summary, .. } = &folder
         && recorded(summary) == 0
     {
@@ -99,7 +133,9 @@ fn unpack(result: &GuestResult, place: &Place) -> Result<()> {
     for (path, content) in result.files_below("out/run") {
         let file = place.path("run").join(path);
         let doing = || format!("writing {}", file.display());
-        file.parent().map_or(Ok(()), std::fs::create_dir_all).while_doing(doing)?;
+        file.parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .while_doing(doing)?;
         std::fs::write(&file, content).while_doing(doing)?;
     }
     Ok(())
@@ -107,7 +143,9 @@ fn unpack(result: &GuestResult, place: &Place) -> Result<()> {
 
 /// What speaks against an end in this state, with this warning.
 fn not_ended(folder: &Folder, wanted: &str, warning: &str) -> Option<String> {
-    let Folder::Opens { state, .. } = folder else { return Some(format!("no run: {folder:?}")) };
+    let Folder::Opens { state, .. } = folder else {
+        return Some(format!("no run: {folder:?}"));
+    };
     let is_told = folder.warnings().contains(&format!("\"{warning}\""));
     (state != wanted || !is_told).then(|| format!("{state}: {}", folder.warnings()))
 }

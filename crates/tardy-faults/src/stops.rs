@@ -12,7 +12,8 @@ use crate::place::{CommandProcess, Place, last_line};
 
 pub(crate) const EACH: Fault = Fault {
     name: "stop-each",
-    done: "SIGSTOP of each single process of a run under load, for good (of the tool itself: for a second)",
+    done: "SIGSTOP of each single process of a run under load, for good (of the tool itself: for \
+           a second)",
     demanded: "the run ends by itself, leaves no process, opens, and says in words what it lacks",
     attempt: each,
 };
@@ -20,25 +21,33 @@ pub(crate) const EACH: Fault = Fault {
 pub(crate) const ALL: Fault = Fault {
     name: "stop-all",
     done: "SIGSTOP of the tool and all its processes for a second, then SIGCONT",
-    demanded: "the run ends, its counts add up, and the periods of that second are counted as skipped",
+    demanded: "the run ends, its counts add up, and the periods of that second are counted as \
+               skipped",
     attempt: all,
 };
 
 const SHORT: &str = "run --for 3s --load fork --load io --load hackbench --quiet --out run";
-/// On a busy machine it takes seconds to find all processes, and a second of the run must still be to come.
+/// On a busy machine it takes seconds to find all processes, and a second of the run must still be
+/// to come.
 const LONG: &str = "run --for 10s --load fork --load io --load hackbench --quiet --out run";
 
 /// A run, once its loads have begun.
 fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
     let running = place.start(place.tardy_command(line))?;
     let is_loaded = || place.processes().len() > 4;
-    if place.wait_until(is_loaded) { Ok(running) } else { Err(Failure::new("the loads of a run did not begin")) }
+    if place.wait_until(is_loaded) {
+        Ok(running)
+    } else {
+        Err(Failure::new("the loads of a run did not begin"))
+    }
 }
 
 /// What a process is called, without numbers.
 fn kind(pid: i32) -> String {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    comm.trim().trim_end_matches(|c: char| c.is_ascii_digit() || "-/:.".contains(c)).to_owned()
+    comm.trim()
+        .trim_end_matches(|c: char| c.is_ascii_digit() || "-/:.".contains(c))
+        .to_owned()
 }
 
 fn each(ground: &Ground) -> Result<Tally> {
@@ -51,7 +60,13 @@ fn each(ground: &Ground) -> Result<Tally> {
         // One of each kind first, then others.
         let processes = place.processes();
         let is_new = |pid: &&i32| !kinds.contains(&kind(**pid));
-        let Some(&pid) = processes.iter().find(is_new).or_else(|| processes.get(number * 7 % processes.len().max(1))) else { continue };
+        let Some(&pid) = processes
+            .iter()
+            .find(is_new)
+            .or_else(|| processes.get(number * 7 % processes.len().max(1)))
+        else {
+            continue;
+        };
         let name = kind(pid);
         kinds.insert(name.clone());
         let is_tool = pid == running.pid();
@@ -67,9 +82,17 @@ fn each(ground: &Ground) -> Result<Tally> {
         let folder = folders::look(&place, "run")?;
         wrong.extend(folder.wrong());
         if !matches!(folder, Folder::Opens { .. }) {
-            wrong.push(format!("{}: {}", outcome.ending(), last_line(&outcome.said)));
+            wrong.push(format!(
+                "{}: {}",
+                outcome.ending(),
+                last_line(&outcome.said)
+            ));
         }
-        let seen = if was_stopped { name.clone() } else { "had just ended".to_owned() };
+        let seen = if was_stopped {
+            name.clone()
+        } else {
+            "had just ended".to_owned()
+        };
         tally.count(&format!("{name} stopped (try {number})"), seen, wrong);
     }
     Ok(tally)
@@ -81,15 +104,20 @@ fn all(ground: &Ground) -> Result<Tally> {
         let place = ground.place()?;
         let running = under_load(&place, LONG)?;
         // Periods are skipped from the start of the measurement on, which a busy machine delays.
-        let is_measured = || std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0);
+        let is_measured =
+            || std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0);
         if !place.wait_until(is_measured) {
             return Err(Failure::new("a run did not begin to measure"));
         }
         std::thread::sleep(Duration::from_millis(100 * number as u64));
         let processes = place.processes();
-        processes.iter().for_each(|&pid| drop(process::kill(pid, process::STOP)));
+        processes
+            .iter()
+            .for_each(|&pid| drop(process::kill(pid, process::STOP)));
         std::thread::sleep(Duration::from_secs(1));
-        processes.iter().for_each(|&pid| drop(process::kill(pid, process::CONTINUE)));
+        processes
+            .iter()
+            .for_each(|&pid| drop(process::kill(pid, process::CONTINUE)));
         let outcome = running.end(&place, Duration::from_secs(60))?;
         let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
         wrong.extend(place.leftovers()?);
@@ -98,14 +126,24 @@ fn all(ground: &Ground) -> Result<Tally> {
         let skipped = match &folder {
             Folder::Opens { summary, .. } => {
                 let series = summary["series"].as_array().map_or(&[][..], Vec::as_slice);
-                series.iter().map(|series| series["counts"]["skipped"].as_u64().unwrap_or(0)).min().unwrap_or(0)
+                series
+                    .iter()
+                    .map(|series| series["counts"]["skipped"].as_u64().unwrap_or(0))
+                    .min()
+                    .unwrap_or(0)
             }
             _ => 0,
         };
         if skipped < 900 {
-            wrong.push(format!("{skipped} periods of 1 ms skipped on the CPU that skipped fewest"));
+            wrong.push(format!(
+                "{skipped} periods of 1 ms skipped on the CPU that skipped fewest"
+            ));
         }
-        tally.count(&format!("all stopped (try {number})"), outcome.ending(), wrong);
+        tally.count(
+            &format!("all stopped (try {number})"),
+            outcome.ending(),
+            wrong,
+        );
     }
     Ok(tally)
 }

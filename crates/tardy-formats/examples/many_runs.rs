@@ -1,6 +1,8 @@
-//! Makes the table of many runs, as `tardy history --table` writes it: `many_runs BOARDS BUILDS FILE`, for `cargo xtask bench many-runs`.
+//! Makes the table of many runs, as `tardy history --table` writes it:
+//! `many_runs BOARDS BUILDS FILE`, for `cargo xtask bench many-runs`.
 //!
-//! Each board has a level of its own, each build 5 % of noise, and the last four builds 15 % more under one load on all boards.
+//! Each board has a level of its own, each build 5 % of noise, and the last four builds 15 % more
+//! under one load on all boards.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -20,10 +22,14 @@ const DAY: i64 = 86_400_000_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, boards, builds, file] = &arguments[..] else { return Err("many_runs BOARDS BUILDS FILE".into()) };
+    let [_, boards, builds, file] = &arguments[..] else {
+        return Err("many_runs BOARDS BUILDS FILE".into());
+    };
     let (boards, builds): (usize, usize) = (boards.parse()?, builds.parse()?);
     let mut random = Pcg64Mcg::seed_from_u64(1);
-    let levels: Vec<f64> = (0..boards).map(|_| random.random_range(10_000.0..60_000.0)).collect();
+    let levels: Vec<f64> = (0..boards)
+        .map(|_| random.random_range(10_000.0..60_000.0))
+        .collect();
     let file = std::fs::File::create_new(PathBuf::from(file))?;
     let mut table = TableWriter::new(&file)?;
     for build in 0..builds {
@@ -31,11 +37,21 @@ fn main() -> Result<(), Box<dyn Error>> {
             let numbers = |(place, load): (usize, &&str)| {
                 let is_worse = build + WORSE >= builds && place + 1 == LOADS.len();
                 // About normal: the sum of four numbers that are even.
-                let mut noise = || 1.0 + 0.05 * 3.0_f64.sqrt() * (0..4).map(|_| random.random_range(-0.5..0.5)).sum::<f64>();
+                let mut noise = || {
+                    1.0 + 0.05
+                        * 3.0_f64.sqrt()
+                        * (0..4).map(|_| random.random_range(-0.5..0.5)).sum::<f64>()
+                };
                 let of_load = level * (1.0 + place as f64) * if is_worse { 1.15 } else { 1.0 };
-                let quantiles = [0.8, 1.0, 1.3, 1.7].map(|factor| Some((of_load * factor * noise()).round()));
+                let quantiles =
+                    [0.8, 1.0, 1.3, 1.7].map(|factor| Some((of_load * factor * noise()).round()));
                 RunNumbers {
-                    key: Key { probe: "cyclic".into(), quantity: "latency".into(), unit: "ns".into(), load: Some((*load).into()) },
+                    key: Key {
+                        probe: "cyclic".into(),
+                        quantity: "latency".into(),
+                        unit: "ns".into(),
+                        load: Some((*load).into()),
+                    },
                     samples: 600_000,
                     min: (of_load * 0.3) as i64,
                     mean: Some(of_load * 0.85),
@@ -49,10 +65,26 @@ fn main() -> Result<(), Box<dyn Error>> {
                 folder: format!("/srv/nightly/b{build:03}/board{board:05}").into(),
                 board: format!("board{board:05}"),
                 build: format!("b{build:03}"),
-                started_realtime_ns: Nanos(1_700_000_000_000_000_000 + build as i64 * DAY + board as i64 * 1_000_000_000),
+                started_realtime_ns: Nanos(
+                    1_700_000_000_000_000_000 + build as i64 * DAY + board as i64 * 1_000_000_000,
+                ),
                 clock: ClockKind::Hardware,
-                facts: ["release", "version", "compiled", "mode", "command line", "model", "tool"]
-                    .map(|name| Some(if name == "release" { format!("6.12.{build}") } else { name.to_owned() })),
+                facts: [
+                    "release",
+                    "version",
+                    "compiled",
+                    "mode",
+                    "command line",
+                    "model",
+                    "tool",
+                ]
+                .map(|name| {
+                    Some(if name == "release" {
+                        format!("6.12.{build}")
+                    } else {
+                        name.to_owned()
+                    })
+                }),
                 numbers: LOADS.iter().enumerate().map(numbers).collect(),
             })?;
         }

@@ -1,5 +1,5 @@
-//! Runs for other tools: one file an exporter, one line in [`EXPORTERS`] each. Text that comes from runs is data and is escaped as the format
-//! wants it.
+//! Runs for other tools: one file an exporter, one line in [`EXPORTERS`] each. Text that comes from
+//! runs is data and is escaped as the format wants it.
 
 #[cfg(feature = "arrow")]
 mod arrow;
@@ -64,7 +64,12 @@ pub trait Exporter: Sync {
     ///
     /// # Errors
     /// [`ExportError`].
-    fn write(&self, run: &ExportedRun, options: &Options, out: &mut dyn Write) -> Result<(), ExportError>;
+    fn write(
+        &self,
+        run: &ExportedRun,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError>;
 }
 
 /// What formats may need beside the run.
@@ -110,10 +115,16 @@ pub enum ExportError {
         has: String,
     },
     /// Samples are wanted and were not kept.
-    #[error("{0} keeps no sample, only how often each value came: export those with --histogram, or a format that needs no samples")]
+    #[error(
+        "{0} keeps no sample, only how often each value came: export those with --histogram, or a \
+         format that needs no samples"
+    )]
     NoSamples(String),
     /// The format is not in this build.
-    #[error("this tardy was built without {format}: build it with `cargo build --release --features {format}`; {instead}")]
+    #[error(
+        "this tardy was built without {format}: build it with `cargo build --release --features \
+         {format}`; {instead}"
+    )]
     NotBuilt {
         /// The format, and the feature.
         format: &'static str,
@@ -136,5 +147,8 @@ pub enum ExportError {
 /// The exporter of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Exporter> {
-    EXPORTERS.iter().copied().find(|exporter| exporter.name() == name)
+    EXPORTERS
+        .iter()
+        .copied()
+        .find(|exporter| exporter.name() == name)
 }

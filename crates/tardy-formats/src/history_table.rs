@@ -1,7 +1,9 @@
-//! Runs of many boards as one table (Parquet): a row for each run, probe, quantity and load, in place of the runs' folders.
+//! Runs of many boards as one table (Parquet): a row for each run, probe, quantity and load, in
+//! place of the runs' folders.
 //!
-//! Read by DuckDB, polars, pandas and R, and by `tardy history`, also after one of these has filtered it or put tables together: columns are known
-//! by name, and others are left alone. Built with the feature `arrow` alone.
+//! Read by DuckDB, polars, pandas and R, and by `tardy history`, also after one of these has
+//! filtered it or put tables together: columns are known by name, and others are left alone. Built
+//! with the feature `arrow` alone.
 
 #[cfg(feature = "arrow")]
 mod parquet;
@@ -26,7 +28,8 @@ pub const EXTENSION: &str = "parquet";
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error(
-        "this tardy was built without Parquet: build it with `cargo build --release --features arrow`; tardy history reads the runs' folders as well"
+        "this tardy was built without Parquet: build it with `cargo build --release --features \
+         arrow`; tardy history reads the runs' folders as well"
     )]
     NotBuilt,
     #[error("{}: {words}", path.display())]
@@ -40,14 +43,18 @@ pub enum TableError {
 /// Whether `path` names such a table, by its end.
 #[must_use]
 pub fn is_table(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == EXTENSION)
+    path.extension()
+        .is_some_and(|extension| extension == EXTENSION)
 }
 
 /// The runs in tables and at or below folders, each once; `each` has them as they are read.
 ///
 /// # Errors
 /// [`TableError`] where one cannot be read, clocks differ, or `each` says so.
-pub fn collected(paths: &[PathBuf], mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>) -> Result<RunCollection, TableError> {
+pub fn collected(
+    paths: &[PathBuf],
+    mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>,
+) -> Result<RunCollection, TableError> {
     let mut runs = RunCollection::default();
     let mut add = |run: &HistoryRun| if runs.add(run)? { each(run) } else { Ok(()) };
     for path in paths {
@@ -62,8 +69,12 @@ pub fn collected(paths: &[PathBuf], mut each: impl FnMut(&HistoryRun) -> Result<
     Ok(runs)
 }
 
-/// Gives the runs in the table at `path` to `each`, in the order of its rows. Memory does not depend on how many there are.
-fn read(path: &Path, each: impl FnMut(HistoryRun) -> Result<(), TableError>) -> Result<(), TableError> {
+/// Gives the runs in the table at `path` to `each`, in the order of its rows. Memory does not
+/// depend on how many there are.
+fn read(
+    path: &Path,
+    each: impl FnMut(HistoryRun) -> Result<(), TableError>,
+) -> Result<(), TableError> {
     #[cfg(feature = "arrow")]
     return self::parquet::read(path, each);
     #[cfg(not(feature = "arrow"))]

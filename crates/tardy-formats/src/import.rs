@@ -1,8 +1,9 @@
 //! Runs from other tools' output: one file a format, one line in [`FORMATS`] each.
 //!
-//! A reader says what a file does not say, as warnings of the run, and asks where guessing would make numbers wrong. Where a tool kept no
-//! samples the folder holds a histogram, and where it kept no histogram only what the tool stated. Unreadable input is an error with file,
-//! line and what was expected; nothing is left behind then.
+//! A reader says what a file does not say, as warnings of the run, and asks where guessing would
+//! make numbers wrong. Where a tool kept no samples the folder holds a histogram, and where it kept
+//! no histogram only what the tool stated. Unreadable input is an error with file, line and what
+//! was expected; nothing is left behind then.
 
 mod cyclictest_histogram;
 mod cyclictest_json;
@@ -85,13 +86,28 @@ impl Format {
     ///
     /// # Errors
     /// [`ImportError`]; what the sink was given until then is of no use.
-    pub fn read(&self, source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+    pub fn read(
+        &self,
+        source: &mut Source,
+        settings: &Settings,
+        sink: &mut dyn Sink,
+    ) -> Result<ImportedRun, ImportError> {
         if source.head().is_empty() {
-            return Err(ImportError::Empty { path: source.path.clone() });
+            return Err(ImportError::Empty {
+                path: source.path.clone(),
+            });
         }
         let imported = (self.reader)(source, settings, sink)?;
-        match [imported.started, imported.length].into_iter().flatten().find(|time| !is_near(time.get() as f64)) {
-            Some(far) => Err(source.expected(1, format!("for the start of the run and its length {NEAR_TIME}"), &far.exact())),
+        match [imported.started, imported.length]
+            .into_iter()
+            .flatten()
+            .find(|time| !is_near(time.get() as f64))
+        {
+            Some(far) => Err(source.expected(
+                1,
+                format!("for the start of the run and its length {NEAR_TIME}"),
+                &far.exact(),
+            )),
             None => Ok(imported),
         }
     }
@@ -105,7 +121,8 @@ pub struct Source {
     input: Input,
 }
 
-/// The bytes of a file. Its head is kept aside, so that a pipe can be looked at before it is read too.
+/// The bytes of a file. Its head is kept aside, so that a pipe can be looked at before it is read
+/// too.
 #[derive(Debug)]
 struct Input {
     head: io::Cursor<Vec<u8>>,
@@ -245,18 +262,41 @@ impl Source {
     /// # Errors
     /// [`ImportError::Unreadable`].
     pub fn open(path: &Path) -> Result<Self, ImportError> {
-        let unreadable = |error| ImportError::Unreadable { path: path.to_owned(), error };
+        let unreadable = |error| ImportError::Unreadable {
+            path: path.to_owned(),
+            error,
+        };
         let is_standard_input = path == Path::new("/dev/stdin");
-        let file = if is_standard_input { File::open(path) } else { regular_file::open(path) }.map_err(unreadable)?;
+        let file = if is_standard_input {
+            File::open(path)
+        } else {
+            regular_file::open(path)
+        }
+        .map_err(unreadable)?;
         let mut head = Vec::new();
-        (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(unreadable)?;
-        Ok(Self { path: path.to_owned(), input: Input { head: io::Cursor::new(head), rest: Some(file) } })
+        (&file)
+            .take(HEAD_BYTES)
+            .read_to_end(&mut head)
+            .map_err(unreadable)?;
+        Ok(Self {
+            path: path.to_owned(),
+            input: Input {
+                head: io::Cursor::new(head),
+                rest: Some(file),
+            },
+        })
     }
 
     /// What is in memory.
     #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
-        Self { path: "input".into(), input: Input { head: io::Cursor::new(bytes), rest: None } }
+        Self {
+            path: "input".into(),
+            input: Input {
+                head: io::Cursor::new(bytes),
+                rest: None,
+            },
+        }
     }
 
     /// The format that its beginning shows.
@@ -266,10 +306,18 @@ impl Source {
     pub fn detect(&self) -> Result<&'static Format, ImportError> {
         let head = self.head();
         if head.is_empty() {
-            return Err(ImportError::Empty { path: self.path.clone() });
+            return Err(ImportError::Empty {
+                path: self.path.clone(),
+            });
         }
-        let unknown = || ImportError::Unknown { path: self.path.clone(), known: names().join(", ") };
-        FORMATS.iter().find(|format| (format.detect)(head)).ok_or_else(unknown)
+        let unknown = || ImportError::Unknown {
+            path: self.path.clone(),
+            known: names().join(", "),
+        };
+        FORMATS
+            .iter()
+            .find(|format| (format.detect)(head))
+            .ok_or_else(unknown)
     }
 
     /// Its first bytes, whether they were read or not.
@@ -279,27 +327,63 @@ impl Source {
     }
 
     pub(crate) fn unreadable(&self, error: io::Error) -> ImportError {
-        ImportError::Unreadable { path: self.path.clone(), error }
+        ImportError::Unreadable {
+            path: self.path.clone(),
+            error,
+        }
     }
 
-    pub(crate) fn ask(&self, format: &'static str, what: &'static str, flag: impl Into<String>) -> ImportError {
-        ImportError::Ask { path: self.path.clone(), format, what, flag: flag.into() }
+    pub(crate) fn ask(
+        &self,
+        format: &'static str,
+        what: &'static str,
+        flag: impl Into<String>,
+    ) -> ImportError {
+        ImportError::Ask {
+            path: self.path.clone(),
+            format,
+            what,
+            flag: flag.into(),
+        }
     }
 
     /// One without bytes that stands for this one in messages, while its bytes are being read.
     fn name_only(&self) -> Self {
-        Self { path: self.path.clone(), ..Self::of_bytes(Vec::new()) }
+        Self {
+            path: self.path.clone(),
+            ..Self::of_bytes(Vec::new())
+        }
     }
 
     /// Something else than `expected` at a line.
-    pub(crate) fn expected(&self, line: u64, expected: impl Into<String>, found: &str) -> ImportError {
+    pub(crate) fn expected(
+        &self,
+        line: u64,
+        expected: impl Into<String>,
+        found: &str,
+    ) -> ImportError {
         debug_assert!(line > 0, "lines are counted from 1 on");
-        ImportError::Expected { path: self.path.clone(), line, expected: expected.into(), found: quoted(found) }
+        ImportError::Expected {
+            path: self.path.clone(),
+            line,
+            expected: expected.into(),
+            found: quoted(found),
+        }
     }
 
     /// Something else than `expected` at a byte.
-    pub(crate) fn expected_at(&self, byte: u64, expected: impl Into<String>, found: &str) -> ImportError {
-        ImportError::ExpectedAt { path: self.path.clone(), byte, expected: expected.into(), found: quoted(found) }
+    pub(crate) fn expected_at(
+        &self,
+        byte: u64,
+        expected: impl Into<String>,
+        found: &str,
+    ) -> ImportError {
+        ImportError::ExpectedAt {
+            path: self.path.clone(),
+            byte,
+            expected: expected.into(),
+            found: quoted(found),
+        }
     }
 }
 
@@ -307,7 +391,10 @@ impl Source {
 fn quoted(found: &str) -> String {
     match found.trim_end() {
         "" => "nothing".to_owned(),
-        text => format!("`{}`", text.chars().take(60).collect::<String>().escape_debug()),
+        text => format!(
+            "`{}`",
+            text.chars().take(60).collect::<String>().escape_debug()
+        ),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Other tools' formats, one file each: runs made from them ([`import`]), and runs written in them ([`export`]).
+//! Other tools' formats, one file each: runs made from them ([`import`]), and runs written in them
+//! ([`export`]).
 #![forbid(unsafe_code)]
 
 pub mod export;

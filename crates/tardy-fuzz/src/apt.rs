@@ -1,5 +1,5 @@
-//! No text makes the readers of package sources and of what apt-cache shows panic, and a source that was read is read again from the paragraph that the
-//! lab's own apt is given.
+//! No text makes the readers of package sources and of what apt-cache shows panic, and a source
+//! that was read is read again from the paragraph that the lab's own apt is given.
 
 use std::path::Path;
 
@@ -17,7 +17,10 @@ pub fn check(bytes: &[u8]) {
         }
         for release in ["trixie", "sid", "bookworm-backports"] {
             let turned = for_release(&sources, release);
-            assert!(turned.len() <= sources.len() && turned.iter().all(|source| !source.suites.is_empty()));
+            assert!(
+                turned.len() <= sources.len()
+                    && turned.iter().all(|source| !source.suites.is_empty())
+            );
         }
     }
 }

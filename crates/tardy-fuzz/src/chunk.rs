@@ -9,7 +9,11 @@ use tardy_core::units::Nanos;
 pub fn check(bytes: &[u8]) {
     let _ = decode_head(bytes);
     let _ = ChunkHead::decode(bytes);
-    let schedule = Schedule::Grid { period: Nanos(1_000_000), start: Nanos(0), dither: Nanos(0) };
+    let schedule = Schedule::Grid {
+        period: Nanos(1_000_000),
+        start: Nanos(0),
+        dither: Nanos(0),
+    };
     let mut chunk = Chunk::default();
     if chunk.decode(bytes).is_ok() {
         let mut accumulator = SeriesAccumulator::new(schedule, SummaryOptions::default());

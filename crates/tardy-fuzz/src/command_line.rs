@@ -1,4 +1,5 @@
-//! No words make the parser of the command line panic. They are parsed and never run. NUL bytes stand between two words, as in /proc/PID/cmdline.
+//! No words make the parser of the command line panic. They are parsed and never run. NUL bytes
+//! stand between two words, as in /proc/PID/cmdline.
 
 use std::cell::RefCell;
 

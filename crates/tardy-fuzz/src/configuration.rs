@@ -7,9 +7,15 @@ use tardy_measure::configuration::{Configuration, KEYS, sentences};
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
     let mut configuration = Configuration::default();
-    if let Err(error) = configuration.take(Path::new("tardy.toml"), &String::from_utf8_lossy(bytes)) {
+    if let Err(error) = configuration.take(Path::new("tardy.toml"), &String::from_utf8_lossy(bytes))
+    {
         let _ = error.to_string();
     }
     assert!(configuration.flags.keys().all(|key| KEYS.contains(key)));
-    let _ = sentences(configuration.flags.iter().map(|(flag, default)| (*flag, default)));
+    let _ = sentences(
+        configuration
+            .flags
+            .iter()
+            .map(|(flag, default)| (*flag, default)),
+    );
 }

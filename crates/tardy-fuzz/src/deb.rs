@@ -1,4 +1,5 @@
-//! No bytes make the reader of Debian packages panic, or take much more time and memory than they are worth.
+//! No bytes make the reader of Debian packages panic, or take much more time and memory than they
+//! are worth.
 
 use std::path::Path;
 

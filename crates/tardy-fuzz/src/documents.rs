@@ -1,4 +1,5 @@
-//! No bytes make the readers of small documents panic: builds that were accepted, the index of an atlas, where a guest's run comes from.
+//! No bytes make the readers of small documents panic: builds that were accepted, the index of an
+//! atlas, where a guest's run comes from.
 
 use tardy_lab::atlas::Index;
 use tardy_lab::atlas::index::INDEX_NAME;

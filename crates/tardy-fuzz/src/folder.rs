@@ -1,7 +1,9 @@
-//! No run folder makes `tardy show`, its statistics, `tardy explain` or the reader of an export panic, and the counts of a series that is whole add up.
+//! No run folder makes `tardy show`, its statistics, `tardy explain` or the reader of an export
+//! panic, and the counts of a series that is whole add up.
 //!
-//! The bytes are the folder's files, [`SEPARATOR`] between two of them: run.json, and of the series `a.series` the samples, the histogram and the delays.
-//! Checksums are put right before they are read, because no fuzzer would guess them.
+//! The bytes are the folder's files, [`SEPARATOR`] between two of them: run.json, and of the series
+//! `a.series` the samples, the histogram and the delays. Checksums are put right before they are
+//! read, because no fuzzer would guess them.
 
 use std::path::Path;
 
@@ -23,7 +25,12 @@ use crate::place;
 
 /// Between two files.
 pub const SEPARATOR: &[u8] = b"\0file\0";
-const NAMES: [&str; 4] = ["run.json", "samples/a.series", "samples/a.histogram", "trace/a.delays"];
+const NAMES: [&str; 4] = [
+    "run.json",
+    "samples/a.series",
+    "samples/a.histogram",
+    "trace/a.delays",
+];
 /// Of a series and of delays, and of the chunks in them.
 const MAGIC_BYTES: usize = 8;
 const CHUNK_HEAD_BYTES: usize = 12;
@@ -43,7 +50,14 @@ pub fn check(bytes: &[u8]) {
         place::write(&folder.join(name), &content);
     }
     show(folder);
-    match explain_run(folder, RunQuestion { worst: 3, above: Nanos::ZERO, from_outside: false }) {
+    match explain_run(
+        folder,
+        RunQuestion {
+            worst: 3,
+            above: Nanos::ZERO,
+            from_outside: false,
+        },
+    ) {
         Ok(explanation) => drop(document::Format::SHOW.document(&explanation)),
         Err(error) => drop(error.to_string()),
     }
@@ -61,12 +75,28 @@ fn show(folder: &Path) {
     };
     let summary = run.summary();
     let histogram = |probe: &ProbeSummary, lines| {
-        terminal_histogram::text(&run.of_probe(&probe.probe).latency, &probe.quantity, (100, lines), Blocks::Unicode)
+        terminal_histogram::text(
+            &run.of_probe(&probe.probe).latency,
+            &probe.quantity,
+            (100, lines),
+            Blocks::Unicode,
+        )
     };
-    let shown = summary_text::text(&summary, Screen { columns: 100, lines: Some(24) }, false, histogram);
+    let shown = summary_text::text(
+        &summary,
+        Screen {
+            columns: 100,
+            lines: Some(24),
+        },
+        false,
+        histogram,
+    );
     let full = summary_text::full(&summary, 100, false, histogram);
     for text in [shown, full] {
-        assert!(!text.contains(|character: char| character.is_control() && character != '\n'), "{text:?}");
+        assert!(
+            !text.contains(|character: char| character.is_control() && character != '\n'),
+            "{text:?}"
+        );
     }
     let _ = document::Format::SHOW.document(&summary);
     if let Ok(statistics) = statistics(&run, &Question::default()) {
@@ -78,7 +108,10 @@ fn show(folder: &Path) {
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     let mut files = Vec::new();
     let mut rest = bytes;
-    while let Some(end) = rest.windows(SEPARATOR.len()).position(|window| window == SEPARATOR) {
+    while let Some(end) = rest
+        .windows(SEPARATOR.len())
+        .position(|window| window == SEPARATOR)
+    {
         files.push(&rest[..end]);
         rest = &rest[end + SEPARATOR.len()..];
     }
@@ -86,12 +119,17 @@ fn split(bytes: &[u8]) -> Vec<&[u8]> {
     files
 }
 
-/// Puts the checksums of a series right: that of the descriptor, and those of the chunks (`tardy_core::chunk`).
+/// Puts the checksums of a series right: that of the descriptor, and those of the chunks
+/// (`tardy_core::chunk`).
 fn seal_series(bytes: &mut [u8]) {
     let begin = MAGIC_BYTES + 4;
-    let Some(length) = number(bytes, MAGIC_BYTES) else { return };
+    let Some(length) = number(bytes, MAGIC_BYTES) else {
+        return;
+    };
     let end = begin.saturating_add(length);
-    let Some(descriptor) = bytes.get(begin..end) else { return };
+    let Some(descriptor) = bytes.get(begin..end) else {
+        return;
+    };
     let checksum = crc32fast::hash(descriptor);
     if let Some(place) = bytes.get_mut(end..end + 4) {
         place.copy_from_slice(&checksum.to_le_bytes());
@@ -103,7 +141,12 @@ fn seal_series(bytes: &mut [u8]) {
 fn seal_chunks(bytes: &mut [u8], mut begin: usize) {
     while let Some(length) = number(bytes, begin + 4) {
         let body = begin + CHUNK_HEAD_BYTES;
-        let Some(checksum) = bytes.get(body..body.saturating_add(length)).map(crc32fast::hash) else { return };
+        let Some(checksum) = bytes
+            .get(body..body.saturating_add(length))
+            .map(crc32fast::hash)
+        else {
+            return;
+        };
         bytes[begin + 8..body].copy_from_slice(&checksum.to_le_bytes());
         begin = body + length;
     }
@@ -111,7 +154,9 @@ fn seal_chunks(bytes: &mut [u8], mut begin: usize) {
 
 /// The checksum of a histogram stands at its end.
 fn seal_histogram(bytes: &mut [u8]) {
-    let Some(end) = bytes.len().checked_sub(4).filter(|end| *end >= MAGIC_BYTES) else { return };
+    let Some(end) = bytes.len().checked_sub(4).filter(|end| *end >= MAGIC_BYTES) else {
+        return;
+    };
     let checksum = crc32fast::hash(&bytes[MAGIC_BYTES..end]);
     bytes[end..].copy_from_slice(&checksum.to_le_bytes());
 }

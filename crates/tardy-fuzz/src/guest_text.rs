@@ -1,4 +1,5 @@
-//! No text of a guest makes its readers panic: a kernel's symbols, its configuration, and the log of delays that were made in it.
+//! No text of a guest makes its readers panic: a kernel's symbols, its configuration, and the log
+//! of delays that were made in it.
 
 use tardy_lab::injection::parse_log;
 use tardy_machine::kernel_configuration::KernelConfiguration;
@@ -11,8 +12,19 @@ pub fn check(bytes: &[u8]) {
     for address in [0, 0xffff_ffff_8100_0000, u64::MAX] {
         let _ = symbols.function(address);
     }
-    let _ = symbols.known(256, PluginOptions { instruction_ns: 1, worst: 3, paths: true });
+    let _ = symbols.known(
+        256,
+        PluginOptions {
+            instruction_ns: 1,
+            worst: 3,
+            paths: true,
+        },
+    );
     let configuration = KernelConfiguration::parse(text);
-    let _ = (configuration.value("HZ"), configuration.is_on("PREEMPT_RT"), configuration.is_built_in("PREEMPT"));
+    let _ = (
+        configuration.value("HZ"),
+        configuration.is_on("PREEMPT_RT"),
+        configuration.is_built_in("PREEMPT"),
+    );
     let _ = parse_log(text);
 }

@@ -1,6 +1,8 @@
-//! No memory of a guest makes the host panic, and no archive in it has a path that leads out of its folder.
+//! No memory of a guest makes the host panic, and no archive in it has a path that leads out of its
+//! folder.
 //!
-//! The bytes are read as the memory, and again as the archive alone, whose checksum no fuzzer would guess.
+//! The bytes are read as the memory, and again as the archive alone, whose checksum no fuzzer would
+//! guess.
 
 use std::path::Component;
 
@@ -19,8 +21,20 @@ pub fn check(bytes: &[u8]) {
 
 fn unpacked(archive: &[u8]) {
     let Ok(entries) = read(archive) else { return };
-    let is_inside = |entry: &Entry<'_>| entry.path.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_inside = |entry: &Entry<'_>| {
+        entry
+            .path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)))
+    };
     assert!(entries.iter().all(is_inside));
-    assert!(entries.iter().filter_map(|entry| entry.content).map(<[u8]>::len).sum::<usize>() <= archive.len());
+    assert!(
+        entries
+            .iter()
+            .filter_map(|entry| entry.content)
+            .map(<[u8]>::len)
+            .sum::<usize>()
+            <= archive.len()
+    );
     let _ = sample_digest(&entries);
 }

@@ -1,4 +1,5 @@
-//! No bytes make the reader of stored histograms panic, and what it reads it writes and reads again.
+//! No bytes make the reader of stored histograms panic, and what it reads it writes and reads
+//! again.
 //!
 //! The bytes are the file without its magic and its checksum, which no fuzzer would guess.
 

@@ -1,5 +1,5 @@
-//! No bytes make a reader of other tools' output panic, whatever they are taken for, and what a reader makes
-//! of them can be stored and is read back as it was.
+//! No bytes make a reader of other tools' output panic, whatever they are taken for, and what a
+//! reader makes of them can be stored and is read back as it was.
 
 use std::io;
 
@@ -34,12 +34,23 @@ struct Series {
 impl SampleStore {
     /// Ends the chunk that is being written, and holds that it reads as what was put in.
     fn close(&mut self, series: usize) {
-        let Series { descriptor, encoder, samples } = &mut self.series[series];
+        let Series {
+            descriptor,
+            encoder,
+            samples,
+        } = &mut self.series[series];
         self.bytes.clear();
         encoder.finish(&Counts::default(), false, &mut self.bytes);
         let mut chunk = Chunk::default();
-        chunk.decode(&self.bytes[CHUNK_HEAD_BYTES..]).expect("what was written is read");
-        assert!(chunk.samples(&descriptor.schedule).map(|(_, sample)| sample).eq(samples.drain(..)));
+        chunk
+            .decode(&self.bytes[CHUNK_HEAD_BYTES..])
+            .expect("what was written is read");
+        assert!(
+            chunk
+                .samples(&descriptor.schedule)
+                .map(|(_, sample)| sample)
+                .eq(samples.drain(..))
+        );
     }
 }
 
@@ -47,7 +58,11 @@ impl Sink for SampleStore {
     fn open(&mut self, descriptor: Descriptor) -> io::Result<usize> {
         assert_is_near(&descriptor);
         let encoder = ChunkEncoder::new(&descriptor);
-        self.series.push(Series { descriptor, encoder, samples: Vec::new() });
+        self.series.push(Series {
+            descriptor,
+            encoder,
+            samples: Vec::new(),
+        });
         Ok(self.series.len() - 1)
     }
 
@@ -70,9 +85,18 @@ impl Sink for SampleStore {
         assert_is_near(&stated);
     }
 
-    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: StatedTotals) -> io::Result<()> {
+    fn whole(
+        &mut self,
+        descriptor: Descriptor,
+        histogram: &Histogram,
+        stated: StatedTotals,
+    ) -> io::Result<()> {
         assert_is_near(&stated);
-        let _ = (histogram.count(), histogram.max(), histogram_file::encode(histogram));
+        let _ = (
+            histogram.count(),
+            histogram.max(),
+            histogram_file::encode(histogram),
+        );
         self.open(descriptor).map(|_| ())
     }
 }
@@ -85,12 +109,21 @@ fn assert_is_near(stored: &impl Serialize) {
 
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
-    // The first byte chooses the format, `a` the first one and the letter after the last what the file looks like; the rest is the file, read
-    // with and without what it may not say.
-    let Some((&choice, file)) = bytes.split_first() else { return };
+    // The first byte chooses the format, `a` the first one and the letter after the last what the
+    // file looks like; the rest is the file, read with and without what it may not say.
+    let Some((&choice, file)) = bytes.split_first() else {
+        return;
+    };
     let choice = usize::from(choice.wrapping_sub(b'a')) % (FORMATS.len() + 1);
-    let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), column: Some("2".to_owned()) };
-    let without_times = Settings { unit: Some(Unit::Ns), ..Settings::default() };
+    let said = Settings {
+        unit: Some(Unit::Us),
+        period: Some(Nanos(1_000_000)),
+        column: Some("2".to_owned()),
+    };
+    let without_times = Settings {
+        unit: Some(Unit::Ns),
+        ..Settings::default()
+    };
     for settings in [Settings::default(), said, without_times] {
         let mut source = Source::of_bytes(file.to_vec());
         let detected = source.detect().ok();

@@ -1,7 +1,9 @@
-//! What the fuzz targets do with their bytes, one file each: the bytes go through a reader of tardy, which may refuse them and must not panic.
+//! What the fuzz targets do with their bytes, one file each: the bytes go through a reader of
+//! tardy, which may refuse them and must not panic.
 //!
-//! A fuzzer calls these functions for as long as it is let (`fuzz/fuzz_targets`, a workspace of its own, because it needs a nightly compiler). An ordinary
-//! test of this crate calls them with the kept seeds. They read only: what they write stays in a temporary folder of their own.
+//! A fuzzer calls these functions for as long as it is let (`fuzz/fuzz_targets`, a workspace of its
+//! own, because it needs a nightly compiler). An ordinary test of this crate calls them with the
+//! kept seeds. They read only: what they write stays in a temporary folder of their own.
 #![forbid(unsafe_code)]
 
 pub mod apt;
@@ -39,30 +41,106 @@ pub struct Target {
 
 /// All of them, by their names.
 pub const TARGETS: [Target; 20] = [
-    Target { name: "apt", reads: "the machine's package sources, and what apt-cache shows", check: apt::check },
-    Target { name: "chunk", reads: "a chunk of a series", check: chunk::check },
-    Target { name: "command_line", reads: "the command line", check: command_line::check },
-    Target { name: "configuration", reads: "a user's defaults", check: configuration::check },
-    Target { name: "console", reads: "the console of a guest that failed", check: console::check },
-    Target { name: "deb", reads: "a Debian package", check: deb::check },
-    Target { name: "delays", reads: "a chunk of explained samples", check: delays::check },
-    Target { name: "documents", reads: "accepted.json, cells.json of an atlas, lab.json", check: documents::check },
-    Target { name: "folder", reads: "a whole run folder", check: folder::check },
+    Target {
+        name: "apt",
+        reads: "the machine's package sources, and what apt-cache shows",
+        check: apt::check,
+    },
+    Target {
+        name: "chunk",
+        reads: "a chunk of a series",
+        check: chunk::check,
+    },
+    Target {
+        name: "command_line",
+        reads: "the command line",
+        check: command_line::check,
+    },
+    Target {
+        name: "configuration",
+        reads: "a user's defaults",
+        check: configuration::check,
+    },
+    Target {
+        name: "console",
+        reads: "the console of a guest that failed",
+        check: console::check,
+    },
+    Target {
+        name: "deb",
+        reads: "a Debian package",
+        check: deb::check,
+    },
+    Target {
+        name: "delays",
+        reads: "a chunk of explained samples",
+        check: delays::check,
+    },
+    Target {
+        name: "documents",
+        reads: "accepted.json, cells.json of an atlas, lab.json",
+        check: documents::check,
+    },
+    Target {
+        name: "folder",
+        reads: "a whole run folder",
+        check: folder::check,
+    },
     Target {
         name: "guest_text",
         reads: "texts that guests hand out: symbols, a kernel's configuration, a log of delays",
         check: guest_text::check,
     },
-    Target { name: "hand_out", reads: "the memory that a guest hands its archive out in", check: hand_out::check },
-    Target { name: "histogram", reads: "a stored histogram", check: histogram::check },
-    Target { name: "import", reads: "the output of other tools", check: import::check },
-    Target { name: "journal", reads: "a journal that was left behind", check: journal::check },
-    Target { name: "kernel_image", reads: "the head of a kernel image", check: kernel_image::check },
-    Target { name: "scenario", reads: "a scenario", check: scenario::check },
-    Target { name: "sections", reads: "the recorded sections of a watched guest", check: sections::check },
-    Target { name: "trace", reads: "a trace.dat", check: trace::check },
-    Target { name: "trace_format", reads: "the text of an event's format", check: trace_format::check },
-    Target { name: "trace_page", reads: "a page of the kernel's ring buffer", check: trace_page::check },
+    Target {
+        name: "hand_out",
+        reads: "the memory that a guest hands its archive out in",
+        check: hand_out::check,
+    },
+    Target {
+        name: "histogram",
+        reads: "a stored histogram",
+        check: histogram::check,
+    },
+    Target {
+        name: "import",
+        reads: "the output of other tools",
+        check: import::check,
+    },
+    Target {
+        name: "journal",
+        reads: "a journal that was left behind",
+        check: journal::check,
+    },
+    Target {
+        name: "kernel_image",
+        reads: "the head of a kernel image",
+        check: kernel_image::check,
+    },
+    Target {
+        name: "scenario",
+        reads: "a scenario",
+        check: scenario::check,
+    },
+    Target {
+        name: "sections",
+        reads: "the recorded sections of a watched guest",
+        check: sections::check,
+    },
+    Target {
+        name: "trace",
+        reads: "a trace.dat",
+        check: trace::check,
+    },
+    Target {
+        name: "trace_format",
+        reads: "the text of an event's format",
+        check: trace_format::check,
+    },
+    Target {
+        name: "trace_page",
+        reads: "a page of the kernel's ring buffer",
+        check: trace_page::check,
+    },
 ];
 
 /// The text that the bytes begin with.

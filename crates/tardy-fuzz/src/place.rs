@@ -10,7 +10,11 @@ const IN_MEMORY: &str = "/dev/shm";
 /// An empty folder, which is gone when the value is.
 pub(crate) fn folder() -> TempDir {
     let in_memory = Path::new(IN_MEMORY);
-    let made = if in_memory.is_dir() { tempfile::tempdir_in(in_memory) } else { tempfile::tempdir() };
+    let made = if in_memory.is_dir() {
+        tempfile::tempdir_in(in_memory)
+    } else {
+        tempfile::tempdir()
+    };
     made.expect("a place for temporary files is part of what a test needs")
 }
 

@@ -5,6 +5,9 @@ pub fn check(bytes: &[u8]) {
     let text = crate::text(bytes);
     if let Ok(scenario) = tardy_measure::scenario::parse(text) {
         let written = tardy_measure::scenario::to_text(&scenario);
-        assert_eq!(tardy_measure::scenario::parse(&written).expect("what was written is read"), scenario);
+        assert_eq!(
+            tardy_measure::scenario::parse(&written).expect("what was written is read"),
+            scenario
+        );
     }
 }

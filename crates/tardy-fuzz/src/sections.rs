@@ -1,6 +1,8 @@
-//! No recorded sections of a watched guest make their readers panic: the census, the late samples, and what `tardy explain` says of them.
+//! No recorded sections of a watched guest make their readers panic: the census, the late samples,
+//! and what `tardy explain` says of them.
 //!
-//! The bytes are outside.json, a NUL byte, and the stream as the plugin of QEMU writes it, before it is compressed.
+//! The bytes are outside.json, a NUL byte, and the stream as the plugin of QEMU writes it, before
+//! it is compressed.
 
 use std::io::Write;
 
@@ -16,10 +18,16 @@ use crate::place;
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
     let place = place::folder();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
     let (description, stream) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::none());
-    let packed = encoder.write_all(stream).and_then(|()| encoder.finish()).expect("a vector takes everything");
+    let packed = encoder
+        .write_all(stream)
+        .and_then(|()| encoder.finish())
+        .expect("a vector takes everything");
     let folder = place.path().join(FOLDER);
     place::write(&folder.join("outside.json"), description);
     place::write(&folder.join("sections"), &packed);

@@ -7,11 +7,17 @@ use tardy_trace::merge::Merge;
 
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
-    let Ok(file) = TraceFile::parse(bytes) else { return };
+    let Ok(file) = TraceFile::parse(bytes) else {
+        return;
+    };
     let decoder = Decoder::new(&file.formats);
     for buffer in &file.buffers {
         let mut last = 0;
-        let mut explainer = Explainer::new(Target::Names(vec!["my_loop".into()]), Facts::default(), &file.commands);
+        let mut explainer = Explainer::new(
+            Target::Names(vec!["my_loop".into()]),
+            Facts::default(),
+            &file.commands,
+        );
         for item in Merge::new(buffer, &decoder, file.counter) {
             assert!(item.time() >= last);
             last = item.time();

@@ -1,4 +1,5 @@
-//! No text makes the parser of event formats panic, and no format makes the reading of its fields panic.
+//! No text makes the parser of event formats panic, and no format makes the reading of its fields
+//! panic.
 
 use tardy_trace::event::Decoder;
 use tardy_trace::format::EventFormat;
@@ -8,7 +9,9 @@ use tardy_trace::layout::PageLayout;
 pub fn check(bytes: &[u8]) {
     let text = crate::text(bytes);
     let _ = PageLayout::parse(text);
-    let Ok(format) = EventFormat::parse("sched", text) else { return };
+    let Ok(format) = EventFormat::parse("sched", text) else {
+        return;
+    };
     let data = [0xa5; 200];
     for field in &format.fields {
         let _ = (field.number(&data), field.bytes(&data));

@@ -1,4 +1,5 @@
-//! No bytes make the decoder of ring-buffer pages panic, and none make more events of a page than it has room for.
+//! No bytes make the decoder of ring-buffer pages panic, and none make more events of a page than
+//! it has room for.
 
 use tardy_trace::layout::PageLayout;
 use tardy_trace::page::Page;
@@ -6,7 +7,14 @@ use tardy_trace::page::Page;
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
     for (long_bytes, data_offset) in [(8, 16), (4, 12)] {
-        if let Ok(page) = Page::new(bytes, PageLayout { long_bytes, data_offset, page_bytes: 4096 }) {
+        if let Ok(page) = Page::new(
+            bytes,
+            PageLayout {
+                long_bytes,
+                data_offset,
+                page_bytes: 4096,
+            },
+        ) {
             assert!(page.count() <= bytes.len());
         }
     }

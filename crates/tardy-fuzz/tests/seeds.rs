@@ -1,4 +1,5 @@
-//! The seeds of the fuzz targets, and what was kept of their corpora, given to the same functions without a fuzzer.
+//! The seeds of the fuzz targets, and what was kept of their corpora, given to the same functions
+//! without a fuzzer.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,8 +14,11 @@ fn fuzz() -> PathBuf {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("its folder can be read").path()).collect();
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("its folder can be read").path())
+        .collect();
     files.sort();
     files
 }
@@ -59,9 +63,20 @@ fn every_target_has_a_program_that_calls_it_and_a_row_in_the_readme() {
     let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
     for name in &names {
         let program = fs::read_to_string(fuzz().join(format!("fuzz_targets/{name}.rs"))).unwrap();
-        assert!(program.contains(&format!("tardy_fuzz::{name}::check(bytes)")), "{name}");
-        assert!(manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"")), "{name} is not built");
-        assert!(readme.contains(&format!("| `{name}` |")), "{name} stands in no table");
+        assert!(
+            program.contains(&format!("tardy_fuzz::{name}::check(bytes)")),
+            "{name}"
+        );
+        assert!(
+            manifest.contains(&format!(
+                "name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\""
+            )),
+            "{name} is not built"
+        );
+        assert!(
+            readme.contains(&format!("| `{name}` |")),
+            "{name} stands in no table"
+        );
     }
     assert!(names.is_sorted());
     for folder in ["fuzz_targets", "seeds"] {

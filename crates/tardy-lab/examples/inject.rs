@@ -1,6 +1,8 @@
-//! `cargo xtask inject`: builds the module for known delays against a kernel's headers package, which is fetched through the lab's private apt and unpacked; nothing is installed.
+//! `cargo xtask inject`: builds the module for known delays against a kernel's headers package,
+//! which is fetched through the lab's private apt and unpacked; nothing is installed.
 //!
-//! Needed on the machine: make, gcc and dpkg-deb (`build-essential` has them), and libelf1 for the kernel's own build tools.
+//! Needed on the machine: make, gcc and dpkg-deb (`build-essential` has them), and libelf1 for the
+//! kernel's own build tools.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -17,7 +19,11 @@ const MODULE: &str = "tardy_inject.ko";
 
 fn main() -> ExitCode {
     let kernels: Vec<String> = std::env::args().skip(1).collect();
-    match build(if kernels.is_empty() { KERNELS.map(str::to_owned).to_vec() } else { kernels }) {
+    match build(if kernels.is_empty() {
+        KERNELS.map(str::to_owned).to_vec()
+    } else {
+        kernels
+    }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("inject: {error}");
@@ -28,11 +34,15 @@ fn main() -> ExitCode {
 
 /// Builds it for each of the kernels and says where.
 fn build(kernels: Vec<String>) -> Result<(), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()?;
     let cache = Cache::of_user()?;
     for source in kernels {
         let kernel = kernel::resolve(&source.parse()?, Architecture::Amd64, &cache, false)?;
-        let release = kernel.release().ok_or_else(|| format!("{source}: the image does not state its release"))?;
+        let release = kernel
+            .release()
+            .ok_or_else(|| format!("{source}: the image does not state its release"))?;
         let headers = headers(&kernel, release, &cache)?;
         let module = root.join("target/inject").join(release).join(MODULE);
         compile(&root.join("inject"), &headers, release, &module)?;
@@ -41,7 +51,8 @@ fn build(kernels: Vec<String>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The folder with the unpacked headers of the kernel; from the cache when they were fetched before.
+/// The folder with the unpacked headers of the kernel; from the cache when they were fetched
+/// before.
 fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box<dyn Error>> {
     let _turn = cache.lock(&format!("headers-{}", kernel.digest.as_str()))?;
     let headers = cache.folder("headers")?.join(kernel.digest.as_str());
@@ -50,19 +61,34 @@ fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box
     }
     // Unpacked beside it and renamed: a folder under the final name is whole.
     let unpacked = cache.scratch("headers")?;
-    for package in kernel::fetch_companions(kernel, &[format!("linux-headers-{release}")], cache, unpacked.path())? {
-        run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(unpacked.path()))?;
+    for package in kernel::fetch_companions(
+        kernel,
+        &[format!("linux-headers-{release}")],
+        cache,
+        unpacked.path(),
+    )? {
+        run(Command::new("dpkg-deb")
+            .arg("-x")
+            .arg(&package)
+            .arg(unpacked.path()))?;
         fs::remove_file(&package)?;
     }
     fs::rename(unpacked.path(), &headers)?;
     Ok(headers)
 }
 
-/// The packages expect to lie below /; their makefiles name each other by absolute paths, which are turned to where they lie.
-fn compile(source: &Path, headers: &Path, release: &str, module: &Path) -> Result<(), Box<dyn Error>> {
+/// The packages expect to lie below /; their makefiles name each other by absolute paths, which are
+/// turned to where they lie.
+fn compile(
+    source: &Path,
+    headers: &Path,
+    release: &str,
+    module: &Path,
+) -> Result<(), Box<dyn Error>> {
     let tree = headers.join(format!("usr/src/linux-headers-{release}"));
     let makefile = tree.join("Makefile");
-    let text = fs::read_to_string(&makefile).map_err(|error| format!("{}: {error}", makefile.display()))?;
+    let text = fs::read_to_string(&makefile)
+        .map_err(|error| format!("{}: {error}", makefile.display()))?;
     let moved = headers.join("usr/src/linux-headers-").display().to_string();
     if !text.contains(&moved) {
         fs::write(&makefile, text.replace("/usr/src/linux-headers-", &moved))?;
@@ -73,7 +99,10 @@ fn compile(source: &Path, headers: &Path, release: &str, module: &Path) -> Resul
         fs::copy(source.join(name), folder.join(name))?;
     }
     let mut make = Command::new("make");
-    make.arg("--silent").arg("-C").arg(&tree).arg(format!("M={}", folder.display()));
+    make.arg("--silent")
+        .arg("-C")
+        .arg(&tree)
+        .arg(format!("M={}", folder.display()));
     // Type information would need a program that is nowhere else needed, and the kernel's image.
     run(make.args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]))?;
     // Its debugging information would be read into every guest.
@@ -82,6 +111,12 @@ fn compile(source: &Path, headers: &Path, release: &str, module: &Path) -> Resul
 
 fn run(command: &mut Command) -> Result<(), Box<dyn Error>> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().map_err(|error| format!("{name}: {error}: install build-essential"))?;
-    if status.success() { Ok(()) } else { Err(format!("{name} failed with {status}: see what it said above").into()) }
+    let status = command
+        .status()
+        .map_err(|error| format!("{name}: {error}: install build-essential"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{name} failed with {status}: see what it said above").into())
+    }
 }

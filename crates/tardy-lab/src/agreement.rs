@@ -1,4 +1,5 @@
-//! Whether the kernel's own trace of a run and what was seen of the same run from outside lay its late samples to the same.
+//! Whether the kernel's own trace of a run and what was seen of the same run from outside lay its
+//! late samples to the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,8 +30,16 @@ impl HolderTime {
     }
 
     const fn is_agreed(&self) -> bool {
-        let longer = if self.by_trace_ns > self.by_execution_ns { self.by_trace_ns } else { self.by_execution_ns };
-        let at_switch = if matches!(self.component, Component::Switch) { SWITCH_NS } else { 0 };
+        let longer = if self.by_trace_ns > self.by_execution_ns {
+            self.by_trace_ns
+        } else {
+            self.by_execution_ns
+        };
+        let at_switch = if matches!(self.component, Component::Switch) {
+            SWITCH_NS
+        } else {
+            0
+        };
         self.off_ns() <= NEAR_NS * self.pieces + at_switch && self.off_ns() <= longer / 2
     }
 }
@@ -48,33 +57,49 @@ pub struct Difference {
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,
-    /// The largest difference between both in the time of a holder, of samples that both lay to the same.
+    /// The largest difference between both in the time of a holder, of samples that both lay to the
+    /// same.
     pub off_ns: u64,
     pub differences: Vec<Difference>,
     /// Samples of which only what was executed tells, and not the trace.
     pub only_executed: u64,
-    /// Samples of which only the trace tells: they were not among the worst that were watched, or what was executed before them was too much to keep.
+    /// Samples of which only the trace tells: they were not among the worst that were watched, or
+    /// what was executed before them was too much to keep.
     pub only_traced: u64,
 }
 
-/// How far apart both may set the edges of a piece, together: the kernel's event and the function that is seen from outside lie apart by what writing an
-/// event takes, 1.2 us in virtual time, at the begin and at the end.
+/// How far apart both may set the edges of a piece, together: the kernel's event and the function
+/// that is seen from outside lie apart by what writing an event takes, 1.2 us in virtual time, at
+/// the begin and at the end.
 const NEAR_NS: u64 = 3_000;
 
-/// How much further apart the end of a way to the thread may be: the event of a switch is written before the kernel changes address space and task, of which
-/// the change of the task is seen from outside.
+/// How much further apart the end of a way to the thread may be: the event of a switch is written
+/// before the kernel changes address space and task, of which the change of the task is seen from
+/// outside.
 const SWITCH_NS: u64 = 2_000;
 
-/// Compares the samples of a run folder that are later than `above`: both agree on one where whoever has the most of it by either has as much by the other.
+/// Compares the samples of a run folder that are later than `above`: both agree on one where
+/// whoever has the most of it by either has as much by the other.
 ///
-/// Two holders that are equally long are therefore no difference, whichever of them is the longer by a few nanoseconds.
+/// Two holders that are equally long are therefore no difference, whichever of them is the longer
+/// by a few nanoseconds.
 ///
 /// # Errors
 /// [`RunError`].
 pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
-    let question = RunQuestion { worst: usize::MAX, above, from_outside: false };
+    let question = RunQuestion {
+        worst: usize::MAX,
+        above,
+        from_outside: false,
+    };
     let traced = explain_run(run, question)?;
-    let outside = explain_run(run, RunQuestion { from_outside: true, ..question })?;
+    let outside = explain_run(
+        run,
+        RunQuestion {
+            from_outside: true,
+            ..question
+        },
+    )?;
     let mut by_due: BTreeMap<Nanos, &SampleStory> = BTreeMap::new();
     by_due.extend(traced.worst.iter().map(|story| (story.due_ns, story)));
     let mut agreement = Agreement::default();
@@ -86,9 +111,16 @@ pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
         let holders = longest(&holder_times(traced, executed));
         agreement.samples += 1;
         if holders.iter().all(HolderTime::is_agreed) {
-            agreement.off_ns = holders.iter().map(HolderTime::off_ns).fold(agreement.off_ns, u64::max);
+            agreement.off_ns = holders
+                .iter()
+                .map(HolderTime::off_ns)
+                .fold(agreement.off_ns, u64::max);
         } else {
-            agreement.differences.push(Difference { due: executed.due_ns, latency_ns: executed.latency_ns, holders });
+            agreement.differences.push(Difference {
+                due: executed.due_ns,
+                latency_ns: executed.latency_ns,
+                holders,
+            });
         }
     }
     agreement.only_traced = by_due.len() as u64;
@@ -98,12 +130,25 @@ pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
 fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime> {
     let mut times: Vec<HolderTime> = Vec::new();
     let mut by_execution: Vec<u64> = Vec::new();
-    let pieces = traced.pieces.iter().map(|piece| (piece, true)).chain(executed.pieces.iter().map(|piece| (piece, false)));
+    let pieces = traced
+        .pieces
+        .iter()
+        .map(|piece| (piece, true))
+        .chain(executed.pieces.iter().map(|piece| (piece, false)));
     for (piece, is_traced) in pieces {
         let (component, cause, name) = (piece.component, piece.holder.cause, &piece.holder.name);
-        let place = times.iter().position(|time| (time.component, time.cause, &time.name) == (component, cause, name));
+        let place = times
+            .iter()
+            .position(|time| (time.component, time.cause, &time.name) == (component, cause, name));
         let place = place.unwrap_or_else(|| {
-            times.push(HolderTime { component, cause, name: name.clone(), by_trace_ns: 0, by_execution_ns: 0, pieces: 0 });
+            times.push(HolderTime {
+                component,
+                cause,
+                name: name.clone(),
+                by_trace_ns: 0,
+                by_execution_ns: 0,
+                pieces: 0,
+            });
             by_execution.push(0);
             times.len() - 1
         });
@@ -123,5 +168,9 @@ fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime>
 fn longest(times: &[HolderTime]) -> Vec<HolderTime> {
     let traced = times.iter().max_by_key(|time| time.by_trace_ns);
     let executed = times.iter().max_by_key(|time| time.by_execution_ns);
-    traced.into_iter().chain(executed.filter(|executed| Some(*executed) != traced)).cloned().collect()
+    traced
+        .into_iter()
+        .chain(executed.filter(|executed| Some(*executed) != traced))
+        .cloned()
+        .collect()
 }

@@ -1,7 +1,9 @@
-//! The machine's own apt with a private configuration: lists, state and downloads lie in the cache of the user, so that an ordinary user can fetch a kernel
-//! of any release that the machine's sources offer, and nothing is installed or changed.
+//! The machine's own apt with a private configuration: lists, state and downloads lie in the cache
+//! of the user, so that an ordinary user can fetch a kernel of any release that the machine's
+//! sources offer, and nothing is installed or changed.
 //!
-//! The system's settings for fetching (proxies, time-outs) are taken over; its hooks are not, because they act on the system's own folders.
+//! The system's settings for fetching (proxies, time-outs) are taken over; its hooks are not,
+//! because they act on the system's own folders.
 
 pub mod sources;
 
@@ -21,10 +23,16 @@ const LISTS_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug, thiserror::Error)]
 pub enum AptError {
     /// No apt here.
-    #[error("{0} is missing, so no package can be fetched: give the kernel as a .deb, vmlinuz or bzImage file")]
+    #[error(
+        "{0} is missing, so no package can be fetched: give the kernel as a .deb, vmlinuz or \
+         bzImage file"
+    )]
     Missing(&'static str),
     /// It was there and failed.
-    #[error("`{command}` failed: {message}: check the network and the machine's package sources, or give the kernel as a file")]
+    #[error(
+        "`{command}` failed: {message}: check the network and the machine's package sources, or \
+         give the kernel as a file"
+    )]
     Failed {
         /// Program and first argument.
         command: String,
@@ -48,7 +56,8 @@ pub struct Package {
     pub depends: Vec<String>,
 }
 
-/// apt with the lists of one release for one architecture. Whoever has it is alone with these lists until it is dropped.
+/// apt with the lists of one release for one architecture. Whoever has it is alone with these lists
+/// until it is dropped.
 pub struct PrivateApt {
     root: PathBuf,
     config: PathBuf,
@@ -56,38 +65,59 @@ pub struct PrivateApt {
 }
 
 impl PrivateApt {
-    /// Waits for its turn with these lists, and writes the configuration for the sources. Nothing is fetched yet.
+    /// Waits for its turn with these lists, and writes the configuration for the sources. Nothing
+    /// is fetched yet.
     ///
     /// # Errors
     /// [`AptError::Cache`], [`AptError::Missing`].
-    pub fn open(cache: &Cache, name: &str, architecture: Architecture, sources: &[Source]) -> Result<Self, AptError> {
+    pub fn open(
+        cache: &Cache,
+        name: &str,
+        architecture: Architecture,
+        sources: &[Source],
+    ) -> Result<Self, AptError> {
         let turn = cache.lock(&format!("apt-{name}-{architecture}"))?;
         let root = cache.folder(&format!("apt/{name}-{architecture}"))?;
         for folder in ["state/lists/partial", "cache/archives/partial", "sources.d"] {
             cache.folder(&format!("apt/{name}-{architecture}/{folder}"))?;
         }
         let paragraphs: Vec<String> = sources.iter().map(sources::paragraph).collect();
-        write_whole(&root.join("sources.d/lab.sources"), paragraphs.join("\n").as_bytes())?;
+        write_whole(
+            &root.join("sources.d/lab.sources"),
+            paragraphs.join("\n").as_bytes(),
+        )?;
         write_whole(&root.join("status"), b"")?;
         let config = root.join("apt.conf");
-        write_whole(&config, configuration(&root, architecture, &fetch_settings()?).as_bytes())?;
-        Ok(Self { root, config, _turn: turn })
+        write_whole(
+            &config,
+            configuration(&root, architecture, &fetch_settings()?).as_bytes(),
+        )?;
+        Ok(Self {
+            root,
+            config,
+            _turn: turn,
+        })
     }
 
     /// Fetches the package lists when there are none, when they are old, or when `always` says so.
     ///
     /// # Errors
-    /// [`AptError::Failed`] when no list could be had; a suite that the server lacks is passed over if another one came.
+    /// [`AptError::Failed`] when no list could be had; a suite that the server lacks is passed over
+    /// if another one came.
     pub fn refresh(&self, always: bool) -> Result<(), AptError> {
         let stamp = self.root.join("fetched");
-        let age =
-            std::fs::metadata(&stamp).and_then(|file| file.modified()).ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+        let age = std::fs::metadata(&stamp)
+            .and_then(|file| file.modified())
+            .ok()
+            .and_then(|time| SystemTime::now().duration_since(time).ok());
         if !always && age.is_some_and(|age| age < LISTS_AGE_MAX) {
             return Ok(());
         }
         let result = self.run("apt-get", &["-q", "update"], &self.root);
         let any_list = std::fs::read_dir(self.root.join("state/lists")).is_ok_and(|mut entries| {
-            entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().contains("_Packages")))
+            entries.any(|entry| {
+                entry.is_ok_and(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
+            })
         });
         if !any_list {
             result?;
@@ -119,66 +149,109 @@ impl PrivateApt {
     /// # Errors
     /// [`AptError::Failed`], [`AptError::Missing`].
     pub fn names(&self, prefix: &str) -> Result<Vec<String>, AptError> {
-        let mut names: Vec<String> = self.run("apt-cache", &["pkgnames", prefix], &self.root)?.lines().map(str::to_owned).collect();
+        let mut names: Vec<String> = self
+            .run("apt-cache", &["pkgnames", prefix], &self.root)?
+            .lines()
+            .map(str::to_owned)
+            .collect();
         names.sort();
         Ok(names)
     }
 
-    /// Fetches a package file into `folder` and returns its path; apt checks its hash against the signed lists.
+    /// Fetches a package file into `folder` and returns its path; apt checks its hash against the
+    /// signed lists.
     ///
     /// # Errors
     /// [`AptError::Failed`], [`AptError::Missing`], [`AptError::NoFile`].
-    pub fn download(&self, package: &str, version: &str, folder: &Path) -> Result<PathBuf, AptError> {
+    pub fn download(
+        &self,
+        package: &str,
+        version: &str,
+        folder: &Path,
+    ) -> Result<PathBuf, AptError> {
         let wanted = format!("{package}={version}");
         self.run("apt-get", &["-q", "download", &wanted], folder)?;
         let prefix = format!("{package}_");
         let is_it = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             name.starts_with(&prefix) && name.ends_with(".deb")
         };
-        let found = std::fs::read_dir(folder).ok().and_then(|entries| entries.flatten().map(|entry| entry.path()).find(is_it));
+        let found = std::fs::read_dir(folder)
+            .ok()
+            .and_then(|entries| entries.flatten().map(|entry| entry.path()).find(is_it));
         found.ok_or(AptError::NoFile(wanted))
     }
 
-    fn run(&self, program: &'static str, arguments: &[&str], folder: &Path) -> Result<String, AptError> {
+    fn run(
+        &self,
+        program: &'static str,
+        arguments: &[&str],
+        folder: &Path,
+    ) -> Result<String, AptError> {
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(folder).env("APT_CONFIG", &self.config).env("LC_ALL", "C.UTF-8");
+        command
+            .args(arguments)
+            .current_dir(folder)
+            .env("APT_CONFIG", &self.config)
+            .env("LC_ALL", "C.UTF-8");
         let output = output_of(&mut command, program)?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        let mut lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+        let mut lines: Vec<&str> = said
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
         let message = lines.split_off(lines.len().saturating_sub(3)).join("; ");
-        Err(AptError::Failed { command: format!("{program} {}", arguments.join(" ")), message })
+        Err(AptError::Failed {
+            command: format!("{program} {}", arguments.join(" ")),
+            message,
+        })
     }
 }
 
 fn output_of(command: &mut Command, program: &'static str) -> Result<Output, AptError> {
     command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => AptError::Missing(program),
-        _ => AptError::Failed { command: program.to_owned(), message: error.to_string() },
+        _ => AptError::Failed {
+            command: program.to_owned(),
+            message: error.to_string(),
+        },
     })
 }
 
-/// The system's settings for fetching, in the form of a configuration file; without `Acquire::IndexTargets`, which lists what else could be fetched.
+/// The system's settings for fetching, in the form of a configuration file; without
+/// `Acquire::IndexTargets`, which lists what else could be fetched.
 fn fetch_settings() -> Result<String, AptError> {
     let output = output_of(Command::new("apt-config").arg("dump"), "apt-config")?;
     let text = String::from_utf8_lossy(&output.stdout);
     let kept = |line: &&str| {
-        line.starts_with("Acquire::") && !line.starts_with("Acquire::IndexTargets") && !line.starts_with("Acquire::Languages")
+        line.starts_with("Acquire::")
+            && !line.starts_with("Acquire::IndexTargets")
+            && !line.starts_with("Acquire::Languages")
     };
-    Ok(text.lines().filter(kept).map(|line| format!("{line}\n")).collect())
+    Ok(text
+        .lines()
+        .filter(kept)
+        .map(|line| format!("{line}\n"))
+        .collect())
 }
 
 fn configuration(root: &Path, architecture: Architecture, fetch_settings: &str) -> String {
     let root = root.display();
     format!(
-        "Dir::Etc::Parts \"/dev/null\";\nDir::Etc::Main \"/dev/null\";\nDir::Etc::SourceList \"/dev/null\";\nDir::Etc::SourceParts \"{root}/sources.d\";\n\
-         Dir::Etc::Preferences \"/dev/null\";\nDir::Etc::PreferencesParts \"/dev/null\";\n\
-         Dir::State \"{root}/state\";\nDir::State::status \"{root}/status\";\nDir::Cache \"{root}/cache\";\n\
-         APT::Architecture \"{architecture}\";\nAPT::Architectures {{ \"{architecture}\"; }};\nAPT::Sandbox::User \"\";\n\
-         Acquire::Languages \"none\";\n{fetch_settings}"
+        "Dir::Etc::Parts \"/dev/null\";\nDir::Etc::Main \"/dev/null\";\nDir::Etc::SourceList \
+         \"/dev/null\";\nDir::Etc::SourceParts \"{root}/sources.d\";\nDir::Etc::Preferences \
+         \"/dev/null\";\nDir::Etc::PreferencesParts \"/dev/null\";\nDir::State \
+         \"{root}/state\";\nDir::State::status \"{root}/status\";\nDir::Cache \
+         \"{root}/cache\";\nAPT::Architecture \"{architecture}\";\nAPT::Architectures {{ \
+         \"{architecture}\"; }};\nAPT::Sandbox::User \"\";\nAcquire::Languages \
+         \"none\";\n{fetch_settings}"
     )
 }
 
@@ -186,12 +259,23 @@ fn configuration(root: &Path, architecture: Architecture, fetch_settings: &str) 
 #[must_use]
 pub fn parse_show(text: &str) -> Vec<Package> {
     let field = |paragraph: &str, name: &str| {
-        paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|value| value.trim().to_owned())
+        paragraph
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(|value| value.trim().to_owned())
     };
     let package = |paragraph: &str| {
         let depends = field(paragraph, "Depends").unwrap_or_default();
-        let names = depends.split([',', '|']).filter_map(|part| part.split_whitespace().next()).map(str::to_owned).collect();
-        Some(Package { name: field(paragraph, "Package")?, version: field(paragraph, "Version")?, depends: names })
+        let names = depends
+            .split([',', '|'])
+            .filter_map(|part| part.split_whitespace().next())
+            .map(str::to_owned)
+            .collect();
+        Some(Package {
+            name: field(paragraph, "Package")?,
+            version: field(paragraph, "Version")?,
+            depends: names,
+        })
     };
     text.split("\n\n").filter_map(package).collect()
 }
@@ -202,17 +286,28 @@ mod tests {
 
     #[test]
     fn versions_and_dependencies_are_read_from_the_lists() {
-        let text = "Package: linux-image-amd64\nVersion: 6.1.192-2\nDepends: linux-image-6.1.0-56-amd64 (= 6.1.192-2), a | b\n\n\
-                    Package: linux-image-amd64\nVersion: 6.1.176-1\nDescription: x\n\n";
+        let text = "Package: linux-image-amd64\nVersion: 6.1.192-2\nDepends: \
+                    linux-image-6.1.0-56-amd64 (= 6.1.192-2), a | b\n\nPackage: \
+                    linux-image-amd64\nVersion: 6.1.176-1\nDescription: x\n\n";
         let packages = parse_show(text);
         assert_eq!(packages.len(), 2);
-        assert_eq!(packages[0].depends, ["linux-image-6.1.0-56-amd64", "a", "b"]);
-        assert_eq!((packages[1].version.as_str(), packages[1].depends.len()), ("6.1.176-1", 0));
+        assert_eq!(
+            packages[0].depends,
+            ["linux-image-6.1.0-56-amd64", "a", "b"]
+        );
+        assert_eq!(
+            (packages[1].version.as_str(), packages[1].depends.len()),
+            ("6.1.176-1", 0)
+        );
     }
 
     #[test]
     fn nothing_of_the_systems_state_is_named_in_the_configuration() {
-        let text = configuration(Path::new("/cache/apt/x"), Architecture::Arm64, "Acquire::http::Proxy \"p\";\n");
+        let text = configuration(
+            Path::new("/cache/apt/x"),
+            Architecture::Arm64,
+            "Acquire::http::Proxy \"p\";\n",
+        );
         assert!(text.contains("APT::Architecture \"arm64\"") && text.contains("Proxy \"p\""));
         assert!(!text.contains("/var/") && !text.contains("/etc/"), "{text}");
     }

@@ -99,7 +99,10 @@ impl Architecture {
         match self {
             Self::Amd64 => "rustup target add x86_64-unknown-linux-musl",
             Self::Arm64 => "rustup target add aarch64-unknown-linux-musl",
-            Self::Riscv64 => "rustup target add riscv64gc-unknown-linux-gnu; apt-get install gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
+            Self::Riscv64 => {
+                "rustup target add riscv64gc-unknown-linux-gnu; apt-get install \
+                 gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
+            }
         }
     }
 
@@ -147,6 +150,12 @@ mod tests {
         for architecture in Architecture::ALL {
             assert_eq!(architecture.name().parse(), Ok(architecture));
         }
-        assert!("sparc".parse::<Architecture>().unwrap_err().to_string().contains("amd64"));
+        assert!(
+            "sparc"
+                .parse::<Architecture>()
+                .unwrap_err()
+                .to_string()
+                .contains("amd64")
+        );
     }
 }

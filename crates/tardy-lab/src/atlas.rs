@@ -1,7 +1,9 @@
-//! An atlas: kernels under loads, each cell in several replicas, each replica of a cell a guest of its own that begins from a snapshot.
+//! An atlas: kernels under loads, each cell in several replicas, each replica of a cell a guest of
+//! its own that begins from a snapshot.
 //!
-//! A cell is a run folder below `cells`, named by the digest of what determines it ([`index`]). One that is there is not made again, so an atlas that was
-//! killed goes on where it was, and folders of several machines are put together by copying their cells into one.
+//! A cell is a run folder below `cells`, named by the digest of what determines it ([`index`]). One
+//! that is there is not made again, so an atlas that was killed goes on where it was, and folders
+//! of several machines are put together by copying their cells into one.
 
 pub mod index;
 mod shard;
@@ -130,7 +132,10 @@ pub enum CellResult {
 #[must_use]
 pub fn cell(folder: &Path, key: &Digest) -> CellResult {
     let cell = folder.join(CELLS).join(key.as_str());
-    match std::fs::read(cell.join(FAILURE_NAME)).ok().and_then(|bytes| serde_json::from_slice::<KeptFailure>(&bytes).ok()) {
+    match std::fs::read(cell.join(FAILURE_NAME))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice::<KeptFailure>(&bytes).ok())
+    {
         Some(kept) => CellResult::Failed(kept.failure),
         None if cell.is_dir() => CellResult::Run(cell),
         None => CellResult::Absent,
@@ -143,7 +148,8 @@ struct KeptFailure {
 }
 
 impl Maker<'_> {
-    /// Makes the cells of this lab's part that are not there; `done` is called from several threads with each group.
+    /// Makes the cells of this lab's part that are not there; `done` is called from several threads
+    /// with each group.
     ///
     /// # Errors
     /// [`AtlasError`] where the folder cannot be used; guests that fail are told to `done`.
@@ -168,32 +174,55 @@ impl Maker<'_> {
                         }
                     }
                     Err(error) => {
-                        groups.lock().expect("no holder of this lock panics").clear();
-                        failed.lock().expect("no holder of this lock panics").get_or_insert(error);
+                        groups
+                            .lock()
+                            .expect("no holder of this lock panics")
+                            .clear();
+                        failed
+                            .lock()
+                            .expect("no holder of this lock panics")
+                            .get_or_insert(error);
                     }
                 }
             }
         };
         let jobs = self.jobs.clamp(1, self.groups().len().max(1));
         scoped::share(jobs, work);
-        failed.into_inner().expect("no holder of this lock panics").map_or(Ok(()), Err)
+        failed
+            .into_inner()
+            .expect("no holder of this lock panics")
+            .map_or(Ok(()), Err)
     }
 
-    /// This lab's, all kernels of a replica before the next one: an atlas that was cut short can then be compared.
+    /// This lab's, all kernels of a replica before the next one: an atlas that was cut short can
+    /// then be compared.
     fn groups(&self) -> VecDeque<Group> {
         let variants = self.index.grid.variants.len();
         let of_replica = |replica| (0..variants).map(move |variant| Group { replica, variant });
-        let all = (0..self.index.grid.replicas).flat_map(of_replica).enumerate();
-        all.filter(|(place, _)| self.shard.has(*place)).map(|(_, group)| group).collect()
+        let all = (0..self.index.grid.replicas)
+            .flat_map(of_replica)
+            .enumerate();
+        all.filter(|(place, _)| self.shard.has(*place))
+            .map(|(_, group)| group)
+            .collect()
     }
 
     /// `None` while another lab makes it.
     fn make_group(&self, qemu: &Qemu, group: Group) -> Result<Option<GroupEnd>, AtlasError> {
         let started = Instant::now();
         let Group { replica, variant } = group;
-        let mut end = GroupEnd { variant, replica, made: 0, there: 0, failures: Vec::new(), wall: Duration::ZERO };
+        let mut end = GroupEnd {
+            variant,
+            replica,
+            made: 0,
+            there: 0,
+            failures: Vec::new(),
+            wall: Duration::ZERO,
+        };
         let name = format!("{}-{replica:03}", self.index.grid.variants[variant].name);
-        let Some(_turn) = self.turn(&name)? else { return Ok(None) };
+        let Some(_turn) = self.turn(&name)? else {
+            return Ok(None);
+        };
         let mut has_booted = true;
         for (load, key) in self.index.cells_of(variant, replica) {
             match cell(self.folder, key) {
@@ -218,21 +247,37 @@ impl Maker<'_> {
     }
 
     /// Made beside the cells and renamed: a folder under a cell's name is whole.
-    fn make(&self, qemu: &Qemu, group: Group, load: &str, key: &Digest, name: &str) -> Result<Result<(), Failure>, AtlasError> {
+    fn make(
+        &self,
+        qemu: &Qemu,
+        group: Group,
+        load: &str,
+        key: &Digest,
+        name: &str,
+    ) -> Result<Result<(), Failure>, AtlasError> {
         let part = self.folder.join(CELLS).join(format!(".part-{name}"));
         // Left by a lab that was killed: nobody else has this name's lock.
         remove(&part)?;
         let job = (self.cells.job_of_cell)(load, group.replica);
-        let guest = self.cells.guest(&self.index.grid.variants[group.variant], group.replica, &job);
+        let guest = self.cells.guest(
+            &self.index.grid.variants[group.variant],
+            group.replica,
+            &job,
+        );
         let result = guest.run(qemu, &part).map(|_| ());
         if let Err(failure) = &result {
             if !failure.is_kept() {
                 remove(&part)?;
                 return Ok(result);
             }
-            let text = serde_json::to_vec_pretty(&KeptFailure { failure: failure.clone() }).expect("a failure is plain data");
-            write_whole(&part.join(FAILURE_NAME), &text)
-                .map_err(|error| AtlasError { path: part.clone(), error: io::Error::other(error) })?;
+            let text = serde_json::to_vec_pretty(&KeptFailure {
+                failure: failure.clone(),
+            })
+            .expect("a failure is plain data");
+            write_whole(&part.join(FAILURE_NAME), &text).map_err(|error| AtlasError {
+                path: part.clone(),
+                error: io::Error::other(error),
+            })?;
         }
         std::fs::rename(&part, self.folder.join(CELLS).join(key.as_str())).map_err(at(&part))?;
         Ok(result)
@@ -251,15 +296,27 @@ impl Failure {
         self.blame() != Blame::Host
     }
 
-    /// Whether the same guest would fail in the same way again: the host's limit of time depends on the host.
+    /// Whether the same guest would fail in the same way again: the host's limit of time depends on
+    /// the host.
     fn is_kept(&self) -> bool {
-        let is_refused = matches!(&self.cause, Cause::Program { ending: Ending::Exited(_), .. });
-        self.has_booted && (self.says_of_the_kernel() || is_refused) && !matches!(self.cause, Cause::WallLimit { .. })
+        let is_refused = matches!(
+            &self.cause,
+            Cause::Program {
+                ending: Ending::Exited(_),
+                ..
+            }
+        );
+        self.has_booted
+            && (self.says_of_the_kernel() || is_refused)
+            && !matches!(self.cause, Cause::WallLimit { .. })
     }
 }
 
 fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
-    groups.lock().expect("no holder of this lock panics").pop_front()
+    groups
+        .lock()
+        .expect("no holder of this lock panics")
+        .pop_front()
 }
 
 /// Puts a group behind the others; whether there is no other.
@@ -287,14 +344,33 @@ mod tests {
 
     #[test]
     fn what_the_same_guest_does_again_is_kept_and_what_the_host_did_is_not() {
-        let is_kept = |cause: Cause, has_booted| Failure { cause, console_tail: vec![], has_booted }.is_kept();
+        let is_kept = |cause: Cause, has_booted| {
+            Failure {
+                cause,
+                console_tail: vec![],
+                has_booted,
+            }
+            .is_kept()
+        };
         assert!(is_kept(Cause::Panic("x".into()), true));
-        assert!(is_kept(Cause::Program { ending: Ending::Exited(3), stderr: "no huge pages".into() }, true));
-        for cause in
-            [Cause::WallLimit { limit_s: 1 }, Cause::Host("a full disk".into()), Cause::Qemu("gone".into()), Cause::Torn("x".into())]
-        {
+        assert!(is_kept(
+            Cause::Program {
+                ending: Ending::Exited(3),
+                stderr: "no huge pages".into()
+            },
+            true
+        ));
+        for cause in [
+            Cause::WallLimit { limit_s: 1 },
+            Cause::Host("a full disk".into()),
+            Cause::Qemu("gone".into()),
+            Cause::Torn("x".into()),
+        ] {
             assert!(!is_kept(cause.clone(), true), "{cause}");
         }
-        assert!(!is_kept(Cause::Panic("x".into()), false), "it may be the host's QEMU that cannot boot it");
+        assert!(
+            !is_kept(Cause::Panic("x".into()), false),
+            "it may be the host's QEMU that cannot boot it"
+        );
     }
 }

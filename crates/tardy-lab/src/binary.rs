@@ -1,4 +1,5 @@
-//! The binary that runs in the guest: this one, or one built for the guest's architecture. It must be static: the guest has no libraries.
+//! The binary that runs in the guest: this one, or one built for the guest's architecture. It must
+//! be static: the guest has no libraries.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -21,8 +22,8 @@ pub enum BinaryError {
     NoProgram(PathBuf),
     /// Needs libraries.
     #[error(
-        "{0} needs shared libraries, which a guest does not have: build it with plain `cargo build --release`, without RUSTFLAGS in the environment, or with \
-         --target {1}"
+        "{0} needs shared libraries, which a guest does not have: build it with plain `cargo \
+         build --release`, without RUSTFLAGS in the environment, or with --target {1}"
     )]
     Dynamic(PathBuf, &'static str),
     /// For another machine.
@@ -43,10 +44,14 @@ pub enum BinaryError {
 /// # Errors
 /// [`BinaryError::Read`].
 pub fn running() -> Result<PathBuf, BinaryError> {
-    std::env::current_exe().map_err(|error| BinaryError::Read { path: PathBuf::from("/proc/self/exe"), error })
+    std::env::current_exe().map_err(|error| BinaryError::Read {
+        path: PathBuf::from("/proc/self/exe"),
+        error,
+    })
 }
 
-/// Checks that `path` is a static program for `architecture` (ELF-64 little-endian, no PT_INTERP segment; elf(5)).
+/// Checks that `path` is a static program for `architecture` (ELF-64 little-endian, no PT_INTERP
+/// segment; elf(5)).
 ///
 /// # Errors
 /// [`BinaryError`].
@@ -57,29 +62,54 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
     let no_program = || BinaryError::NoProgram(path.to_owned());
     let mut bytes = Vec::new();
-    let file = regular_file::open(path).and_then(|file| file.take(HEADERS_LENGTH_MAX).read_to_end(&mut bytes));
-    file.map_err(|error| BinaryError::Read { path: path.to_owned(), error })?;
+    let file = regular_file::open(path)
+        .and_then(|file| file.take(HEADERS_LENGTH_MAX).read_to_end(&mut bytes));
+    file.map_err(|error| BinaryError::Read {
+        path: path.to_owned(),
+        error,
+    })?;
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return Err(no_program());
     }
     let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let table = bytes.get(32..).and_then(|rest| rest.first_chunk()).map(|field| u64::from_le_bytes(*field));
-    let (Some(table), Some(machine), Some(size), Some(count)) = (table, half(18), half(54), half(56)) else { return Err(no_program()) };
+    let table = bytes
+        .get(32..)
+        .and_then(|rest| rest.first_chunk())
+        .map(|field| u64::from_le_bytes(*field));
+    let (Some(table), Some(machine), Some(size), Some(count)) =
+        (table, half(18), half(54), half(56))
+    else {
+        return Err(no_program());
+    };
     if machine != architecture.elf_machine() {
-        return Err(BinaryError::Architecture { path: path.to_owned(), wanted: architecture });
+        return Err(BinaryError::Architecture {
+            path: path.to_owned(),
+            wanted: architecture,
+        });
     }
     for index in 0..u64::from(count) {
-        let at = table.checked_add(index * u64::from(size)).and_then(|at| usize::try_from(at).ok()).ok_or_else(no_program)?;
-        let kind = bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|kind| u32::from_le_bytes(*kind)).ok_or_else(no_program)?;
+        let at = table
+            .checked_add(index * u64::from(size))
+            .and_then(|at| usize::try_from(at).ok())
+            .ok_or_else(no_program)?;
+        let kind = bytes
+            .get(at..)
+            .and_then(|rest| rest.first_chunk())
+            .map(|kind| u32::from_le_bytes(*kind))
+            .ok_or_else(no_program)?;
         if kind == PT_INTERP {
-            return Err(BinaryError::Dynamic(path.to_owned(), architecture.rust_target()));
+            return Err(BinaryError::Dynamic(
+                path.to_owned(),
+                architecture.rust_target(),
+            ));
         }
     }
     Ok(())
 }
 
-/// A program's file without what no kernel loads: symbols and debugging information, which lie behind the last segment and are most of a build for
-/// development. The header then names no sections (elf(5)). Whatever is no 64-bit little-endian ELF file is returned as it is.
+/// A program's file without what no kernel loads: symbols and debugging information, which lie
+/// behind the last segment and are most of a build for development. The header then names no
+/// sections (elf(5)). Whatever is no 64-bit little-endian ELF file is returned as it is.
 ///
 /// # Errors
 /// What reading the file reports.
@@ -95,10 +125,12 @@ pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the last segment of an ELF file ends, in bytes from its begin; not before the end of its headers.
+/// Where the last segment of an ELF file ends, in bytes from its begin; not before the end of its
+/// headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
     let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let long = |at: usize| usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok();
+    let long =
+        |at: usize| usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok();
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return None;
     }
@@ -135,12 +167,19 @@ mod tests {
     fn a_static_program_passes_and_a_dynamic_one_is_refused_with_the_remedy() {
         checked(1, 62).unwrap();
         let error = checked(3, 62).unwrap_err();
-        assert!(matches!(error, BinaryError::Dynamic(..)) && error.to_string().contains("RUSTFLAGS"));
+        assert!(
+            matches!(error, BinaryError::Dynamic(..)) && error.to_string().contains("RUSTFLAGS")
+        );
     }
 
     #[test]
     fn a_program_for_another_machine_is_refused_with_the_target_to_build() {
-        assert!(checked(1, 183).unwrap_err().to_string().contains("x86_64-unknown-linux-musl"));
+        assert!(
+            checked(1, 183)
+                .unwrap_err()
+                .to_string()
+                .contains("x86_64-unknown-linux-musl")
+        );
     }
 
     #[test]
@@ -149,12 +188,24 @@ mod tests {
         let path = folder.path().join("program");
         let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let loaded = loaded_part(&std::env::current_exe().unwrap()).unwrap();
-        assert!(loaded.len() < whole.len(), "this test has symbols: {} bytes of {}", loaded.len(), whole.len());
+        assert!(
+            loaded.len() < whole.len(),
+            "this test has symbols: {} bytes of {}",
+            loaded.len(),
+            whole.len()
+        );
         assert_eq!(loaded[64..], whole[64..loaded.len()]);
         std::fs::write(&path, &loaded).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let output = std::process::Command::new(&path).arg("--list").output().unwrap();
-        assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("what_no_kernel_loads"));
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let output = std::process::Command::new(&path)
+            .arg("--list")
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success()
+                && String::from_utf8_lossy(&output.stdout).contains("what_no_kernel_loads")
+        );
         std::fs::write(&path, "#!/bin/sh\n").unwrap();
         assert_eq!(loaded_part(&path).unwrap(), b"#!/bin/sh\n");
     }
@@ -172,7 +223,11 @@ mod tests {
             bytes[72..80].copy_from_slice(&offset.to_le_bytes());
             bytes[96..104].copy_from_slice(&1_u64.to_le_bytes());
             std::fs::write(&path, &bytes).unwrap();
-            assert_eq!(loaded_part(&path).unwrap(), bytes, "table at {table}, segment at {offset}");
+            assert_eq!(
+                loaded_part(&path).unwrap(),
+                bytes,
+                "table at {table}, segment at {offset}"
+            );
         }
     }
 
@@ -181,6 +236,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("script");
         std::fs::write(&path, "#!/bin/sh\n").unwrap();
-        assert!(matches!(check(&path, Architecture::Amd64), Err(BinaryError::NoProgram(_))));
+        assert!(matches!(
+            check(&path, Architecture::Amd64),
+            Err(BinaryError::NoProgram(_))
+        ));
     }
 }

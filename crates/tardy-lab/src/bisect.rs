@@ -1,4 +1,5 @@
-//! Where among kernels in the order of their versions the first bad one is. The first is taken to be good, the last to be bad; both are tested.
+//! Where among kernels in the order of their versions the first bad one is. The first is taken to
+//! be good, the last to be bad; both are tested.
 
 /// What testing a kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +13,8 @@ pub enum Answer {
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BisectResult {
-    /// The first bad kernel is behind `good`, and no later than `bad`; between them stand only kernels that cannot tell.
+    /// The first bad kernel is behind `good`, and no later than `bad`; between them stand only
+    /// kernels that cannot tell.
     Between { good: usize, bad: usize },
     /// The first is not good.
     FirstNotGood(Answer),
@@ -24,7 +26,10 @@ pub enum BisectResult {
 ///
 /// # Errors
 /// That of a test, which ends the search.
-pub fn bisect<E>(count: usize, mut test: impl FnMut(usize) -> Result<Answer, E>) -> Result<BisectResult, E> {
+pub fn bisect<E>(
+    count: usize,
+    mut test: impl FnMut(usize) -> Result<Answer, E>,
+) -> Result<BisectResult, E> {
     let last = count.saturating_sub(1);
     match test(last)? {
         Answer::Bad => {}
@@ -39,7 +44,9 @@ pub fn bisect<E>(count: usize, mut test: impl FnMut(usize) -> Result<Answer, E>)
     loop {
         let middle = good.midpoint(bad);
         let untested = (good + 1..bad).filter(|place| !cannot_tell.contains(place));
-        let Some(next) = untested.min_by_key(|place| place.abs_diff(middle)) else { return Ok(BisectResult::Between { good, bad }) };
+        let Some(next) = untested.min_by_key(|place| place.abs_diff(middle)) else {
+            return Ok(BisectResult::Between { good, bad });
+        };
         match test(next)? {
             Answer::Good => good = next,
             Answer::Bad => bad = next,
@@ -52,7 +59,8 @@ pub fn bisect<E>(count: usize, mut test: impl FnMut(usize) -> Result<Answer, E>)
 mod tests {
     use super::*;
 
-    /// The kernels from `bad` on are bad, those in `mute` cannot tell; what was found, and how many tests it took.
+    /// The kernels from `bad` on are bad, those in `mute` cannot tell; what was found, and how many
+    /// tests it took.
     fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {
@@ -78,15 +86,30 @@ mod tests {
 
     #[test]
     fn kernels_that_cannot_tell_are_passed_over_and_bound_what_is_known() {
-        assert_eq!(found(9, 5, &[4, 3]).0, BisectResult::Between { good: 2, bad: 5 });
-        assert_eq!(found(3, 1, &[1]).0, BisectResult::Between { good: 0, bad: 2 });
+        assert_eq!(
+            found(9, 5, &[4, 3]).0,
+            BisectResult::Between { good: 2, bad: 5 }
+        );
+        assert_eq!(
+            found(3, 1, &[1]).0,
+            BisectResult::Between { good: 0, bad: 2 }
+        );
     }
 
     #[test]
     fn ends_that_are_not_as_said_stop_the_search() {
-        assert_eq!(found(5, 9, &[]), (BisectResult::LastNotBad(Answer::Good), 1));
-        assert_eq!(found(5, 0, &[]), (BisectResult::FirstNotGood(Answer::Bad), 2));
-        assert_eq!(found(5, 2, &[4]).0, BisectResult::LastNotBad(Answer::CannotTell));
+        assert_eq!(
+            found(5, 9, &[]),
+            (BisectResult::LastNotBad(Answer::Good), 1)
+        );
+        assert_eq!(
+            found(5, 0, &[]),
+            (BisectResult::FirstNotGood(Answer::Bad), 2)
+        );
+        assert_eq!(
+            found(5, 2, &[4]).0,
+            BisectResult::LastNotBad(Answer::CannotTell)
+        );
         assert_eq!(bisect(3, |_| Err::<Answer, _>("no QEMU")), Err("no QEMU"));
     }
 }

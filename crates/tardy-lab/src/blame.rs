@@ -1,4 +1,5 @@
-//! What the explanation of a run says of delays whose truth is known: those that the module in `inject/` made while a probe ran with `--explain`.
+//! What the explanation of a run says of delays whose truth is known: those that the module in
+//! `inject/` made while a probe ran with `--explain`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -49,7 +50,8 @@ pub struct JudgedDelay {
     pub blamed: Option<Blame>,
 }
 
-/// Who held the CPU for the longest part of the time between the delay's two clock reads in which a sample waited.
+/// Who held the CPU for the longest part of the time between the delay's two clock reads in which a
+/// sample waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
     /// What kept the thread waiting.
@@ -70,13 +72,16 @@ impl JudgedDelay {
     /// Whether the cause is the true one, and its name that of whoever fired.
     #[must_use]
     pub fn is_true(&self) -> bool {
-        self.blamed.as_ref().map(|blame| blame.cause) == self.truth && self.blamed.as_ref().is_none_or(Blame::is_named)
+        self.blamed.as_ref().map(|blame| blame.cause) == self.truth
+            && self.blamed.as_ref().is_none_or(Blame::is_named)
     }
 
     /// Whether the length is within 2 us or 2 % of the truth.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.blamed.as_ref().is_none_or(|blame| blame.off() <= LENGTH_OFF_MAX.max(Nanos(blame.waited.0 / 50)))
+        self.blamed
+            .as_ref()
+            .is_none_or(|blame| blame.off() <= LENGTH_OFF_MAX.max(Nanos(blame.waited.0 / 50)))
     }
 }
 
@@ -88,11 +93,17 @@ impl Blame {
     }
 
     fn is_named(&self) -> bool {
-        self.name == if self.cause == Cause::Softirq { "TASKLET" } else { FIRING_THREAD }
+        self.name
+            == if self.cause == Cause::Softirq {
+                "TASKLET"
+            } else {
+                FIRING_THREAD
+            }
     }
 }
 
-/// What an explanation must say of a context on a kernel that does, or does not, take the CPU from its own code.
+/// What an explanation must say of a context on a kernel that does, or does not, take the CPU from
+/// its own code.
 fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<Cause> {
     match context {
         Context::InterruptsOff => Some(Cause::InterruptsOff),
@@ -104,15 +115,22 @@ fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<C
     }
 }
 
-/// Judges what the run in `folder` says of delays of `context`, by the samples of its probe `cyclic` on CPU 0.
+/// Judges what the run in `folder` says of delays of `context`, by the samples of its probe
+/// `cyclic` on CPU 0.
 ///
 /// # Errors
 /// [`BlameError`].
 pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameError> {
     let record = folder::open(folder)?;
-    let preemption = record.machine.kernel.preemption.as_ref().ok_or(BlameError::Preemption)?;
+    let preemption = record
+        .machine
+        .kernel
+        .preemption
+        .as_ref()
+        .ok_or(BlameError::Preemption)?;
     let is_real_time = preemption.compiled == CompiledPreemption::RealTime;
-    let is_preemptible = is_real_time || matches!(preemption.mode.as_deref(), Some("full" | "lazy"));
+    let is_preemptible =
+        is_real_time || matches!(preemption.mode.as_deref(), Some("full" | "lazy"));
     let truth = truth(context, is_real_time, is_preemptible);
     let unreadable = |path: &Path| {
         let path = path.to_owned();
@@ -121,23 +139,46 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     let log = folder.join(LOG_PATH);
     let text = std::fs::read_to_string(&log).map_err(unreadable(&log))?;
     let firings = parse_log(&text).map_err(BlameError::Log)?;
-    let mut judged: Vec<_> = firings.into_iter().map(|firing| JudgedDelay { firing, truth, blamed: None }).collect();
+    let mut judged: Vec<_> = firings
+        .into_iter()
+        .map(|firing| JudgedDelay {
+            firing,
+            truth,
+            blamed: None,
+        })
+        .collect();
     let path = delays::path(folder, "cyclic.cpu0.series");
     let mut reader = DelayReader::open(&path).map_err(unreadable(&path))?;
     while let Some(chunk) = reader.next_chunk().map_err(unreadable(&path))? {
         for sample in &chunk.samples {
             let woke = sample.due.0 + sample.sum().cast_signed();
-            // The delay under way when the sample was taken or due, or the last one before: one that it waited for to its end.
+            // The delay under way when the sample was taken or due, or the last one before: one
+            // that it waited for to its end.
             let next = judged.partition_point(|judged| judged.firing.ended.0 <= woke);
-            let Some(judged) = judged[..next].last_mut().filter(|judged| sample.due < judged.firing.ended) else { continue };
+            let Some(judged) = judged[..next]
+                .last_mut()
+                .filter(|judged| sample.due < judged.firing.ended)
+            else {
+                continue;
+            };
             let blame = blame(sample, &chunk, judged.firing);
             // What is due near its end tells nothing: any way to the CPU takes some time.
             let is_delayed = blame.waited.0 * 2 >= judged.firing.ended.0 - judged.firing.begun.0;
-            // Woken before the section began, it waited for the code around it, if that is not preempted; and for the section only because of that.
-            if is_delayed && !is_preemptible && blame.cause == Cause::KernelCode && blame.woken < judged.firing.begun {
+            // Woken before the section began, it waited for the code around it, if that is not
+            // preempted; and for the section only because of that.
+            if is_delayed
+                && !is_preemptible
+                && blame.cause == Cause::KernelCode
+                && blame.woken < judged.firing.begun
+            {
                 judged.truth = Some(Cause::KernelCode);
             }
-            if is_delayed && judged.blamed.as_ref().is_none_or(|other| other.waited < blame.waited) {
+            if is_delayed
+                && judged
+                    .blamed
+                    .as_ref()
+                    .is_none_or(|other| other.waited < blame.waited)
+            {
                 judged.blamed = Some(blame);
             }
         }
@@ -155,20 +196,45 @@ fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Bla
         *by_holder.entry(piece.holder).or_default() += within.max(0);
         start = end;
     }
-    let longest = by_holder.iter().max_by_key(|&(_, &length)| length).map_or(0, |(&holder, _)| holder);
+    let longest = by_holder
+        .iter()
+        .max_by_key(|&(_, &length)| length)
+        .map_or(0, |(&holder, _)| holder);
     let holder = &chunk.holders[longest];
-    // The module's clock goes on while an interrupt is served within its section, and softirqs after it.
+    // The module's clock goes on while an interrupt is served within its section, and softirqs
+    // after it.
     let is_of_it = |place: usize| {
         let other = &chunk.holders[place];
         let is_on_top = matches!(other.cause, Cause::Interrupt | Cause::Softirq | Cause::Nmi);
         (other.cause, &other.name) == (holder.cause, &holder.name) || is_on_top
     };
-    let laid = by_holder.iter().filter(|&(&place, _)| is_of_it(place)).map(|(_, length)| length).sum();
+    let laid = by_holder
+        .iter()
+        .filter(|&(&place, _)| is_of_it(place))
+        .map(|(_, length)| length)
+        .sum();
     let waited = by_holder.values().sum();
-    let to_waking = [Component::Request, Component::Timer, Component::Interrupt, Component::Expiry, Component::Waker];
-    let before = sample.pieces.iter().take_while(|piece| to_waking.contains(&piece.component)).map(|piece| piece.length.cast_signed());
+    let to_waking = [
+        Component::Request,
+        Component::Timer,
+        Component::Interrupt,
+        Component::Expiry,
+        Component::Waker,
+    ];
+    let before = sample
+        .pieces
+        .iter()
+        .take_while(|piece| to_waking.contains(&piece.component))
+        .map(|piece| piece.length.cast_signed());
     let woken = Nanos(sample.due.0 + before.sum::<i64>());
-    Blame { woken, cause: holder.cause, name: holder.name.clone(), known: holder.known, waited: Nanos(waited), laid: Nanos(laid) }
+    Blame {
+        woken,
+        cause: holder.cause,
+        name: holder.name.clone(),
+        known: holder.known,
+        waited: Nanos(waited),
+        laid: Nanos(laid),
+    }
 }
 
 #[cfg(test)]
@@ -188,30 +254,76 @@ mod tests {
             ended: Vec::new(),
             sender: None,
         };
-        let holders = vec![holder(cause, name), holder(Cause::Interrupt, "local_timer"), holder(Cause::Switch, "")];
-        let piece = |(holder, &length)| DelayPiece { component: Component::Switch, holder, cpu: 0, length };
+        let holders = vec![
+            holder(cause, name),
+            holder(Cause::Interrupt, "local_timer"),
+            holder(Cause::Switch, ""),
+        ];
+        let piece = |(holder, &length)| DelayPiece {
+            component: Component::Switch,
+            holder,
+            cpu: 0,
+            length,
+        };
         let pieces = lengths.iter().enumerate().map(piece).collect();
-        let sample = SampleDelay { due: Nanos(1_000), cpu: 0, waker: DelayWaker::Nobody, is_switch_seen: true, pieces };
-        let firing = InjectedDelay { begun: Nanos(0), ended: Nanos(1_000_000) };
-        let chunk = DelayChunk { holders, samples: Vec::new() };
-        JudgedDelay { firing, truth: Some(Cause::PreemptionOff), blamed: Some(blame(&sample, &chunk, firing)) }
+        let sample = SampleDelay {
+            due: Nanos(1_000),
+            cpu: 0,
+            waker: DelayWaker::Nobody,
+            is_switch_seen: true,
+            pieces,
+        };
+        let firing = InjectedDelay {
+            begun: Nanos(0),
+            ended: Nanos(1_000_000),
+        };
+        let chunk = DelayChunk {
+            holders,
+            samples: Vec::new(),
+        };
+        JudgedDelay {
+            firing,
+            truth: Some(Cause::PreemptionOff),
+            blamed: Some(blame(&sample, &chunk, firing)),
+        }
     }
 
     #[test]
     fn a_delay_is_judged_by_cause_name_and_length() {
         let right = judged(Cause::PreemptionOff, "exe", [989_000, 10_000, 20_000]);
         assert!(right.is_true() && right.is_exact(), "{right:?}");
-        assert_eq!(right.blamed.as_ref().map(|blame| (blame.waited, blame.laid)), Some((Nanos(999_000), Nanos(999_000))));
-        assert!(!judged(Cause::PreemptionOff, "kworker", [989_000, 10_000, 20_000]).is_true(), "somebody else");
-        assert!(!judged(Cause::KernelCode, "exe", [989_000, 10_000, 20_000]).is_true(), "something else");
+        assert_eq!(
+            right
+                .blamed
+                .as_ref()
+                .map(|blame| (blame.waited, blame.laid)),
+            Some((Nanos(999_000), Nanos(999_000)))
+        );
+        assert!(
+            !judged(Cause::PreemptionOff, "kworker", [989_000, 10_000, 20_000]).is_true(),
+            "somebody else"
+        );
+        assert!(
+            !judged(Cause::KernelCode, "exe", [989_000, 10_000, 20_000]).is_true(),
+            "something else"
+        );
         let short = judged(Cause::PreemptionOff, "exe", [900_000, 10_000, 120_000]);
         assert!(short.is_true() && !short.is_exact(), "{short:?}");
-        assert!(!JudgedDelay { blamed: None, ..short }.is_true(), "nothing");
+        assert!(
+            !JudgedDelay {
+                blamed: None,
+                ..short
+            }
+            .is_true(),
+            "nothing"
+        );
     }
 
     #[test]
     fn what_a_kernel_preempts_is_no_cause() {
-        let causes = |is_real_time, is_preemptible| Context::ALL.map(|context| truth(context, is_real_time, is_preemptible).is_some());
+        let causes = |is_real_time, is_preemptible| {
+            Context::ALL.map(|context| truth(context, is_real_time, is_preemptible).is_some())
+        };
         assert_eq!(causes(false, false), [true; 6]);
         assert_eq!(causes(false, true), [true, true, true, true, true, false]);
         assert_eq!(causes(true, true), [true, true, false, true, false, false]);

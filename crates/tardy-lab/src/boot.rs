@@ -1,4 +1,5 @@
-//! One guest from its job to its run folder: prepares the files, boots, takes the result out, and tells why where there is none.
+//! One guest from its job to its run folder: prepares the files, boots, takes the result out, and
+//! tells why where there is none.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -16,8 +17,8 @@ use super::initramfs::{self, AddedFile};
 use super::machine::{Machine, MainThread, kernel_command_line};
 use super::provenance::{self, Inputs, PROVENANCE_NAME, Provenance};
 use super::qemu::{
-    Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, KNOWN_NAME, LIBRARY_NAME, QEMU_LOG_NAME, Qemu, SEEN_NAME, SHARED_NAME,
-    STATE_NAME, STOP_OPTIONS,
+    Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, KNOWN_NAME, LIBRARY_NAME,
+    QEMU_LOG_NAME, Qemu, SEEN_NAME, SHARED_NAME, STATE_NAME, STOP_OPTIONS,
 };
 use super::snapshot::{SnapshotError, Snapshots};
 use super::variant::Variant;
@@ -32,7 +33,8 @@ pub const STDOUT_NAME: &str = "stdout.log";
 /// The same for its standard error.
 pub const STDERR_NAME: &str = "stderr.log";
 
-/// Exit codes of the guest's program that leave a run worth keeping: done, a verdict failed, inconclusive.
+/// Exit codes of the guest's program that leave a run worth keeping: done, a verdict failed,
+/// inconclusive.
 const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
 #[derive(Debug, Clone)]
@@ -63,13 +65,25 @@ impl Guest<'_> {
     /// # Errors
     /// [`Failure`]; the console stays in the folder.
     pub fn run(&self, qemu: &Qemu, folder: &Path) -> Result<Provenance, Failure> {
-        let host = |path: &Path, error: std::io::Error| alone(Cause::Host(format!("{}: {error}", path.display())));
+        let host = |path: &Path, error: std::io::Error| {
+            alone(Cause::Host(format!("{}: {error}", path.display())))
+        };
         std::fs::create_dir_all(folder).map_err(|error| host(folder, error))?;
         let result = self.run_in(qemu, folder);
-        for name in [INITRAMFS_NAME, SHARED_NAME, QEMU_LOG_NAME, STATE_NAME, LIBRARY_NAME, KNOWN_NAME, SEEN_NAME] {
+        for name in [
+            INITRAMFS_NAME,
+            SHARED_NAME,
+            QEMU_LOG_NAME,
+            STATE_NAME,
+            LIBRARY_NAME,
+            KNOWN_NAME,
+            SEEN_NAME,
+        ] {
             let path = folder.join(name);
             match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(host(&path, error)),
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(host(&path, error));
+                }
                 _ => {}
             }
         }
@@ -80,24 +94,46 @@ impl Guest<'_> {
         let mut inputs = self.prepare(qemu, folder)?;
         let command_line = inputs.command_line.clone();
         let host = |error: &dyn std::fmt::Display| alone(Cause::Host(error.to_string()));
-        let symbols = self.watching.map(|watching| self.watch(watching, qemu, folder)).transpose().map_err(|error| host(&error))?;
+        let symbols = self
+            .watching
+            .map(|watching| self.watch(watching, qemu, folder))
+            .transpose()
+            .map_err(|error| host(&error))?;
         let is_watched = symbols.is_some();
-        let boot = Boot { machine: self.machine, kernel: &self.variant.kernel.image, command_line: &command_line, folder, is_watched };
+        let boot = Boot {
+            machine: self.machine,
+            kernel: &self.variant.kernel.image,
+            command_line: &command_line,
+            folder,
+            is_watched,
+        };
         let (end, restored) = match self.snapshots {
-            None => (boot.run(qemu, self.wall_limit).map_err(|error| alone(Cause::Host(error.to_string())))?, None),
+            None => (
+                boot.run(qemu, self.wall_limit)
+                    .map_err(|error| alone(Cause::Host(error.to_string())))?,
+                None,
+            ),
             Some(snapshots) => {
                 let run = self.run_from_snapshot(snapshots, qemu, &boot, &mut inputs);
-                let (end, restored) = run.map_err(|error| self.failure_of_snapshot(&error, folder, inputs.snapshot.is_some()))?;
+                let (end, restored) = run.map_err(|error| {
+                    self.failure_of_snapshot(&error, folder, inputs.snapshot.is_some())
+                })?;
                 (end, Some(restored))
             }
         };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
         // The console of a run from a snapshot begins behind the boot.
         let has_booted = restored.is_some() || console.contains(diagnosis::BOOTED);
-        let fail = |cause| Failure { cause, console_tail: diagnosis::tail(&console), has_booted };
+        let fail = |cause| Failure {
+            cause,
+            console_tail: diagnosis::tail(&console),
+            has_booted,
+        };
         let shared = folder.join(SHARED_NAME);
-        let memory = std::fs::read(&shared).map_err(|error| alone(Cause::Host(format!("{}: {error}", shared.display()))))?;
-        let archive = exchange::receive(&memory).map_err(|error| fail(self.cause_of_silence(error, end, &console, folder)))?;
+        let memory = std::fs::read(&shared)
+            .map_err(|error| alone(Cause::Host(format!("{}: {error}", shared.display()))))?;
+        let archive = exchange::receive(&memory)
+            .map_err(|error| fail(self.cause_of_silence(error, end, &console, folder)))?;
         let provenance = self.keep(inputs, archive, folder, restored).map_err(fail)?;
         if let Some(symbols) = &symbols {
             watch::keep(folder, symbols, self.machine).map_err(|error| host(&error))?;
@@ -105,11 +141,25 @@ impl Guest<'_> {
         Ok(provenance)
     }
 
-    /// Puts what the plugin needs into the folder; a kernel whose symbols are not known yet is booted for them.
-    fn watch(&self, watching: &WatchSetup, qemu: &Qemu, folder: &Path) -> Result<KernelSymbols, WatchError> {
+    /// Puts what the plugin needs into the folder; a kernel whose symbols are not known yet is
+    /// booted for them.
+    fn watch(
+        &self,
+        watching: &WatchSetup,
+        qemu: &Qemu,
+        folder: &Path,
+    ) -> Result<KernelSymbols, WatchError> {
         let boot = |job: &GuestJob, folder: &Path| {
-            let guest = Guest { job, snapshots: None, watching: None, ..self.clone() };
-            guest.run(qemu, folder).map(drop).map_err(|failure| failure.cause.to_string())
+            let guest = Guest {
+                job,
+                snapshots: None,
+                watching: None,
+                ..self.clone()
+            };
+            guest
+                .run(qemu, folder)
+                .map(drop)
+                .map_err(|failure| failure.cause.to_string())
         };
         let symbols = watching.symbols((self.variant, self.job, self.added), boot)?;
         watching.prepare(&symbols, self.machine, folder)?;
@@ -125,25 +175,44 @@ impl Guest<'_> {
         inputs: &mut Inputs,
     ) -> Result<(BootEnd, Duration), SnapshotError> {
         let job = serde_json::to_vec(self.job).expect("a job is plain data");
-        let snapshot = snapshots.of(&inputs.digest(), qemu, boot, self.wall_limit, &boot.folder.join(CONSOLE_NAME))?;
+        let snapshot = snapshots.of(
+            &inputs.digest(),
+            qemu,
+            boot,
+            self.wall_limit,
+            &boot.folder.join(CONSOLE_NAME),
+        )?;
         inputs.snapshot = Some(snapshot.digest.clone());
         inputs.job = Some(Digest::of_bytes(&job));
         snapshot.run(qemu, boot, &job, self.wall_limit)
     }
 
-    fn failure_of_snapshot(&self, error: &SnapshotError, folder: &Path, is_restored: bool) -> Failure {
+    fn failure_of_snapshot(
+        &self,
+        error: &SnapshotError,
+        folder: &Path,
+        is_restored: bool,
+    ) -> Failure {
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
         let cause = match (diagnosis::from_console(&console), error) {
-            (Cause::NoResult, SnapshotError::Control(ControlError::WallLimit)) => Cause::WallLimit { limit_s: self.wall_limit.as_secs() },
-            (Cause::NoResult, SnapshotError::NotReached) => Cause::NoResult,
-            (Cause::NoResult, SnapshotError::Control(ControlError::Ended)) => {
-                Cause::Qemu(diagnosis::tail(&diagnosis::read_console(&folder.join(QEMU_LOG_NAME))).join("; "))
+            (Cause::NoResult, SnapshotError::Control(ControlError::WallLimit)) => {
+                Cause::WallLimit {
+                    limit_s: self.wall_limit.as_secs(),
+                }
             }
+            (Cause::NoResult, SnapshotError::NotReached) => Cause::NoResult,
+            (Cause::NoResult, SnapshotError::Control(ControlError::Ended)) => Cause::Qemu(
+                diagnosis::tail(&diagnosis::read_console(&folder.join(QEMU_LOG_NAME))).join("; "),
+            ),
             (Cause::NoResult, error) => Cause::Host(error.to_string()),
             (cause, _) => cause,
         };
         let has_booted = is_restored || console.contains(diagnosis::BOOTED);
-        Failure { cause, console_tail: diagnosis::tail(&console), has_booted }
+        Failure {
+            cause,
+            console_tail: diagnosis::tail(&console),
+            has_booted,
+        }
     }
 
     /// Writes the initial file system and tells everything that will determine the run.
@@ -151,19 +220,32 @@ impl Guest<'_> {
         let path = folder.join(INITRAMFS_NAME);
         let before = self.snapshots.map(|_| self.job.until_pause());
         let job = before.as_ref().unwrap_or(self.job);
-        let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, job, self.added));
+        let written = File::create(&path)
+            .and_then(|file| initramfs::write(BufWriter::new(file), self.binary, job, self.added));
         let digest = written.and_then(|_| Digest::of_file(&path));
-        Ok(self.inputs(qemu, digest.map_err(|error| alone(Cause::Host(format!("{}: {error}", path.display()))))?))
+        Ok(self.inputs(
+            qemu,
+            digest.map_err(|error| alone(Cause::Host(format!("{}: {error}", path.display()))))?,
+        ))
     }
 
-    /// What determines a run with this initial file system, before a snapshot and its job are known.
+    /// What determines a run with this initial file system, before a snapshot and its job are
+    /// known.
     pub(super) fn inputs(&self, qemu: &Qemu, initramfs: Digest) -> Inputs {
         let mut options = self.machine.options(MainThread::TakesTurns);
-        options.extend(self.snapshots.iter().flat_map(|_| STOP_OPTIONS.map(str::to_owned)));
+        options.extend(
+            self.snapshots
+                .iter()
+                .flat_map(|_| STOP_OPTIONS.map(str::to_owned)),
+        );
         Inputs {
             variant: self.variant.clone(),
             machine: self.machine.clone(),
-            command_line: kernel_command_line(self.machine, &self.variant.command_line_words(), self.pad),
+            command_line: kernel_command_line(
+                self.machine,
+                &self.variant.command_line_words(),
+                self.pad,
+            ),
             pad: self.pad,
             initramfs,
             qemu: qemu.version.clone(),
@@ -173,11 +255,24 @@ impl Guest<'_> {
         }
     }
 
-    fn cause_of_silence(&self, error: ReceiveError, end: BootEnd, console: &str, folder: &Path) -> Cause {
+    fn cause_of_silence(
+        &self,
+        error: ReceiveError,
+        end: BootEnd,
+        console: &str,
+        folder: &Path,
+    ) -> Cause {
         match (diagnosis::from_console(console), error, end) {
-            (Cause::NoResult, ReceiveError::Nothing, BootEnd::WallLimit) => Cause::WallLimit { limit_s: self.wall_limit.as_secs() },
-            (Cause::NoResult, ReceiveError::Nothing, BootEnd::Exited(status)) if !status.success() => {
-                Cause::Qemu(diagnosis::tail(&diagnosis::read_console(&folder.join(QEMU_LOG_NAME))).join("; "))
+            (Cause::NoResult, ReceiveError::Nothing, BootEnd::WallLimit) => Cause::WallLimit {
+                limit_s: self.wall_limit.as_secs(),
+            },
+            (Cause::NoResult, ReceiveError::Nothing, BootEnd::Exited(status))
+                if !status.success() =>
+            {
+                Cause::Qemu(
+                    diagnosis::tail(&diagnosis::read_console(&folder.join(QEMU_LOG_NAME)))
+                        .join("; "),
+                )
             }
             (Cause::NoResult, ReceiveError::Nothing, BootEnd::Exited(_)) => Cause::NoResult,
             (Cause::NoResult, error, _) => Cause::Torn(error.to_string()),
@@ -186,16 +281,26 @@ impl Guest<'_> {
     }
 
     /// Unpacks what came out, judges it and writes where it comes from.
-    fn keep(&self, inputs: Inputs, archive: &[u8], folder: &Path, restored: Option<Duration>) -> Result<Provenance, Cause> {
+    fn keep(
+        &self,
+        inputs: Inputs,
+        archive: &[u8],
+        folder: &Path,
+        restored: Option<Duration>,
+    ) -> Result<Provenance, Cause> {
         let mut entries = cpio::read(archive).map_err(|error| Cause::Torn(error.to_string()))?;
-        let report = take(&mut entries, REPORT_NAME).ok_or_else(|| Cause::Torn("the guest's report is missing".into()))?;
-        let guest: GuestReport = serde_json::from_slice(report).map_err(|error| Cause::Torn(format!("the guest's report: {error}")))?;
-        let logs = [STDOUT_NAME, STDERR_NAME].map(|name| (name, take(&mut entries, name).unwrap_or_default()));
+        let report = take(&mut entries, REPORT_NAME)
+            .ok_or_else(|| Cause::Torn("the guest's report is missing".into()))?;
+        let guest: GuestReport = serde_json::from_slice(report)
+            .map_err(|error| Cause::Torn(format!("the guest's report: {error}")))?;
+        let logs = [STDOUT_NAME, STDERR_NAME]
+            .map(|name| (name, take(&mut entries, name).unwrap_or_default()));
         let run: Vec<Entry<'_>> = entries.into_iter().filter_map(below_output).collect();
         cpio::unpack(&run, folder).map_err(|error| Cause::Host(error.to_string()))?;
         let write = |name: &str, content: &[u8]| {
             let path = folder.join(name);
-            std::fs::write(&path, content).map_err(|error| Cause::Host(format!("{}: {error}", path.display())))
+            std::fs::write(&path, content)
+                .map_err(|error| Cause::Host(format!("{}: {error}", path.display())))
         };
         for (name, content) in logs {
             write(name, content)?;
@@ -211,7 +316,10 @@ impl Guest<'_> {
             meaning: provenance::meaning(self.machine).to_owned(),
             restore_ms: restored.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         };
-        write(PROVENANCE_NAME, &serde_json::to_vec_pretty(&provenance).expect("provenance is plain data"))?;
+        write(
+            PROVENANCE_NAME,
+            &serde_json::to_vec_pretty(&provenance).expect("provenance is plain data"),
+        )?;
         Ok(provenance)
     }
 
@@ -219,7 +327,10 @@ impl Guest<'_> {
         if let Some(wanted) = &self.variant.preemption
             && guest.current_preemption() != Some(wanted)
         {
-            return Err(Cause::Preemption { wanted: wanted.clone(), offered: guest.preemption.clone() });
+            return Err(Cause::Preemption {
+                wanted: wanted.clone(),
+                offered: guest.preemption.clone(),
+            });
         }
         if guest.killed_for_memory > 0 {
             return Err(Cause::OutOfMemory);
@@ -229,24 +340,36 @@ impl Guest<'_> {
             Ending::TimeLimit => Err(Cause::TimeLimit),
             ending => {
                 let stderr = diagnosis::tail(&String::from_utf8_lossy(stderr)).join("; ");
-                Err(Cause::Program { ending: ending.clone(), stderr })
+                Err(Cause::Program {
+                    ending: ending.clone(),
+                    stderr,
+                })
             }
         }
     }
 }
 
 fn alone(cause: Cause) -> Failure {
-    Failure { cause, console_tail: Vec::new(), has_booted: false }
+    Failure {
+        cause,
+        console_tail: Vec::new(),
+        has_booted: false,
+    }
 }
 
 /// Removes a file from the entries and returns its content.
 fn take<'a>(entries: &mut Vec<Entry<'a>>, name: &str) -> Option<&'a [u8]> {
-    let index = entries.iter().position(|entry| entry.path == Path::new(name))?;
+    let index = entries
+        .iter()
+        .position(|entry| entry.path == Path::new(name))?;
     entries.remove(index).content
 }
 
 /// The entry with its path in the run folder; `None` for what does not belong there.
 fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
     let path: PathBuf = entry.path.strip_prefix(OUTPUT_NAME).ok()?.to_owned();
-    (!path.as_os_str().is_empty()).then_some(Entry { path, content: entry.content })
+    (!path.as_os_str().is_empty()).then_some(Entry {
+        path,
+        content: entry.content,
+    })
 }

@@ -1,4 +1,5 @@
-//! The lab's folder in the user's cache: kernel images by content, package lists, snapshots. All of it can be deleted at any time.
+//! The lab's folder in the user's cache: kernel images by content, package lists, snapshots. All of
+//! it can be deleted at any time.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -13,7 +14,10 @@ use super::digest::Digest;
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// No variable says where it is.
-    #[error("neither XDG_CACHE_HOME nor HOME is set, so there is no place to keep kernels: set XDG_CACHE_HOME to a folder")]
+    #[error(
+        "neither XDG_CACHE_HOME nor HOME is set, so there is no place to keep kernels: set \
+         XDG_CACHE_HOME to a folder"
+    )]
     NoHome,
     /// The system refused.
     #[error("{path}: {error}: set XDG_CACHE_HOME to a folder that can be written")]
@@ -37,8 +41,14 @@ impl Cache {
     /// # Errors
     /// [`CacheError::NoHome`].
     pub fn of_user() -> Result<Self, CacheError> {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache"))).ok_or(CacheError::NoHome)?;
+        let absolute = |name| {
+            std::env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let base = absolute("XDG_CACHE_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+            .ok_or(CacheError::NoHome)?;
         Ok(Self::at(base.join("tardy")))
     }
 
@@ -60,29 +70,38 @@ impl Cache {
         }
     }
 
-    /// A folder for one use, which nobody else has and which is removed when it is dropped; a killed command's is in its journal.
+    /// A folder for one use, which nobody else has and which is removed when it is dropped; a
+    /// killed command's is in its journal.
     ///
     /// # Errors
     /// [`CacheError::Io`].
     pub fn scratch(&self, purpose: &str) -> Result<Scratch, CacheError> {
         let parent = self.folder(purpose)?;
-        Scratch::make(&parent, purpose).map_err(|error| CacheError::Io { path: parent, error })
+        Scratch::make(&parent, purpose).map_err(|error| CacheError::Io {
+            path: parent,
+            error,
+        })
     }
 
-    /// Waits until no other thread or process holds the lock of this name, and holds it until it is dropped.
+    /// Waits until no other thread or process holds the lock of this name, and holds it until it is
+    /// dropped.
     ///
     /// # Errors
     /// [`CacheError::Io`].
     pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
         let path = self.folder("locks")?.join(name);
         let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
-        locked.map(Lock).map_err(|error| CacheError::Io { path, error })
+        locked
+            .map(Lock)
+            .map_err(|error| CacheError::Io { path, error })
     }
 
     /// The lock of this name, where no other thread or process holds it and it can be made.
     #[must_use]
     pub fn try_lock(&self, name: &str) -> Option<Lock> {
-        try_lock(&self.folder("locks").ok()?.join(name)).ok().flatten()
+        try_lock(&self.folder("locks").ok()?.join(name))
+            .ok()
+            .flatten()
     }
 
     /// Keeps a kernel image under its digest and returns both; what is there already stays.
@@ -119,7 +138,8 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// Holds a lock until it is dropped; the kernel gives it back when the process ends, however it ends.
+/// Holds a lock until it is dropped; the kernel gives it back when the process ends, however it
+/// ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
 
@@ -129,7 +149,10 @@ pub struct Lock(#[expect(dead_code, reason = "closing the file gives the lock ba
 /// [`CacheError::Io`].
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), CacheError> {
     let written = output_file::replace(path, |mut file| file.write_all(content));
-    written.map_err(|error| CacheError::Io { path: path.to_owned(), error })
+    written.map_err(|error| CacheError::Io {
+        path: path.to_owned(),
+        error,
+    })
 }
 
 #[cfg(test)]
@@ -150,7 +173,10 @@ mod tests {
     fn each_use_has_a_folder_of_its_own_which_goes_with_it() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path().to_owned());
-        let (one, other) = (cache.scratch("downloads").unwrap(), cache.scratch("downloads").unwrap());
+        let (one, other) = (
+            cache.scratch("downloads").unwrap(),
+            cache.scratch("downloads").unwrap(),
+        );
         assert_ne!(one.path(), other.path());
         let path = one.path().to_owned();
         std::fs::write(path.join("package"), b"content").unwrap();
@@ -167,7 +193,11 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     let _lock = cache.lock("lists").unwrap();
-                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "two hold the lock");
+                    assert_eq!(
+                        inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst),
+                        0,
+                        "two hold the lock"
+                    );
                     std::thread::yield_now();
                     inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
                 });

@@ -1,6 +1,8 @@
-//! What an experiment comes to: for every variant and phase the latencies over the ensemble, which runs failed, and whether repetitions were equal.
+//! What an experiment comes to: for every variant and phase the latencies over the ensemble, which
+//! runs failed, and whether repetitions were equal.
 //!
-//! One deterministic run is one sample of what the kernel can do, so variants are compared over all members of the ensemble.
+//! One deterministic run is one sample of what the kernel can do, so variants are compared over all
+//! members of the ensemble.
 
 use std::path::PathBuf;
 
@@ -23,7 +25,8 @@ pub struct Comparison {
     pub meaning: String,
     /// Members of the ensemble.
     pub replicas: u32,
-    /// Time between two wake-ups of the first probe: a delay that is shorter may fall between two of them.
+    /// Time between two wake-ups of the first probe: a delay that is shorter may fall between two
+    /// of them.
     pub period_ns: Option<Nanos>,
     /// The variants in the order of the command line.
     pub variants: Vec<VariantResult>,
@@ -56,9 +59,11 @@ pub struct RunResult {
     pub failure: Option<String>,
     /// Whether the second run had the same samples; absent when there was none.
     pub repeated: Option<bool>,
-    /// The guest's clock at the end: with the time of one instruction, a bound of the instructions executed.
+    /// The guest's clock at the end: with the time of one instruction, a bound of the instructions
+    /// executed.
     pub virtual_ns: Option<Nanos>,
-    /// Instructions executed since boot: the clock less the idle time that the kernel tells, to some millions; absent where the clock does not count them.
+    /// Instructions executed since boot: the clock less the idle time that the kernel tells, to
+    /// some millions; absent where the clock does not count them.
     pub instructions: Option<u64>,
     /// Time on the host in seconds, both runs together.
     pub wall_s: f64,
@@ -86,7 +91,8 @@ pub struct PhaseResult {
     pub max_median_ns: Nanos,
     /// The largest of those.
     pub max_ns: Nanos,
-    /// The longest section of each run in which no other task could run, where it was watched from outside.
+    /// The longest section of each run in which no other task could run, where it was watched from
+    /// outside.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub longest_section_of_runs_ns: Vec<Nanos>,
 }
@@ -106,7 +112,11 @@ impl PhaseResult {
 }
 
 fn label(phase: &str, loads: &[String]) -> String {
-    if loads.is_empty() { phase.to_owned() } else { loads.join("+") }
+    if loads.is_empty() {
+        phase.to_owned()
+    } else {
+        loads.join("+")
+    }
 }
 
 /// What one run says about one phase and probe.
@@ -126,7 +136,8 @@ impl Part {
     /// With the longest section of its phase.
     fn with_section(mut self, census: Option<&Census>) -> Self {
         let label = label(&self.phase, &self.loads);
-        let group = census.and_then(|census| census.groups.iter().find(|group| group.load == label));
+        let group =
+            census.and_then(|census| census.groups.iter().find(|group| group.load == label));
         self.longest_section_ns = group.map(|group| group.kinds[Kind::Blocked.index()].longest_ns);
         self
     }
@@ -146,27 +157,61 @@ impl Comparison {
             let mut runs = Vec::new();
             let (mut parts, mut without_samples) = (Vec::new(), Vec::new());
             for outcome in outcomes.iter().filter(|outcome| outcome.variant == index) {
-                let summary = if outcome.result.is_ok() { summarize(outcome) } else { Ok(None) };
+                let summary = if outcome.result.is_ok() {
+                    summarize(outcome)
+                } else {
+                    Ok(None)
+                };
                 runs.push(run_result(outcome, summary.as_ref().err()));
-                let probe = summary.as_ref().ok().and_then(|summary| summary.as_ref()?.probes.first());
-                period_ns = period_ns.or_else(|| probe.filter(|probe| !probe.has_no_period).map(|probe| probe.period_ns));
+                let probe = summary
+                    .as_ref()
+                    .ok()
+                    .and_then(|summary| summary.as_ref()?.probes.first());
+                period_ns = period_ns.or_else(|| {
+                    probe
+                        .filter(|probe| !probe.has_no_period)
+                        .map(|probe| probe.period_ns)
+                });
                 let summary = summary.ok().flatten();
                 // Without a plugin there is none.
                 let census = census::census(&outcome.folder).ok();
-                parts.extend(summary.iter().flat_map(parts_of).map(|part| part.with_section(census.as_ref())));
+                parts.extend(
+                    summary
+                        .iter()
+                        .flat_map(parts_of)
+                        .map(|part| part.with_section(census.as_ref())),
+                );
                 without_samples.extend(summary.iter().flat_map(without_samples_of));
             }
-            VariantResult { variant: variant.clone(), runs, phases: over_ensemble(&parts), without_samples }
+            VariantResult {
+                variant: variant.clone(),
+                runs,
+                phases: over_ensemble(&parts),
+                without_samples,
+            }
         };
-        let replicas = outcomes.iter().map(|outcome| outcome.replica + 1).max().unwrap_or(0);
+        let replicas = outcomes
+            .iter()
+            .map(|outcome| outcome.replica + 1)
+            .max()
+            .unwrap_or(0);
         let variants = variants.iter().enumerate().map(&mut result).collect();
-        Self { meaning: meaning.to_owned(), replicas, period_ns, variants }
+        Self {
+            meaning: meaning.to_owned(),
+            replicas,
+            period_ns,
+            variants,
+        }
     }
 }
 
 pub(super) fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunResult {
     let provenance = outcome.result.as_ref().ok();
-    let failure = outcome.result.as_ref().err().map(|failure| failure.cause.to_string());
+    let failure = outcome
+        .result
+        .as_ref()
+        .err()
+        .map(|failure| failure.cause.to_string());
     let failure = match &outcome.repetition {
         Some(Repetition::Failed(failure)) => Some(format!("the second run: {failure}")),
         _ => failure,
@@ -192,7 +237,11 @@ pub(super) fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunR
 
 fn instructions(provenance: &Provenance) -> Option<u64> {
     let machine = &provenance.inputs.machine;
-    let busy = provenance.guest.ended_at.0.checked_sub(provenance.guest.idle?.0)?;
+    let busy = provenance
+        .guest
+        .ended_at
+        .0
+        .checked_sub(provenance.guest.idle?.0)?;
     let count = u64::try_from(busy / machine.instruction_shift.per_instruction().get()).ok()?;
     (machine.accelerator == Accelerator::Tcg).then_some(count)
 }
@@ -202,7 +251,12 @@ fn parts_of(summary: &Summary) -> Vec<Part> {
     for phase in &summary.phases {
         for (probe, numbers) in &phase.probes {
             let Some(numbers) = numbers else { continue };
-            let of = |probability: f64| numbers.percentiles.iter().find(|percentile| percentile.probability == probability);
+            let of = |probability: f64| {
+                numbers
+                    .percentiles
+                    .iter()
+                    .find(|percentile| percentile.probability == probability)
+            };
             parts.push(Part {
                 phase: phase.name.clone(),
                 loads: phase.loads.clone(),
@@ -220,7 +274,9 @@ fn parts_of(summary: &Summary) -> Vec<Part> {
 }
 
 fn without_samples_of(summary: &Summary) -> impl Iterator<Item = String> {
-    let silent = summary.phases.iter().filter(|phase| !phase.loads.is_empty() && phase.probes.iter().all(|(_, numbers)| numbers.is_none()));
+    let silent = summary.phases.iter().filter(|phase| {
+        !phase.loads.is_empty() && phase.probes.iter().all(|(_, numbers)| numbers.is_none())
+    });
     silent.map(|phase| phase.loads.join("+"))
 }
 
@@ -228,11 +284,17 @@ fn without_samples_of(summary: &Summary) -> impl Iterator<Item = String> {
 fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
     let mut results: Vec<PhaseResult> = Vec::new();
     for part in parts {
-        if results.iter().any(|result| result.phase == part.phase && result.loads == part.loads && result.probe == part.probe) {
+        if results.iter().any(|result| {
+            result.phase == part.phase && result.loads == part.loads && result.probe == part.probe
+        }) {
             continue;
         }
-        let alike: Vec<&Part> =
-            parts.iter().filter(|other| other.phase == part.phase && other.loads == part.loads && other.probe == part.probe).collect();
+        let alike: Vec<&Part> = parts
+            .iter()
+            .filter(|other| {
+                other.phase == part.phase && other.loads == part.loads && other.probe == part.probe
+            })
+            .collect();
         let maxima: Vec<i64> = alike.iter().map(|part| part.max_ns).collect();
         results.push(PhaseResult {
             phase: part.phase.clone(),
@@ -245,7 +307,10 @@ fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
             max_ns: Nanos(maxima.iter().copied().max().unwrap_or_default()),
             max_median_ns: Nanos(median(maxima.clone())),
             max_of_runs_ns: maxima.into_iter().map(Nanos).collect(),
-            longest_section_of_runs_ns: alike.iter().filter_map(|part| part.longest_section_ns).collect(),
+            longest_section_of_runs_ns: alike
+                .iter()
+                .filter_map(|part| part.longest_section_ns)
+                .collect(),
         });
     }
     results
@@ -254,7 +319,10 @@ fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
 /// The lower median: a value that occurred.
 fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+    values
+        .get(values.len().saturating_sub(1) / 2)
+        .copied()
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -289,13 +357,26 @@ mod tests {
         let results = over_ensemble(&parts);
         let labels: Vec<String> = results.iter().map(PhaseResult::label).collect();
         assert_eq!(labels, ["idle", "io"]);
-        assert_eq!((results[1].samples, results[1].max_ns, results[1].max_median_ns), (30, Nanos(900), Nanos(700)));
+        assert_eq!(
+            (
+                results[1].samples,
+                results[1].max_ns,
+                results[1].max_median_ns
+            ),
+            (30, Nanos(900), Nanos(700))
+        );
         assert_eq!(results[0].max_of_runs_ns, [Nanos(20), Nanos(30), Nanos(10)]);
-        assert_eq!((results[0].p99_ns, results[0].p999_ns), (Nanos(18), Nanos(19)));
+        assert_eq!(
+            (results[0].p99_ns, results[0].p999_ns),
+            (Nanos(18), Nanos(19))
+        );
     }
 
     #[test]
     fn the_median_is_a_value_that_occurred() {
-        assert_eq!((median(vec![3, 1, 2]), median(vec![4, 1]), median(vec![])), (2, 1, 0));
+        assert_eq!(
+            (median(vec![3, 1, 2]), median(vec![4, 1]), median(vec![])),
+            (2, 1, 0)
+        );
     }
 }

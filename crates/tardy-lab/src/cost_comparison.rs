@@ -1,6 +1,8 @@
-//! What an experiment with costs comes to: for every variant and metric the instructions of one operation over the ensemble.
+//! What an experiment with costs comes to: for every variant and metric the instructions of one
+//! operation over the ensemble.
 //!
-//! A count tells how long the kernel's code is. It is never a slowdown of a machine, so nothing here divides it by a time.
+//! A count tells how long the kernel's code is. It is never a slowdown of a machine, so nothing
+//! here divides it by a time.
 
 use serde::Serialize;
 use tardy_results::cost::summary::{CostSummary, median};
@@ -11,10 +13,12 @@ use super::experiment::Outcome;
 use super::variant::Variant;
 
 /// What counts of instructions are; stands under every comparison of them.
-const MEANING: &str = "instructions of one operation: how long the kernel's code is, never how fast a machine runs it; caches, memory and parallel \
-CPUs, which costs hang on, are not modelled";
+const MEANING: &str = "instructions of one operation: how long the kernel's code is, never how \
+                       fast a machine runs it; caches, memory and parallel CPUs, which costs hang \
+                       on, are not modelled";
 /// The same where the host's clock counts.
-const MEANING_OF_TIMES: &str = "times on the host's clock: the host's own work is in every figure, and no run is repeated exactly";
+const MEANING_OF_TIMES: &str = "times on the host's clock: the host's own work is in every \
+                                figure, and no run is repeated exactly";
 
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]
@@ -52,7 +56,8 @@ pub struct MetricResult {
     pub cost: f64,
     /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,
-    /// The largest share of the trials' time, over the runs, in which the CPU was idle: that part of the cost is waiting, and no instructions.
+    /// The largest share of the trials' time, over the runs, in which the CPU was idle: that part
+    /// of the cost is waiting, and no instructions.
     pub idle_share: f64,
 }
 
@@ -67,25 +72,54 @@ pub struct Absence {
 impl CostComparison {
     /// Reads the runs with `summarize`; one that cannot be read counts as failed.
     #[must_use]
-    pub fn new(variants: &[Variant], outcomes: &[Outcome], summarize: &dyn Fn(&Outcome) -> Result<CostSummary, String>) -> Self {
+    pub fn new(
+        variants: &[Variant],
+        outcomes: &[Outcome],
+        summarize: &dyn Fn(&Outcome) -> Result<CostSummary, String>,
+    ) -> Self {
         let mut unit = "instructions";
         let mut result = |(index, variant): (usize, &Variant)| {
             let mut runs = Vec::new();
             let mut summaries = Vec::new();
             for outcome in outcomes.iter().filter(|outcome| outcome.variant == index) {
                 let summary = outcome.result.as_ref().ok().map(|_| summarize(outcome));
-                runs.push(run_result(outcome, summary.as_ref().and_then(|summary| summary.as_ref().err())));
+                runs.push(run_result(
+                    outcome,
+                    summary.as_ref().and_then(|summary| summary.as_ref().err()),
+                ));
                 summaries.extend(summary.and_then(Result::ok));
             }
-            if let Some(other) = summaries.iter().map(|summary| summary.how.unit).find(|of_run| *of_run != "instructions") {
+            if let Some(other) = summaries
+                .iter()
+                .map(|summary| summary.how.unit)
+                .find(|of_run| *of_run != "instructions")
+            {
                 unit = other;
             }
             let (metrics, left_out) = over_ensemble(&summaries);
-            CostVariant { variant: variant.clone(), runs, metrics, left_out }
+            CostVariant {
+                variant: variant.clone(),
+                runs,
+                metrics,
+                left_out,
+            }
         };
         let variants = variants.iter().enumerate().map(&mut result).collect();
-        let replicas = outcomes.iter().map(|outcome| outcome.replica + 1).max().unwrap_or(0);
-        Self { meaning: if unit == "instructions" { MEANING } else { MEANING_OF_TIMES }, unit, replicas, variants }
+        let replicas = outcomes
+            .iter()
+            .map(|outcome| outcome.replica + 1)
+            .max()
+            .unwrap_or(0);
+        Self {
+            meaning: if unit == "instructions" {
+                MEANING
+            } else {
+                MEANING_OF_TIMES
+            },
+            unit,
+            replicas,
+            variants,
+        }
     }
 }
 
@@ -121,9 +155,13 @@ fn over_ensemble(summaries: &[CostSummary]) -> (Vec<MetricResult>, Vec<Absence>)
     }
     let mut left_out: Vec<Absence> = Vec::new();
     for absent in summaries.iter().flat_map(|summary| &summary.left_out) {
-        let is_known = left_out.iter().any(|known| known.name == absent.name) || metrics.iter().any(|metric| metric.name == absent.name);
+        let is_known = left_out.iter().any(|known| known.name == absent.name)
+            || metrics.iter().any(|metric| metric.name == absent.name);
         if !is_known {
-            left_out.push(Absence { name: absent.name.clone(), reason: absent.reason.clone() });
+            left_out.push(Absence {
+                name: absent.name.clone(),
+                reason: absent.reason.clone(),
+            });
         }
     }
     (metrics, left_out)
@@ -177,7 +215,13 @@ mod tests {
                 clock_read_ns: Nanos(1),
             },
             metrics: metrics.iter().map(metric).collect(),
-            left_out: left_out.iter().map(|name| LeftOut { name: (*name).to_owned(), reason: "missing".into() }).collect(),
+            left_out: left_out
+                .iter()
+                .map(|name| LeftOut {
+                    name: (*name).to_owned(),
+                    reason: "missing".into(),
+                })
+                .collect(),
         }
     }
 
@@ -189,9 +233,18 @@ mod tests {
             summary(&[("null-call", 101.0), ("stat", 901.0)], &["fork-sh"]),
         ];
         let (metrics, left_out) = over_ensemble(&runs);
-        let costs: Vec<(&str, f64)> = metrics.iter().map(|metric| (metric.name.as_str(), metric.cost)).collect();
+        let costs: Vec<(&str, f64)> = metrics
+            .iter()
+            .map(|metric| (metric.name.as_str(), metric.cost))
+            .collect();
         assert_eq!(costs, [("null-call", 101.0), ("stat", 900.5)]);
         assert_eq!(metrics[0].cost_of_runs, [100.0, 104.0, 101.0]);
-        assert_eq!(left_out.iter().map(|absent| absent.name.as_str()).collect::<Vec<_>>(), ["fork-sh"]);
+        assert_eq!(
+            left_out
+                .iter()
+                .map(|absent| absent.name.as_str())
+                .collect::<Vec<_>>(),
+            ["fork-sh"]
+        );
     }
 }

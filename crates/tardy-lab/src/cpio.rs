@@ -1,8 +1,10 @@
-//! Archives in the kernel's own format ("newc" cpio, Documentation/driver-api/early-userspace/buffer-format.rst): written for the initial file system,
-//! and used again for the folder that a guest hands out.
+//! Archives in the kernel's own format ("newc" cpio,
+//! Documentation/driver-api/early-userspace/buffer-format.rst): written for the initial file
+//! system, and used again for the folder that a guest hands out.
 //!
-//! The writer is reproducible: the same content gives the same bytes, because times are zero, owners are root and inode numbers count up.
-//! The reader trusts nothing: the archive was made inside a guest.
+//! The writer is reproducible: the same content gives the same bytes, because times are zero,
+//! owners are root and inode numbers count up. The reader trusts nothing: the archive was made
+//! inside a guest.
 
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -37,7 +39,11 @@ struct Header {
 impl<W: Write> Writer<W> {
     /// An archive without entries.
     pub fn new(sink: W) -> Self {
-        Self { sink, written: 0, entries: 0 }
+        Self {
+            sink,
+            written: 0,
+            entries: 0,
+        }
     }
 
     /// Adds a folder; the kernel wants a folder before what lies in it.
@@ -45,19 +51,43 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What the sink reports.
     pub fn folder(&mut self, path: &str) -> io::Result<()> {
-        self.header(path, &Header { mode: KIND_FOLDER | 0o755, ..Header::default() })
+        self.header(
+            path,
+            &Header {
+                mode: KIND_FOLDER | 0o755,
+                ..Header::default()
+            },
+        )
     }
 
     /// Adds a file of `length` bytes with the permission bits `permissions`.
     ///
     /// # Errors
-    /// What source and sink report; `UnexpectedEof` when the source is shorter than said; `InvalidInput` from 4 GiB on, which the format cannot hold.
-    pub fn file(&mut self, path: &str, permissions: u32, length: u64, source: &mut dyn Read) -> io::Result<()> {
-        let length_field = u32::try_from(length).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a file of 4 GiB or more"))?;
-        self.header(path, &Header { mode: KIND_FILE | permissions, length: length_field, ..Header::default() })?;
+    /// What source and sink report; `UnexpectedEof` when the source is shorter than said;
+    /// `InvalidInput` from 4 GiB on, which the format cannot hold.
+    pub fn file(
+        &mut self,
+        path: &str,
+        permissions: u32,
+        length: u64,
+        source: &mut dyn Read,
+    ) -> io::Result<()> {
+        let length_field = u32::try_from(length)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a file of 4 GiB or more"))?;
+        self.header(
+            path,
+            &Header {
+                mode: KIND_FILE | permissions,
+                length: length_field,
+                ..Header::default()
+            },
+        )?;
         let copied = io::copy(&mut source.take(length), &mut self.sink)?;
         if copied != length {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file became shorter while it was read",
+            ));
         }
         self.written += length;
         self.pad()
@@ -76,8 +106,16 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What the sink reports.
     pub fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
-        let length = u32::try_from(target.len()).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a link of 4 GiB or more"))?;
-        self.header(path, &Header { mode: KIND_LINK | 0o777, length, ..Header::default() })?;
+        let length = u32::try_from(target.len())
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a link of 4 GiB or more"))?;
+        self.header(
+            path,
+            &Header {
+                mode: KIND_LINK | 0o777,
+                length,
+                ..Header::default()
+            },
+        )?;
         self.put(target.as_bytes())?;
         self.pad()
     }
@@ -87,7 +125,14 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What the sink reports.
     pub fn character_device(&mut self, path: &str, device: (u32, u32)) -> io::Result<()> {
-        self.header(path, &Header { mode: KIND_CHARACTER_DEVICE | 0o600, device, ..Header::default() })
+        self.header(
+            path,
+            &Header {
+                mode: KIND_CHARACTER_DEVICE | 0o600,
+                device,
+                ..Header::default()
+            },
+        )
     }
 
     /// Completes the archive and gives the sink back.
@@ -103,11 +148,24 @@ impl<W: Write> Writer<W> {
     fn header(&mut self, path: &str, header: &Header) -> io::Result<()> {
         self.entries += 1;
         let inode = if path == TRAILER { 0 } else { self.entries };
-        let name_length =
-            u32::try_from(path.len() + 1).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path of 4 GiB or more"))?;
+        let name_length = u32::try_from(path.len() + 1)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path of 4 GiB or more"))?;
         let (owner, group, links, time) = (0, 0, 1, 0);
-        let fields: [u32; 13] =
-            [inode, header.mode, owner, group, links, time, header.length, 0, 0, header.device.0, header.device.1, name_length, 0];
+        let fields: [u32; 13] = [
+            inode,
+            header.mode,
+            owner,
+            group,
+            links,
+            time,
+            header.length,
+            0,
+            0,
+            header.device.0,
+            header.device.1,
+            name_length,
+            0,
+        ];
         let mut text = Vec::with_capacity(HEADER_LENGTH + path.len() + 1);
         text.extend_from_slice(MAGIC);
         for field in fields {
@@ -130,18 +188,27 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Adds everything below `folder` under the name `prefix`, in the order of the names, so that the order of the disk does not matter.
-/// Files and folders only: a link or a device in a run folder is an error of ours, not something to pass on.
+/// Adds everything below `folder` under the name `prefix`, in the order of the names, so that the
+/// order of the disk does not matter. Files and folders only: a link or a device in a run folder is
+/// an error of ours, not something to pass on.
 ///
 /// # Errors
-/// What reading the folder and the sink report; `InvalidData` for links, devices and names that are not UTF-8.
+/// What reading the folder and the sink report; `InvalidData` for links, devices and names that are
+/// not UTF-8.
 pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -> io::Result<()> {
     writer.folder(prefix)?;
     let mut entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
-        let invalid =
-            || io::Error::new(io::ErrorKind::InvalidData, format!("{} is no file or folder with a plain name", entry.path().display()));
+        let invalid = || {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "{} is no file or folder with a plain name",
+                    entry.path().display()
+                ),
+            )
+        };
         let name = entry.file_name().into_string().map_err(|_| invalid())?;
         let path = format!("{prefix}/{name}");
         let kind = entry.file_type()?;
@@ -161,10 +228,15 @@ pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The bytes are no archive of this format, or it ends too early.
-    #[error("the archive is damaged at byte {0}: run again, and if it stays so give the guest more memory (--memory)")]
+    #[error(
+        "the archive is damaged at byte {0}: run again, and if it stays so give the guest more \
+         memory (--memory)"
+    )]
     Damaged(usize),
     /// A path that leads out of the folder.
-    #[error("the archive contains the path `{0}`, which leads out of its folder: nothing was written")]
+    #[error(
+        "the archive contains the path `{0}`, which leads out of its folder: nothing was written"
+    )]
     Outside(String),
     /// The folder cannot be written.
     #[error("{path}: {error}: choose another folder with --out")]
@@ -194,24 +266,41 @@ pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     let mut position = 0;
     loop {
         let damaged = || ReadError::Damaged(position);
-        let header = archive.get(position..position + HEADER_LENGTH).filter(|header| header.starts_with(MAGIC)).ok_or_else(damaged)?;
+        let header = archive
+            .get(position..position + HEADER_LENGTH)
+            .filter(|header| header.starts_with(MAGIC))
+            .ok_or_else(damaged)?;
         let field = |index: usize| {
             let digits = std::str::from_utf8(&header[6 + index * 8..14 + index * 8]).ok()?;
             u32::from_str_radix(digits, 16).ok()
         };
-        let (mode, length) = (field(1).ok_or_else(damaged)?, field(6).ok_or_else(damaged)? as usize);
-        let name_length =
-            field(11).map(|length| length as usize).filter(|length| (1..=NAME_LENGTH_MAX).contains(length)).ok_or_else(damaged)?;
+        let (mode, length) = (
+            field(1).ok_or_else(damaged)?,
+            field(6).ok_or_else(damaged)? as usize,
+        );
+        let name_length = field(11)
+            .map(|length| length as usize)
+            .filter(|length| (1..=NAME_LENGTH_MAX).contains(length))
+            .ok_or_else(damaged)?;
         let name_start = position + HEADER_LENGTH;
-        let name =
-            archive.get(name_start..name_start + name_length - 1).and_then(|name| std::str::from_utf8(name).ok()).ok_or_else(damaged)?;
+        let name = archive
+            .get(name_start..name_start + name_length - 1)
+            .and_then(|name| std::str::from_utf8(name).ok())
+            .ok_or_else(damaged)?;
         if name == TRAILER {
             return Ok(entries);
         }
         let start = (name_start + name_length).next_multiple_of(4);
-        let content = start.checked_add(length).and_then(|end| archive.get(start..end)).ok_or_else(damaged)?;
+        let content = start
+            .checked_add(length)
+            .and_then(|end| archive.get(start..end))
+            .ok_or_else(damaged)?;
         let path = PathBuf::from(name);
-        if name.is_empty() || !path.components().all(|part| matches!(part, Component::Normal(_))) {
+        if name.is_empty()
+            || !path
+                .components()
+                .all(|part| matches!(part, Component::Normal(_)))
+        {
             return Err(ReadError::Outside(name.to_owned()));
         }
         let content = match mode & KIND_MASK {
@@ -259,9 +348,18 @@ mod tests {
         assert_eq!(
             read(&archive).unwrap(),
             [
-                Entry { path: "out".into(), content: None },
-                Entry { path: "out/a".into(), content: Some(b"hello") },
-                Entry { path: "out/empty".into(), content: Some(b"") },
+                Entry {
+                    path: "out".into(),
+                    content: None
+                },
+                Entry {
+                    path: "out/a".into(),
+                    content: Some(b"hello")
+                },
+                Entry {
+                    path: "out/empty".into(),
+                    content: Some(b"")
+                },
             ]
         );
     }
@@ -271,23 +369,38 @@ mod tests {
         let archive_of = |names: [&str; 3]| {
             let folder = tempfile::tempdir().unwrap();
             std::fs::create_dir(folder.path().join("sub")).unwrap();
-            names.iter().for_each(|name| std::fs::write(folder.path().join(name), name).unwrap());
+            names
+                .iter()
+                .for_each(|name| std::fs::write(folder.path().join(name), name).unwrap());
             let mut writer = Writer::new(Vec::new());
             add_tree(&mut writer, folder.path(), "out").unwrap();
             writer.finish().unwrap()
         };
         let first = archive_of(["b", "a", "sub/c"]);
         assert_eq!(first, archive_of(["sub/c", "a", "b"]));
-        let paths: Vec<_> = read(&first).unwrap().into_iter().map(|entry| entry.path).collect();
-        assert_eq!(paths, ["out", "out/a", "out/b", "out/sub", "out/sub/c"].map(PathBuf::from));
+        let paths: Vec<_> = read(&first)
+            .unwrap()
+            .into_iter()
+            .map(|entry| entry.path)
+            .collect();
+        assert_eq!(
+            paths,
+            ["out", "out/a", "out/b", "out/sub", "out/sub/c"].map(PathBuf::from)
+        );
     }
 
     #[test]
     fn an_archive_cut_anywhere_is_damaged() {
         let archive = sample();
-        let trailer = archive.windows(TRAILER.len()).position(|window| window == TRAILER.as_bytes()).unwrap();
+        let trailer = archive
+            .windows(TRAILER.len())
+            .position(|window| window == TRAILER.as_bytes())
+            .unwrap();
         for length in 0..trailer + TRAILER.len() {
-            assert!(matches!(read(&archive[..length]), Err(ReadError::Damaged(_))), "{length}");
+            assert!(
+                matches!(read(&archive[..length]), Err(ReadError::Damaged(_))),
+                "{length}"
+            );
         }
     }
 
@@ -297,7 +410,10 @@ mod tests {
             let mut writer = Writer::new(Vec::new());
             writer.file_of_bytes(path, 0o644, b"").unwrap();
             let archive = writer.finish().unwrap();
-            assert!(matches!(read(&archive), Err(ReadError::Outside(_))), "{path}");
+            assert!(
+                matches!(read(&archive), Err(ReadError::Outside(_))),
+                "{path}"
+            );
         }
     }
 
@@ -305,13 +421,22 @@ mod tests {
     fn links_from_a_guest_are_refused() {
         let mut writer = Writer::new(Vec::new());
         writer.link("out", "/etc").unwrap();
-        assert!(matches!(read(&writer.finish().unwrap()), Err(ReadError::Damaged(_))));
+        assert!(matches!(
+            read(&writer.finish().unwrap()),
+            Err(ReadError::Damaged(_))
+        ));
     }
 
     #[test]
     fn a_source_shorter_than_said_is_an_error() {
         let mut writer = Writer::new(Vec::new());
-        assert_eq!(writer.file("a", 0o644, 3, &mut &b"ab"[..]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            writer
+                .file("a", 0o644, 3, &mut &b"ab"[..])
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 
     proptest! {

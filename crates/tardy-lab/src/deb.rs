@@ -1,5 +1,5 @@
-//! Reads Debian packages (deb(5)): an `ar` archive with a compressed tar archive in it. No program of the host is needed, so a kernel package
-//! can be used on any distribution.
+//! Reads Debian packages (deb(5)): an `ar` archive with a compressed tar archive in it. No program
+//! of the host is needed, so a kernel package can be used on any distribution.
 
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -22,7 +22,10 @@ pub enum DebError {
     #[error("{0} is no Debian package, or a damaged one: fetch it again")]
     NoPackage(PathBuf),
     /// A compression that we do not know.
-    #[error("{path} is compressed in a way that is not known here ({member}): unpack it with dpkg-deb -x and give the folder")]
+    #[error(
+        "{path} is compressed in a way that is not known here ({member}): unpack it with dpkg-deb \
+         -x and give the folder"
+    )]
     Compression {
         path: PathBuf,
         /// The member's name.
@@ -37,16 +40,20 @@ pub struct PackedFile {
     pub content: Vec<u8>,
 }
 
-/// Largest file taken out of a package, in bytes: a defence against a damaged or hostile one. Kernel images are below 40 MB.
+/// Largest file taken out of a package, in bytes: a defence against a damaged or hostile one.
+/// Kernel images are below 40 MB.
 const FILE_LENGTH_MAX: u64 = 512 << 20;
 /// Longest name of a file with what else stands beside it, in bytes.
 const NAME_LENGTH_MAX: u64 = 64 << 10;
-/// Most memory that xz may take, in KiB: `xz -9` has a dictionary of 64 MiB, and a head of 24 bytes can ask for 4 GiB.
+/// Most memory that xz may take, in KiB: `xz -9` has a dictionary of 64 MiB, and a head of 24 bytes
+/// can ask for 4 GiB.
 const XZ_MEMORY_MAX: u32 = 256 << 10;
-/// Most that is unpacked of one, in bytes: a few kB can claim to be any length. Kernels with all their modules have 0.5 GB.
+/// Most that is unpacked of one, in bytes: a few kB can claim to be any length. Kernels with all
+/// their modules have 0.5 GB.
 const UNPACKED_MAX: u64 = 4 << 30;
 
-/// Takes the files out for which `wanted` says so, in the order of the package, until `enough` is satisfied with what there is.
+/// Takes the files out for which `wanted` says so, in the order of the package, until `enough` is
+/// satisfied with what there is.
 ///
 /// # Errors
 /// [`DebError`].
@@ -55,7 +62,10 @@ pub fn extract(
     wanted: &dyn Fn(&Path) -> bool,
     enough: &dyn Fn(&[PackedFile]) -> bool,
 ) -> Result<Vec<PackedFile>, DebError> {
-    let read_error = |error| DebError::Read { path: package.to_owned(), error };
+    let read_error = |error| DebError::Read {
+        path: package.to_owned(),
+        error,
+    };
     let mut archive = tar::Archive::new(data_member(package)?.take(UNPACKED_MAX));
     let mut found = Vec::new();
     let mut long_name = None;
@@ -87,54 +97,85 @@ pub fn extract(
     Ok(found)
 }
 
-/// The path that an entry gives the one behind it, where its own header has no room for it; nothing for an entry of its own.
+/// The path that an entry gives the one behind it, where its own header has no room for it; nothing
+/// for an entry of its own.
 fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
     let kind = entry.header().entry_type();
     let is_extended = kind.is_pax_local_extensions();
-    if !is_extended && !kind.is_gnu_longname() && !kind.is_gnu_longlink() && !kind.is_pax_global_extensions() {
+    if !is_extended
+        && !kind.is_gnu_longname()
+        && !kind.is_gnu_longlink()
+        && !kind.is_pax_global_extensions()
+    {
         return Ok(None);
     }
     if entry.size() > NAME_LENGTH_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a name in it is longer than any path"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a name in it is longer than any path",
+        ));
     }
     let mut bytes = Vec::new();
     entry.read_to_end(&mut bytes)?;
-    let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(b"\0").unwrap_or(bytes)));
+    let path = |bytes: &[u8]| {
+        PathBuf::from(OsStr::from_bytes(
+            bytes.strip_suffix(b"\0").unwrap_or(bytes),
+        ))
+    };
     if is_extended {
         let mut fields = tar::PaxExtensions::new(&bytes).flatten();
-        return Ok(Some(fields.find(|field| field.key_bytes() == b"path").map(|field| path(field.value_bytes()))));
+        return Ok(Some(
+            fields
+                .find(|field| field.key_bytes() == b"path")
+                .map(|field| path(field.value_bytes())),
+        ));
     }
     Ok(Some(kind.is_gnu_longname().then(|| path(&bytes))))
 }
 
 /// The decompressed tar archive with the package's files.
 fn data_member(package: &Path) -> Result<Box<dyn Read>, DebError> {
-    let read_error = |error| DebError::Read { path: package.to_owned(), error };
+    let read_error = |error| DebError::Read {
+        path: package.to_owned(),
+        error,
+    };
     let mut file = BufReader::new(regular_file::open(package).map_err(read_error)?);
     let mut magic = [0; 8];
-    file.read_exact(&mut magic).map_err(|_| DebError::NoPackage(package.to_owned()))?;
+    file.read_exact(&mut magic)
+        .map_err(|_| DebError::NoPackage(package.to_owned()))?;
     if &magic != b"!<arch>\n" {
         return Err(DebError::NoPackage(package.to_owned()));
     }
     loop {
         let mut header = [0; 60];
-        file.read_exact(&mut header).map_err(|_| DebError::NoPackage(package.to_owned()))?;
-        let (name, length) = member(&header).ok_or_else(|| DebError::NoPackage(package.to_owned()))?;
+        file.read_exact(&mut header)
+            .map_err(|_| DebError::NoPackage(package.to_owned()))?;
+        let (name, length) =
+            member(&header).ok_or_else(|| DebError::NoPackage(package.to_owned()))?;
         if !name.starts_with("data.tar") {
-            let skip = i64::try_from(length.next_multiple_of(2)).map_err(|_| DebError::NoPackage(package.to_owned()))?;
+            let skip = i64::try_from(length.next_multiple_of(2))
+                .map_err(|_| DebError::NoPackage(package.to_owned()))?;
             file.seek(SeekFrom::Current(skip)).map_err(read_error)?;
             continue;
         }
         let content = file.take(length);
         return match name.as_str() {
             "data.tar" => Ok(Box::new(content)),
-            "data.tar.xz" => Ok(Box::new(lzma_rust2::XzReader::new_mem_limit(content, true, XZ_MEMORY_MAX))),
+            "data.tar.xz" => Ok(Box::new(lzma_rust2::XzReader::new_mem_limit(
+                content,
+                true,
+                XZ_MEMORY_MAX,
+            ))),
             "data.tar.gz" => Ok(Box::new(flate2::read::MultiGzDecoder::new(content))),
             "data.tar.zst" => {
-                let decoder = ruzstd::decoding::StreamingDecoder::new(content).map_err(|error| read_error(io::Error::other(error)))?;
+                let decoder = ruzstd::decoding::StreamingDecoder::new(content)
+                    .map_err(|error| read_error(io::Error::other(error)))?;
                 Ok(Box::new(decoder))
             }
-            _ => Err(DebError::Compression { path: package.to_owned(), member: name }),
+            _ => Err(DebError::Compression {
+                path: package.to_owned(),
+                member: name,
+            }),
         };
     }
 }
@@ -144,8 +185,16 @@ fn member(header: &[u8; 60]) -> Option<(String, u64)> {
     if &header[58..] != b"`\n" {
         return None;
     }
-    let name = std::str::from_utf8(&header[..16]).ok()?.trim_end().trim_end_matches('/').to_owned();
-    let length = std::str::from_utf8(&header[48..58]).ok()?.trim_end().parse().ok()?;
+    let name = std::str::from_utf8(&header[..16])
+        .ok()?
+        .trim_end()
+        .trim_end_matches('/')
+        .to_owned();
+    let length = std::str::from_utf8(&header[48..58])
+        .ok()?
+        .trim_end()
+        .parse()
+        .ok()?;
     Some((name, length))
 }
 
@@ -168,7 +217,17 @@ pub(super) mod tests {
     fn ar_of(members: &[(&str, &[u8])]) -> Vec<u8> {
         let mut bytes = b"!<arch>\n".to_vec();
         for (name, content) in members {
-            bytes.extend_from_slice(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, content.len()).as_bytes());
+            bytes.extend_from_slice(
+                format!(
+                    "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n",
+                    0,
+                    0,
+                    0,
+                    100_644,
+                    content.len()
+                )
+                .as_bytes(),
+            );
             bytes.extend_from_slice(content);
             if content.len() % 2 == 1 {
                 bytes.push(b'\n');
@@ -181,22 +240,34 @@ pub(super) mod tests {
     pub(crate) fn package(files: &[(&str, &[u8])]) -> Vec<u8> {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&tar_of(files)).unwrap();
-        ar_of(&[("debian-binary", b"2.0\n"), ("control.tar.gz", b"odd"), ("data.tar.gz", &gzip.finish().unwrap())])
+        ar_of(&[
+            ("debian-binary", b"2.0\n"),
+            ("control.tar.gz", b"odd"),
+            ("data.tar.gz", &gzip.finish().unwrap()),
+        ])
     }
 
     fn vmlinuz_of(bytes: &[u8]) -> Result<Vec<PackedFile>, DebError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("package.deb");
         std::fs::write(&path, bytes).unwrap();
-        extract(&path, &|path| path.starts_with("boot"), &|found| found.len() == 1)
+        extract(&path, &|path| path.starts_with("boot"), &|found| {
+            found.len() == 1
+        })
     }
 
-    const FILES: [(&str, &[u8]); 2] = [("usr/share/doc", b"text"), ("./boot/vmlinuz-6.1", b"kernel")];
+    const FILES: [(&str, &[u8]); 2] = [
+        ("usr/share/doc", b"text"),
+        ("./boot/vmlinuz-6.1", b"kernel"),
+    ];
 
     #[test]
     fn files_come_out_of_every_compression_that_debian_uses() {
         let tar = tar_of(&FILES);
-        let zstd = ruzstd::encoding::compress_to_vec(&tar[..], ruzstd::encoding::CompressionLevel::Fastest);
+        let zstd = ruzstd::encoding::compress_to_vec(
+            &tar[..],
+            ruzstd::encoding::CompressionLevel::Fastest,
+        );
         // Made with `xz` from the same two files; the crate's encoder is not built in.
         let xz = include_bytes!("../tests/data/two-files.tar.xz");
         let packages = [
@@ -207,14 +278,21 @@ pub(super) mod tests {
         ];
         for bytes in packages {
             let found = vmlinuz_of(&bytes).unwrap();
-            assert_eq!((found[0].path.as_path(), &found[0].content[..]), (Path::new("boot/vmlinuz-6.1"), &b"kernel"[..]));
+            assert_eq!(
+                (found[0].path.as_path(), &found[0].content[..]),
+                (Path::new("boot/vmlinuz-6.1"), &b"kernel"[..])
+            );
         }
     }
 
     #[test]
     fn a_long_name_is_read_and_one_without_an_end_is_refused_before_it_is() {
         let long = format!("boot/{}", "long/".repeat(50));
-        let found = vmlinuz_of(&package(&[("usr/share/doc", b"text"), (&format!("{long}file"), b"kernel")])).unwrap();
+        let found = vmlinuz_of(&package(&[
+            ("usr/share/doc", b"text"),
+            (&format!("{long}file"), b"kernel"),
+        ]))
+        .unwrap();
         assert_eq!(found[0].path, Path::new(&format!("{long}file")));
         let fields = b"30 comment=something or other\n23 path=./boot/vmlinuz\n";
         let mut builder = tar::Builder::new(Vec::new());
@@ -227,40 +305,66 @@ pub(super) mod tests {
         add(tar::EntryType::XHeader, "PaxHeader", fields);
         add(tar::EntryType::Regular, "short", b"kernel");
         let extended = builder.into_inner().unwrap();
-        assert_eq!(vmlinuz_of(&ar_of(&[("data.tar", &extended)])).unwrap()[0].path, Path::new("boot/vmlinuz"));
+        assert_eq!(
+            vmlinuz_of(&ar_of(&[("data.tar", &extended)])).unwrap()[0].path,
+            Path::new("boot/vmlinuz")
+        );
         let mut endless = tar_of(&[("././@LongLink", &vec![b'a'; 70_000])]);
         endless[156] = b'L';
         let mut header = tar::Header::from_byte_slice(&endless[..512]).clone();
         header.set_cksum();
         endless[..512].copy_from_slice(header.as_bytes());
-        let said = vmlinuz_of(&ar_of(&[("data.tar", &endless)])).err().unwrap().to_string();
+        let said = vmlinuz_of(&ar_of(&[("data.tar", &endless)]))
+            .err()
+            .unwrap()
+            .to_string();
         assert!(said.contains("longer than any path"), "{said}");
     }
 
     #[test]
     fn a_package_that_asks_for_gigabytes_of_memory_is_refused() {
         let mut xz = include_bytes!("../tests/data/two-files.tar.xz").to_vec();
-        // The block's head behind the stream's of 12 bytes: its length in words less one, flags, filter, length of the property, the dictionary's size.
+        // The block's head behind the stream's of 12 bytes: its length in words less one, flags,
+        // filter, length of the property, the dictionary's size.
         let end = 12 + (usize::from(xz[12]) + 1) * 4 - 4;
-        assert_eq!(xz[13..16], [0, 0x21, 1], "one filter, LZMA2, without lengths");
+        assert_eq!(
+            xz[13..16],
+            [0, 0x21, 1],
+            "one filter, LZMA2, without lengths"
+        );
         xz[16] = 40;
         let checksum = crc32fast::hash(&xz[12..end]).to_le_bytes();
         xz[end..end + 4].copy_from_slice(&checksum);
-        let said = vmlinuz_of(&ar_of(&[("data.tar.xz", &xz)])).err().unwrap().to_string();
+        let said = vmlinuz_of(&ar_of(&[("data.tar.xz", &xz)]))
+            .err()
+            .unwrap()
+            .to_string();
         assert!(said.contains("memory"), "{said}");
     }
 
     #[test]
     fn what_is_no_package_is_refused() {
         assert!(matches!(vmlinuz_of(b"short"), Err(DebError::NoPackage(_))));
-        assert!(matches!(vmlinuz_of(b"!<arch>\nnothing"), Err(DebError::NoPackage(_))));
-        assert!(matches!(vmlinuz_of(&ar_of(&[("debian-binary", b"2.0\n")])), Err(DebError::NoPackage(_))));
-        assert!(matches!(vmlinuz_of(&ar_of(&[("data.tar.lzma", b"x")])), Err(DebError::Compression { .. })));
+        assert!(matches!(
+            vmlinuz_of(b"!<arch>\nnothing"),
+            Err(DebError::NoPackage(_))
+        ));
+        assert!(matches!(
+            vmlinuz_of(&ar_of(&[("debian-binary", b"2.0\n")])),
+            Err(DebError::NoPackage(_))
+        ));
+        assert!(matches!(
+            vmlinuz_of(&ar_of(&[("data.tar.lzma", b"x")])),
+            Err(DebError::Compression { .. })
+        ));
     }
 
     #[test]
     fn a_package_cut_in_the_middle_is_an_error() {
         let bytes = package(&FILES);
-        assert!(matches!(vmlinuz_of(&bytes[..bytes.len() - 60]), Err(DebError::Read { .. })));
+        assert!(matches!(
+            vmlinuz_of(&bytes[..bytes.len() - 60]),
+            Err(DebError::Read { .. })
+        ));
     }
 }

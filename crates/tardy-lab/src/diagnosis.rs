@@ -1,4 +1,5 @@
-//! Why a guest gave no result, told from how its machine ended, what it handed out and what stands on its console.
+//! Why a guest gave no result, told from how its machine ended, what it handed out and what stands
+//! on its console.
 
 use std::fmt;
 use std::path::Path;
@@ -85,11 +86,18 @@ impl Failure {
     pub fn blame(&self) -> Blame {
         match &self.cause {
             Cause::Preemption { .. } => Blame::CannotTell,
-            Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult if self.has_booted => Blame::Kernel,
+            Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult if self.has_booted => {
+                Blame::Kernel
+            }
             Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult => Blame::CannotTell,
             // The guest's clock goes on while its kernel hangs, or starves the program.
             Cause::TimeLimit => Blame::Kernel,
-            Cause::OutOfMemory | Cause::Guest(_) | Cause::Torn(_) | Cause::Qemu(_) | Cause::Program { .. } | Cause::Host(_) => Blame::Host,
+            Cause::OutOfMemory
+            | Cause::Guest(_)
+            | Cause::Torn(_)
+            | Cause::Qemu(_)
+            | Cause::Program { .. }
+            | Cause::Host(_) => Blame::Host,
         }
     }
 }
@@ -98,30 +106,70 @@ impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panic(words) => write!(formatter, "the kernel panicked: {words}"),
-            Self::OutOfMemory => write!(formatter, "the guest ran out of memory: give it more with --memory"),
+            Self::OutOfMemory => write!(
+                formatter,
+                "the guest ran out of memory: give it more with --memory"
+            ),
             Self::WallLimit { limit_s } => {
-                write!(formatter, "the guest was not done after {limit_s} s of the host's time: it hangs, or needs a longer --wall-limit")
+                write!(
+                    formatter,
+                    "the guest was not done after {limit_s} s of the host's time: it hangs, or \
+                     needs a longer --wall-limit"
+                )
             }
-            Self::TimeLimit => write!(formatter, "the program in the guest did not end in the virtual time that it had"),
-            Self::NoResult => write!(formatter, "the guest switched off without handing out a result"),
+            Self::TimeLimit => write!(
+                formatter,
+                "the program in the guest did not end in the virtual time that it had"
+            ),
+            Self::NoResult => write!(
+                formatter,
+                "the guest switched off without handing out a result"
+            ),
             Self::Guest(words) => write!(formatter, "{words}"),
             Self::Torn(why) => write!(formatter, "{why}: run it again"),
             Self::Qemu(words) => write!(formatter, "QEMU gave up: {words}"),
             Self::Program { ending, stderr } => {
                 match ending {
-                    Ending::Exited(code) => write!(formatter, "the program in the guest returned {code}")?,
-                    Ending::Signalled(signal) => write!(formatter, "signal {signal} ended the program in the guest")?,
+                    Ending::Exited(code) => {
+                        write!(formatter, "the program in the guest returned {code}")?
+                    }
+                    Ending::Signalled(signal) => {
+                        write!(formatter, "signal {signal} ended the program in the guest")?
+                    }
                     Ending::TimeLimit => write!(formatter, "the program in the guest was stopped")?,
-                    Ending::NotStarted(error) => write!(formatter, "the program in the guest could not be started: {error}")?,
-                    Ending::LoadsEnded => write!(formatter, "the loads beside the program in the guest ended before it did")?,
+                    Ending::NotStarted(error) => write!(
+                        formatter,
+                        "the program in the guest could not be started: {error}"
+                    )?,
+                    Ending::LoadsEnded => write!(
+                        formatter,
+                        "the loads beside the program in the guest ended before it did"
+                    )?,
                 }
-                if stderr.is_empty() { Ok(()) } else { write!(formatter, ": {stderr}") }
+                if stderr.is_empty() {
+                    Ok(())
+                } else {
+                    write!(formatter, ": {stderr}")
+                }
             }
-            Self::Preemption { wanted, offered: Some(offered) } => {
-                write!(formatter, "the kernel does not run with preempt={wanted}; it offers {offered}")
+            Self::Preemption {
+                wanted,
+                offered: Some(offered),
+            } => {
+                write!(
+                    formatter,
+                    "the kernel does not run with preempt={wanted}; it offers {offered}"
+                )
             }
-            Self::Preemption { wanted, offered: None } => {
-                write!(formatter, "the kernel cannot choose preempt={wanted} at boot (no PREEMPT_DYNAMIC): leave --preempt out")
+            Self::Preemption {
+                wanted,
+                offered: None,
+            } => {
+                write!(
+                    formatter,
+                    "the kernel cannot choose preempt={wanted} at boot (no PREEMPT_DYNAMIC): \
+                     leave --preempt out"
+                )
             }
             Self::Host(message) => formatter.write_str(message),
         }
@@ -146,12 +194,28 @@ pub fn from_console(console: &str) -> Cause {
     if OUT_OF_MEMORY.iter().any(|words| console.contains(words)) {
         return Cause::OutOfMemory;
     }
-    let words_after = |mark| Some(harmless(console.split_once(mark)?.1.lines().next().unwrap_or_default().trim()));
+    let words_after = |mark| {
+        Some(harmless(
+            console
+                .split_once(mark)?
+                .1
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim(),
+        ))
+    };
     let panic = words_after(PANIC).map(Cause::Panic);
-    panic.or_else(|| words_after(GUEST_FAILED).map(|words| Cause::Guest(format!("the guest failed: {words}")))).unwrap_or(Cause::NoResult)
+    panic
+        .or_else(|| {
+            words_after(GUEST_FAILED)
+                .map(|words| Cause::Guest(format!("the guest failed: {words}")))
+        })
+        .unwrap_or(Cause::NoResult)
 }
 
-/// The console's text; bytes that are no text are replaced, and a console that was never written is empty.
+/// The console's text; bytes that are no text are replaced, and a console that was never written is
+/// empty.
 #[must_use]
 pub fn read_console(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
@@ -159,13 +223,19 @@ pub fn read_console(path: &Path) -> String {
 
 /// `line` without control characters, which would act on the user's terminal.
 fn harmless(line: &str) -> String {
-    line.chars().filter(|character| !character.is_control() || *character == '\t').collect()
+    line.chars()
+        .filter(|character| !character.is_control() || *character == '\t')
+        .collect()
 }
 
 /// The last lines with something on them, harmless.
 #[must_use]
 pub fn tail(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = text.lines().map(harmless).filter(|line| !line.trim().is_empty()).collect();
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(harmless)
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     lines.split_off(lines.len().saturating_sub(TAIL_LINES))
 }
 
@@ -175,47 +245,93 @@ mod tests {
 
     #[test]
     fn a_panic_is_told_in_the_kernels_words() {
-        let console = "[    1.0] x\r\n[    1.2] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n[    1.3] CPU: 0";
-        assert_eq!(from_console(console), Cause::Panic("VFS: Unable to mount root fs".into()));
+        let console = "[    1.0] x\r\n[    1.2] Kernel panic - not syncing: VFS: Unable to mount \
+                       root fs\r\n[    1.3] CPU: 0";
+        assert_eq!(
+            from_console(console),
+            Cause::Panic("VFS: Unable to mount root fs".into())
+        );
     }
 
     #[test]
     fn the_first_process_is_quoted_when_it_failed() {
-        let console = "[    1.0] x\r\ntardy: the guest failed: no room\r\n[    1.3] reboot: Power down";
-        assert_eq!(from_console(console), Cause::Guest("the guest failed: no room".into()));
+        let console =
+            "[    1.0] x\r\ntardy: the guest failed: no room\r\n[    1.3] reboot: Power down";
+        assert_eq!(
+            from_console(console),
+            Cause::Guest("the guest failed: no room".into())
+        );
     }
 
     #[test]
     fn the_words_of_a_kernel_and_of_the_first_process_do_not_act_on_a_terminal() {
-        assert_eq!(from_console("Kernel panic - not syncing: VFS\r \x1b[2J\u{9b}m\n"), Cause::Panic("VFS [2Jm".into()));
-        assert_eq!(from_console("tardy: the guest failed: no\x07 room\n"), Cause::Guest("the guest failed: no room".into()));
+        assert_eq!(
+            from_console("Kernel panic - not syncing: VFS\r \x1b[2J\u{9b}m\n"),
+            Cause::Panic("VFS [2Jm".into())
+        );
+        assert_eq!(
+            from_console("tardy: the guest failed: no\x07 room\n"),
+            Cause::Guest("the guest failed: no room".into())
+        );
     }
 
     #[test]
     fn want_of_memory_is_told_even_when_it_ends_in_a_panic() {
-        let console = "Out of memory: Killed process 70 (tardy)\nKernel panic - not syncing: System is deadlocked on memory";
+        let console = "Out of memory: Killed process 70 (tardy)\nKernel panic - not syncing: \
+                       System is deadlocked on memory";
         assert_eq!(from_console(console), Cause::OutOfMemory);
     }
 
     #[test]
     fn the_tail_has_the_last_lines_and_nothing_that_acts_on_a_terminal() {
-        let text: String = (0..40).map(|line| format!("\x1b[2Jline {line}\r\n\n")).collect();
+        let text: String = (0..40)
+            .map(|line| format!("\x1b[2Jline {line}\r\n\n"))
+            .collect();
         let tail = tail(&text);
         assert_eq!(tail.len(), TAIL_LINES);
         assert_eq!(tail.last().unwrap(), "[2Jline 39");
     }
 
     #[test]
-    fn a_panic_before_the_measurement_tells_nothing_of_it_and_one_behind_its_begin_is_the_kernels() {
-        let blame = |cause: Cause, has_booted| Failure { cause, console_tail: vec![], has_booted }.blame();
-        for cause in [Cause::NoResult, Cause::Panic(String::new()), Cause::WallLimit { limit_s: 1 }] {
+    fn a_panic_before_the_measurement_tells_nothing_of_it_and_one_behind_its_begin_is_the_kernels()
+    {
+        let blame = |cause: Cause, has_booted| {
+            Failure {
+                cause,
+                console_tail: vec![],
+                has_booted,
+            }
+            .blame()
+        };
+        for cause in [
+            Cause::NoResult,
+            Cause::Panic(String::new()),
+            Cause::WallLimit { limit_s: 1 },
+        ] {
             assert_eq!(blame(cause.clone(), false), Blame::CannotTell, "{cause:?}");
             assert_eq!(blame(cause.clone(), true), Blame::Kernel, "{cause:?}");
         }
-        let program = Cause::Program { ending: Ending::Exited(2), stderr: String::new() };
-        for cause in [program, Cause::Host(String::new()), Cause::Qemu(String::new()), Cause::OutOfMemory] {
+        let program = Cause::Program {
+            ending: Ending::Exited(2),
+            stderr: String::new(),
+        };
+        for cause in [
+            program,
+            Cause::Host(String::new()),
+            Cause::Qemu(String::new()),
+            Cause::OutOfMemory,
+        ] {
             assert_eq!(blame(cause.clone(), true), Blame::Host, "{cause:?}");
         }
-        assert_eq!(blame(Cause::Preemption { wanted: "lazy".into(), offered: None }, true), Blame::CannotTell);
+        assert_eq!(
+            blame(
+                Cause::Preemption {
+                    wanted: "lazy".into(),
+                    offered: None
+                },
+                true
+            ),
+            Blame::CannotTell
+        );
     }
 }

@@ -67,7 +67,8 @@ impl Digester {
         self.0.update(bytes);
     }
 
-    /// Takes a text or a block that ends where the next one starts: its length goes in first, so that `ab` + `c` differs from `a` + `bc`.
+    /// Takes a text or a block that ends where the next one starts: its length goes in first, so
+    /// that `ab` + `c` differs from `a` + `bc`.
     pub fn update_block(&mut self, bytes: &[u8]) {
         self.update(&(bytes.len() as u64).to_le_bytes());
         self.update(bytes);
@@ -102,14 +103,19 @@ mod tests {
     // FIPS 180-2, appendix B.1.
     #[test]
     fn the_standards_example_is_reproduced() {
-        assert_eq!(Digest::of_bytes(b"abc").as_str(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            Digest::of_bytes(b"abc").as_str(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
     }
 
     #[test]
     fn blocks_do_not_run_into_each_other() {
         let of = |blocks: [&str; 2]| {
             let mut digester = Digester::default();
-            blocks.iter().for_each(|block| digester.update_block(block.as_bytes()));
+            blocks
+                .iter()
+                .for_each(|block| digester.update_block(block.as_bytes()));
             digester.finish()
         };
         assert_ne!(of(["ab", "c"]), of(["a", "bc"]));

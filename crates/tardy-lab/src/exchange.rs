@@ -1,13 +1,16 @@
-//! The memory that host and guest share (QEMU's ivshmem device): a header and one archive; before that, in a run from a snapshot, the job.
+//! The memory that host and guest share (QEMU's ivshmem device): a header and one archive; before
+//! that, in a run from a snapshot, the job.
 //!
-//! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it costs no virtual time worth naming and wakes nothing on the
-//! host, so the measurement stays deterministic. The header is written last: a guest that stops in between has handed out nothing.
+//! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it
+//! costs no virtual time worth naming and wakes nothing on the host, so the measurement stays
+//! deterministic. The header is written last: a guest that stops in between has handed out nothing.
 
 use std::io::{self, Write};
 
 use tardy_sys::mmap::SharedMapping;
 
-/// Length of the header in bytes: magic, version, CRC-32 of what follows, length of what follows; little-endian, rest zero.
+/// Length of the header in bytes: magic, version, CRC-32 of what follows, length of what follows;
+/// little-endian, rest zero.
 const HEADER_LENGTH: usize = 64;
 /// An archive follows.
 const MAGIC: &[u8; 8] = b"tardylab";
@@ -28,7 +31,11 @@ impl Sender {
     /// An empty archive in this memory.
     #[must_use]
     pub fn new(memory: SharedMapping) -> Self {
-        Self { memory, position: HEADER_LENGTH, checksum: crc32fast::Hasher::new() }
+        Self {
+            memory,
+            position: HEADER_LENGTH,
+            checksum: crc32fast::Hasher::new(),
+        }
     }
 
     /// Writes the header.
@@ -37,7 +44,8 @@ impl Sender {
     /// `UnexpectedEof` when the memory is smaller than a header.
     pub fn finish(mut self) -> io::Result<()> {
         let length = self.position - HEADER_LENGTH;
-        self.memory.write_at(0, &header(MAGIC, self.checksum.clone().finalize(), length))
+        self.memory
+            .write_at(0, &header(MAGIC, self.checksum.clone().finalize(), length))
     }
 }
 
@@ -77,21 +85,43 @@ pub fn job_block(job: &[u8]) -> Vec<u8> {
 /// # Errors
 /// `InvalidData` when there is none.
 pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
-    let none = || io::Error::new(io::ErrorKind::InvalidData, "the host let the machine go on without a job");
+    let none = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the host let the machine go on without a job",
+        )
+    };
     let mut header = [0; HEADER_LENGTH];
     memory.read_at(0, &mut header)?;
-    let length = usize::try_from(u64_at(&header, 16)).ok().filter(|length| *length <= memory.len());
-    let mut job = vec![0; length.filter(|_| header.starts_with(JOB_MAGIC)).ok_or_else(none)?];
+    let length = usize::try_from(u64_at(&header, 16))
+        .ok()
+        .filter(|length| *length <= memory.len());
+    let mut job = vec![
+        0;
+        length
+            .filter(|_| header.starts_with(JOB_MAGIC))
+            .ok_or_else(none)?
+    ];
     memory.read_at(HEADER_LENGTH, &mut job)?;
-    if crc32fast::hash(&job) == u32_at(&header, 12) { Ok(job) } else { Err(none()) }
+    if crc32fast::hash(&job) == u32_at(&header, 12) {
+        Ok(job)
+    } else {
+        Err(none())
+    }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).unwrap_or_default()
+    bytes[at..]
+        .first_chunk()
+        .map(|bytes| u32::from_le_bytes(*bytes))
+        .unwrap_or_default()
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).unwrap_or_default()
+    bytes[at..]
+        .first_chunk()
+        .map(|bytes| u64::from_le_bytes(*bytes))
+        .unwrap_or_default()
 }
 
 impl Write for Sender {
@@ -114,7 +144,10 @@ pub enum ReceiveError {
     #[error("the guest handed out nothing")]
     Nothing,
     /// A header of another version.
-    #[error("the guest's binary speaks version {0} of the exchange, this one {VERSION}: use the same build for both")]
+    #[error(
+        "the guest's binary speaks version {0} of the exchange, this one {VERSION}: use the same \
+         build for both"
+    )]
     Version(u32),
     /// The archive is not what the header says.
     #[error("what the guest handed out is torn")]
@@ -126,14 +159,23 @@ pub enum ReceiveError {
 /// # Errors
 /// [`ReceiveError`].
 pub fn receive(memory: &[u8]) -> Result<&[u8], ReceiveError> {
-    let header = memory.get(..HEADER_LENGTH).filter(|header| header.starts_with(MAGIC)).ok_or(ReceiveError::Nothing)?;
+    let header = memory
+        .get(..HEADER_LENGTH)
+        .filter(|header| header.starts_with(MAGIC))
+        .ok_or(ReceiveError::Nothing)?;
     let version = u32_at(header, 8);
     if version != VERSION {
         return Err(ReceiveError::Version(version));
     }
     let length = usize::try_from(u64_at(header, 16)).ok();
-    let archive = length.and_then(|length| memory[HEADER_LENGTH..].get(..length)).ok_or(ReceiveError::Torn)?;
-    if crc32fast::hash(archive) == u32_at(header, 12) { Ok(archive) } else { Err(ReceiveError::Torn) }
+    let archive = length
+        .and_then(|length| memory[HEADER_LENGTH..].get(..length))
+        .ok_or(ReceiveError::Torn)?;
+    if crc32fast::hash(archive) == u32_at(header, 12) {
+        Ok(archive)
+    } else {
+        Err(ReceiveError::Torn)
+    }
 }
 
 #[cfg(test)]
@@ -145,7 +187,12 @@ mod tests {
     fn memory_after(write: impl FnOnce(Sender)) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("memory");
-        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
         file.set_len(4096).unwrap();
         write(Sender::new(SharedMapping::new(file.as_fd(), 4096).unwrap()));
         std::fs::read(path).unwrap()
@@ -185,12 +232,20 @@ mod tests {
     fn a_plan_reaches_the_guest_that_waits_for_one_and_is_no_result() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("memory");
-        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
         file.set_len(4096).unwrap();
         let mut memory = SharedMapping::new(file.as_fd(), 4096).unwrap();
         announce_pause(&mut memory).unwrap();
         assert!(is_paused(&std::fs::read(&path).unwrap()));
-        assert_eq!(read_job(&memory).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            read_job(&memory).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
         std::os::unix::fs::FileExt::write_all_at(&file, &job_block(b"job"), 0).unwrap();
         assert_eq!(read_job(&memory).unwrap(), b"job");
         let content = std::fs::read(&path).unwrap();
@@ -202,6 +257,11 @@ mod tests {
 
     #[test]
     fn more_than_fits_is_an_error_of_the_sender() {
-        memory_after(|mut sender| assert_eq!(sender.write_all(&[1; 5000]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof));
+        memory_after(|mut sender| {
+            assert_eq!(
+                sender.write_all(&[1; 5000]).unwrap_err().kind(),
+                io::ErrorKind::UnexpectedEof
+            )
+        });
     }
 }

@@ -1,4 +1,5 @@
-//! An experiment: every variant with every replica, each in a guest of its own, spread over the host's cores.
+//! An experiment: every variant with every replica, each in a guest of its own, spread over the
+//! host's cores.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -46,9 +47,17 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parts = text.split_once('/').and_then(|(number, of)| Some(Self { number: number.parse().ok()?, of: of.parse().ok()? }));
-        let shard = parts.filter(|shard| (1..=shard.of).contains(&shard.number) && shard.of <= 100_000);
-        shard.ok_or_else(|| format!("`{text}` is no part of several: write the second of eight as 2/8"))
+        let parts = text.split_once('/').and_then(|(number, of)| {
+            Some(Self {
+                number: number.parse().ok()?,
+                of: of.parse().ok()?,
+            })
+        });
+        let shard =
+            parts.filter(|shard| (1..=shard.of).contains(&shard.number) && shard.of <= 100_000);
+        shard.ok_or_else(|| {
+            format!("`{text}` is no part of several: write the second of eight as 2/8")
+        })
     }
 }
 
@@ -83,7 +92,8 @@ pub struct Experiment<'a> {
     pub cache: &'a Cache,
     /// Where every guest begins from a snapshot: where those are.
     pub snapshots: Option<&'a Snapshots>,
-    /// Where every guest is watched from outside: what that needs. A second run is not watched, so that it shows whether watching changed the first.
+    /// Where every guest is watched from outside: what that needs. A second run is not watched, so
+    /// that it shows whether watching changed the first.
     pub watching: Option<&'a WatchSetup>,
     /// Where the run folders come to be: `VARIANT/replica-NNN`.
     pub out: &'a Path,
@@ -120,22 +130,35 @@ pub enum Repetition {
 }
 
 impl Experiment<'_> {
-    /// Variant and replica of each guest: all variants of a replica before the next replica, so that an interrupted experiment is comparable.
+    /// Variant and replica of each guest: all variants of a replica before the next replica, so
+    /// that an interrupted experiment is comparable.
     #[must_use]
     pub fn guests(&self) -> Vec<(usize, u32)> {
-        let all = (0..self.replicas).flat_map(|replica| (0..self.variants.len()).map(move |variant| (variant, replica)));
-        all.enumerate().filter(|(place, _)| self.shard.has(*place)).map(|(_, guest)| guest).collect()
+        let all = (0..self.replicas)
+            .flat_map(|replica| (0..self.variants.len()).map(move |variant| (variant, replica)));
+        all.enumerate()
+            .filter(|(place, _)| self.shard.has(*place))
+            .map(|(_, guest)| guest)
+            .collect()
     }
 
     /// Where the run of a guest comes to be.
     #[must_use]
     pub fn folder(&self, (variant, replica): (usize, u32)) -> PathBuf {
-        self.out.join(&self.variants[variant].name).join(format!("replica-{replica:03}"))
+        self.out
+            .join(&self.variants[variant].name)
+            .join(format!("replica-{replica:03}"))
     }
 
-    /// Runs all, or until one decides; `began` and `done` are called from several threads as each guest begins and ends. The outcomes are in the order of variants and replicas.
+    /// Runs all, or until one decides; `began` and `done` are called from several threads as each
+    /// guest begins and ends. The outcomes are in the order of variants and replicas.
     #[must_use]
-    pub fn run(&self, qemu: &Qemu, began: &(dyn Fn() + Sync), done: &(dyn Fn(&Outcome) + Sync)) -> Vec<Outcome> {
+    pub fn run(
+        &self,
+        qemu: &Qemu,
+        began: &(dyn Fn() + Sync),
+        done: &(dyn Fn(&Outcome) + Sync),
+    ) -> Vec<Outcome> {
         let guests = self.guests();
         let next = AtomicUsize::new(0);
         let decided = AtomicBool::new(false);
@@ -144,19 +167,28 @@ impl Experiment<'_> {
         let work = || {
             let _cpu = HostCpu::take(self.cache, worker.fetch_add(1, Ordering::Relaxed));
             loop {
-                let guest = guests.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !decided.load(Ordering::Relaxed));
-                let Some(&(variant, replica)) = guest else { return };
+                let guest = guests
+                    .get(next.fetch_add(1, Ordering::Relaxed))
+                    .filter(|_| !decided.load(Ordering::Relaxed));
+                let Some(&(variant, replica)) = guest else {
+                    return;
+                };
                 began();
                 let outcome = self.run_guest(qemu, variant, replica);
                 done(&outcome);
                 if (self.is_decided)(&outcome) {
                     decided.store(true, Ordering::Relaxed);
                 }
-                outcomes.lock().expect("no holder of this lock panics").push(outcome);
+                outcomes
+                    .lock()
+                    .expect("no holder of this lock panics")
+                    .push(outcome);
             }
         };
         scoped::share(self.jobs.clamp(1, guests.len().max(1)), work);
-        let mut outcomes = outcomes.into_inner().expect("no holder of this lock panics");
+        let mut outcomes = outcomes
+            .into_inner()
+            .expect("no holder of this lock panics");
         outcomes.sort_by_key(|outcome| (outcome.variant, outcome.replica));
         outcomes
     }
@@ -166,7 +198,11 @@ impl Experiment<'_> {
         if self.watching.is_none() {
             return Ok(provenance);
         }
-        let failed = |error: OtherSamples| Failure { cause: Cause::Host(error.to_string()), console_tail: Vec::new(), has_booted: true };
+        let failed = |error: OtherSamples| Failure {
+            cause: Cause::Host(error.to_string()),
+            console_tail: Vec::new(),
+            has_booted: true,
+        };
         kept_digests::compare(self.cache, &provenance).map_err(failed)?;
         Ok(provenance)
     }
@@ -188,15 +224,35 @@ impl Experiment<'_> {
             watching: self.watching,
         };
         let folder = self.folder((variant, replica));
-        let result = guest.run(qemu, &folder).and_then(|provenance| self.compared_with_unwatched(provenance));
+        let result = guest
+            .run(qemu, &folder)
+            .and_then(|provenance| self.compared_with_unwatched(provenance));
         let repetition = match &result {
-            Ok(first) if self.twice => Some(repeat(&Guest { watching: None, ..guest.clone() }, qemu, first, &folder)),
+            Ok(first) if self.twice => Some(repeat(
+                &Guest {
+                    watching: None,
+                    ..guest.clone()
+                },
+                qemu,
+                first,
+                &folder,
+            )),
             _ => None,
         };
-        if let (Ok(provenance), true) = (&result, self.watching.is_none() || matches!(repetition, Some(Repetition::Same))) {
+        if let (Ok(provenance), true) = (
+            &result,
+            self.watching.is_none() || matches!(repetition, Some(Repetition::Same)),
+        ) {
             kept_digests::keep(self.cache, provenance);
         }
-        Outcome { variant, replica, folder, result, repetition, wall: started.elapsed() }
+        Outcome {
+            variant,
+            replica,
+            folder,
+            result,
+            repetition,
+            wall: started.elapsed(),
+        }
     }
 }
 
@@ -211,7 +267,11 @@ fn repeat(guest: &Guest<'_>, qemu: &Qemu, first: &Provenance, folder: &Path) -> 
             Ok(()) => Repetition::Same,
             Err(error) => {
                 let cause = Cause::Host(format!("{}: {error}", again.display()));
-                Repetition::Failed(Failure { cause, console_tail: Vec::new(), has_booted: true })
+                Repetition::Failed(Failure {
+                    cause,
+                    console_tail: Vec::new(),
+                    has_booted: true,
+                })
             }
         },
     }
@@ -223,14 +283,23 @@ mod tests {
 
     #[test]
     fn shards_share_all_guests_and_are_written_as_a_number_of_how_many() {
-        let shards: Vec<Shard> = ["1/3", "2/3", "3/3"].map(|text| text.parse().unwrap()).to_vec();
+        let shards: Vec<Shard> = ["1/3", "2/3", "3/3"]
+            .map(|text| text.parse().unwrap())
+            .to_vec();
         for guest in 0..20 {
-            assert_eq!(shards.iter().filter(|shard| shard.has(guest)).count(), 1, "{guest}");
+            assert_eq!(
+                shards.iter().filter(|shard| shard.has(guest)).count(),
+                1,
+                "{guest}"
+            );
             assert!(Shard::WHOLE.has(guest));
         }
         assert_eq!(shards[1].to_string(), "2/3");
         for wrong in ["0/3", "4/3", "1/0", "1", "a/b", "1/3/2", "-1/3"] {
-            assert!(wrong.parse::<Shard>().unwrap_err().contains("as 2/8"), "{wrong}");
+            assert!(
+                wrong.parse::<Shard>().unwrap_err().contains("as 2/8"),
+                "{wrong}"
+            );
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The guest's side: what the binary does as the first process of a machine of the lab.
 //!
-//! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with the arguments of its job, collects every orphan, hands the
-//! result out and switches the machine off. Where the host keeps snapshots it stops the machine before that. It has one thread and sleeps while the measurement runs.
+//! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with
+//! the arguments of its job, collects every orphan, hands the result out and switches the machine
+//! off. Where the host keeps snapshots it stops the machine before that. It has one thread and
+//! sleeps while the measurement runs.
 
 mod hand_out;
 mod inject;
@@ -22,7 +24,9 @@ use tardy_sys::{clock, init, watched};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
-use super::guest_job::{Ending, GuestJob, GuestReport, JOB_PATH, OUTPUT_FOLDER, Program, SYMBOLS_NAME, Task, VERSION};
+use super::guest_job::{
+    Ending, GuestJob, GuestReport, JOB_PATH, OUTPUT_FOLDER, Program, SYMBOLS_NAME, Task, VERSION,
+};
 
 /// The program that a shell runs in.
 pub const SHELL: &str = "/bin/busybox";
@@ -33,15 +37,18 @@ const PRIORITY: u32 = 50;
 /// Set for the process that fires known delays.
 const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 
-/// Whether this process is the first one of a guest of the lab, or one that the first one started for itself.
+/// Whether this process is the first one of a guest of the lab, or one that the first one started
+/// for itself.
 #[must_use]
 pub fn is_guest_init() -> bool {
-    // A process can be the first one of a namespace too, as the guardian of the loads is; nothing is mounted only in the machine's first one.
+    // A process can be the first one of a namespace too, as the guardian of the loads is; nothing
+    // is mounted only in the machine's first one.
     let is_first = std::process::id() == 1 && !Path::new("/proc/self").exists();
     (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(JOB_PATH).exists()
 }
 
-/// Does the job and switches off. Returns only if switching off fails; the kernel panics then, which the host sees.
+/// Does the job and switches off. Returns only if switching off fails; the kernel panics then,
+/// which the host sees.
 pub fn run() -> io::Error {
     if std::process::id() != 1 {
         inject::run();
@@ -59,16 +66,27 @@ fn try_run() -> io::Result<()> {
     let booted_at = Nanos(clock::monotonic());
     let job: GuestJob = serde_json::from_slice(&std::fs::read(JOB_PATH)?)?;
     if job.version != VERSION {
-        return Err(io::Error::other(format!("the job has version {}, this binary knows {VERSION}", job.version)));
+        return Err(io::Error::other(format!(
+            "the job has version {}, this binary knows {VERSION}",
+            job.version
+        )));
     }
     init::hold_back_child_signal()?;
-    // Above the loads, or the time limit would come late; it sleeps while the measurement runs, and children do not inherit it.
+    // Above the loads, or the time limit would come late; it sleeps while the measurement runs, and
+    // children do not inherit it.
     if let Err(error) = sched::set_policy(0, Policy::Fifo { priority: PRIORITY }) {
-        remarks.push(format!("the first process has no real-time priority: {error}"));
+        remarks.push(format!(
+            "the first process has no real-time priority: {error}"
+        ));
     }
-    let missing = job.modules.iter().find_map(|module| system::load_module(module).err());
+    let missing = job
+        .modules
+        .iter()
+        .find_map(|module| system::load_module(module).err());
     if let Err(error) = page_list::empty() {
-        remarks.push(format!("the CPU's list of free pages is as the boot left it: {error}"));
+        remarks.push(format!(
+            "the CPU's list of free pages is as the boot left it: {error}"
+        ));
     }
     tardy_sys::say!("{BOOTED}");
     std::thread::sleep(job.settle.to_std());
@@ -80,14 +98,21 @@ fn try_run() -> io::Result<()> {
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
-        (Task::Pause, _) => return Err(io::Error::other("the job for after the pause is to pause again")),
+        (Task::Pause, _) => {
+            return Err(io::Error::other(
+                "the job for after the pause is to pause again",
+            ));
+        }
         (Task::Run(_), Some(error)) => Ending::NotStarted(error),
         (Task::Run(program), None) => run_program(program, &job)?,
     };
     watched::say::<{ watched::END }>();
     if job.hand_out_symbols {
         std::fs::create_dir_all(OUTPUT_FOLDER)?;
-        std::fs::copy("/proc/kallsyms", Path::new(OUTPUT_FOLDER).join(SYMBOLS_NAME))?;
+        std::fs::copy(
+            "/proc/kallsyms",
+            Path::new(OUTPUT_FOLDER).join(SYMBOLS_NAME),
+        )?;
     }
     if job.injection.is_some() {
         remarks.extend(inject::keep_log().err());
@@ -109,27 +134,41 @@ fn try_run() -> io::Result<()> {
     hand_out::hand_out(&report)
 }
 
-/// Starts the program, and what runs beside it, and collects children until it has ended or its time is over.
+/// Starts the program, and what runs beside it, and collects children until it has ended or its
+/// time is over.
 fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
-    // A measurement makes its run folder itself; another program finds a place for what it wants to be kept.
+    // A measurement makes its run folder itself; another program finds a place for what it wants to
+    // be kept.
     if program.path.is_some() {
         std::fs::create_dir_all(OUTPUT_FOLDER)?;
     }
     let log = |name: &str| std::fs::File::create(Path::new("/run").join(name));
     let mut command = Command::new(program.path.as_deref().unwrap_or("/proc/self/exe"));
     let stderr = log(STDERR_NAME)?;
-    in_guest(&mut command).args(&program.arguments).stdout(log(STDOUT_NAME)?).stderr(stderr.try_clone()?);
+    in_guest(&mut command)
+        .args(&program.arguments)
+        .stdout(log(STDOUT_NAME)?)
+        .stderr(stderr.try_clone()?);
     let mut loads = match job.loads.is_empty() {
         true => None,
         false => Some(start_loads(&job.loads, job.time_limit, &stderr)?),
     };
-    #[allow(clippy::zombie_processes, reason = "collected with all other children below")]
+    #[allow(
+        clippy::zombie_processes,
+        reason = "collected with all other children below"
+    )]
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return Ok(Ending::NotStarted(error.to_string())),
     };
     let injector = match job.injection {
-        Some(_) => Some(Command::new("/proc/self/exe").env_clear().env(INJECTOR_VARIABLE, "1").stdin(Stdio::null()).spawn()?),
+        Some(_) => Some(
+            Command::new("/proc/self/exe")
+                .env_clear()
+                .env(INJECTOR_VARIABLE, "1")
+                .stdin(Stdio::null())
+                .spawn()?,
+        ),
         None => None,
     };
     let deadline = Instant::now() + job.time_limit.to_std();
@@ -153,8 +192,9 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     Ok(Ending::TimeLimit)
 }
 
-/// What every program of the guest finds around it. No signal is held back, as the first process holds back that of its children: a shell would wait for
-/// what it has started until the end of time.
+/// What every program of the guest finds around it. No signal is held back, as the first process
+/// holds back that of its children: a shell would wait for what it has started until the end of
+/// time.
 fn in_guest(command: &mut Command) -> &mut Command {
     kill_with_parent(command)
         .env_clear()
@@ -169,7 +209,12 @@ fn in_guest(command: &mut Command) -> &mut Command {
 /// Starts the loads of a program that brings none of its own; what they say goes to `log`.
 fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    in_guest(&mut command).arg("load").args(loads).args(["--for", &length.to_string()]).stdout(log.try_clone()?).stderr(log.try_clone()?);
+    in_guest(&mut command)
+        .arg("load")
+        .args(loads)
+        .args(["--for", &length.to_string()])
+        .stdout(log.try_clone()?)
+        .stderr(log.try_clone()?);
     command.spawn()
 }
 
@@ -201,9 +246,12 @@ fn run_shell(remark: Option<String>) -> io::Result<()> {
     if let Some(remark) = remark {
         tardy_sys::say!("tardy: {remark}");
     }
-    Command::new(SHELL).args(["--install", "-s", "/bin"]).status()?;
+    Command::new(SHELL)
+        .args(["--install", "-s", "/bin"])
+        .status()?;
     let mut command = Command::new(SHELL);
-    // A session of its own with the console as its terminal: Ctrl-C then reaches what runs in the shell.
+    // A session of its own with the console as its terminal: Ctrl-C then reaches what runs in the
+    // shell.
     command
         .args(["setsid", "-c", SHELL, "sh", "-l"])
         .env_clear()
@@ -211,7 +259,10 @@ fn run_shell(remark: Option<String>) -> io::Result<()> {
         .env("HOME", "/root")
         .env("TERM", "linux")
         .current_dir("/root");
-    #[allow(clippy::zombie_processes, reason = "collected with all other children below")]
+    #[allow(
+        clippy::zombie_processes,
+        reason = "collected with all other children below"
+    )]
     let child = kill_with_parent(&mut command).spawn()?;
     let forever = Instant::now() + Duration::from_secs(365 * 24 * 3600);
     collect_until_ended(child.id(), forever).map(|_| ())

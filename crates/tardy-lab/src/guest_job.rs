@@ -1,6 +1,8 @@
-//! What the host and the guest tell each other: the job that lies in the guest's initial file system, and the report that comes back.
+//! What the host and the guest tell each other: the job that lies in the guest's initial file
+//! system, and the report that comes back.
 //!
-//! Both are read by the same version of the same binary, except when a snapshot or another build of the guest's binary is used; hence the version number.
+//! Both are read by the same version of the same binary, except when a snapshot or another build of
+//! the guest's binary is used; hence the version number.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -13,7 +15,8 @@ pub const JOB_PATH: &str = "/plan.json";
 pub const OUTPUT_FOLDER: &str = "/run/out";
 /// Where the guest leaves its kernel's symbols in [`OUTPUT_FOLDER`].
 pub const SYMBOLS_NAME: &str = "kallsyms";
-/// The word on the kernel's command line that marks a guest of the lab; the module for known delays refuses to load without it.
+/// The word on the kernel's command line that marks a guest of the lab; the module for known delays
+/// refuses to load without it.
 pub const MARK: &str = "tardy.lab=1";
 /// Version of [`GuestJob`] and [`GuestReport`].
 pub const VERSION: u32 = 1;
@@ -25,13 +28,16 @@ pub struct GuestJob {
     pub version: u32,
     /// What to do after the system has settled.
     pub task: Task,
-    /// How long the guest sleeps after its boot before it begins: what the kernel still does in the background then ends.
+    /// How long the guest sleeps after its boot before it begins: what the kernel still does in the
+    /// background then ends.
     pub settle: Nanos,
     /// When the guest's program is stopped, in the guest's own time from its start.
     pub time_limit: Nanos,
-    /// Kernel modules in the initial file system, in the order of loading: each its path and, behind a space, its parameters.
+    /// Kernel modules in the initial file system, in the order of loading: each its path and,
+    /// behind a space, its parameters.
     pub modules: Vec<String>,
-    /// Loads that run beside a program of the user's own, as `tardy load` takes them; a measurement has its loads among its arguments.
+    /// Loads that run beside a program of the user's own, as `tardy load` takes them; a measurement
+    /// has its loads among its arguments.
     #[serde(default)]
     pub loads: Vec<String>,
     /// Delays of known length that the module for them makes while the program runs.
@@ -49,7 +55,8 @@ pub enum Task {
     Run(Program),
     /// Start a shell on the console.
     Shell,
-    /// Stop the machine, so that the host can keep its state; then do the job that the host has left in the shared memory. Modules are loaded before.
+    /// Stop the machine, so that the host can keep its state; then do the job that the host has
+    /// left in the shared memory. Modules are loaded before.
     Pause,
 }
 
@@ -74,7 +81,8 @@ pub struct GuestReport {
     pub started_at: Nanos,
     /// The same when it had ended.
     pub ended_at: Nanos,
-    /// How long its CPU was idle until then, as the kernel tells it (/proc/uptime, to 10 ms); absent in reports of older binaries.
+    /// How long its CPU was idle until then, as the kernel tells it (/proc/uptime, to 10 ms);
+    /// absent in reports of older binaries.
     #[serde(default)]
     pub idle: Option<Nanos>,
     /// Release of the kernel that ran (/proc/sys/kernel/osrelease).
@@ -83,11 +91,13 @@ pub struct GuestReport {
     pub kernel_version: String,
     /// Its command line (/proc/cmdline).
     pub command_line: String,
-    /// Preemption models that the kernel can switch between, the current one in brackets (sched/preempt of debugfs); absent where it cannot switch.
+    /// Preemption models that the kernel can switch between, the current one in brackets
+    /// (sched/preempt of debugfs); absent where it cannot switch.
     pub preemption: Option<String>,
     /// Processes killed for want of memory (oom_kill of /proc/vmstat).
     pub killed_for_memory: u64,
-    /// What went wrong on the way without stopping it: a file system that could not be mounted, a setting refused.
+    /// What went wrong on the way without stopping it: a file system that could not be mounted, a
+    /// setting refused.
     pub remarks: Vec<String>,
 }
 
@@ -103,15 +113,23 @@ pub enum Ending {
     TimeLimit,
     /// It could not be started.
     NotStarted(String),
-    /// The loads that were to run beside it ended before it did: what it measured is not what was asked for.
+    /// The loads that were to run beside it ended before it did: what it measured is not what was
+    /// asked for.
     LoadsEnded,
 }
 
 impl GuestJob {
-    /// What a guest is to do until its state is kept: everything that this job does before its task, and nothing of the task.
+    /// What a guest is to do until its state is kept: everything that this job does before its
+    /// task, and nothing of the task.
     #[must_use]
     pub fn until_pause(&self) -> Self {
-        Self { task: Task::Pause, time_limit: Nanos::ZERO, loads: Vec::new(), injection: None, ..self.clone() }
+        Self {
+            task: Task::Pause,
+            time_limit: Nanos::ZERO,
+            loads: Vec::new(),
+            injection: None,
+            ..self.clone()
+        }
     }
 }
 
@@ -120,6 +138,7 @@ impl GuestReport {
     #[must_use]
     pub fn current_preemption(&self) -> Option<&str> {
         let text = self.preemption.as_deref()?;
-        text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
+        text.split_whitespace()
+            .find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
     }
 }

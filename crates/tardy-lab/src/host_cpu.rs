@@ -1,4 +1,5 @@
-//! CPUs of the host for guests. The two threads of QEMU take turns, so a guest is bound to one CPU, and each lab on the host takes CPUs that no other one has.
+//! CPUs of the host for guests. The two threads of QEMU take turns, so a guest is bound to one CPU,
+//! and each lab on the host takes CPUs that no other one has.
 
 use tardy_sys::affinity;
 
@@ -12,7 +13,8 @@ pub struct HostCpu {
 }
 
 impl HostCpu {
-    /// Binds this thread to a CPU that no other lab has, or to one of all where there is none. `worker` counts the threads of this lab from 0.
+    /// Binds this thread to a CPU that no other lab has, or to one of all where there is none.
+    /// `worker` counts the threads of this lab from 0.
     #[must_use]
     pub fn take(cache: &Cache, worker: usize) -> Self {
         let cpus = affinity::get(0).unwrap_or_default();
@@ -26,7 +28,11 @@ impl HostCpu {
 }
 
 /// The first CPU whose turn can be had, from the worker's own on.
-fn choose<T>(cpus: &[u32], worker: usize, mut turn: impl FnMut(u32) -> Option<T>) -> (Option<u32>, Option<T>) {
+fn choose<T>(
+    cpus: &[u32],
+    worker: usize,
+    mut turn: impl FnMut(u32) -> Option<T>,
+) -> (Option<u32>, Option<T>) {
     let own = worker % cpus.len().max(1);
     let order = cpus[own..].iter().chain(&cpus[..own]);
     for &cpu in order {
@@ -54,9 +60,15 @@ mod tests {
     #[test]
     fn two_labs_take_different_cpus_and_give_them_back() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, other) = (Cache::at(folder.path().to_owned()), Cache::at(folder.path().to_owned()));
+        let (one, other) = (
+            Cache::at(folder.path().to_owned()),
+            Cache::at(folder.path().to_owned()),
+        );
         let held = one.try_lock("cpu-0").unwrap();
-        assert!(other.try_lock("cpu-0").is_none(), "another open file has the lock");
+        assert!(
+            other.try_lock("cpu-0").is_none(),
+            "another open file has the lock"
+        );
         drop(held);
         assert!(other.try_lock("cpu-0").is_some());
     }

@@ -1,7 +1,7 @@
 //! Recognises kernel images: for which architecture, and what they call themselves.
 //!
-//! Formats: Documentation/arch/x86/boot.rst (header at 0x1f1), Documentation/arch/arm64/booting.rst and Documentation/arch/riscv/boot-image-header.rst
-//! (magic at 0x38).
+//! Formats: Documentation/arch/x86/boot.rst (header at 0x1f1), Documentation/arch/arm64/booting.rst
+//! and Documentation/arch/riscv/boot-image-header.rst (magic at 0x38).
 
 use super::architecture::Architecture;
 
@@ -10,7 +10,9 @@ use super::architecture::Architecture;
 pub struct Image {
     /// What it boots on.
     pub architecture: Architecture,
-    /// Release and build, such as `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent where it is compressed away.
+    /// Release and build, such as
+    /// `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent where it is
+    /// compressed away.
     pub version: Option<String>,
 }
 
@@ -18,13 +20,19 @@ pub struct Image {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// An uncompressed ELF kernel.
-    #[error("this is the ELF file of a kernel, which does not boot as it is: give the bzImage or Image from arch/*/boot instead")]
+    #[error(
+        "this is the ELF file of a kernel, which does not boot as it is: give the bzImage or \
+         Image from arch/*/boot instead"
+    )]
     Elf,
     /// Compressed as a whole.
     #[error("this image is compressed as a whole ({0}): decompress it first")]
     Compressed(&'static str),
     /// Something else.
-    #[error("this is no kernel image for amd64, arm64 or riscv64: give a bzImage, vmlinuz, Image or .deb file")]
+    #[error(
+        "this is no kernel image for amd64, arm64 or riscv64: give a bzImage, vmlinuz, Image or \
+         .deb file"
+    )]
     Unknown,
 }
 
@@ -33,15 +41,28 @@ pub enum ImageError {
 /// # Errors
 /// [`ImageError`] for what does not boot.
 pub fn recognise(bytes: &[u8]) -> Result<Image, ImageError> {
-    let at = |offset: usize, magic: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic));
+    let at = |offset: usize, magic: &[u8]| {
+        bytes
+            .get(offset..)
+            .is_some_and(|rest| rest.starts_with(magic))
+    };
     if at(0x202, b"HdrS") && at(0x1fe, &[0x55, 0xaa]) {
-        return Ok(Image { architecture: Architecture::Amd64, version: x86_version(bytes) });
+        return Ok(Image {
+            architecture: Architecture::Amd64,
+            version: x86_version(bytes),
+        });
     }
     if at(0x38, b"ARM\x64") {
-        return Ok(Image { architecture: Architecture::Arm64, version: banner_version(bytes) });
+        return Ok(Image {
+            architecture: Architecture::Arm64,
+            version: banner_version(bytes),
+        });
     }
     if at(0x38, b"RSC\x05") {
-        return Ok(Image { architecture: Architecture::Riscv64, version: banner_version(bytes) });
+        return Ok(Image {
+            architecture: Architecture::Riscv64,
+            version: banner_version(bytes),
+        });
     }
     if at(0, b"\x7fELF") {
         return Err(ImageError::Elf);
@@ -64,14 +85,20 @@ fn x86_version(bytes: &[u8]) -> Option<String> {
 /// What follows `Linux version ` in an image that is not compressed.
 fn banner_version(bytes: &[u8]) -> Option<String> {
     const BANNER: &[u8] = b"Linux version ";
-    let start = bytes.windows(BANNER.len()).position(|window| window == BANNER)? + BANNER.len();
+    let start = bytes
+        .windows(BANNER.len())
+        .position(|window| window == BANNER)?
+        + BANNER.len();
     text_at(bytes, start)
 }
 
 fn text_at(bytes: &[u8], start: usize) -> Option<String> {
     const LENGTH_MAX: usize = 512;
     let rest = bytes.get(start..)?;
-    let end = rest.iter().take(LENGTH_MAX).position(|&byte| byte == 0 || byte == b'\n')?;
+    let end = rest
+        .iter()
+        .take(LENGTH_MAX)
+        .position(|&byte| byte == 0 || byte == b'\n')?;
     let text = std::str::from_utf8(&rest[..end]).ok()?;
     (!text.is_empty() && text.chars().all(|c| !c.is_control())).then(|| text.to_owned())
 }
@@ -95,7 +122,10 @@ pub(super) mod tests {
     fn a_bzimage_tells_its_version() {
         let image = recognise(&bzimage("6.1.0-56-rt-amd64 (x) #1 SMP PREEMPT_RT")).unwrap();
         assert_eq!(image.architecture, Architecture::Amd64);
-        assert_eq!(image.version.as_deref(), Some("6.1.0-56-rt-amd64 (x) #1 SMP PREEMPT_RT"));
+        assert_eq!(
+            image.version.as_deref(),
+            Some("6.1.0-56-rt-amd64 (x) #1 SMP PREEMPT_RT")
+        );
     }
 
     #[test]
@@ -103,14 +133,26 @@ pub(super) mod tests {
         let mut bytes = vec![0; 0x100];
         bytes[0x38..0x3c].copy_from_slice(b"ARM\x64");
         bytes.extend_from_slice(b"Linux version 6.12.1 (y)\n\0");
-        assert_eq!(recognise(&bytes), Ok(Image { architecture: Architecture::Arm64, version: Some("6.12.1 (y)".into()) }));
+        assert_eq!(
+            recognise(&bytes),
+            Ok(Image {
+                architecture: Architecture::Arm64,
+                version: Some("6.12.1 (y)".into())
+            })
+        );
     }
 
     #[test]
     fn what_does_not_boot_is_named() {
         assert_eq!(recognise(b"\x7fELF..."), Err(ImageError::Elf));
-        assert_eq!(recognise(&[0x1f, 0x8b, 8]), Err(ImageError::Compressed("gzip")));
-        assert_eq!(recognise(b"MZ..zimg"), Err(ImageError::Compressed("EFI zboot")));
+        assert_eq!(
+            recognise(&[0x1f, 0x8b, 8]),
+            Err(ImageError::Compressed("gzip"))
+        );
+        assert_eq!(
+            recognise(b"MZ..zimg"),
+            Err(ImageError::Compressed("EFI zboot"))
+        );
         assert_eq!(recognise(b""), Err(ImageError::Unknown));
     }
 

@@ -1,5 +1,6 @@
-//! The guest's initial file system: the static binary as /init, its job, and what else was asked for. Uncompressed, because every kernel can read that
-//! and QEMU copies it at once; the same input gives the same bytes.
+//! The guest's initial file system: the static binary as /init, its job, and what else was asked
+//! for. Uncompressed, because every kernel can read that and QEMU copies it at once; the same input
+//! gives the same bytes.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -12,8 +13,11 @@ use super::cpio::Writer;
 use super::digest::{Digest, Digester};
 use super::guest_job::{GuestJob, JOB_PATH};
 
-/// Folders that /init mounts something on, or that programs expect; a folder comes before what lies in it.
-const FOLDERS: [&str; 13] = ["bin", "dev", "etc", "lib", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var", "var/tmp"];
+/// Folders that /init mounts something on, or that programs expect; a folder comes before what lies
+/// in it.
+const FOLDERS: [&str; 13] = [
+    "bin", "dev", "etc", "lib", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var", "var/tmp",
+];
 
 /// A file of the host that is put into the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,21 +30,32 @@ pub struct AddedFile {
     pub executable: bool,
 }
 
-/// Writes the archive: what is loaded of `binary` becomes /init, which the kernel starts and which starts itself again as `/proc/self/exe`.
+/// Writes the archive: what is loaded of `binary` becomes /init, which the kernel starts and which
+/// starts itself again as `/proc/self/exe`.
 ///
 /// # Errors
 /// What reading the files and writing to `sink` report; the message names the file.
-pub fn write<W: Write>(sink: W, binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<W> {
+pub fn write<W: Write>(
+    sink: W,
+    binary: &Path,
+    job: &GuestJob,
+    added: &[AddedFile],
+) -> io::Result<W> {
     let mut writer = Writer::new(sink);
     let mut folders: BTreeSet<String> = BTreeSet::new();
     for folder in FOLDERS {
         writer.folder(folder)?;
         folders.insert(folder.to_owned());
     }
-    // The kernel opens these two before /init can mount anything (numbers: Documentation/admin-guide/devices.txt).
+    // The kernel opens these two before /init can mount anything (numbers:
+    // Documentation/admin-guide/devices.txt).
     writer.character_device("dev/console", (5, 1))?;
     writer.character_device("dev/null", (1, 3))?;
-    writer.file_of_bytes("init", 0o755, &binary::loaded_part(binary).map_err(naming(binary))?)?;
+    writer.file_of_bytes(
+        "init",
+        0o755,
+        &binary::loaded_part(binary).map_err(naming(binary))?,
+    )?;
     writer.link("bin/tardy", "/init")?;
     let job = serde_json::to_vec(job).expect("a job is plain data");
     writer.file_of_bytes(JOB_PATH.trim_start_matches('/'), 0o644, &job)?;
@@ -50,7 +65,12 @@ pub fn write<W: Write>(sink: W, binary: &Path, job: &GuestJob, added: &[AddedFil
                 writer.folder(&file.path[..end])?;
             }
         }
-        file_of(&mut writer, &file.path, &file.source, if file.executable { 0o755 } else { 0o644 })?;
+        file_of(
+            &mut writer,
+            &file.path,
+            &file.source,
+            if file.executable { 0o755 } else { 0o644 },
+        )?;
     }
     writer.finish()
 }
@@ -63,10 +83,17 @@ pub fn digest(binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<
     Ok(write(Digester::default(), binary, job, added)?.finish())
 }
 
-fn file_of<W: Write>(writer: &mut Writer<W>, path: &str, source: &Path, permissions: u32) -> io::Result<()> {
+fn file_of<W: Write>(
+    writer: &mut Writer<W>,
+    path: &str,
+    source: &Path,
+    permissions: u32,
+) -> io::Result<()> {
     let mut file = regular_file::open(source).map_err(naming(source))?;
     let length = file.metadata().map_err(naming(source))?.len();
-    writer.file(path, permissions, length, &mut file).map_err(naming(source))
+    writer
+        .file(path, permissions, length, &mut file)
+        .map_err(naming(source))
 }
 
 /// Names the file in an error.
@@ -82,7 +109,10 @@ mod tests {
 
     fn archive(folder: &Path, added: &[AddedFile]) -> io::Result<Vec<u8>> {
         let time_limit = Nanos::from_secs(1);
-        let task = Task::Run(Program { path: None, arguments: vec!["list".into()] });
+        let task = Task::Run(Program {
+            path: None,
+            arguments: vec!["list".into()],
+        });
         let job = GuestJob {
             version: VERSION,
             task,
@@ -100,20 +130,34 @@ mod tests {
     fn the_same_input_gives_the_same_bytes_and_folders_come_before_their_files() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("binary"), "program").unwrap();
-        let added = [AddedFile { source: folder.path().join("binary"), path: "opt/x/y".into(), executable: true }];
+        let added = [AddedFile {
+            source: folder.path().join("binary"),
+            path: "opt/x/y".into(),
+            executable: true,
+        }];
         let bytes = archive(folder.path(), &added).unwrap();
         assert_eq!(bytes, archive(folder.path(), &added).unwrap());
         let position = |name: &str| {
             let entry = format!("{name}\0");
-            bytes.windows(entry.len()).position(|window| window == entry.as_bytes())
+            bytes
+                .windows(entry.len())
+                .position(|window| window == entry.as_bytes())
         };
-        assert!(position("opt").unwrap() < position("opt/x").unwrap() && position("opt/x").unwrap() < position("opt/x/y").unwrap());
+        assert!(
+            position("opt").unwrap() < position("opt/x").unwrap()
+                && position("opt/x").unwrap() < position("opt/x/y").unwrap()
+        );
         assert!(position("init").is_some() && position("plan.json").is_some());
     }
 
     #[test]
     fn a_missing_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(archive(folder.path(), &[]).unwrap_err().to_string().contains("binary"));
+        assert!(
+            archive(folder.path(), &[])
+                .unwrap_err()
+                .to_string()
+                .contains("binary")
+        );
     }
 }

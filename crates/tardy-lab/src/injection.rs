@@ -1,4 +1,5 @@
-//! Delays of known length and kind that the module in `inject/` makes in a guest: what is asked for on the command line, and when each is fired.
+//! Delays of known length and kind that the module in `inject/` makes in a guest: what is asked for
+//! on the command line, and when each is fired.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +35,14 @@ pub enum Context {
 
 impl Context {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::PreemptionOff, Self::InterruptsOff, Self::Softirq, Self::RawSpinlock, Self::Spinlock, Self::Plain];
+    pub const ALL: [Self; 6] = [
+        Self::PreemptionOff,
+        Self::InterruptsOff,
+        Self::Softirq,
+        Self::RawSpinlock,
+        Self::Spinlock,
+        Self::Plain,
+    ];
 
     /// The module's name for it.
     #[must_use]
@@ -63,24 +71,34 @@ pub struct Injection {
 impl Injection {
     /// How many there are when the command line does not say.
     pub const COUNT_DEFAULT: u32 = 30;
-    /// Time to the first delay from the program's start, or from when a measurement has made its files: by then its probes run.
+    /// Time to the first delay from the program's start, or from when a measurement has made its
+    /// files: by then its probes run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// When delay number `index` is due, from that start. Between two the system comes to rest; their distance is a whole number of ms and 24/29 ms, so
-    /// that 29 delays meet 29 phases, evenly spread, of every period of which 1 ms is a multiple, however long the delays are. Due times, not pauses: how long
-    /// the guest takes to wake up and to fire does not shift the phases.
+    /// When delay number `index` is due, from that start. Between two the system comes to rest;
+    /// their distance is a whole number of ms and 24/29 ms, so that 29 delays meet 29 phases,
+    /// evenly spread, of every period of which 1 ms is a multiple, however long the delays are. Due
+    /// times, not pauses: how long the guest takes to wake up and to fire does not shift the
+    /// phases.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
         const MILLISECOND: i64 = 1_000_000;
         const REST_MS: i64 = 20;
-        let whole_ms = self.length.0.div_euclid(MILLISECOND) + i64::from(self.length.0 % MILLISECOND > 0);
-        Nanos(Self::FIRST_AFTER.0 + i64::from(index) * ((REST_MS + whole_ms) * MILLISECOND + MILLISECOND * 24 / 29))
+        let whole_ms =
+            self.length.0.div_euclid(MILLISECOND) + i64::from(self.length.0 % MILLISECOND > 0);
+        Nanos(
+            Self::FIRST_AFTER.0
+                + i64::from(index) * ((REST_MS + whole_ms) * MILLISECOND + MILLISECOND * 24 / 29),
+        )
     }
 }
 
 /// Text that asks for no delay of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in preemption-off:1ms:30")]
+#[error(
+    "`{text}` is no delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in \
+     preemption-off:1ms:30"
+)]
 pub struct ParseInjectionError {
     text: String,
     reason: String,
@@ -90,27 +108,57 @@ impl FromStr for Injection {
     type Err = ParseInjectionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = |reason: String| ParseInjectionError { text: text.to_owned(), reason };
+        let wrong = |reason: String| ParseInjectionError {
+            text: text.to_owned(),
+            reason,
+        };
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
-        let known = || format!("contexts are {}", Context::ALL.map(Context::name).join(", "));
-        let context = Context::ALL.into_iter().find(|context| context.name() == name).ok_or_else(|| wrong(known()))?;
-        let length: Nanos = parts.next().unwrap_or_default().parse().map_err(|error| wrong(format!("{error}")))?;
+        let known = || {
+            format!(
+                "contexts are {}",
+                Context::ALL.map(Context::name).join(", ")
+            )
+        };
+        let context = Context::ALL
+            .into_iter()
+            .find(|context| context.name() == name)
+            .ok_or_else(|| wrong(known()))?;
+        let length: Nanos = parts
+            .next()
+            .unwrap_or_default()
+            .parse()
+            .map_err(|error| wrong(format!("{error}")))?;
         if length <= Nanos::ZERO || length > LENGTH_MAX {
             return Err(wrong(format!("one delay lasts at most {LENGTH_MAX}")));
         }
         let count = match parts.next() {
-            Some(count) => count.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count)),
+            Some(count) => count
+                .parse()
+                .ok()
+                .filter(|count| (1..=COUNT_MAX).contains(count)),
             None => Some(Self::COUNT_DEFAULT),
         };
-        let count = count.filter(|_| parts.next().is_none()).ok_or_else(|| wrong(format!("the count goes from 1 to {COUNT_MAX}")))?;
-        Ok(Self { context, length, count })
+        let count = count
+            .filter(|_| parts.next().is_none())
+            .ok_or_else(|| wrong(format!("the count goes from 1 to {COUNT_MAX}")))?;
+        Ok(Self {
+            context,
+            length,
+            count,
+        })
     }
 }
 
 impl fmt::Display for Injection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}:{}", self.context.name(), self.length.exact(), self.count)
+        write!(
+            formatter,
+            "{}:{}:{}",
+            self.context.name(),
+            self.length.exact(),
+            self.count
+        )
     }
 }
 
@@ -129,11 +177,19 @@ pub struct InjectedDelay {
 /// The number of the first line that the module did not write, counted from 1.
 pub fn parse_log(text: &str) -> Result<Vec<InjectedDelay>, usize> {
     let firing = |line: &str| {
-        let mut fields = line.split(',').skip(3).map(|field| field.parse().ok().map(Nanos));
-        Some(InjectedDelay { begun: fields.next()??, ended: fields.next()?? })
+        let mut fields = line
+            .split(',')
+            .skip(3)
+            .map(|field| field.parse().ok().map(Nanos));
+        Some(InjectedDelay {
+            begun: fields.next()??,
+            ended: fields.next()??,
+        })
     };
     let lines = text.lines().enumerate().skip(1);
-    lines.map(|(index, line)| firing(line).ok_or(index + 1)).collect()
+    lines
+        .map(|(index, line)| firing(line).ok_or(index + 1))
+        .collect()
 }
 
 #[cfg(test)]
@@ -142,15 +198,32 @@ mod tests {
 
     #[test]
     fn a_delay_is_read_as_it_is_printed() {
-        for text in ["preemption-off:1ms:30", "plain:200us:1", "spinlock:50ms:4096"] {
+        for text in [
+            "preemption-off:1ms:30",
+            "plain:200us:1",
+            "spinlock:50ms:4096",
+        ] {
             assert_eq!(text.parse::<Injection>().unwrap().to_string(), text);
         }
-        assert_eq!("softirq:1us".parse::<Injection>().unwrap().count, Injection::COUNT_DEFAULT);
+        assert_eq!(
+            "softirq:1us".parse::<Injection>().unwrap().count,
+            Injection::COUNT_DEFAULT
+        );
     }
 
     #[test]
     fn what_the_module_would_refuse_is_refused_before() {
-        for text in ["", "plain", "plain:0s", "plain:51ms", "plain:1ms:0", "plain:1ms:4097", "plain:1ms:3:4", "console:1ms", "plain:-1ms"] {
+        for text in [
+            "",
+            "plain",
+            "plain:0s",
+            "plain:51ms",
+            "plain:1ms:0",
+            "plain:1ms:4097",
+            "plain:1ms:3:4",
+            "console:1ms",
+            "plain:-1ms",
+        ] {
             assert!(text.parse::<Injection>().is_err(), "{text}");
         }
     }
@@ -160,13 +233,22 @@ mod tests {
         for length in ["1us", "200us", "1ms", "1500us", "50ms"] {
             let injection: Injection = format!("plain:{length}:30").parse().unwrap();
             for period in [50_000, 100_000, 200_000, 250_000, 500_000, 1_000_000] {
-                let mut phases: Vec<i64> = (0..injection.count).map(|index| injection.due(index).0 % period).collect();
+                let mut phases: Vec<i64> = (0..injection.count)
+                    .map(|index| injection.due(index).0 % period)
+                    .collect();
                 phases.sort_unstable();
                 phases.push(phases[0] + period);
-                let widest = phases.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+                let widest = phases
+                    .windows(2)
+                    .map(|pair| pair[1] - pair[0])
+                    .max()
+                    .unwrap();
                 assert!(widest * 25 <= period, "{length}, period {period}: {widest}");
             }
-            assert!(injection.due(1).0 - injection.due(0).0 >= injection.length.0 + 20_000_000, "rest between two");
+            assert!(
+                injection.due(1).0 - injection.due(0).0 >= injection.length.0 + 20_000_000,
+                "rest between two"
+            );
         }
     }
 
@@ -174,7 +256,13 @@ mod tests {
     fn the_log_is_read_and_a_foreign_line_named() {
         let header = "context,cpu,asked_ns,begun_ns,ended_ns\n";
         let log = format!("{header}plain,0,1000,5,1006\nplain,0,1000,2000,3001\n");
-        assert_eq!(parse_log(&log).unwrap()[1], InjectedDelay { begun: Nanos(2000), ended: Nanos(3001) });
+        assert_eq!(
+            parse_log(&log).unwrap()[1],
+            InjectedDelay {
+                begun: Nanos(2000),
+                ended: Nanos(3001)
+            }
+        );
         assert_eq!(parse_log(&format!("{header}plain,0,1000,5\n")), Err(2));
     }
 }

@@ -1,4 +1,5 @@
-//! The samples' digest of each unwatched guest, kept in the cache by the digest of what went into it: a watched guest from the same inputs is compared with it.
+//! The samples' digest of each unwatched guest, kept in the cache by the digest of what went into
+//! it: a watched guest from the same inputs is compared with it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -46,8 +47,14 @@ struct Digests<'a> {
 impl<'a> Digests<'a> {
     /// On the host's clock no run is repeated.
     fn of(provenance: &'a Provenance) -> Option<Self> {
-        let samples = provenance.sample_digest.as_ref().filter(|_| provenance.inputs.machine.accelerator == Accelerator::Tcg)?;
-        Some(Self { inputs: provenance.input_digest.as_str(), samples: samples.as_str() })
+        let samples = provenance
+            .sample_digest
+            .as_ref()
+            .filter(|_| provenance.inputs.machine.accelerator == Accelerator::Tcg)?;
+        Some(Self {
+            inputs: provenance.input_digest.as_str(),
+            samples: samples.as_str(),
+        })
     }
 
     fn place(self, cache: &Cache) -> Option<PathBuf> {
@@ -61,9 +68,15 @@ impl<'a> Digests<'a> {
     }
 
     fn compare(self, cache: &Cache) -> Result<(), OtherSamples> {
-        let Some(path) = self.place(cache) else { return Ok(()) };
+        let Some(path) = self.place(cache) else {
+            return Ok(());
+        };
         match fs::read_to_string(&path) {
-            Ok(kept) if kept != self.samples => Err(OtherSamples { found: self.samples.to_owned(), kept, path }),
+            Ok(kept) if kept != self.samples => Err(OtherSamples {
+                found: self.samples.to_owned(),
+                kept,
+                path,
+            }),
             _ => Ok(()),
         }
     }
@@ -78,11 +91,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path().to_owned());
         let guest = |inputs, samples| Digests { inputs, samples };
-        assert_eq!(guest("a", "3").compare(&cache), Ok(()), "nothing is kept yet");
+        assert_eq!(
+            guest("a", "3").compare(&cache),
+            Ok(()),
+            "nothing is kept yet"
+        );
         guest("a", "3").keep(&cache);
         assert_eq!(guest("a", "3").compare(&cache), Ok(()));
         assert_eq!(guest("b", "4").compare(&cache), Ok(()), "another guest");
         let error = guest("a", "4").compare(&cache).unwrap_err().to_string();
-        assert!(error.contains("watching changed it") && error.contains("--verify-repeatable"), "{error}");
+        assert!(
+            error.contains("watching changed it") && error.contains("--verify-repeatable"),
+            "{error}"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Kernels to boot: where one comes from, and the image that was found there.
 //!
-//! A path is an image, a Debian package, or a folder (an unpacked package, a kernel tree, /boot with one kernel in it).
-//! `debian:6.1-rt` is a package of the machine's own package sources; once resolved it is pinned in the cache, so that an update of the distribution
-//! does not change a comparison unasked (`--refresh` unpins).
+//! A path is an image, a Debian package, or a folder (an unpacked package, a kernel tree, /boot
+//! with one kernel in it). `debian:6.1-rt` is a package of the machine's own package sources; once
+//! resolved it is pinned in the cache, so that an update of the distribution does not change a
+//! comparison unasked (`--refresh` unpins).
 
 mod modules;
 mod packaged;
@@ -23,7 +24,9 @@ use super::digest::Digest;
 use super::image::{self, ImageError};
 
 pub use modules::{MODULE_BYTES_MAX, modules, release_of_module};
-pub use packaged::{Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned, versions_between};
+pub use packaged::{
+    Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned, versions_between,
+};
 
 /// What the user wrote behind `--kernel`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +42,8 @@ pub enum KernelSource {
 pub enum ParseKernelError {
     /// Behind `debian:` comes no version.
     #[error(
-        "`{0}` names no kernel: write debian:VERSION with -rt or -cloud behind it if wanted, as in debian:6.1-rt, or debian:trixie/6.12"
+        "`{0}` names no kernel: write debian:VERSION with -rt or -cloud behind it if wanted, as \
+         in debian:6.1-rt, or debian:trixie/6.12"
     )]
     Packaged(String),
     /// Nothing at all.
@@ -52,7 +56,10 @@ impl FromStr for KernelSource {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.strip_prefix("debian:") {
-            Some(rest) => rest.parse().map(Self::Packaged).map_err(|()| ParseKernelError::Packaged(text.to_owned())),
+            Some(rest) => rest
+                .parse()
+                .map(Self::Packaged)
+                .map_err(|()| ParseKernelError::Packaged(text.to_owned())),
             None if text.is_empty() => Err(ParseKernelError::Empty),
             None => Ok(Self::Path(PathBuf::from(text))),
         }
@@ -97,14 +104,20 @@ impl Kernel {
     /// What tells two builds of one release apart: its package's version, else the release.
     #[must_use]
     pub fn short_version(&self) -> Option<String> {
-        let of_package = self.package.as_deref().and_then(|package| package.split_once(' ')).map(|(_, version)| version);
+        let of_package = self
+            .package
+            .as_deref()
+            .and_then(|package| package.split_once(' '))
+            .map(|(_, version)| version);
         of_package.or(self.release()).map(str::to_owned)
     }
 
     /// Whether the image says that it was built with PREEMPT_RT; unknown where it says nothing.
     #[must_use]
     pub fn is_real_time(&self) -> Option<bool> {
-        self.version.as_ref().map(|version| version.contains("PREEMPT_RT"))
+        self.version
+            .as_ref()
+            .map(|version| version.contains("PREEMPT_RT"))
     }
 }
 
@@ -130,7 +143,10 @@ pub enum KernelError {
     #[error("{path} is a kernel for {found}: choose it with --arch {found}")]
     Architecture { path: PathBuf, found: Architecture },
     /// Nothing in the folder or package.
-    #[error("{0} holds no kernel image (boot/vmlinuz-*, lib/modules/*/vmlinuz or arch/*/boot): give the image itself")]
+    #[error(
+        "{0} holds no kernel image (boot/vmlinuz-*, lib/modules/*/vmlinuz or arch/*/boot): give \
+         the image itself"
+    )]
     NoImage(PathBuf),
     /// More than one.
     #[error("{folder} holds several kernels ({names}): give one of them")]
@@ -141,7 +157,8 @@ pub enum KernelError {
     },
     /// A package that no release has.
     #[error(
-        "no release in the machine's package sources has {wanted}; looked in {searched}; `tardy lab kernels --refresh` lists what there is"
+        "no release in the machine's package sources has {wanted}; looked in {searched}; `tardy \
+         lab kernels --refresh` lists what there is"
     )]
     NoPackage {
         /// What was asked for.
@@ -151,7 +168,8 @@ pub enum KernelError {
     },
     /// A module that is not there.
     #[error(
-        "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb file, whose modules are in the package, and see its config"
+        "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb \
+         file, whose modules are in the package, and see its config"
     )]
     NoModule {
         /// As asked for, or as another module needs it.
@@ -160,7 +178,10 @@ pub enum KernelError {
         kernel: String,
     },
     /// No Debian sources here.
-    #[error("{0} needs package sources of Debian on this machine: give the kernel as a .deb, vmlinuz or bzImage file instead")]
+    #[error(
+        "{0} needs package sources of Debian on this machine: give the kernel as a .deb, vmlinuz \
+         or bzImage file instead"
+    )]
     NoSources(String),
     /// The package cannot be read.
     #[error(transparent)]
@@ -176,15 +197,25 @@ pub enum KernelError {
 ///
 /// # Errors
 /// [`KernelError`].
-pub fn resolve(source: &KernelSource, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Kernel, KernelError> {
+pub fn resolve(
+    source: &KernelSource,
+    architecture: Architecture,
+    cache: &Cache,
+    refresh: bool,
+) -> Result<Kernel, KernelError> {
     let kernel = match source {
-        KernelSource::Packaged(packaged) => packaged::resolve(packaged, architecture, cache, refresh)?,
+        KernelSource::Packaged(packaged) => {
+            packaged::resolve(packaged, architecture, cache, refresh)?
+        }
         KernelSource::Path(path) => of_path(path, architecture, cache)?,
     };
     if kernel.architecture == architecture {
         Ok(kernel)
     } else {
-        Err(KernelError::Architecture { path: kernel.image, found: kernel.architecture })
+        Err(KernelError::Architecture {
+            path: kernel.image,
+            found: kernel.architecture,
+        })
     }
 }
 
@@ -192,31 +223,50 @@ pub fn resolve(source: &KernelSource, architecture: Architecture, cache: &Cache,
 const IMAGE_BYTES_MAX: u64 = 2 << 30;
 
 fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Kernel, KernelError> {
-    let read_error = |error| KernelError::Read { path: path.to_owned(), error };
+    let read_error = |error| KernelError::Read {
+        path: path.to_owned(),
+        error,
+    };
     let metadata = std::fs::metadata(path).map_err(read_error)?;
-    let file = if metadata.is_dir() { image_in_folder(path, architecture)? } else { path.to_owned() };
+    let file = if metadata.is_dir() {
+        image_in_folder(path, architecture)?
+    } else {
+        path.to_owned()
+    };
     if file.extension().is_some_and(|extension| extension == "deb") {
         return of_package_file(&file, cache, path.display().to_string());
     }
     let file = std::path::absolute(&file).map_err(read_error)?;
-    let bytes = regular_file::read(&file, IMAGE_BYTES_MAX).map_err(|error| KernelError::Read { path: file.clone(), error })?;
+    let bytes = regular_file::read(&file, IMAGE_BYTES_MAX).map_err(|error| KernelError::Read {
+        path: file.clone(),
+        error,
+    })?;
     described(path.display().to_string(), file, &bytes)
 }
 
 /// The image of a package file, kept in the cache.
 fn of_package_file(package: &Path, cache: &Cache, source: String) -> Result<Kernel, KernelError> {
-    let found = deb::extract(package, &|path| is_image_path(path), &|found: &[PackedFile]| !found.is_empty())?;
-    let Some(file) = found.into_iter().next() else { return Err(KernelError::NoImage(package.to_owned())) };
+    let found = deb::extract(
+        package,
+        &|path| is_image_path(path),
+        &|found: &[PackedFile]| !found.is_empty(),
+    )?;
+    let Some(file) = found.into_iter().next() else {
+        return Err(KernelError::NoImage(package.to_owned()));
+    };
     let (path, _) = cache.keep_image(&file.content)?;
     let mut kernel = described(source, path, &file.content)?;
-    kernel.package = package.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    kernel.package = package
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
     Ok(kernel)
 }
 
 fn is_image_path(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     (path.starts_with("boot") && (name.starts_with("vmlinuz-") || name.starts_with("vmlinux-")))
-        || (name == "vmlinuz" && (path.starts_with("lib/modules") || path.starts_with("usr/lib/modules")))
+        || (name == "vmlinuz"
+            && (path.starts_with("lib/modules") || path.starts_with("usr/lib/modules")))
 }
 
 fn image_in_folder(folder: &Path, architecture: Architecture) -> Result<PathBuf, KernelError> {
@@ -225,32 +275,71 @@ fn image_in_folder(folder: &Path, architecture: Architecture) -> Result<PathBuf,
         return Ok(in_tree);
     }
     let names = |folder: &Path| {
-        let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
         paths.sort();
         paths
     };
-    let is_boot_image = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().starts_with("vmlinuz-");
-    let mut found: Vec<PathBuf> =
-        [folder.to_owned(), folder.join("boot")].iter().flat_map(|folder| names(folder)).filter(is_boot_image).collect();
+    let is_boot_image = |path: &PathBuf| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .starts_with("vmlinuz-")
+    };
+    let mut found: Vec<PathBuf> = [folder.to_owned(), folder.join("boot")]
+        .iter()
+        .flat_map(|folder| names(folder))
+        .filter(is_boot_image)
+        .collect();
     for modules in ["lib/modules", "usr/lib/modules"] {
-        found.extend(names(&folder.join(modules)).into_iter().map(|release| release.join("vmlinuz")).filter(|path| path.is_file()));
+        found.extend(
+            names(&folder.join(modules))
+                .into_iter()
+                .map(|release| release.join("vmlinuz"))
+                .filter(|path| path.is_file()),
+        );
     }
     match found.len() {
         0 => Err(KernelError::NoImage(folder.to_owned())),
         1 => Ok(found.remove(0)),
         _ => {
-            let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
-            Err(KernelError::SeveralImages { folder: folder.to_owned(), names: names.join(", ") })
+            let names: Vec<String> = found
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            Err(KernelError::SeveralImages {
+                folder: folder.to_owned(),
+                names: names.join(", "),
+            })
         }
     }
 }
 
 fn described(source: String, path: PathBuf, bytes: &[u8]) -> Result<Kernel, KernelError> {
-    let image = image::recognise(bytes).map_err(|error| KernelError::Image { path: path.clone(), error })?;
-    let release = image.version.as_ref().and_then(|version| version.split_whitespace().next()).map(str::to_owned);
+    let image = image::recognise(bytes).map_err(|error| KernelError::Image {
+        path: path.clone(),
+        error,
+    })?;
+    let release = image
+        .version
+        .as_ref()
+        .and_then(|version| version.split_whitespace().next())
+        .map(str::to_owned);
     let digest = Digest::of_bytes(bytes);
     let name = release.unwrap_or_else(|| digest.short().to_owned());
-    Ok(Kernel { source, name, image: path, digest, architecture: image.architecture, version: image.version, package: None })
+    Ok(Kernel {
+        source,
+        name,
+        image: path,
+        digest,
+        architecture: image.architecture,
+        version: image.version,
+        package: None,
+    })
 }
 
 #[cfg(test)]
@@ -263,7 +352,12 @@ mod tests {
 
     fn resolved(path: &Path, cache: &Path) -> Result<Kernel, KernelError> {
         let source = path.to_str().unwrap().parse().unwrap();
-        resolve(&source, Architecture::Amd64, &Cache::at(cache.to_owned()), false)
+        resolve(
+            &source,
+            Architecture::Amd64,
+            &Cache::at(cache.to_owned()),
+            false,
+        )
     }
 
     #[test]
@@ -292,7 +386,10 @@ mod tests {
             let kernel = resolved(&source, &folder.path().join("cache")).unwrap();
             assert_eq!(kernel.digest, Digest::of_bytes(&image), "{source:?}");
             assert_eq!(kernel.digest, Digest::of_file(&kernel.image).unwrap());
-            assert_eq!((kernel.name.as_str(), kernel.is_real_time()), ("6.1.0-56-rt-amd64", Some(true)));
+            assert_eq!(
+                (kernel.name.as_str(), kernel.is_real_time()),
+                ("6.1.0-56-rt-amd64", Some(true))
+            );
         }
     }
 
@@ -303,7 +400,10 @@ mod tests {
             std::fs::write(folder.path().join(name), bzimage(VERSION)).unwrap();
         }
         let error = resolved(folder.path(), folder.path()).unwrap_err();
-        assert!(matches!(error, KernelError::SeveralImages { .. }) && error.to_string().contains("vmlinuz-2"));
+        assert!(
+            matches!(error, KernelError::SeveralImages { .. })
+                && error.to_string().contains("vmlinuz-2")
+        );
     }
 
     #[test]
@@ -313,17 +413,31 @@ mod tests {
         let mut bytes = vec![0; 0x100];
         bytes[0x38..0x3c].copy_from_slice(b"ARM\x64");
         std::fs::write(&path, bytes).unwrap();
-        assert!(resolved(&path, folder.path()).unwrap_err().to_string().contains("--arch arm64"));
+        assert!(
+            resolved(&path, folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("--arch arm64")
+        );
     }
 
     #[test]
     fn what_holds_no_kernel_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(matches!(resolved(folder.path(), folder.path()), Err(KernelError::NoImage(_))));
-        assert!(matches!(resolved(&folder.path().join("none"), folder.path()), Err(KernelError::Read { .. })));
+        assert!(matches!(
+            resolved(folder.path(), folder.path()),
+            Err(KernelError::NoImage(_))
+        ));
+        assert!(matches!(
+            resolved(&folder.path().join("none"), folder.path()),
+            Err(KernelError::Read { .. })
+        ));
         let path = folder.path().join("x.deb");
         std::fs::write(&path, package(&[("./usr/x", b"x")])).unwrap();
-        assert!(matches!(resolved(&path, folder.path()), Err(KernelError::NoImage(_))));
+        assert!(matches!(
+            resolved(&path, folder.path()),
+            Err(KernelError::NoImage(_))
+        ));
         assert_eq!("".parse::<KernelSource>(), Err(ParseKernelError::Empty));
     }
 }

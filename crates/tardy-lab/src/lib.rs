@@ -1,11 +1,16 @@
-//! The lab: boots kernels in QEMU with instruction-counted time, runs the same measurement in each, and compares.
+//! The lab: boots kernels in QEMU with instruction-counted time, runs the same measurement in each,
+//! and compares.
 //!
-//! - Kernels and their packages: [`kernel`], [`apt`], [`deb`], [`cache`], [`digest`], [`image`], [`models`], [`variant`]
-//! - A guest: [`binary`] and [`initramfs`] ([`cpio`]) go in, [`qemu`] and [`machine`] run it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and
-//!   [`snapshot`] start it, [`exchange`] and [`diagnosis`] tell what came out
-//! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their answers in [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
-//! - Whether explanations are right: [`injection`] makes delays of known truth, [`blame`], [`agreement`] and [`seen_delays`] hold explanations against them;
-//!   [`watch`] sees a guest from outside
+//! - Kernels and their packages: [`kernel`], [`apt`], [`deb`], [`cache`], [`digest`], [`image`],
+//!   [`models`], [`variant`]
+//! - A guest: [`binary`] and [`initramfs`] ([`cpio`]) go in, [`qemu`] and [`machine`] run it
+//!   ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and [`snapshot`] start it,
+//!   [`exchange`] and [`diagnosis`] tell what came out
+//! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their answers in
+//!   [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
+//! - Whether explanations are right: [`injection`] makes delays of known truth, [`blame`],
+//!   [`agreement`] and [`seen_delays`] hold explanations against them; [`watch`] sees a guest from
+//!   outside
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

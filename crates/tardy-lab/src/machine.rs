@@ -1,4 +1,5 @@
-//! The virtual machine that a guest runs in, and the kernel's command line; what of both determines a run.
+//! The virtual machine that a guest runs in, and the kernel's command line; what of both determines
+//! a run.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -17,13 +18,15 @@ pub enum Accelerator {
     Kvm,
 }
 
-/// Virtual time per instruction as a power of two of nanoseconds: QEMU offers no other steps (`-icount shift=N`, 0 to 10).
+/// Virtual time per instruction as a power of two of nanoseconds: QEMU offers no other steps
+/// (`-icount shift=N`, 0 to 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InstructionShift(u8);
 
 impl InstructionShift {
-    /// 4 ns an instruction: the wake-up path of about 3500 instructions takes 14 us, as on a small board.
+    /// 4 ns an instruction: the wake-up path of about 3500 instructions takes 14 us, as on a small
+    /// board.
     pub const DEFAULT: Self = Self(2);
 
     #[must_use]
@@ -47,14 +50,18 @@ impl TryFrom<Nanos> for InstructionShift {
     type Error = InstructionTimeError;
 
     fn try_from(time: Nanos) -> Result<Self, Self::Error> {
-        (0..=10).map(Self).find(|shift| shift.per_instruction() == time).ok_or(InstructionTimeError(time))
+        (0..=10)
+            .map(Self)
+            .find(|shift| shift.per_instruction() == time)
+            .ok_or(InstructionTimeError(time))
     }
 }
 
 /// A virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its CPU; there is one: more than one is deterministic too, but they take turns in one thread of QEMU, and a turn of another one is a delay.
+    /// Its CPU; there is one: more than one is deterministic too, but they take turns in one thread
+    /// of QEMU, and a turn of another one is a delay.
     pub architecture: Architecture,
     /// How it executes.
     pub accelerator: Accelerator,
@@ -68,12 +75,14 @@ pub struct Machine {
 
 /// What QEMU's main thread does while the guest executes.
 ///
-/// When the guest halts, that thread moves the clock on to the next timer. Free to run at any time, it can see the halt before the instructions that led to
-/// it are counted, and the clock then goes too far: on a busy host 3 of 36 runs differed from their twins, and pinning QEMU to one CPU did not prevent
-/// it.
+/// When the guest halts, that thread moves the clock on to the next timer. Free to run at any time,
+/// it can see the halt before the instructions that led to it are counted, and the clock then goes
+/// too far: on a busy host 3 of 36 runs differed from their twins, and pinning QEMU to one CPU did
+/// not prevent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainThread {
-    /// It waits until the instructions are counted: the lock of QEMU's record and replay does it, whose record is thrown away.
+    /// It waits until the instructions are counted: the lock of QEMU's record and replay does it,
+    /// whose record is thrown away.
     TakesTurns,
     /// It runs at any time, as it must where QEMU writes down its state, or has a terminal.
     Free,
@@ -85,14 +94,24 @@ impl Machine {
     /// 64 MiB hold some 30 million samples.
     pub const SHARED_MIB_DEFAULT: u32 = 64;
 
-    /// QEMU's options for it, without the files: what determines a run besides kernel, initial file system and command line.
+    /// QEMU's options for it, without the files: what determines a run besides kernel, initial file
+    /// system and command line.
     #[must_use]
     pub fn options(&self, main_thread: MainThread) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| options.extend(words.iter().map(|word| (*word).to_owned()));
         match self.architecture {
             Architecture::Amd64 => {}
-            Architecture::Arm64 => add(&["-M", "virt", "-cpu", if self.accelerator == Accelerator::Kvm { "host" } else { "cortex-a57" }]),
+            Architecture::Arm64 => add(&[
+                "-M",
+                "virt",
+                "-cpu",
+                if self.accelerator == Accelerator::Kvm {
+                    "host"
+                } else {
+                    "cortex-a57"
+                },
+            ]),
             Architecture::Riscv64 => add(&["-M", "virt"]),
         }
         match self.accelerator {
@@ -101,29 +120,66 @@ impl Machine {
                     MainThread::TakesTurns => ",rr=record,rrfile=/dev/null",
                     MainThread::Free => "",
                 };
-                add(&["-accel", "tcg", "-icount", &format!("shift={},sleep=off{turns}", self.instruction_shift.exponent())]);
+                add(&[
+                    "-accel",
+                    "tcg",
+                    "-icount",
+                    &format!(
+                        "shift={},sleep=off{turns}",
+                        self.instruction_shift.exponent()
+                    ),
+                ]);
                 // With the host's time of day the guest's boot differs from run to run.
                 add(&["-rtc", "base=2020-01-01,clock=vm"]);
             }
             Accelerator::Kvm => add(&["-accel", "kvm"]),
         }
-        add(&["-m", &self.memory_mib.to_string(), "-smp", "1", "-seed", "1"]);
-        add(&["-nodefaults", "-nic", "none", "-display", "none", "-monitor", "none", "-no-reboot"]);
+        add(&[
+            "-m",
+            &self.memory_mib.to_string(),
+            "-smp",
+            "1",
+            "-seed",
+            "1",
+        ]);
+        add(&[
+            "-nodefaults",
+            "-nic",
+            "none",
+            "-display",
+            "none",
+            "-monitor",
+            "none",
+            "-no-reboot",
+        ]);
         options
     }
 }
 
-/// The kernel's command line for a machine: the lab's words, then the variant's, so that the variant's win.
+/// The kernel's command line for a machine: the lab's words, then the variant's, so that the
+/// variant's win.
 #[must_use]
 pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> String {
     let console = format!("console={}", machine.architecture.console());
-    // cryptomgr.notests: the self-tests of the crypto layer keep the CPU busy for seconds after boot. panic and oops: a broken kernel ends the machine
-    // at once instead of at the time limit.
-    let fixed = [console.as_str(), "quiet", "panic=-1", "oops=panic", "nokaslr", "random.trust_cpu=off", "cryptomgr.notests", MARK];
+    // cryptomgr.notests: the self-tests of the crypto layer keep the CPU busy for seconds after
+    // boot. panic and oops: a broken kernel ends the machine at once instead of at the time limit.
+    let fixed = [
+        console.as_str(),
+        "quiet",
+        "panic=-1",
+        "oops=panic",
+        "nokaslr",
+        "random.trust_cpu=off",
+        "cryptomgr.notests",
+        MARK,
+    ];
     let mut words: Vec<String> = fixed.map(str::to_owned).to_vec();
     if machine.accelerator == Accelerator::Tcg {
         words.push(VIRTUAL_CLOCK_MARK.to_owned());
-        words.push(format!("{INSTRUCTION_MARK}{}", machine.instruction_shift.per_instruction().get()));
+        words.push(format!(
+            "{INSTRUCTION_MARK}{}",
+            machine.instruction_shift.per_instruction().get()
+        ));
     }
     words.extend_from_slice(variant);
     if pad > 0 {
@@ -132,7 +188,8 @@ pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> S
     words.join(" ")
 }
 
-/// A word that the kernel parses and ignores: it shifts the boot by some instructions, and with it the phase of everything after it.
+/// A word that the kernel parses and ignores: it shifts the boot by some instructions, and with it
+/// the phase of everything after it.
 fn pad_word(pad: u32) -> String {
     format!("tardy.pad={pad}{}", "-".repeat(pad as usize % 64))
 }
@@ -154,13 +211,27 @@ mod tests {
     #[test]
     fn the_options_hold_the_clock_still() {
         let options = machine().options(MainThread::TakesTurns).join(" ");
-        for wanted in
-            ["-icount shift=2,sleep=off,rr=record,rrfile=/dev/null", "-rtc base=2020-01-01,clock=vm", "-smp 1", "-seed 1", "-no-reboot"]
-        {
+        for wanted in [
+            "-icount shift=2,sleep=off,rr=record,rrfile=/dev/null",
+            "-rtc base=2020-01-01,clock=vm",
+            "-smp 1",
+            "-seed 1",
+            "-no-reboot",
+        ] {
             assert!(options.contains(wanted), "{wanted} is missing: {options}");
         }
-        let kvm = Machine { accelerator: Accelerator::Kvm, ..machine() }.options(MainThread::TakesTurns).join(" ");
-        assert!(!machine().options(MainThread::Free).join(" ").contains("rr="));
+        let kvm = Machine {
+            accelerator: Accelerator::Kvm,
+            ..machine()
+        }
+        .options(MainThread::TakesTurns)
+        .join(" ");
+        assert!(
+            !machine()
+                .options(MainThread::Free)
+                .join(" ")
+                .contains("rr=")
+        );
         assert!(!kvm.contains("icount") && kvm.contains("-accel kvm"));
     }
 
@@ -169,23 +240,36 @@ mod tests {
         let line = kernel_command_line(&machine(), &["preempt=none".into()], 0);
         assert!(
             line.starts_with("console=ttyS0 quiet")
-                && line.ends_with("tardy.lab=1 tardy.clock=virtual tardy.instruction_ns=4 preempt=none"),
+                && line.ends_with(
+                    "tardy.lab=1 tardy.clock=virtual tardy.instruction_ns=4 preempt=none"
+                ),
             "{line}"
         );
-        let kvm = Machine { accelerator: Accelerator::Kvm, ..machine() };
+        let kvm = Machine {
+            accelerator: Accelerator::Kvm,
+            ..machine()
+        };
         assert!(!kernel_command_line(&kvm, &[], 0).contains("virtual"));
     }
 
     #[test]
     fn every_pad_gives_another_line() {
-        let lines: std::collections::BTreeSet<_> = (0..200).map(|pad| kernel_command_line(&machine(), &[], pad)).collect();
+        let lines: std::collections::BTreeSet<_> = (0..200)
+            .map(|pad| kernel_command_line(&machine(), &[], pad))
+            .collect();
         assert_eq!(lines.len(), 200);
     }
 
     #[test]
     fn an_instruction_takes_a_power_of_two_nanoseconds() {
-        assert_eq!(InstructionShift::try_from(Nanos(4)), Ok(InstructionShift::DEFAULT));
-        assert_eq!(InstructionShift::try_from(Nanos(1)).map(InstructionShift::exponent), Ok(0));
+        assert_eq!(
+            InstructionShift::try_from(Nanos(4)),
+            Ok(InstructionShift::DEFAULT)
+        );
+        assert_eq!(
+            InstructionShift::try_from(Nanos(1)).map(InstructionShift::exponent),
+            Ok(0)
+        );
         for nanos in [0, 3, 2048, -4] {
             assert!(InstructionShift::try_from(Nanos(nanos)).is_err(), "{nanos}");
         }

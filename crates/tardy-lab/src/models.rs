@@ -1,4 +1,5 @@
-//! The preemption models that a kernel lets one choose at boot. Only the kernel itself can tell, so it is booted once; what it said is kept in the cache.
+//! The preemption models that a kernel lets one choose at boot. Only the kernel itself can tell, so
+//! it is booted once; what it said is kept in the cache.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,17 +23,39 @@ const WALL_LIMIT: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// [`Failure`] when it does not boot.
-pub fn models(kernel: &Kernel, machine: &Machine, qemu: &Qemu, binary: &Path, cache: &Cache) -> Result<Vec<String>, Failure> {
-    let host = |error: String| Failure { cause: Cause::Host(error), console_tail: Vec::new(), has_booted: false };
-    let kept = cache.folder("models").map_err(|error| host(error.to_string()))?.join(kernel.digest.as_str());
-    if let Some(models) = std::fs::read(&kept).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+pub fn models(
+    kernel: &Kernel,
+    machine: &Machine,
+    qemu: &Qemu,
+    binary: &Path,
+    cache: &Cache,
+) -> Result<Vec<String>, Failure> {
+    let host = |error: String| Failure {
+        cause: Cause::Host(error),
+        console_tail: Vec::new(),
+        has_booted: false,
+    };
+    let kept = cache
+        .folder("models")
+        .map_err(|error| host(error.to_string()))?
+        .join(kernel.digest.as_str());
+    if let Some(models) = std::fs::read(&kept)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+    {
         return Ok(models);
     }
-    let folder = cache.scratch("probe").map_err(|error| host(error.to_string()))?;
+    let folder = cache
+        .scratch("probe")
+        .map_err(|error| host(error.to_string()))?;
     let variant = Variant::new(kernel.clone(), None, Vec::new());
     let provenance = boot_once(&variant, machine, qemu, binary, WALL_LIMIT, folder.path())?;
     let models = choice(provenance.guest.preemption.as_deref().unwrap_or_default());
-    write_whole(&kept, &serde_json::to_vec(&models).expect("words are plain data")).map_err(|error| host(error.to_string()))?;
+    write_whole(
+        &kept,
+        &serde_json::to_vec(&models).expect("words are plain data"),
+    )
+    .map_err(|error| host(error.to_string()))?;
     Ok(models)
 }
 
@@ -50,7 +73,10 @@ pub fn boot_once(
 ) -> Result<Provenance, Failure> {
     let job = GuestJob {
         version: guest_job::VERSION,
-        task: Task::Run(Program { path: None, arguments: vec!["--version".to_owned()] }),
+        task: Task::Run(Program {
+            path: None,
+            arguments: vec!["--version".to_owned()],
+        }),
         settle: Nanos::ZERO,
         time_limit: Nanos::from_secs(10),
         modules: Vec::new(),
@@ -58,13 +84,26 @@ pub fn boot_once(
         injection: None,
         hand_out_symbols: false,
     };
-    let guest = Guest { variant, machine, pad: 0, job: &job, binary, added: &[], wall_limit, snapshots: None, watching: None };
+    let guest = Guest {
+        variant,
+        machine,
+        pad: 0,
+        job: &job,
+        binary,
+        added: &[],
+        wall_limit,
+        snapshots: None,
+        watching: None,
+    };
     guest.run(qemu, folder)
 }
 
 /// `none voluntary (full)`, as sched/preempt of debugfs has it. A single model is no choice.
 fn choice(text: &str) -> Vec<String> {
-    let models: Vec<String> = text.split_whitespace().map(|word| word.trim_matches(['(', ')']).to_owned()).collect();
+    let models: Vec<String> = text
+        .split_whitespace()
+        .map(|word| word.trim_matches(['(', ')']).to_owned())
+        .collect();
     if models.len() > 1 { models } else { Vec::new() }
 }
 
@@ -74,7 +113,10 @@ mod tests {
 
     #[test]
     fn a_choice_is_read_and_a_single_model_is_none() {
-        assert_eq!(choice("none voluntary (full)\n"), ["none", "voluntary", "full"]);
+        assert_eq!(
+            choice("none voluntary (full)\n"),
+            ["none", "voluntary", "full"]
+        );
         assert_eq!(choice("(full) lazy"), ["full", "lazy"]);
         for text in ["", "(full)\n"] {
             assert_eq!(choice(text), [""; 0], "{text}");

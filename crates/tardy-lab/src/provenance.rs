@@ -1,4 +1,5 @@
-//! `lab.json` in each run folder that came out of a guest: what determined the run, and digests of what went in and came out.
+//! `lab.json` in each run folder that came out of a guest: what determined the run, and digests of
+//! what went in and came out.
 
 use std::path::Path;
 
@@ -18,10 +19,13 @@ pub const PROVENANCE_NAME: &str = tardy_run::guest_start::PROVENANCE_NAME;
 pub const VERSION: u32 = 1;
 
 /// What virtual time is; stands in every `lab.json`, summary and report.
-const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time, so a latency is the length of the kernel's code path; \
-caches, buses, firmware, SMIs and parallel CPUs are not modelled, and no figure is a worst case of a machine";
+const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time, so a latency is \
+                            the length of the kernel's code path; caches, buses, firmware, SMIs \
+                            and parallel CPUs are not modelled, and no figure is a worst case of \
+                            a machine";
 /// The same under KVM.
-const HOST_TIME: &str = "a virtual machine on the host's clock: the host's own delays are in every figure, and no run is repeated exactly";
+const HOST_TIME: &str = "a virtual machine on the host's clock: the host's own delays are in \
+                         every figure, and no run is repeated exactly";
 
 /// What the figures of a machine mean.
 #[must_use]
@@ -52,13 +56,15 @@ pub struct Inputs {
     /// The state that the run began from, where it did not boot.
     #[serde(default)]
     pub snapshot: Option<Digest>,
-    /// The job that was done from there on; without a snapshot it is in the initial file system. `lab.json` calls it the plan.
+    /// The job that was done from there on; without a snapshot it is in the initial file system.
+    /// `lab.json` calls it the plan.
     #[serde(default, rename = "plan")]
     pub job: Option<Digest>,
 }
 
 impl Inputs {
-    /// One digest of all of them. Names and paths of the host are left out: they do not determine anything.
+    /// One digest of all of them. Names and paths of the host are left out: they do not determine
+    /// anything.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let mut digester = Digester::default();
@@ -67,9 +73,19 @@ impl Inputs {
         digester.update_block(self.initramfs.as_str().as_bytes());
         digester.update_block(self.qemu.as_bytes());
         digester.update_block(&self.machine.shared_mib.to_le_bytes());
-        self.options.iter().for_each(|option| digester.update_block(option.as_bytes()));
-        digester.update_block(self.snapshot.as_ref().map(Digest::as_str).unwrap_or_default().as_bytes());
-        self.job.iter().for_each(|job| digester.update_block(job.as_str().as_bytes()));
+        self.options
+            .iter()
+            .for_each(|option| digester.update_block(option.as_bytes()));
+        digester.update_block(
+            self.snapshot
+                .as_ref()
+                .map(Digest::as_str)
+                .unwrap_or_default()
+                .as_bytes(),
+        );
+        self.job
+            .iter()
+            .for_each(|job| digester.update_block(job.as_str().as_bytes()));
         digester.finish()
     }
 }
@@ -91,7 +107,8 @@ pub struct Provenance {
     pub guest: GuestReport,
     /// What the figures mean.
     pub meaning: String,
-    /// Host time from the start of QEMU until the guest went on from its snapshot, in ms; absent for a run that booted.
+    /// Host time from the start of QEMU until the guest went on from its snapshot, in ms; absent
+    /// for a run that booted.
     #[serde(default)]
     pub restore_ms: Option<u64>,
 }
@@ -99,8 +116,11 @@ pub struct Provenance {
 /// The digest of the samples among the files of a run folder; `None` when there is none.
 #[must_use]
 pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
-    let mut files: Vec<_> =
-        entries.iter().filter_map(|entry| Some((&entry.path, entry.content?))).filter(|(path, _)| path.starts_with("samples")).collect();
+    let mut files: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| Some((&entry.path, entry.content?)))
+        .filter(|(path, _)| path.starts_with("samples"))
+        .collect();
     files.sort();
     if files.is_empty() {
         return None;
@@ -126,8 +146,9 @@ impl Provenance {
         }
     }
 
-    /// Whether two runs from the same inputs gave the same samples; where there are none, the same output. A run from a snapshot is never the same as one that
-    /// booted, or that began from another snapshot.
+    /// Whether two runs from the same inputs gave the same samples; where there are none, the same
+    /// output. A run from a snapshot is never the same as one that booted, or that began from
+    /// another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {
         if self.inputs.snapshot != other.inputs.snapshot {
@@ -147,7 +168,13 @@ mod tests {
     #[test]
     fn the_sample_digest_depends_on_names_and_content_and_not_on_other_files() {
         let of = |files: &[(&str, &'static [u8])]| {
-            let entries: Vec<_> = files.iter().map(|(path, content)| Entry { path: path.into(), content: Some(*content) }).collect();
+            let entries: Vec<_> = files
+                .iter()
+                .map(|(path, content)| Entry {
+                    path: path.into(),
+                    content: Some(*content),
+                })
+                .collect();
             sample_digest(&entries)
         };
         let base = of(&[("samples/a", b"1"), ("run.json", b"x")]);
@@ -173,6 +200,9 @@ mod tests {
         });
         let inputs: Inputs = serde_json::from_value(text).unwrap();
         assert!(inputs.job.is_some());
-        assert_eq!(serde_json::to_value(&inputs).unwrap()["plan"], digest.as_str());
+        assert_eq!(
+            serde_json::to_value(&inputs).unwrap()["plan"],
+            digest.as_str()
+        );
     }
 }

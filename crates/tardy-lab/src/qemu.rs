@@ -1,4 +1,5 @@
-//! QEMU as a child process: found, asked for its version, started for one guest, ended at its time limit.
+//! QEMU as a child process: found, asked for its version, started for one guest, ended at its time
+//! limit.
 
 mod control;
 
@@ -50,7 +51,8 @@ pub enum QemuError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qemu {
     pub(super) program: &'static str,
-    /// What it calls itself, such as `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`: part of a run's identity.
+    /// What it calls itself, such as
+    /// `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`: part of a run's identity.
     pub version: String,
 }
 
@@ -61,20 +63,36 @@ impl Qemu {
     /// [`QemuError::Missing`], [`QemuError::Broken`].
     pub fn find(architecture: Architecture) -> Result<Self, QemuError> {
         let program = architecture.qemu_program();
-        let broken = |message: String| QemuError::Broken { program: program.to_owned(), message };
-        let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => QemuError::Missing { program, packages: architecture.qemu_packages() },
-            _ => broken(error.to_string()),
-        })?;
+        let broken = |message: String| QemuError::Broken {
+            program: program.to_owned(),
+            message,
+        };
+        let output = Command::new(program)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => QemuError::Missing {
+                    program,
+                    packages: architecture.qemu_packages(),
+                },
+                _ => broken(error.to_string()),
+            })?;
         let text = String::from_utf8_lossy(&output.stdout);
         match text.lines().next() {
-            Some(line) if output.status.success() && line.contains("version") => Ok(Self { program, version: line.trim().to_owned() }),
-            _ => Err(broken(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+            Some(line) if output.status.success() && line.contains("version") => Ok(Self {
+                program,
+                version: line.trim().to_owned(),
+            }),
+            _ => Err(broken(
+                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            )),
         }
     }
 }
 
-/// One boot of one guest. File names are relative to the folder, so that the options are the same wherever it lies.
+/// One boot of one guest. File names are relative to the folder, so that the options are the same
+/// wherever it lies.
 #[derive(Debug, Clone)]
 pub struct Boot<'a> {
     pub machine: &'a Machine,
@@ -117,51 +135,80 @@ pub enum BootEnd {
 }
 
 impl Boot<'_> {
-    /// Starts QEMU and waits until the guest has switched itself off, at most for `wall_limit` of the host's time.
+    /// Starts QEMU and waits until the guest has switched itself off, at most for `wall_limit` of
+    /// the host's time.
     ///
     /// # Errors
-    /// [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but [`BootEnd`].
+    /// [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but
+    /// [`BootEnd`].
     pub fn run(&self, qemu: &Qemu, wall_limit: Duration) -> Result<BootEnd, QemuError> {
         let mut command = self.command(qemu, &self.arguments(MainThread::TakesTurns, ""))?;
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        let broken = |error: io::Error| QemuError::Broken { program: qemu.program.to_owned(), message: error.to_string() };
+        let broken = |error: io::Error| QemuError::Broken {
+            program: qemu.program.to_owned(),
+            message: error.to_string(),
+        };
         let child = kill_with_parent(&mut command).spawn().map_err(broken)?;
         wait(child, wall_limit).map_err(broken)
     }
 
-    /// Starts QEMU under the control of the host, for a guest that stops itself; from the machine's state in a file of the folder, where one is given.
+    /// Starts QEMU under the control of the host, for a guest that stops itself; from the machine's
+    /// state in a file of the folder, where one is given.
     ///
     /// # Errors
     /// [`ControlError`].
-    pub(super) fn start_controlled(&self, qemu: &Qemu, state: Option<&str>, deadline: Instant) -> Result<QemuProcess, ControlError> {
-        // Another machine that shares the memory would make its owner refuse to be moved: this one owns it.
-        // A machine whose main thread takes turns cannot write its state down, and can read one.
-        let main_thread = if state.is_some() { MainThread::TakesTurns } else { MainThread::Free };
+    pub(super) fn start_controlled(
+        &self,
+        qemu: &Qemu,
+        state: Option<&str>,
+        deadline: Instant,
+    ) -> Result<QemuProcess, ControlError> {
+        // Another machine that shares the memory would make its owner refuse to be moved: this one
+        // owns it. A machine whose main thread takes turns cannot write its state down, and can
+        // read one.
+        let main_thread = if state.is_some() {
+            MainThread::TakesTurns
+        } else {
+            MainThread::Free
+        };
         let mut arguments = self.arguments(main_thread, ",master=on");
         arguments.extend(STOP_OPTIONS.iter().chain(&control::OPTIONS).map(Into::into));
         if let Some(state) = state {
             arguments.extend(["-incoming".into(), format!("exec:cat {state}").into()]);
         }
-        let mut command = self.command(qemu, &arguments).map_err(|error| ControlError::Io(io::Error::other(error)))?;
+        let mut command = self
+            .command(qemu, &arguments)
+            .map_err(|error| ControlError::Io(io::Error::other(error)))?;
         QemuProcess::start(&mut command, deadline)
     }
 
-    /// Starts QEMU with the guest's console on the terminal and waits for its end; Ctrl-A X ends it.
+    /// Starts QEMU with the guest's console on the terminal and waits for its end; Ctrl-A X ends
+    /// it.
     ///
     /// # Errors
     /// As [`Boot::run`].
     pub fn run_interactively(&self, qemu: &Qemu) -> Result<ExitStatus, QemuError> {
         let mut command = Command::new(qemu.program);
-        command.args(self.common_arguments(MainThread::Free)).args(["-serial", "mon:stdio"]).current_dir(self.folder);
+        command
+            .args(self.common_arguments(MainThread::Free))
+            .args(["-serial", "mon:stdio"])
+            .current_dir(self.folder);
         let status = kill_with_parent(&mut command).status();
-        status.map_err(|error| QemuError::Broken { program: qemu.program.to_owned(), message: error.to_string() })
+        status.map_err(|error| QemuError::Broken {
+            program: qemu.program.to_owned(),
+            message: error.to_string(),
+        })
     }
 
     /// QEMU in the folder, with its log and the shared memory there.
     fn command(&self, qemu: &Qemu, arguments: &[std::ffi::OsString]) -> Result<Command, QemuError> {
         let shared = self.folder.join(SHARED_NAME);
-        let made = File::create(&shared).and_then(|file| file.set_len(u64::from(self.machine.shared_mib) << 20));
-        made.map_err(|error| QemuError::File { path: shared, error })?;
+        let made = File::create(&shared)
+            .and_then(|file| file.set_len(u64::from(self.machine.shared_mib) << 20));
+        made.map_err(|error| QemuError::File {
+            path: shared,
+            error,
+        })?;
         let log = self.folder.join(QEMU_LOG_NAME);
         let log = File::create(&log).map_err(|error| QemuError::File { path: log, error })?;
         let mut command = Command::new(qemu.program);
@@ -173,17 +220,36 @@ impl Boot<'_> {
         let mut arguments = self.common_arguments(main_thread);
         arguments.extend(["-serial".into(), format!("file:{CONSOLE_NAME}").into()]);
         let size = self.machine.shared_mib;
-        let memory = format!("memory-backend-file,id=shared,share=on,mem-path={SHARED_NAME},size={size}M");
-        arguments.extend(["-object".into(), memory.into(), "-device".into(), format!("ivshmem-plain,memdev=shared{sharing}").into()]);
+        let memory =
+            format!("memory-backend-file,id=shared,share=on,mem-path={SHARED_NAME},size={size}M");
+        arguments.extend([
+            "-object".into(),
+            memory.into(),
+            "-device".into(),
+            format!("ivshmem-plain,memdev=shared{sharing}").into(),
+        ]);
         arguments
     }
 
     fn common_arguments(&self, main_thread: MainThread) -> Vec<std::ffi::OsString> {
-        let mut arguments: Vec<std::ffi::OsString> = self.machine.options(main_thread).into_iter().map(Into::into).collect();
-        arguments.extend(["-kernel".into(), self.kernel.into(), "-initrd".into(), INITRAMFS_NAME.into()]);
+        let mut arguments: Vec<std::ffi::OsString> = self
+            .machine
+            .options(main_thread)
+            .into_iter()
+            .map(Into::into)
+            .collect();
+        arguments.extend([
+            "-kernel".into(),
+            self.kernel.into(),
+            "-initrd".into(),
+            INITRAMFS_NAME.into(),
+        ]);
         arguments.extend(["-append".into(), self.command_line.into()]);
         if self.is_watched {
-            arguments.extend(["-plugin".into(), format!("./{LIBRARY_NAME},known={KNOWN_NAME},out={SEEN_NAME}").into()]);
+            arguments.extend([
+                "-plugin".into(),
+                format!("./{LIBRARY_NAME},known={KNOWN_NAME},out={SEEN_NAME}").into(),
+            ]);
         }
         arguments
     }
@@ -214,14 +280,22 @@ mod tests {
     #[test]
     fn a_child_that_does_not_end_is_ended_at_the_limit() {
         let child = Command::new("sleep").arg("600").spawn().unwrap();
-        assert_eq!(wait(child, Duration::from_millis(50)).unwrap(), BootEnd::WallLimit);
+        assert_eq!(
+            wait(child, Duration::from_millis(50)).unwrap(),
+            BootEnd::WallLimit
+        );
         let child = Command::new("true").spawn().unwrap();
-        assert!(matches!(wait(child, Duration::from_secs(60)).unwrap(), BootEnd::Exited(status) if status.success()));
+        assert!(
+            matches!(wait(child, Duration::from_secs(60)).unwrap(), BootEnd::Exited(status) if status.success())
+        );
     }
 
     #[test]
     fn missing_qemu_is_named_with_its_package() {
-        let error = QemuError::Missing { program: "qemu-system-aarch64", packages: Architecture::Arm64.qemu_packages() };
+        let error = QemuError::Missing {
+            program: "qemu-system-aarch64",
+            packages: Architecture::Arm64.qemu_packages(),
+        };
         assert!(error.to_string().contains("qemu-system-arm"));
     }
 }

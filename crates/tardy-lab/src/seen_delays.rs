@@ -12,9 +12,11 @@ use tardy_run::read_series::SeriesFile;
 
 use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// How much longer a section may be than the delay that was timed within it: the way from switching off to the first look at the clock, and back from the last.
+/// How much longer a section may be than the delay that was timed within it: the way from switching
+/// off to the first look at the clock, and back from the last.
 pub const LONGER_NS_MAX: i64 = 1_500;
-/// The same of a softirq: its section is the whole pass, in which the kernel serves the softirqs that are due besides.
+/// The same of a softirq: its section is the whole pass, in which the kernel serves the softirqs
+/// that are due besides.
 pub const LONGER_PASS_NS_MAX: i64 = 20_000;
 /// What the names of the module's functions end in.
 const MODULE: &str = "[tardy_inject]";
@@ -35,7 +37,8 @@ pub enum SeenError {
 pub struct SeenDelays {
     /// Delays that the module made.
     pub made: usize,
-    /// Sections of the kind that the delays are, in the order of time, as long as the module held it for, in ns; none where the delays are no section.
+    /// Sections of the kind that the delays are, in the order of time, as long as the module held
+    /// it for, in ns; none where the delays are no section.
     pub sections: Vec<i64>,
     /// For each delay with a section, how much longer the section is, in ns.
     pub longer: Vec<i64>,
@@ -54,7 +57,11 @@ impl SeenDelays {
         if !self.are_sections {
             return self.sections.is_empty();
         }
-        self.sections.len() == self.made && self.longer.iter().all(|longer| (0..=self.longer_ns_max).contains(longer))
+        self.sections.len() == self.made
+            && self
+                .longer
+                .iter()
+                .all(|longer| (0..=self.longer_ns_max).contains(longer))
     }
 }
 
@@ -74,32 +81,60 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
 /// The due times of all samples of a run; of one that cannot be read, none.
 fn dues(run: &Path) -> BTreeSet<Nanos> {
     let mut dues = BTreeSet::new();
-    let Ok(record) = folder::open(run) else { return dues };
-    let samples = record.samples_folder.clone().unwrap_or_else(|| run.join("samples"));
-    for series in record.series.iter().filter_map(|series| SeriesFile::open(&samples.join(&series.file)).ok()) {
+    let Ok(record) = folder::open(run) else {
+        return dues;
+    };
+    let samples = record
+        .samples_folder
+        .clone()
+        .unwrap_or_else(|| run.join("samples"));
+    for series in record
+        .series
+        .iter()
+        .filter_map(|series| SeriesFile::open(&samples.join(&series.file)).ok())
+    {
         let schedule = series.descriptor().schedule;
-        series.read(|chunk| dues.extend(chunk.samples(&schedule).map(|(_, sample)| sample.due))).ok();
+        series
+            .read(|chunk| dues.extend(chunk.samples(&schedule).map(|(_, sample)| sample.due)))
+            .ok();
     }
     dues
 }
 
-/// Sets the sections of a watched run beside the delays of `context` that were made in it, each at least `least_ns` long.
+/// Sets the sections of a watched run beside the delays of `context` that were made in it, each at
+/// least `least_ns` long.
 ///
 /// # Errors
 /// [`SeenError`].
-pub fn seen_delays(run: &Path, context: Context, least_ns: i64, is_real_time: bool) -> Result<SeenDelays, SeenError> {
-    let log = std::fs::read_to_string(run.join(LOG_PATH)).map_err(|error| SeenError::Log(error.to_string()))?;
-    let made = parse_log(&log).map_err(|line| SeenError::Log(format!("line {line} is not one that the module writes")))?;
+pub fn seen_delays(
+    run: &Path,
+    context: Context,
+    least_ns: i64,
+    is_real_time: bool,
+) -> Result<SeenDelays, SeenError> {
+    let log = std::fs::read_to_string(run.join(LOG_PATH))
+        .map_err(|error| SeenError::Log(error.to_string()))?;
+    let made = parse_log(&log)
+        .map_err(|line| SeenError::Log(format!("line {line} is not one that the module writes")))?;
     let watched = store::read(run)?.ok_or(SeenError::NotWatched)?;
     let truth = truth(context, is_real_time);
     let mut sections = Vec::new();
     store::read_items(run, |item, reader| {
         let Item::Section(section) = item else { return };
         let site = reader.sites()[section.site as usize];
-        let begin = watched.functions.get(&format!("{:x}", site.begin_pc)).map_or("", String::as_str);
-        let length = i64::try_from(section.length.saturating_mul(watched.instruction_ns)).unwrap_or(i64::MAX);
+        let begin = watched
+            .functions
+            .get(&format!("{:x}", site.begin_pc))
+            .map_or("", String::as_str);
+        let length = i64::try_from(section.length.saturating_mul(watched.instruction_ns))
+            .unwrap_or(i64::MAX);
         let is_wanted = match truth {
-            Some((kind, Some(function))) => site.kind == kind && begin.strip_prefix(function).is_some_and(|rest| rest.trim() == MODULE),
+            Some((kind, Some(function))) => {
+                site.kind == kind
+                    && begin
+                        .strip_prefix(function)
+                        .is_some_and(|rest| rest.trim() == MODULE)
+            }
             Some((kind, None)) => site.kind == kind,
             None => begin.ends_with(MODULE),
         };
@@ -108,10 +143,25 @@ pub fn seen_delays(run: &Path, context: Context, least_ns: i64, is_real_time: bo
         }
     })?;
     let inside = |delay: &InjectedDelay| delay.ended.0 - delay.begun.0;
-    let longer = made.iter().zip(&sections).map(|(delay, section)| section - inside(delay)).collect();
-    let longer_ns_max = if context == Context::Softirq { LONGER_PASS_NS_MAX } else { LONGER_NS_MAX };
+    let longer = made
+        .iter()
+        .zip(&sections)
+        .map(|(delay, section)| section - inside(delay))
+        .collect();
+    let longer_ns_max = if context == Context::Softirq {
+        LONGER_PASS_NS_MAX
+    } else {
+        LONGER_NS_MAX
+    };
     let dues = dues(run);
     let is_probed = |delay: &&InjectedDelay| dues.range(delay.begun..delay.ended).next().is_some();
     let probed = made.iter().filter(is_probed).count();
-    Ok(SeenDelays { probed, made: made.len(), sections, longer, are_sections: truth.is_some(), longer_ns_max })
+    Ok(SeenDelays {
+        probed,
+        made: made.len(),
+        sections,
+        longer,
+        are_sections: truth.is_some(),
+        longer_ns_max,
+    })
 }

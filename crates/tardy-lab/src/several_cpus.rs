@@ -1,6 +1,7 @@
-//! A guest with several CPUs, and a disk where it is to have one, which the lab's own guests have not. Its clock is the host's, and its CPUs take turns on
-//! those of the host: no time that is measured in it means anything. It shows that such a machine is measured, that every due time is accounted for, and
-//! what becomes of a run whose machine fails.
+//! A guest with several CPUs, and a disk where it is to have one, which the lab's own guests have
+//! not. Its clock is the host's, and its CPUs take turns on those of the host: no time that is
+//! measured in it means anything. It shows that such a machine is measured, that every due time is
+//! accounted for, and what becomes of a run whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -47,7 +48,8 @@ pub struct Equipment<'a> {
     pub files: &'a [AddedFile],
     /// Files of modules, in the order in which they are loaded before the program starts.
     pub modules: &'a [PathBuf],
-    /// The file that is its disk, /dev/vda where the modules have a driver for it. What the guest has written there outlives the guest.
+    /// The file that is its disk, /dev/vda where the modules have a driver for it. What the guest
+    /// has written there outlives the guest.
     pub disk: Option<&'a Path>,
 }
 
@@ -60,16 +62,24 @@ pub struct GuestResult {
 }
 
 impl GuestResult {
-    /// A file that the tool left below the guest's folder for results, as text; empty where there is none. `stdout.log` and `stderr.log` are what it said.
+    /// A file that the tool left below the guest's folder for results, as text; empty where there
+    /// is none. `stdout.log` and `stderr.log` are what it said.
     #[must_use]
     pub fn text(&self, path: &str) -> String {
         let found = self.files.iter().find(|(name, _)| name == Path::new(path));
-        found.map(|(_, content)| String::from_utf8_lossy(content).into_owned()).unwrap_or_default()
+        found
+            .map(|(_, content)| String::from_utf8_lossy(content).into_owned())
+            .unwrap_or_default()
     }
 
     /// All files below a folder there, by their paths in it.
-    pub fn files_below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a Path, &'a [u8])> {
-        self.files.iter().filter_map(move |(path, content)| Some((path.strip_prefix(folder).ok()?, content.as_slice())))
+    pub fn files_below<'a>(
+        &'a self,
+        folder: &'a str,
+    ) -> impl Iterator<Item = (&'a Path, &'a [u8])> {
+        self.files.iter().filter_map(move |(path, content)| {
+            Some((path.strip_prefix(folder).ok()?, content.as_slice()))
+        })
     }
 }
 
@@ -104,32 +114,59 @@ pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestErr
 pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, GuestError> {
     let folder = Scratch::make(&std::env::temp_dir(), "guest")?;
     let path = |name: &str| folder.path().join(name);
-    let Equipment { program, files, modules, .. } = guest.equipment;
-    let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    let program = Program { path: program.map(str::to_owned), arguments };
+    let Equipment {
+        program,
+        files,
+        modules,
+        ..
+    } = guest.equipment;
+    let arguments = arguments
+        .iter()
+        .map(|&argument| argument.to_owned())
+        .collect();
+    let program = Program {
+        path: program.map(str::to_owned),
+        arguments,
+    };
     let modules: Vec<AddedFile> = modules.iter().map(|module| module_file(module)).collect();
     let job = GuestJob {
         version: VERSION,
         task: Task::Run(program),
         settle: Nanos::ZERO,
         time_limit: guest.time_limit,
-        modules: modules.iter().map(|module| format!("/{}", module.path)).collect(),
+        modules: modules
+            .iter()
+            .map(|module| format!("/{}", module.path))
+            .collect(),
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,
     };
     let added = [files, &modules].concat();
-    initramfs::write(BufWriter::new(File::create(path("initramfs"))?), guest.tardy, &job, &added)?;
+    initramfs::write(
+        BufWriter::new(File::create(path("initramfs"))?),
+        guest.tardy,
+        &job,
+        &added,
+    )?;
     File::create(path("shared"))?.set_len(u64::from(SHARED_MIB) << 20)?;
     let child = kill_with_parent(&mut command(guest, folder.path())).spawn()?;
     let deadline = Instant::now() + Duration::from_nanos(2 * guest.time_limit.get().unsigned_abs());
-    Ok(GuestProcess { child, folder, deadline })
+    Ok(GuestProcess {
+        child,
+        folder,
+        deadline,
+    })
 }
 
 /// Where a module lies in the guest.
 fn module_file(source: &Path) -> AddedFile {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
-    AddedFile { source: source.to_owned(), path: format!("lib/modules/{name}"), executable: false }
+    AddedFile {
+        source: source.to_owned(),
+        path: format!("lib/modules/{name}"),
+        executable: false,
+    }
 }
 
 /// A guest under way; ended with this value.
@@ -177,13 +214,26 @@ impl GuestProcess {
             std::thread::sleep(Duration::from_millis(50));
         }
         let memory = std::fs::read(self.folder.path().join("shared"))?;
-        let nothing = |problem: String| GuestError::Nothing { problem, console: self.console() };
+        let nothing = |problem: String| GuestError::Nothing {
+            problem,
+            console: self.console(),
+        };
         let archive = exchange::receive(&memory).map_err(|error| nothing(error.to_string()))?;
         let entries = cpio::read(archive).map_err(|error| nothing(error.to_string()))?;
-        let files: Vec<(PathBuf, Vec<u8>)> = entries.into_iter().filter_map(|entry| Some((entry.path, entry.content?.to_vec()))).collect();
-        let report =
-            files.iter().find(|(name, _)| name == Path::new("guest.json")).map(|(_, content)| content.as_slice()).unwrap_or_default();
-        Ok(GuestResult { report: serde_json::from_slice(report).map_err(|error| nothing(format!("guest.json: {error}")))?, files })
+        let files: Vec<(PathBuf, Vec<u8>)> = entries
+            .into_iter()
+            .filter_map(|entry| Some((entry.path, entry.content?.to_vec())))
+            .collect();
+        let report = files
+            .iter()
+            .find(|(name, _)| name == Path::new("guest.json"))
+            .map(|(_, content)| content.as_slice())
+            .unwrap_or_default();
+        Ok(GuestResult {
+            report: serde_json::from_slice(report)
+                .map_err(|error| nothing(format!("guest.json: {error}")))?,
+            files,
+        })
     }
 }
 
@@ -197,16 +247,49 @@ impl Drop for GuestProcess {
 
 fn command(guest: Guest<'_>, folder: &Path) -> Command {
     let mut qemu = Command::new("qemu-system-x86_64");
-    qemu.args(["-accel", "tcg", "-m", &guest.memory_mib.to_string(), "-smp", &guest.cpus.to_string()]);
-    qemu.args(["-nodefaults", "-nic", "none", "-display", "none", "-monitor", "none", "-no-reboot", "-serial", "file:console"]);
-    qemu.arg("-object").arg(format!("memory-backend-file,id=shared,share=on,mem-path=shared,size={SHARED_MIB}M"));
-    qemu.args(["-device", "ivshmem-plain,memdev=shared", "-initrd", "initramfs"]).arg("-kernel").arg(guest.kernel);
-    qemu.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 oops=panic cryptomgr.notests no_timer_check {MARK} {}", guest.words));
+    qemu.args([
+        "-accel",
+        "tcg",
+        "-m",
+        &guest.memory_mib.to_string(),
+        "-smp",
+        &guest.cpus.to_string(),
+    ]);
+    qemu.args([
+        "-nodefaults",
+        "-nic",
+        "none",
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+        "-no-reboot",
+        "-serial",
+        "file:console",
+    ]);
+    qemu.arg("-object").arg(format!(
+        "memory-backend-file,id=shared,share=on,mem-path=shared,size={SHARED_MIB}M"
+    ));
+    qemu.args([
+        "-device",
+        "ivshmem-plain,memdev=shared",
+        "-initrd",
+        "initramfs",
+    ])
+    .arg("-kernel")
+    .arg(guest.kernel);
+    qemu.arg("-append").arg(format!(
+        "console=ttyS0 quiet panic=-1 oops=panic cryptomgr.notests no_timer_check {MARK} {}",
+        guest.words
+    ));
     if let Some(disk) = guest.equipment.disk {
         // A comma would begin another option.
         let file = disk.display().to_string().replace(',', ",,");
-        qemu.arg("-drive").arg(format!("if=virtio,format=raw,file={file}"));
+        qemu.arg("-drive")
+            .arg(format!("if=virtio,format=raw,file={file}"));
     }
-    qemu.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+    qemu.current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     qemu
 }

@@ -1,8 +1,10 @@
-//! Snapshots: the state of a guest that has booted and settled, from which a run begins without booting.
+//! Snapshots: the state of a guest that has booted and settled, from which a run begins without
+//! booting.
 //!
-//! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the machine's state to a file, and every run begins by reading
-//! that file, the first one too. What a run begins from is part of its identity: two runs from the same snapshot with the same job give the same samples; a
-//! run that booted gives others, as another replica does.
+//! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the
+//! machine's state to a file, and every run begins by reading that file, the first one too. What a
+//! run begins from is part of its identity: two runs from the same snapshot with the same job give
+//! the same samples; a run that booted gives others, as another replica does.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +17,9 @@ use tardy_machine::journal::Scratch;
 
 use super::digest::Digest;
 use super::exchange;
-use super::qemu::{Boot, BootEnd, ControlError, INITRAMFS_NAME, Qemu, QemuError, SHARED_NAME, STATE_NAME};
+use super::qemu::{
+    Boot, BootEnd, ControlError, INITRAMFS_NAME, Qemu, QemuError, SHARED_NAME, STATE_NAME,
+};
 
 /// The events by which QEMU says that a guest has stopped itself, or ended without.
 const STOPPED: [&str; 2] = ["GUEST_PANICKED", "SHUTDOWN"];
@@ -68,7 +72,10 @@ pub enum SnapshotError {
         error: io::Error,
     },
     /// The state does not fit.
-    #[error("the machine did not come back from its snapshot ({0}): remove the folder `snapshots` of tardy's cache")]
+    #[error(
+        "the machine did not come back from its snapshot ({0}): remove the folder `snapshots` of \
+         tardy's cache"
+    )]
     NotRestored(String),
     /// The job is longer than the memory through which it goes.
     #[error("the job does not fit into the memory shared with the guest: give more with --shared")]
@@ -82,8 +89,9 @@ impl Snapshots {
         Self { folder }
     }
 
-    /// The snapshot of these inputs, made from `boot` where there is none: its folder must hold the initial file system. What the guest said on the way stays
-    /// in `console` when it does not get there.
+    /// The snapshot of these inputs, made from `boot` where there is none: its folder must hold the
+    /// initial file system. What the guest said on the way stays in `console` when it does not get
+    /// there.
     ///
     /// # Errors
     /// [`SnapshotError`].
@@ -102,7 +110,16 @@ impl Snapshots {
         // Made beside it and renamed: a folder under the final name is whole.
         std::fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
         let beside = Scratch::make(&self.folder, "snapshot").map_err(at(&self.folder))?;
-        let made = make(qemu, &Boot { folder: beside.path(), is_watched: false, ..boot.clone() }, boot.folder, wall_limit);
+        let made = make(
+            qemu,
+            &Boot {
+                folder: beside.path(),
+                is_watched: false,
+                ..boot.clone()
+            },
+            boot.folder,
+            wall_limit,
+        );
         if made.is_err() {
             // The copy is for people; without it the error is still told.
             std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
@@ -119,13 +136,20 @@ impl Snapshots {
             std::fs::rename(beside.path(), &folder).map_err(at(&folder))?;
         }
         self.make_room(SystemTime::now());
-        Ok(Snapshot { digest: description.digest, state: folder.join(STATE_NAME) })
+        Ok(Snapshot {
+            digest: description.digest,
+            state: folder.join(STATE_NAME),
+        })
     }
 
     /// Removes those that were not used for the longest time until the others fit.
     fn make_room(&self, now: SystemTime) {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut all: Vec<(SystemTime, u64, PathBuf)> = entries.filter_map(|entry| use_of(&entry.path())).collect();
+        let entries = std::fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut all: Vec<(SystemTime, u64, PathBuf)> =
+            entries.filter_map(|entry| use_of(&entry.path())).collect();
         all.sort();
         let mut sum: u64 = all.iter().map(|(_, bytes, _)| bytes).sum();
         for (used, bytes, folder) in all {
@@ -141,8 +165,15 @@ impl Snapshots {
 
 /// When a snapshot was used last, its bytes and its folder.
 fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
-    let used = std::fs::metadata(folder.join(DESCRIPTION_NAME)).ok()?.modified().ok()?;
-    Some((used, std::fs::metadata(folder.join(STATE_NAME)).ok()?.len(), folder.to_owned()))
+    let used = std::fs::metadata(folder.join(DESCRIPTION_NAME))
+        .ok()?
+        .modified()
+        .ok()?;
+    Some((
+        used,
+        std::fs::metadata(folder.join(STATE_NAME)).ok()?.len(),
+        folder.to_owned(),
+    ))
 }
 
 /// The snapshot in a folder, marked as used; `None` when it is not whole.
@@ -153,13 +184,29 @@ fn read(folder: &Path) -> Option<Snapshot> {
     if std::fs::metadata(&state).ok()?.len() != description.bytes {
         return None;
     }
-    File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now())).ok();
-    Some(Snapshot { digest: description.digest, state })
+    File::options()
+        .append(true)
+        .open(&path)
+        .and_then(|file| file.set_modified(SystemTime::now()))
+        .ok();
+    Some(Snapshot {
+        digest: description.digest,
+        state,
+    })
 }
 
-/// Boots until the guest stops itself and keeps the machine's state; only that is left in the boot's folder.
-fn make(qemu: &Qemu, boot: &Boot<'_>, prepared: &Path, wall_limit: Duration) -> Result<Description, SnapshotError> {
-    link(&prepared.join(INITRAMFS_NAME), &boot.folder.join(INITRAMFS_NAME))?;
+/// Boots until the guest stops itself and keeps the machine's state; only that is left in the
+/// boot's folder.
+fn make(
+    qemu: &Qemu,
+    boot: &Boot<'_>,
+    prepared: &Path,
+    wall_limit: Duration,
+) -> Result<Description, SnapshotError> {
+    link(
+        &prepared.join(INITRAMFS_NAME),
+        &boot.folder.join(INITRAMFS_NAME),
+    )?;
     let mut machine = boot.start_controlled(qemu, None, Instant::now() + wall_limit)?;
     machine.wait_for_event(&STOPPED)?;
     let shared = boot.folder.join(SHARED_NAME);
@@ -168,8 +215,22 @@ fn make(qemu: &Qemu, boot: &Boot<'_>, prepared: &Path, wall_limit: Duration) -> 
     }
     let unlimited = serde_json::json!({"max-bandwidth": 1_u64 << 40});
     machine.execute("migrate-set-parameters", unlimited)?;
-    machine.execute("migrate", serde_json::json!({"uri": format!("exec:cat > {STATE_NAME}")}))?;
-    let status = machine.wait_while("query-migrate", "status", &["none", "setup", "active", "device", "pre-switchover", "wait-unplug"])?;
+    machine.execute(
+        "migrate",
+        serde_json::json!({"uri": format!("exec:cat > {STATE_NAME}")}),
+    )?;
+    let status = machine.wait_while(
+        "query-migrate",
+        "status",
+        &[
+            "none",
+            "setup",
+            "active",
+            "device",
+            "pre-switchover",
+            "wait-unplug",
+        ],
+    )?;
     if status != "completed" {
         return Err(SnapshotError::NotRestored(format!("saving it {status}")));
     }
@@ -177,7 +238,10 @@ fn make(qemu: &Qemu, boot: &Boot<'_>, prepared: &Path, wall_limit: Duration) -> 
     let state = boot.folder.join(STATE_NAME);
     let digest = Digest::of_file(&state).map_err(at(&state))?;
     let bytes = std::fs::metadata(&state).map_err(at(&state))?.len();
-    for entry in std::fs::read_dir(boot.folder).map_err(at(boot.folder))?.flatten() {
+    for entry in std::fs::read_dir(boot.folder)
+        .map_err(at(boot.folder))?
+        .flatten()
+    {
         if entry.file_name() != STATE_NAME {
             std::fs::remove_file(entry.path()).map_err(at(&entry.path()))?;
         }
@@ -186,12 +250,18 @@ fn make(qemu: &Qemu, boot: &Boot<'_>, prepared: &Path, wall_limit: Duration) -> 
 }
 
 impl Snapshot {
-    /// Lets the machine go on with a job, in the boot's folder, which holds the same initial file system. Returns how it ended, and how long it took until the
-    /// guest went on.
+    /// Lets the machine go on with a job, in the boot's folder, which holds the same initial file
+    /// system. Returns how it ended, and how long it took until the guest went on.
     ///
     /// # Errors
     /// [`SnapshotError`].
-    pub fn run(&self, qemu: &Qemu, boot: &Boot<'_>, job: &[u8], wall_limit: Duration) -> Result<(BootEnd, Duration), SnapshotError> {
+    pub fn run(
+        &self,
+        qemu: &Qemu,
+        boot: &Boot<'_>,
+        job: &[u8],
+        wall_limit: Duration,
+    ) -> Result<(BootEnd, Duration), SnapshotError> {
         let started = Instant::now();
         let block = exchange::job_block(job);
         if block.len() as u64 > u64::from(boot.machine.shared_mib) << 20 {
@@ -205,7 +275,10 @@ impl Snapshot {
         if !exchange::is_paused(&beginning(&shared)?) {
             return Err(SnapshotError::NotRestored(status));
         }
-        let file = File::options().write(true).open(&shared).map_err(at(&shared))?;
+        let file = File::options()
+            .write(true)
+            .open(&shared)
+            .map_err(at(&shared))?;
         file.write_all_at(&block, 0).map_err(at(&shared))?;
         machine.execute("cont", serde_json::json!({}))?;
         let restored = started.elapsed();
@@ -215,11 +288,14 @@ impl Snapshot {
 
 fn beginning(shared: &Path) -> Result<[u8; 8], SnapshotError> {
     let mut bytes = [0; 8];
-    File::open(shared).and_then(|file| file.read_exact_at(&mut bytes, 0)).map_err(at(shared))?;
+    File::open(shared)
+        .and_then(|file| file.read_exact_at(&mut bytes, 0))
+        .map_err(at(shared))?;
     Ok(bytes)
 }
 
-/// QEMU is started in the folder and given names without a path, so that its options are the same for everybody.
+/// QEMU is started in the folder and given names without a path, so that its options are the same
+/// for everybody.
 fn link(original: &Path, link: &Path) -> Result<(), SnapshotError> {
     let original = original.canonicalize().map_err(at(original))?;
     symlink(&original, link).map_err(at(link))
@@ -238,11 +314,22 @@ mod tests {
         let folder = folder.join(name);
         std::fs::create_dir(&folder).unwrap();
         // Sparse: the length counts.
-        File::create(folder.join(STATE_NAME)).unwrap().set_len(bytes).unwrap();
-        let description = Description { digest: Digest::of_bytes(name.as_bytes()), bytes };
+        File::create(folder.join(STATE_NAME))
+            .unwrap()
+            .set_len(bytes)
+            .unwrap();
+        let description = Description {
+            digest: Digest::of_bytes(name.as_bytes()),
+            bytes,
+        };
         let path = folder.join(DESCRIPTION_NAME);
         std::fs::write(&path, serde_json::to_vec(&description).unwrap()).unwrap();
-        File::options().append(true).open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();
+        File::options()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(SystemTime::now() - age)
+            .unwrap();
         folder
     }
 
@@ -262,7 +349,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let whole = put(folder.path(), "a", 1000, Duration::ZERO);
         assert_eq!(read(&whole).unwrap().digest, Digest::of_bytes(b"a"));
-        File::options().write(true).open(whole.join(STATE_NAME)).unwrap().set_len(999).unwrap();
+        File::options()
+            .write(true)
+            .open(whole.join(STATE_NAME))
+            .unwrap()
+            .set_len(999)
+            .unwrap();
         assert_eq!(read(&whole), None);
         assert_eq!(read(folder.path()), None);
     }

@@ -26,13 +26,21 @@ impl Variant {
             name.push('-');
             name.push_str(part);
         }
-        Self { name: folder_name(&name), kernel, preemption, words }
+        Self {
+            name: folder_name(&name),
+            kernel,
+            preemption,
+            words,
+        }
     }
 
     /// What it adds to the kernel's command line.
     #[must_use]
     pub fn command_line_words(&self) -> Vec<String> {
-        let preemption = self.preemption.iter().map(|model| format!("preempt={model}"));
+        let preemption = self
+            .preemption
+            .iter()
+            .map(|model| format!("preempt={model}"));
         preemption.chain(self.words.iter().cloned()).collect()
     }
 }
@@ -40,25 +48,56 @@ impl Variant {
 /// The name with everything replaced that is awkward in a path.
 fn folder_name(name: &str) -> String {
     const LENGTH_MAX: usize = 80;
-    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-+=".contains(c) { c } else { '_' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || ".-+=".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
     let name: String = name.chars().map(plain).take(LENGTH_MAX).collect();
     name.trim_start_matches('.').to_owned()
 }
 
-/// Gives variants with equal names different ones: by their kernels' versions, by digests where those are not known or equal, by number when even the
-/// kernels are equal.
+/// Gives variants with equal names different ones: by their kernels' versions, by digests where
+/// those are not known or equal, by number when even the kernels are equal.
 pub fn make_names_unique(variants: &mut [Variant]) {
-    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
-    let digests: Vec<_> = variants.iter().map(|variant| variant.kernel.digest.clone()).collect();
-    let versions: Vec<Option<String>> = variants.iter().map(|variant| variant.kernel.short_version()).collect();
+    let names: Vec<String> = variants
+        .iter()
+        .map(|variant| variant.name.clone())
+        .collect();
+    let digests: Vec<_> = variants
+        .iter()
+        .map(|variant| variant.kernel.digest.clone())
+        .collect();
+    let versions: Vec<Option<String>> = variants
+        .iter()
+        .map(|variant| variant.kernel.short_version())
+        .collect();
     for index in 0..variants.len() {
-        let alike: Vec<usize> = (0..variants.len()).filter(|&other| names[other] == names[index]).collect();
+        let alike: Vec<usize> = (0..variants.len())
+            .filter(|&other| names[other] == names[index])
+            .collect();
         if alike.len() == 1 {
             continue;
         }
-        let same_kernel = alike.iter().filter(|&&other| digests[other] == digests[index]).count() > 1;
-        let number = alike.iter().position(|&other| other == index).unwrap_or_default() + 1;
-        let is_told_by_version = |version: &String| alike.iter().filter(|&&other| versions[other].as_ref() == Some(version)).count() == 1;
+        let same_kernel = alike
+            .iter()
+            .filter(|&&other| digests[other] == digests[index])
+            .count()
+            > 1;
+        let number = alike
+            .iter()
+            .position(|&other| other == index)
+            .unwrap_or_default()
+            + 1;
+        let is_told_by_version = |version: &String| {
+            alike
+                .iter()
+                .filter(|&&other| versions[other].as_ref() == Some(version))
+                .count()
+                == 1
+        };
         let version = versions[index].clone().filter(is_told_by_version);
         let addition = match version {
             _ if same_kernel => number.to_string(),
@@ -85,7 +124,11 @@ mod tests {
             version: None,
             package: None,
         };
-        Variant::new(kernel, preemption.map(str::to_owned), words.iter().map(|word| (*word).to_owned()).collect())
+        Variant::new(
+            kernel,
+            preemption.map(str::to_owned),
+            words.iter().map(|word| (*word).to_owned()).collect(),
+        )
     }
 
     #[test]
@@ -104,14 +147,28 @@ mod tests {
             variant("6.2", b"c", None, &[]),
         ];
         make_names_unique(&mut variants);
-        let names: std::collections::BTreeSet<_> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        let names: std::collections::BTreeSet<_> = variants
+            .iter()
+            .map(|variant| variant.name.as_str())
+            .collect();
         assert_eq!(names.len(), 4, "{names:?}");
         assert!(names.contains("6.2_1") && names.contains("6.2_2"));
-        let mut versions = [variant("6.12", b"a", None, &[]), variant("6.12", b"b", None, &[]), variant("6.12", b"c", None, &[])];
+        let mut versions = [
+            variant("6.12", b"a", None, &[]),
+            variant("6.12", b"b", None, &[]),
+            variant("6.12", b"c", None, &[]),
+        ];
         versions[0].kernel.package = Some("linux-image-6.12.117-amd64 6.12.117-1".to_owned());
-        versions[1].kernel.version = Some("6.12.43+deb12-amd64 (debian-kernel@lists.debian.org) #1 SMP".to_owned());
+        versions[1].kernel.version =
+            Some("6.12.43+deb12-amd64 (debian-kernel@lists.debian.org) #1 SMP".to_owned());
         make_names_unique(&mut versions);
-        assert_eq!([&versions[0].name, &versions[1].name], ["6.12_6.12.117-1", "6.12_6.12.43+deb12-amd64"]);
-        assert_eq!(versions[2].name, format!("6.12_{}", versions[2].kernel.digest.short()));
+        assert_eq!(
+            [&versions[0].name, &versions[1].name],
+            ["6.12_6.12.117-1", "6.12_6.12.43+deb12-amd64"]
+        );
+        assert_eq!(
+            versions[2].name,
+            format!("6.12_{}", versions[2].kernel.digest.short())
+        );
     }
 }

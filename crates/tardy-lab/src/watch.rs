@@ -1,7 +1,9 @@
-//! Watching a guest from outside: the plugin of QEMU, what it must know of the kernel, and what it leaves in the run folder.
+//! Watching a guest from outside: the plugin of QEMU, what it must know of the kernel, and what it
+//! leaves in the run folder.
 //!
-//! The symbols of a kernel come from a boot of its own, once for each kernel and its modules, and are kept in the cache: a watched guest has the same initial
-//! file system, command line and job as one that is not watched, and therefore the same samples.
+//! The symbols of a kernel come from a boot of its own, once for each kernel and its modules, and
+//! are kept in the cache: a watched guest has the same initial file system, command line and job as
+//! one that is not watched, and therefore the same samples.
 
 use std::fs;
 use std::io;
@@ -29,17 +31,26 @@ const QEMU_TOO_NEW: u32 = 9;
 /// Why a guest cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    #[error("only guests with instruction-counted time can be watched: leave out --accel kvm or --watch")]
+    #[error(
+        "only guests with instruction-counted time can be watched: leave out --accel kvm or \
+         --watch"
+    )]
     Accelerator,
     #[error(
-        "{0} guests cannot be watched: the plugin knows the instructions of amd64, and the registers that others need come with QEMU 9"
+        "{0} guests cannot be watched: the plugin knows the instructions of amd64, and the \
+         registers that others need come with QEMU 9"
     )]
     Architecture(Architecture),
-    #[error("{0} has a newer plugin interface than the plugin knows: watch guests with QEMU 4.2 to 8.2")]
+    #[error(
+        "{0} has a newer plugin interface than the plugin knows: watch guests with QEMU 4.2 to 8.2"
+    )]
     Qemu(String),
     #[error("{0} MiB of memory do not lie in one piece: watch guests with --memory 2048 at most")]
     Memory(u32),
-    #[error("this tardy has no plugin for this machine, and `cc` could not build one ({0}): install gcc, or give the plugin with --plugin")]
+    #[error(
+        "this tardy has no plugin for this machine, and `cc` could not build one ({0}): install \
+         gcc, or give the plugin with --plugin"
+    )]
     NoLibrary(String),
     #[error("the kernel's symbols could not be had: {0}")]
     Boot(String),
@@ -91,7 +102,12 @@ impl WatchSetup {
     ///
     /// # Errors
     /// [`WatchError`] where this machine cannot watch.
-    pub fn new(machine: &Machine, qemu: &Qemu, library: Option<&Path>, cache: &Cache) -> Result<Self, WatchError> {
+    pub fn new(
+        machine: &Machine,
+        qemu: &Qemu,
+        library: Option<&Path>,
+        cache: &Cache,
+    ) -> Result<Self, WatchError> {
         check(machine)?;
         if major_version(&qemu.version).is_some_and(|major| major >= QEMU_TOO_NEW) {
             return Err(WatchError::Qemu(qemu.version.clone()));
@@ -100,7 +116,11 @@ impl WatchSetup {
             Some(path) => path.canonicalize().map_err(file_error(path))?,
             None => own_library(cache)?,
         };
-        Ok(Self { library, cache: cache.clone(), worst: 0 })
+        Ok(Self {
+            library,
+            cache: cache.clone(),
+            worst: 0,
+        })
     }
 
     /// Keeps what was executed before so many of the worst samples of each phase.
@@ -113,18 +133,31 @@ impl WatchSetup {
     ///
     /// # Errors
     /// [`WatchError`].
-    pub(super) fn prepare(&self, symbols: &KernelSymbols, machine: &Machine, folder: &Path) -> Result<(), WatchError> {
+    pub(super) fn prepare(
+        &self,
+        symbols: &KernelSymbols,
+        machine: &Machine,
+        folder: &Path,
+    ) -> Result<(), WatchError> {
         let known = folder.join(KNOWN_NAME);
         fs::write(
             &known,
-            symbols.known(machine.memory_mib, PluginOptions { instruction_ns: instruction_ns(machine), worst: self.worst, paths: true })?,
+            symbols.known(
+                machine.memory_mib,
+                PluginOptions {
+                    instruction_ns: instruction_ns(machine),
+                    worst: self.worst,
+                    paths: true,
+                },
+            )?,
         )
         .map_err(file_error(&known))?;
         let library = folder.join(LIBRARY_NAME);
         symlink(&self.library, &library).map_err(file_error(&library))
     }
 
-    /// The symbols of a guest's kernel with its modules: kept ones, or those that `boot` leaves in the folder that it is given, with the job that it is given.
+    /// The symbols of a guest's kernel with its modules: kept ones, or those that `boot` leaves in
+    /// the folder that it is given, with the job that it is given.
     ///
     /// # Errors
     /// [`WatchError`].
@@ -142,7 +175,10 @@ impl WatchSetup {
         }
         let folder = self.cache.scratch("probe")?;
         let job = GuestJob {
-            task: Task::Run(Program { path: None, arguments: vec!["--version".to_owned()] }),
+            task: Task::Run(Program {
+                path: None,
+                arguments: vec!["--version".to_owned()],
+            }),
             settle: Nanos::ZERO,
             loads: Vec::new(),
             injection: None,
@@ -161,8 +197,17 @@ impl WatchSetup {
 ///
 /// # Errors
 /// [`WatchError`].
-pub(super) fn keep(folder: &Path, symbols: &KernelSymbols, machine: &Machine) -> Result<(), WatchError> {
-    store::keep(&folder.join(SEEN_NAME), folder, symbols, instruction_ns(machine))?;
+pub(super) fn keep(
+    folder: &Path,
+    symbols: &KernelSymbols,
+    machine: &Machine,
+) -> Result<(), WatchError> {
+    store::keep(
+        &folder.join(SEEN_NAME),
+        folder,
+        symbols,
+        instruction_ns(machine),
+    )?;
     Ok(())
 }
 
@@ -178,13 +223,20 @@ fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Dig
     for file in added.iter().filter(|file| file.path.ends_with(".ko")) {
         digester.update_block(Digest::of_file(&file.source)?.as_str().as_bytes());
     }
-    job.modules.iter().for_each(|module| digester.update_block(module.as_bytes()));
+    job.modules
+        .iter()
+        .for_each(|module| digester.update_block(module.as_bytes()));
     Ok(digester.finish())
 }
 
-/// The plugin that this program has in it, as a file; where it has none, what the machine's compiler makes of the source.
+/// The plugin that this program has in it, as a file; where it has none, what the machine's
+/// compiler makes of the source.
 fn own_library(cache: &Cache) -> Result<PathBuf, WatchError> {
-    let digest = Digest::of_bytes(if plugin::LIBRARY.is_empty() { plugin::SOURCE.as_bytes() } else { plugin::LIBRARY });
+    let digest = Digest::of_bytes(if plugin::LIBRARY.is_empty() {
+        plugin::SOURCE.as_bytes()
+    } else {
+        plugin::LIBRARY
+    });
     let folder = cache.folder("plugins")?;
     let library = folder.join(format!("{}.so", digest.as_str()));
     if library.exists() {
@@ -202,10 +254,19 @@ fn compile(cache: &Cache, library: &Path) -> Result<PathBuf, WatchError> {
     let source = scratch.path().join("tardy_outside.c");
     fs::write(&source, plugin::SOURCE).map_err(file_error(&source))?;
     let built = scratch.path().join(LIBRARY_NAME);
-    let output = Command::new("cc").args(plugin::COMPILER_OPTIONS).arg("-o").arg(&built).arg(&source).output();
+    let output = Command::new("cc")
+        .args(plugin::COMPILER_OPTIONS)
+        .arg("-o")
+        .arg(&built)
+        .arg(&source)
+        .output();
     match output {
         Ok(output) if output.status.success() => {}
-        Ok(output) => return Err(WatchError::NoLibrary(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        Ok(output) => {
+            return Err(WatchError::NoLibrary(
+                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            ));
+        }
         Err(error) => return Err(WatchError::NoLibrary(error.to_string())),
     }
     let bytes = fs::read(&built).map_err(file_error(&built))?;
@@ -215,7 +276,13 @@ fn compile(cache: &Cache, library: &Path) -> Result<PathBuf, WatchError> {
 
 /// Of `QEMU emulator version 7.2.22 (Debian ...)`.
 fn major_version(text: &str) -> Option<u32> {
-    text.split_whitespace().skip_while(|word| *word != "version").nth(1)?.split('.').next()?.parse().ok()
+    text.split_whitespace()
+        .skip_while(|word| *word != "version")
+        .nth(1)?
+        .split('.')
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -225,7 +292,10 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_what_qemu_calls_itself() {
-        assert_eq!(major_version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some(7));
+        assert_eq!(
+            major_version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"),
+            Some(7)
+        );
         assert_eq!(major_version("QEMU emulator version 10.0.2"), Some(10));
         assert_eq!(major_version("something"), None);
     }
@@ -242,15 +312,41 @@ mod tests {
             shared_mib: 64,
         };
         let refused = |machine: &Machine, version: &str| {
-            let qemu = Qemu { program: "qemu", version: version.to_owned() };
-            WatchSetup::new(machine, &qemu, None, &cache).map(drop).map_err(|error| error.to_string())
+            let qemu = Qemu {
+                program: "qemu",
+                version: version.to_owned(),
+            };
+            WatchSetup::new(machine, &qemu, None, &cache)
+                .map(drop)
+                .map_err(|error| error.to_string())
         };
         let old = "QEMU emulator version 7.2.22";
         assert_eq!(refused(&usual, old), Ok(()));
         let cases = [
-            (Machine { architecture: Architecture::Arm64, ..usual.clone() }, old, "arm64 guests cannot be watched"),
-            (Machine { accelerator: Accelerator::Kvm, ..usual.clone() }, old, "leave out --accel kvm or --watch"),
-            (Machine { memory_mib: 4096, ..usual.clone() }, old, "--memory 2048"),
+            (
+                Machine {
+                    architecture: Architecture::Arm64,
+                    ..usual.clone()
+                },
+                old,
+                "arm64 guests cannot be watched",
+            ),
+            (
+                Machine {
+                    accelerator: Accelerator::Kvm,
+                    ..usual.clone()
+                },
+                old,
+                "leave out --accel kvm or --watch",
+            ),
+            (
+                Machine {
+                    memory_mib: 4096,
+                    ..usual.clone()
+                },
+                old,
+                "--memory 2048",
+            ),
             (usual, "QEMU emulator version 10.0.2", "QEMU 4.2 to 8.2"),
         ];
         for (machine, version, words) in cases {

@@ -23,11 +23,13 @@ impl Content {
     /// Takes in what is new: a run at a moment, and figures that were made about then.
     pub(crate) fn take(&mut self, progress: RunProgress, figures: Option<Vec<Figures>>) {
         if let Some(figures) = figures {
-            self.tracks.resize_with(figures.len().max(self.tracks.len()), Track::default);
+            self.tracks
+                .resize_with(figures.len().max(self.tracks.len()), Track::default);
             for (figures, track) in figures.iter().zip(&mut self.tracks) {
                 if let Some(recent) = figures.recent {
                     track.note_largest((self.figures_until, progress.elapsed), recent);
-                    self.all.note_largest((self.figures_until, progress.elapsed), recent);
+                    self.all
+                        .note_largest((self.figures_until, progress.elapsed), recent);
                 }
             }
             self.series = figures;
@@ -38,21 +40,30 @@ impl Content {
 
     /// A value of a series, noted one by one: for readers of what was measured before they came.
     pub(crate) fn note(&mut self, series: usize, at: Nanos, value: Nanos) {
-        self.tracks.resize_with(self.tracks.len().max(series + 1), Track::default);
+        self.tracks
+            .resize_with(self.tracks.len().max(series + 1), Track::default);
         self.tracks[series].note(at, value);
         self.all.note(at, value);
     }
 
     /// The time line of a series, or of all.
     pub(crate) fn track(&self, series: Option<usize>) -> &Track {
-        series.and_then(|series| self.tracks.get(series)).unwrap_or(&self.all)
+        series
+            .and_then(|series| self.tracks.get(series))
+            .unwrap_or(&self.all)
     }
 
     /// How the values of a series, or of all, are distributed.
     pub(crate) fn shape(&self, series: Option<usize>) -> Shape {
         let mut shape = Shape::default();
-        let chosen = self.series.iter().enumerate().filter(|(place, _)| series.is_none_or(|series| series == *place));
-        chosen.filter_map(|(_, figures)| figures.numbers.as_ref()).for_each(|numbers| shape.merge(&numbers.shape));
+        let chosen = self
+            .series
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| series.is_none_or(|series| series == *place));
+        chosen
+            .filter_map(|(_, figures)| figures.numbers.as_ref())
+            .for_each(|numbers| shape.merge(&numbers.shape));
         shape
     }
 
@@ -77,7 +88,9 @@ impl Content {
 
     /// Whether there are several probes or parts of one.
     pub(crate) fn has_several_probes(&self) -> bool {
-        self.series.windows(2).any(|two| two[0].probe != two[1].probe)
+        self.series
+            .windows(2)
+            .any(|two| two[0].probe != two[1].probe)
     }
 }
 

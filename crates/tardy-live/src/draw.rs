@@ -28,7 +28,11 @@ pub struct Look {
 
 impl Look {
     fn color(self, color: Color) -> Style {
-        if self.is_colored { Style::new().fg(color) } else { Style::new() }
+        if self.is_colored {
+            Style::new().fg(color)
+        } else {
+            Style::new()
+        }
     }
 
     /// Of what is worse than it was to be.
@@ -59,9 +63,15 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
     let charts = if is_wide { 1 } else { 2 };
     let room = area.height.saturating_sub(HEAD_LINES + FOOT_LINES);
     let rows = table::lines_wanted(content, area.width);
-    // The table gets what it wants as far as the charts keep the lines that they need; what is left over goes to the charts.
+    // The table gets what it wants as far as the charts keep the lines that they need; what is left
+    // over goes to the charts.
     let is_roomy = room >= charts * CHART_LINES_WANTED + table::lines_least(content, area.width);
-    let least = charts * if is_roomy { CHART_LINES_WANTED } else { CHART_LINES.0 };
+    let least = charts
+        * if is_roomy {
+            CHART_LINES_WANTED
+        } else {
+            CHART_LINES.0
+        };
     let table_lines = rows.min(room.saturating_sub(least)).max(room.min(2));
     let chart_lines = ((room - table_lines.min(room)) / charts).min(CHART_LINES.1);
     let [head, body, chart_area, _, foot] = Layout::vertical([
@@ -76,7 +86,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
     table::draw(frame, body, screen, look);
     if chart_lines >= CHART_LINES.0 {
         let parts = if is_wide {
-            Layout::horizontal([Constraint::Percentage(58), Constraint::Fill(1)]).spacing(2).areas(chart_area)
+            Layout::horizontal([Constraint::Percentage(58), Constraint::Fill(1)])
+                .spacing(2)
+                .areas(chart_area)
         } else {
             Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(chart_area)
         };
@@ -88,7 +100,13 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
 }
 
 /// What is measured and how far it is, what the loads do, and a bar.
-fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen, progress: &RunProgress, look: Look) {
+fn draw_head(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    screen: &Screen,
+    progress: &RunProgress,
+    look: Look,
+) {
     let [title, phase, bar] = Layout::vertical([Constraint::Length(1); 3]).areas(area);
     let time = words::time(progress);
     let state = match (screen.is_paused(), progress.state) {
@@ -101,19 +119,38 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen, progress: &RunP
         (_, State::Stopped) => Some("stopped"),
         (_, State::EndedByWatchdog) => Some("ended by the watchdog"),
     };
-    let room = usize::from(area.width).saturating_sub(time.chars().count() + state.map_or(0, |state| state.len() + 3) + 2);
-    let mut spans = vec![Span::styled(words::ended(&progress.run, room), Style::new().add_modifier(Modifier::BOLD))];
+    let room = usize::from(area.width)
+        .saturating_sub(time.chars().count() + state.map_or(0, |state| state.len() + 3) + 2);
+    let mut spans = vec![Span::styled(
+        words::ended(&progress.run, room),
+        Style::new().add_modifier(Modifier::BOLD),
+    )];
     if let Some(state) = state {
-        spans.extend([Span::raw("  "), Span::styled(format!(" {state} "), Style::new().add_modifier(Modifier::REVERSED))]);
+        spans.extend([
+            Span::raw("  "),
+            Span::styled(
+                format!(" {state} "),
+                Style::new().add_modifier(Modifier::REVERSED),
+            ),
+        ]);
     }
     frame.render_widget(Line::from(spans), title);
     frame.render_widget(Line::from(time).right_aligned(), title);
     frame.render_widget(words::phase(progress, area.width, look), phase);
     let planned = progress.planned.filter(|planned| *planned > Nanos::ZERO);
-    let done = planned.map_or(0.0, |planned| progress.elapsed.get() as f64 / planned.get() as f64);
-    let (filled, empty) = if look.is_unicode { ("━", "─") } else { ("=", "-") };
-    let gauge =
-        LineGauge::default().filled_symbol(filled).unfilled_symbol(empty).filled_style(look.color(Color::Cyan)).ratio(done.clamp(0.0, 1.0));
+    let done = planned.map_or(0.0, |planned| {
+        progress.elapsed.get() as f64 / planned.get() as f64
+    });
+    let (filled, empty) = if look.is_unicode {
+        ("━", "─")
+    } else {
+        ("=", "-")
+    };
+    let gauge = LineGauge::default()
+        .filled_symbol(filled)
+        .unfilled_symbol(empty)
+        .filled_style(look.color(Color::Cyan))
+        .ratio(done.clamp(0.0, 1.0));
     frame.render_widget(gauge, bar);
 }
 
@@ -126,9 +163,15 @@ fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line
         );
     }
     if !screen.has_keys {
-        return Line::from("Ctrl-C ends the run; standard input is no terminal, so that there are no other keys");
+        return Line::from(
+            "Ctrl-C ends the run; standard input is no terminal, so that there are no other keys",
+        );
     }
-    let end = if screen.owner == Owner::Own { "end" } else { "quit" };
+    let end = if screen.owner == Owner::Own {
+        "end"
+    } else {
+        "quit"
+    };
     let mut keys = vec![("space", if screen.is_paused() { "go on" } else { "pause" })];
     if content.series.len() > 1 {
         keys.extend([("n", "next"), ("p", "previous"), ("a", "all")]);
@@ -138,13 +181,20 @@ fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line
     }
     keys.push(("q", end));
     // "previous" is the one that can be done without.
-    let length = |keys: &[(&str, &str)]| keys.iter().map(|(key, word)| key.len() + word.len() + 3).sum::<usize>();
+    let length = |keys: &[(&str, &str)]| {
+        keys.iter()
+            .map(|(key, word)| key.len() + word.len() + 3)
+            .sum::<usize>()
+    };
     if length(&keys) > usize::from(width) {
         keys.retain(|&(key, _)| key != "p");
     }
     let mut spans = Vec::new();
     for (key, word) in keys {
-        spans.push(Span::styled(key, look.color(Color::Cyan).add_modifier(Modifier::BOLD)));
+        spans.push(Span::styled(
+            key,
+            look.color(Color::Cyan).add_modifier(Modifier::BOLD),
+        ));
         spans.push(Span::raw(format!(" {word}  ")));
     }
     Line::from(spans)

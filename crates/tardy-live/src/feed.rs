@@ -1,4 +1,5 @@
-//! What a run hands to whoever shows it. Whoever measures or records never waits here: where the other side looks at it just now, it comes back later.
+//! What a run hands to whoever shows it. Whoever measures or records never waits here: where the
+//! other side looks at it just now, it comes back later.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +67,9 @@ impl Feed {
     /// Moments that were marked since the last call.
     #[must_use]
     pub fn take_marks(&self) -> Vec<Nanos> {
-        self.marks.try_lock().map(|mut marks| std::mem::take(&mut *marks)).unwrap_or_default()
+        self.marks
+            .try_lock()
+            .map(|mut marks| std::mem::take(&mut *marks))
+            .unwrap_or_default()
     }
 }

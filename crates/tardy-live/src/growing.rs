@@ -1,4 +1,5 @@
-//! A run folder that somebody else fills: what came since the last look is read, and no sample twice.
+//! A run folder that somebody else fills: what came since the last look is read, and no sample
+//! twice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ pub struct GrowingFolder {
     grew_at: Option<Nanos>,
 }
 
-/// A folder that is copied here grows in steps; after such a time without any it is taken for one that does not grow.
+/// A folder that is copied here grows in steps; after such a time without any it is taken for one
+/// that does not grow.
 const QUIET_MAX: Nanos = Nanos::from_secs(30);
 
 #[derive(Debug)]
@@ -48,7 +50,11 @@ impl GrowingFolder {
     /// Those of [`folder::open`].
     pub fn open(path: &Path) -> Result<Self, folder::FolderError> {
         folder::open(path)?;
-        Ok(Self { path: path.to_owned(), series: Vec::new(), grew_at: None })
+        Ok(Self {
+            path: path.to_owned(),
+            series: Vec::new(),
+            grew_at: None,
+        })
     }
 
     /// Reads what is new.
@@ -67,7 +73,11 @@ impl GrowingFolder {
         }
         let is_growing = self.grew_at.is_some_and(|at| moment - at < QUIET_MAX);
         let is_under_way = record.is_under_way(&Root::system());
-        let now = if is_under_way { moment } else { latest.unwrap_or(start) };
+        let now = if is_under_way {
+            moment
+        } else {
+            latest.unwrap_or(start)
+        };
         let run = self.path.display().to_string();
         let figures = self.series.iter_mut().map(GrowingSeries::figures).collect();
         let progress = RunProgress {
@@ -84,15 +94,23 @@ impl GrowingFolder {
 
     /// Opens the series that have got a head since.
     fn open_series(&mut self, record: &RunRecord) {
-        let samples = record.samples_folder.clone().unwrap_or_else(|| self.path.join("samples"));
+        let samples = record
+            .samples_folder
+            .clone()
+            .unwrap_or_else(|| self.path.join("samples"));
         for series in &record.series {
             let path = samples.join(&series.file);
-            let known = self.series.iter_mut().find(|known| known.path.file_name() == path.file_name());
+            let known = self
+                .series
+                .iter_mut()
+                .find(|known| known.path.file_name() == path.file_name());
             if known.as_ref().is_some_and(|known| known.path == path) {
                 continue;
             }
             // One without a head yet is tried again.
-            let Ok(file) = SeriesFile::open(&path) else { continue };
+            let Ok(file) = SeriesFile::open(&path) else {
+                continue;
+            };
             let mut histogram = Histogram::new(Budget::RECORDER);
             if let Some(hours) = file.hours() {
                 histogram.merge(&hours.latency());
@@ -116,7 +134,14 @@ impl GrowingFolder {
 
 impl GrowingSeries {
     fn read(&mut self, mut note: impl FnMut(Nanos, Nanos)) {
-        let Self { file, place, histogram, watch, counts, .. } = self;
+        let Self {
+            file,
+            place,
+            histogram,
+            watch,
+            counts,
+            ..
+        } = self;
         let schedule = file.descriptor().schedule;
         let visit = |chunk: &Chunk| {
             *counts = chunk.counts;
@@ -136,19 +161,24 @@ impl GrowingSeries {
     fn latest(&self) -> Option<Nanos> {
         let schedule = self.file.descriptor().schedule;
         match schedule {
-            tardy_core::series::Schedule::Grid { start, period, .. } => Some(start + period * i64::try_from(self.counts.expected).ok()?),
+            tardy_core::series::Schedule::Grid { start, period, .. } => {
+                Some(start + period * i64::try_from(self.counts.expected).ok()?)
+            }
             tardy_core::series::Schedule::Event { .. } => None,
         }
     }
 
     fn figures(&mut self) -> Figures {
-        let mut figures = self.watch.figures(self.file.descriptor(), self.counts, &self.histogram);
+        let mut figures = self
+            .watch
+            .figures(self.file.descriptor(), self.counts, &self.histogram);
         // Noted one by one.
         figures.recent = None;
         if self.counts.unstored > 0
             && let Some(stored) = histogram_file::read(&self.path.with_extension("histogram"))
         {
-            // All samples, as they were a few seconds ago. Which of them missed a deadline together with skipped periods, they do not tell.
+            // All samples, as they were a few seconds ago. Which of them missed a deadline together
+            // with skipped periods, they do not tell.
             figures.numbers = FiguresNumbers::of(&stored.histogram);
             figures.misses = None;
         }

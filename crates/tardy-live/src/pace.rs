@@ -2,8 +2,9 @@
 
 use tardy_core::units::Nanos;
 
-/// What a share of a CPU is left to others: of so many parts of the time one is used. Making figures and drawing them keep to it one by one, so that both
-/// together use less than 1 % of one CPU.
+/// What a share of a CPU is left to others: of so many parts of the time one is used. Making
+/// figures and drawing them keep to it one by one, so that both together use less than 1 % of one
+/// CPU.
 const PARTS: i64 = 250;
 /// As often as a person can follow.
 const INTERVAL: Nanos = Nanos::from_millis(500);

@@ -11,7 +11,8 @@ pub struct RunProgress {
     pub state: State,
     /// Below zero before it starts.
     pub elapsed: Nanos,
-    /// How long it was to last; phases that are counted in cycles take about that. Absent where it lasts until somebody stops it.
+    /// How long it was to last; phases that are counted in cycles take about that. Absent where it
+    /// lasts until somebody stops it.
     pub planned: Option<Nanos>,
     pub phases_planned: usize,
     /// Phases that have begun.
@@ -50,10 +51,20 @@ impl RunProgress {
     pub fn of(record: &RunRecord, run: String, now: Nanos) -> Self {
         let start = record.started.monotonic_ns;
         let phase = |(place, phase): (usize, &tardy_run::record::PhaseRecord)| {
-            let is_counted = record.plan.phases.get(place).is_some_and(|plan| plan.cycles.is_some());
+            let is_counted = record
+                .plan
+                .phases
+                .get(place)
+                .is_some_and(|plan| plan.cycles.is_some());
             let is_open = record.plan.until_stopped && place + 1 == record.plan.phases.len();
-            let end = phase.end_ns.or((!is_counted && !is_open).then_some(phase.planned_ns.1));
-            PhaseProgress { name: phase.name.clone(), begin: phase.begin_ns - start, end: end.map(|end| end - start) }
+            let end = phase
+                .end_ns
+                .or((!is_counted && !is_open).then_some(phase.planned_ns.1));
+            PhaseProgress {
+                name: phase.name.clone(),
+                begin: phase.begin_ns - start,
+                end: end.map(|end| end - start),
+            }
         };
         Self {
             run,
@@ -70,13 +81,26 @@ impl RunProgress {
     }
 }
 
-/// The parts of each load of the last phase together. A load whose work is not told yet, as in the folder of another process's run, is left out.
+/// The parts of each load of the last phase together. A load whose work is not told yet, as in the
+/// folder of another process's run, is left out.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
-    let Some(phase) = record.phases.len().checked_sub(1) else { return Vec::new() };
+    let Some(phase) = record.phases.len().checked_sub(1) else {
+        return Vec::new();
+    };
     let mut loads: Vec<LoadProgress> = Vec::new();
     for name in &record.phases[phase].loads {
-        let mut load = LoadProgress { name: name.clone(), operations: 0, bytes: 0, errors: 0, worked: None };
-        let mut parts = record.load_work.iter().filter(|work| work.phase == phase && work.load == *name).peekable();
+        let mut load = LoadProgress {
+            name: name.clone(),
+            operations: 0,
+            bytes: 0,
+            errors: 0,
+            worked: None,
+        };
+        let mut parts = record
+            .load_work
+            .iter()
+            .filter(|work| work.phase == phase && work.load == *name)
+            .peekable();
         if parts.peek().is_none() {
             continue;
         }
@@ -84,7 +108,9 @@ fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
             load.operations += work.operations;
             load.bytes += work.bytes;
             load.errors += work.errors;
-            let worked = work.begin_ns.map(|begin| work.end_ns.unwrap_or(now) - begin - work.away_ns);
+            let worked = work
+                .begin_ns
+                .map(|begin| work.end_ns.unwrap_or(now) - begin - work.away_ns);
             load.worked = load.worked.max(worked);
         }
         loads.push(load);

@@ -24,7 +24,8 @@ impl Key {
                     match last {
                         b'A' | b'D' | b'Z' => keys.push(Self::Previous),
                         b'B' | b'C' => keys.push(Self::Next),
-                        // Of longer ones nothing is a key of ours, and their ends must not be taken for letters.
+                        // Of longer ones nothing is a key of ours, and their ends must not be taken
+                        // for letters.
                         _ => rest = &[],
                     }
                 }
@@ -74,7 +75,15 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new(owner: Owner, has_keys: bool) -> Self {
-        Self { owner, content: Content::default(), paused: None, selected: None, is_asking: false, is_ending: false, has_keys }
+        Self {
+            owner,
+            content: Content::default(),
+            paused: None,
+            selected: None,
+            is_asking: false,
+            is_ending: false,
+            has_keys,
+        }
     }
 
     /// What is to be drawn.
@@ -92,7 +101,13 @@ impl Screen {
             return self.is_ending.then_some(Action::End);
         }
         match key {
-            Key::Letter(' ') => self.paused = if self.is_paused() { None } else { Some(Box::new(self.content.clone())) },
+            Key::Letter(' ') => {
+                self.paused = if self.is_paused() {
+                    None
+                } else {
+                    Some(Box::new(self.content.clone()))
+                }
+            }
             Key::Next | Key::Letter('n') => self.select(1),
             Key::Previous | Key::Letter('p') => self.select(-1),
             Key::Escape | Key::Letter('a') => self.selected = None,
@@ -104,7 +119,8 @@ impl Screen {
         None
     }
 
-    /// Goes to the next series, or back: before the first one and behind the last one are all together.
+    /// Goes to the next series, or back: before the first one and behind the last one are all
+    /// together.
     fn select(&mut self, step: isize) {
         let places = self.shown().series.len() as isize + 1;
         let place = self.selected.map_or(0, |place| place as isize + 1);
@@ -135,20 +151,38 @@ mod tests {
 
     #[test]
     fn keys_are_found_in_what_terminals_send() {
-        assert_eq!(Key::of_bytes(b"Q\x1b[C\x1bOA\t"), [Key::Letter('q'), Key::Next, Key::Previous, Key::Next]);
+        assert_eq!(
+            Key::of_bytes(b"Q\x1b[C\x1bOA\t"),
+            [Key::Letter('q'), Key::Next, Key::Previous, Key::Next]
+        );
         assert_eq!(Key::of_bytes(b"\x1b"), [Key::Escape]);
-        assert_eq!(Key::of_bytes(b"\x1b[3~"), [], "no key of ours, and no letter either");
+        assert_eq!(
+            Key::of_bytes(b"\x1b[3~"),
+            [],
+            "no key of ours, and no letter either"
+        );
         assert_eq!(Key::of_bytes("ü\x01".as_bytes()), []);
     }
 
     #[test]
     fn a_run_is_ended_only_after_a_yes() {
         let mut screen = screen(1);
-        assert_eq!((screen.press(Key::Letter('q')), screen.is_asking), (None, true));
-        assert_eq!((screen.press(Key::Letter('m')), screen.is_asking), (None, false), "any other key means no");
+        assert_eq!(
+            (screen.press(Key::Letter('q')), screen.is_asking),
+            (None, true)
+        );
+        assert_eq!(
+            (screen.press(Key::Letter('m')), screen.is_asking),
+            (None, false),
+            "any other key means no"
+        );
         screen.press(Key::Letter('q'));
         assert_eq!(screen.press(Key::Letter('y')), Some(Action::End));
-        assert_eq!((screen.press(Key::Letter('q')), screen.is_asking), (None, false), "it ends already");
+        assert_eq!(
+            (screen.press(Key::Letter('q')), screen.is_asking),
+            (None, false),
+            "it ends already"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The terminal while a screen is drawn on it. It is put back on every way out but SIGKILL, after which `reset` does it.
+//! The terminal while a screen is drawn on it. It is put back on every way out but SIGKILL, after
+//! which `reset` does it.
 
 use std::io::{self, BufWriter, Stderr, Write};
 use std::os::fd::AsFd;
@@ -17,7 +18,8 @@ use terminal_size::{Height, Width, terminal_size_of};
 use crate::draw::{self, Look};
 use crate::screen::Screen;
 
-/// What is to be put back. It is static because a panic of any thread must leave a terminal on which its message can be read.
+/// What is to be put back. It is static because a panic of any thread must leave a terminal on
+/// which its message can be read.
 static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 struct SavedTerminal {
@@ -33,7 +35,8 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Whether keys can be read: standard input is a terminal, and its shell gives them to this process.
+    /// Whether keys can be read: standard input is a terminal, and its shell gives them to this
+    /// process.
     pub(crate) fn has_keys() -> bool {
         io::IsTerminal::is_terminal(&io::stdin()) && terminal::is_in_foreground(io::stdin().as_fd())
     }
@@ -42,13 +45,18 @@ impl Terminal {
     pub(crate) fn take() -> io::Result<Self> {
         put_back_on_panic();
         let has_keys = Self::has_keys();
-        let setting = has_keys.then(|| terminal::read_single_keys(io::stdin().as_fd())).transpose()?;
+        let setting = has_keys
+            .then(|| terminal::read_single_keys(io::stdin().as_fd()))
+            .transpose()?;
         *SAVED.lock().unwrap_or_else(PoisonError::into_inner) = Some(SavedTerminal { setting });
         let taken = || {
             let mut out = BufWriter::with_capacity(FRAME_BYTES, io::stderr());
             out.queue(EnterAlternateScreen)?.queue(Hide)?.flush()?;
-            // The size is asked for at each picture: no handler of SIGWINCH must be there, which the kernel may run in a measuring thread.
-            let options = TerminalOptions { viewport: Viewport::Fixed(size()) };
+            // The size is asked for at each picture: no handler of SIGWINCH must be there, which
+            // the kernel may run in a measuring thread.
+            let options = TerminalOptions {
+                viewport: Viewport::Fixed(size()),
+            };
             let drawing = Drawing::with_options(CrosstermBackend::new(out), options)?;
             Ok(Self { drawing, has_keys })
         };
@@ -57,14 +65,20 @@ impl Terminal {
 
     /// Draws a picture.
     pub(crate) fn draw(&mut self, screen: &Screen, look: Look) -> io::Result<()> {
-        if SAVED.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        if SAVED
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_none()
+        {
             return Err(io::Error::other("the terminal was put back by a panic"));
         }
         let size = size();
         if size != self.drawing.get_frame().area() {
             self.drawing.resize(size)?;
         }
-        self.drawing.draw(|frame| draw::draw(frame, screen, look)).map(drop)
+        self.drawing
+            .draw(|frame| draw::draw(frame, screen, look))
+            .map(drop)
     }
 
     /// The keys that were pressed; none where the terminal has gone.
@@ -94,10 +108,15 @@ impl Drop for Terminal {
 
 /// Puts the terminal back, once.
 pub(crate) fn put_back() {
-    let Some(saved) = SAVED.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let Some(saved) = SAVED.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        return;
+    };
     let mut out = io::stderr().lock();
     // What cannot be written to is gone, and needs nothing put back.
-    let _ = out.queue(LeaveAlternateScreen).and_then(|out| out.queue(Show)).and_then(Write::flush);
+    let _ = out
+        .queue(LeaveAlternateScreen)
+        .and_then(|out| out.queue(Show))
+        .and_then(Write::flush);
     if let Some(setting) = saved.setting {
         let _ = terminal::restore(io::stdin().as_fd(), &setting);
     }
@@ -115,5 +134,8 @@ fn put_back_on_panic() {
 }
 
 fn size() -> Rect {
-    terminal_size_of(io::stderr()).map_or(Rect::new(0, 0, 80, 24), |(Width(columns), Height(lines))| Rect::new(0, 0, columns, lines))
+    terminal_size_of(io::stderr()).map_or(
+        Rect::new(0, 0, 80, 24),
+        |(Width(columns), Height(lines))| Rect::new(0, 0, columns, lines),
+    )
 }

@@ -1,4 +1,5 @@
-//! A time line that grows in constant memory: the largest value of each stretch of time. Stretches double when there are too many of them.
+//! A time line that grows in constant memory: the largest value of each stretch of time. Stretches
+//! double when there are too many of them.
 
 use tardy_core::units::Nanos;
 
@@ -15,7 +16,10 @@ pub(crate) struct Track {
 
 impl Default for Track {
     fn default() -> Self {
-        Self { step: STEP, maxima: Vec::new() }
+        Self {
+            step: STEP,
+            maxima: Vec::new(),
+        }
     }
 }
 
@@ -45,17 +49,33 @@ impl Track {
 
     fn halve(&mut self) {
         self.step = self.step * 2;
-        self.maxima = self.maxima.chunks(2).map(|pair| pair.iter().copied().max().flatten()).collect();
+        self.maxima = self
+            .maxima
+            .chunks(2)
+            .map(|pair| pair.iter().copied().max().flatten())
+            .collect();
     }
 
-    /// The largest value of each of `columns` equal parts of the time from the start to `end`. A stretch that is longer than a column fills all of its columns.
+    /// The largest value of each of `columns` equal parts of the time from the start to `end`. A
+    /// stretch that is longer than a column fills all of its columns.
     pub(crate) fn columns(&self, end: Nanos, columns: usize) -> Vec<Option<Nanos>> {
         let mut largest = vec![None; columns];
         let end = i128::from(end.get().max(1));
-        for (place, &value) in self.maxima.iter().enumerate().filter(|(_, value)| value.is_some()) {
-            let edge = |place: usize| (i128::from(self.step.get()) * place as i128 * columns as i128 / end) as usize;
+        for (place, &value) in self
+            .maxima
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| value.is_some())
+        {
+            let edge = |place: usize| {
+                (i128::from(self.step.get()) * place as i128 * columns as i128 / end) as usize
+            };
             let from = edge(place).min(columns.saturating_sub(1));
-            for column in largest.iter_mut().take(edge(place + 1).max(from + 1)).skip(from) {
+            for column in largest
+                .iter_mut()
+                .take(edge(place + 1).max(from + 1))
+                .skip(from)
+            {
                 *column = value.max(*column);
             }
         }
@@ -88,7 +108,9 @@ mod tests {
         let drawn = track.columns(Nanos::from_secs(10), 10);
         assert_eq!(
             drawn.iter().map(Option::is_some).collect::<Vec<_>>(),
-            [false, false, true, true, true, true, false, false, false, false]
+            [
+                false, false, true, true, true, true, false, false, false, false
+            ]
         );
     }
 

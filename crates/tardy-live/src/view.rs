@@ -1,4 +1,5 @@
-//! The thread that draws a run, on the CPUs of the tool's own work, and hears keys. It sleeps in between.
+//! The thread that draws a run, on the CPUs of the tool's own work, and hears keys. It sleeps in
+//! between.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -32,11 +33,13 @@ pub struct View {
     has_ended: Receiver<()>,
 }
 
-/// Whether a screen can be drawn: standard output and standard error are terminals that can move their cursor.
+/// Whether a screen can be drawn: standard output and standard error are terminals that can move
+/// their cursor.
 #[must_use]
 pub fn is_possible() -> bool {
     let can_move = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
-    let is_terminal = io::IsTerminal::is_terminal(&io::stderr()) && io::IsTerminal::is_terminal(&io::stdout());
+    let is_terminal =
+        io::IsTerminal::is_terminal(&io::stderr()) && io::IsTerminal::is_terminal(&io::stdout());
     // A run in the background leaves the terminal to whoever has it.
     can_move && is_terminal && (Terminal::has_keys() || !io::IsTerminal::is_terminal(&io::stdin()))
 }
@@ -52,13 +55,16 @@ impl View {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let (ended, has_ended) = mpsc::sync_channel(1);
         let mut terminal = Terminal::take()?;
-        std::thread::Builder::new().name("tardy-view".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &cpus);
-            // What goes wrong with the terminal is no reason to end a run.
-            let _ = follow(&feed, &is_ended, &mut terminal, look);
-            drop(terminal);
-            let _ = ended.send(());
-        })?;
+        std::thread::Builder::new()
+            .name("tardy-view".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let _ = affinity::set(0, &cpus);
+                // What goes wrong with the terminal is no reason to end a run.
+                let _ = follow(&feed, &is_ended, &mut terminal, look);
+                drop(terminal);
+                let _ = ended.send(());
+            })?;
         Ok(Self { end, has_ended })
     }
 
@@ -86,12 +92,19 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
             screen.content.take(progress, feed.take_figures());
         }
         terminal.draw(&screen, look)?;
-        pace.spent(Nanos(clock::monotonic()), Nanos(clock::thread_cpu_time() - began));
+        pace.spent(
+            Nanos(clock::monotonic()),
+            Nanos(clock::thread_cpu_time() - began),
+        );
         let mut has_asked = false;
         loop {
             let now = Nanos(clock::monotonic());
             // Asked for just before they are drawn, figures are as new as they can be.
-            let next = if has_asked { pace.next() } else { pace.next() + Nanos(-FIGURES_COME_WITHIN.get()) };
+            let next = if has_asked {
+                pace.next()
+            } else {
+                pace.next() + Nanos(-FIGURES_COME_WITHIN.get())
+            };
             if now >= next && has_asked {
                 break;
             }
@@ -115,7 +128,9 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
                     match screen.press(key) {
                         Some(Action::Mark) => feed.mark(Nanos(clock::monotonic())),
                         // As Ctrl-C does: the run ends in order, and is whole.
-                        Some(Action::End) => process::kill(std::process::id() as i32, signal::INTERRUPT)?,
+                        Some(Action::End) => {
+                            process::kill(std::process::id() as i32, signal::INTERRUPT)?
+                        }
                         None => {}
                     }
                 }
@@ -131,7 +146,8 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
 /// # Errors
 /// Those of the terminal, and of a folder that cannot be read.
 pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
-    let signals = signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
+    let signals =
+        signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
     let mut terminal = Terminal::take()?;
     let mut screen = Screen::new(Owner::Other, terminal.waits_for_keys());
     let mut pace = Pace::new(Nanos(clock::monotonic()));
@@ -148,7 +164,8 @@ pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
         if terminal.waits_for_keys() {
             fds.push(stdin.as_fd());
         }
-        let timeout = ((pace.next() - Nanos(clock::monotonic())).get() / 1_000_000 + 1).clamp(1, 60_000) as i32;
+        let timeout = ((pace.next() - Nanos(clock::monotonic())).get() / 1_000_000 + 1)
+            .clamp(1, 60_000) as i32;
         let ready = wait_readable(&fds, timeout)?;
         if ready.first() == Some(&true) && signals.take()?.is_some() {
             return Ok(());

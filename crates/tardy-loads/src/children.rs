@@ -13,20 +13,36 @@ use tardy_sys::process;
 /// Hidden first argument of what becomes another program; its path and arguments follow.
 pub(crate) const TIED_COMMAND: &str = "__tied";
 
-/// The numbers of this process's children, in its own PID namespace, zombies included. Empty where /proc is not mounted.
+/// The numbers of this process's children, in its own PID namespace, zombies included. Empty where
+/// /proc is not mounted.
 #[must_use]
 pub(crate) fn of_this_process() -> Vec<i32> {
     of(Path::new("/proc"))
 }
 
-/// /proc numbers processes as the namespace it was mounted in does, so that even this process's number is read there.
+/// /proc numbers processes as the namespace it was mounted in does, so that even this process's
+/// number is read there.
 fn of(proc: &Path) -> Vec<i32> {
-    let Some(own) = std::fs::read_to_string(proc.join("self/stat")).ok().and_then(|stat| stat.split(' ').next()?.parse().ok()) else {
+    let Some(own) = std::fs::read_to_string(proc.join("self/stat"))
+        .ok()
+        .and_then(|stat| stat.split(' ').next()?.parse().ok())
+    else {
         return Vec::new();
     };
-    let Ok(entries) = std::fs::read_dir(proc) else { return Vec::new() };
-    let folders = entries.filter_map(Result::ok).filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
-    folders.filter_map(|entry| std::fs::read_to_string(entry.path().join("status")).ok()).filter_map(|status| child(&status, own)).collect()
+    let Ok(entries) = std::fs::read_dir(proc) else {
+        return Vec::new();
+    };
+    let folders = entries.filter_map(Result::ok).filter(|entry| {
+        entry
+            .file_name()
+            .as_encoded_bytes()
+            .iter()
+            .all(u8::is_ascii_digit)
+    });
+    folders
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("status")).ok())
+        .filter_map(|status| child(&status, own))
+        .collect()
 }
 
 /// The innermost number of the process of this /proc/PID/status, where its parent is `parent`.
@@ -36,22 +52,38 @@ fn child(status: &str, parent: i32) -> Option<i32> {
         return None;
     }
     // `NSpid` came with Linux 4.1; before it, numbers in a namespace of one's own cannot be told.
-    field("NSpid:")?.split_whitespace().next_back()?.parse().ok()
+    field("NSpid:")?
+        .split_whitespace()
+        .next_back()?
+        .parse()
+        .ok()
 }
 
-/// CPU time of the living processes below this one, and of those that ended below them, in user mode and in the kernel; what this process has reaped
-/// itself is not in it. Zero where /proc is not mounted.
+/// CPU time of the living processes below this one, and of those that ended below them, in user
+/// mode and in the kernel; what this process has reaped itself is not in it. Zero where /proc is
+/// not mounted.
 #[must_use]
 pub(crate) fn living_cpu_time() -> (Nanos, Nanos) {
     cpu_time_below(Path::new("/proc"), tick_length(&Root::system()))
 }
 
 fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
-    let Some(own) = std::fs::read_to_string(proc.join("self/stat")).ok().and_then(|stat| ProcessTime::parse(&stat)) else {
+    let Some(own) = std::fs::read_to_string(proc.join("self/stat"))
+        .ok()
+        .and_then(|stat| ProcessTime::parse(&stat))
+    else {
         return (Nanos::ZERO, Nanos::ZERO);
     };
-    let Ok(entries) = std::fs::read_dir(proc) else { return (Nanos::ZERO, Nanos::ZERO) };
-    let folders = entries.filter_map(Result::ok).filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    let Ok(entries) = std::fs::read_dir(proc) else {
+        return (Nanos::ZERO, Nanos::ZERO);
+    };
+    let folders = entries.filter_map(Result::ok).filter(|entry| {
+        entry
+            .file_name()
+            .as_encoded_bytes()
+            .iter()
+            .all(u8::is_ascii_digit)
+    });
     let stats = folders.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
     let processes: Vec<ProcessTime> = stats.filter_map(|stat| ProcessTime::parse(&stat)).collect();
     let mut below = vec![own.pid];
@@ -89,14 +121,23 @@ impl ProcessTime {
         let pid = head.split(' ').next()?.parse().ok()?;
         let fields: Vec<&str> = tail.split_whitespace().collect();
         let ticks = |field: usize| fields.get(field)?.parse::<i64>().ok();
-        let (user_ticks, kernel_ticks) = (ticks(11)?.checked_add(ticks(13)?)?, ticks(12)?.checked_add(ticks(14)?)?);
-        Some(Self { pid, parent: fields.get(1)?.parse().ok()?, user_ticks, kernel_ticks })
+        let (user_ticks, kernel_ticks) = (
+            ticks(11)?.checked_add(ticks(13)?)?,
+            ticks(12)?.checked_add(ticks(14)?)?,
+        );
+        Some(Self {
+            pid,
+            parent: fields.get(1)?.parse().ok()?,
+            user_ticks,
+            kernel_ticks,
+        })
     }
 }
 
 /// A command for `program` whose process ends when the thread that starts it ends.
 ///
-/// std offers no safe way to have the child run code before exec; a detour over this binary does the same.
+/// std offers no safe way to have the child run code before exec; a detour over this binary does
+/// the same.
 #[must_use]
 pub(crate) fn tied_command(program: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -105,13 +146,19 @@ pub(crate) fn tied_command(program: &Path) -> Command {
 }
 
 /// The detour: asks for a signal at the parent's end, then becomes the program.
-pub(crate) fn become_tied_command(program: OsString, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+pub(crate) fn become_tied_command(
+    program: OsString,
+    arguments: impl Iterator<Item = OsString>,
+) -> ExitCode {
     let tied = process::set_parent_death_signal(process::KILL);
     let error = match tied {
         Ok(()) => Command::new(&program).args(arguments).exec(),
         Err(error) => error,
     };
-    tardy_sys::say!("tardy: {}: {error}; is it installed and executable?", program.display());
+    tardy_sys::say!(
+        "tardy: {}: {error}; is it installed and executable?",
+        program.display()
+    );
     ExitCode::from(127)
 }
 
@@ -140,7 +187,10 @@ mod tests {
         process("8", 8, 7, "1 2 3 4");
         process("9", 9, 8, "10 0 0 0");
         process("10", 10, 1, "500 0 0 0");
-        assert_eq!(cpu_time_below(proc.path(), Nanos(10)), (Nanos(140), Nanos(60)));
+        assert_eq!(
+            cpu_time_below(proc.path(), Nanos(10)),
+            (Nanos(140), Nanos(60))
+        );
     }
 
     #[test]

@@ -34,7 +34,10 @@ impl EventLines {
     /// For loads on these numbers of CPUs, by their labels.
     #[must_use]
     pub fn of(cpus: Vec<(String, usize)>) -> Self {
-        Self { cpus, ..Self::default() }
+        Self {
+            cpus,
+            ..Self::default()
+        }
     }
 
     /// The line of an event; empty where it says nothing to a person.
@@ -46,9 +49,22 @@ impl EventLines {
                 String::new()
             }
             LoadEvent::Working { .. } | LoadEvent::Stopped { .. } => String::new(),
-            LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, kernel_time, at, .. } => {
+            LoadEvent::Work {
+                load,
+                cpu,
+                operations,
+                bytes,
+                errors,
+                cpu_time,
+                kernel_time,
+                at,
+                ..
+            } => {
                 let on = cpu.map_or_else(|| "all".to_owned(), |cpu| format!("cpu{cpu}"));
-                let index = self.previous.iter().position(|previous| previous.load == *load && previous.cpu == *cpu);
+                let index = self
+                    .previous
+                    .iter()
+                    .position(|previous| previous.load == *load && previous.cpu == *cpu);
                 let line = |operations, bytes, cpu_time, kernel_time, at| PreviousLine {
                     load: load.clone(),
                     cpu: *cpu,
@@ -60,16 +76,25 @@ impl EventLines {
                 };
                 let now = line(*operations, *bytes, *cpu_time, *kernel_time, *at);
                 let index = index.unwrap_or_else(|| {
-                    let at = self.started.iter().find(|(started, _)| started == load).map_or(*at, |(_, at)| *at);
+                    let at = self
+                        .started
+                        .iter()
+                        .find(|(started, _)| started == load)
+                        .map_or(*at, |(_, at)| *at);
                     self.previous.push(line(0, 0, Nanos::ZERO, Nanos::ZERO, at));
                     self.previous.len() - 1
                 });
-                // The last report may come right after one of the whole seconds; a rate of so short a time says nothing.
+                // The last report may come right after one of the whole seconds; a rate of so short
+                // a time says nothing.
                 if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
                     return String::new();
                 }
                 // Of what is summed over CPUs more than 100 % is no mistake.
-                let summed = self.cpus.iter().find(|(label, _)| cpu.is_none() && label == load).map(|(_, cpus)| *cpus);
+                let summed = self
+                    .cpus
+                    .iter()
+                    .find(|(label, _)| cpu.is_none() && label == load)
+                    .map(|(_, cpus)| *cpus);
                 let text = rate_line(&self.previous[index], &now, (&on, summed), *errors);
                 self.previous[index] = now;
                 text
@@ -80,14 +105,28 @@ impl EventLines {
                 LoadEnd::Died { status } => format!("{load}: died ({status})"),
                 LoadEnd::Absent => format!("{load}: absent"),
             },
-            LoadEvent::Absent { load, missing, remedy, .. } => format!("{load}: absent: missing {missing}; {remedy}"),
-            LoadEvent::Problem { load, text } => format!("{}: {text}", load.as_deref().unwrap_or("guardian")),
+            LoadEvent::Absent {
+                load,
+                missing,
+                remedy,
+                ..
+            } => format!("{load}: absent: missing {missing}; {remedy}"),
+            LoadEvent::Problem { load, text } => {
+                format!("{}: {text}", load.as_deref().unwrap_or("guardian"))
+            }
         }
     }
 }
 
-fn rate_line(before: &PreviousLine, now: &PreviousLine, (on, summed): (&str, Option<usize>), errors: u64) -> String {
-    let of = summed.map_or_else(String::new, |cpus| format!(" of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }));
+fn rate_line(
+    before: &PreviousLine,
+    now: &PreviousLine,
+    (on, summed): (&str, Option<usize>),
+    errors: u64,
+) -> String {
+    let of = summed.map_or_else(String::new, |cpus| {
+        format!(" of {cpus} CPU{}", if cpus == 1 { "" } else { "s" })
+    });
     let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
     let operations = (now.operations - before.operations) as f64 / seconds;
     let bytes = format_bytes(((now.bytes - before.bytes) as f64 / seconds) as u64);
@@ -95,7 +134,8 @@ fn rate_line(before: &PreviousLine, now: &PreviousLine, (on, summed): (&str, Opt
     let busy = 100.0 * used / seconds;
     let kernel = 100.0 * (now.kernel_time - before.kernel_time).as_secs_f64() / used.max(1e-9);
     format!(
-        "{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU{of}, {kernel:>3.0} % of it in the kernel {errors:>6} errors",
+        "{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU{of}, \
+         {kernel:>3.0} % of it in the kernel {errors:>6} errors",
         now.load
     )
 }
@@ -116,7 +156,13 @@ mod tests {
             at: Nanos::from_secs(seconds),
         };
         let line = rate_line(&at(1), &at(2), ("all", Some(2)), 0);
-        assert!(line.contains(" 290.8 % CPU of 2 CPUs,  25 % of it in the kernel "), "{line}");
-        assert!(!rate_line(&at(1), &at(2), ("cpu1", None), 0).contains("CPUs"), "{line}");
+        assert!(
+            line.contains(" 290.8 % CPU of 2 CPUs,  25 % of it in the kernel "),
+            "{line}"
+        );
+        assert!(
+            !rate_line(&at(1), &at(2), ("cpu1", None), 0).contains("CPUs"),
+            "{line}"
+        );
     }
 }

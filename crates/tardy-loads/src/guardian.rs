@@ -1,21 +1,25 @@
-//! The guardian: everything that the loads do hangs below it, and nothing of it outlives the measuring process.
+//! The guardian: everything that the loads do hangs below it, and nothing of it outlives the
+//! measuring process.
 //!
-//! The measuring process never forks (copy on write would fault its locked pages) and must be free to die at any moment. So it starts, before
-//! any thread exists, one process of its own binary:
+//! The measuring process never forks (copy on write would fault its locked pages) and must be free
+//! to die at any moment. So it starts, before any thread exists, one process of its own binary:
 //!
 //! ```text
 //! tardy (measures)  --commands, one JSON line each-->  guardian  --the same lines-->  init  --plan; end of input = stop-->  worker, one a CPU
 //!                   <------------------ events, one JSON line each ------------------  init  <--work, once a second--------  worker
 //! ```
 //!
-//! - The *guardian* is a session of its own, so that ctrl-C at the terminal ends no load before the tool says so. It makes a PID namespace (in
-//!   a user namespace where there is no right to one), and outlives what is in it: when its input ends, the tool is gone; it kills the init,
-//!   waits until the kernel has ended everything below it, undoes what the loads changed, and ends.
-//! - The *init* is the first process of that namespace. It starts workers, restarts those that die, reaps, and tells. When it ends, the kernel
-//!   ends every process of the namespace, and with them their mount and network namespaces. It ends with its input, and by
-//!   PR_SET_PDEATHSIG when the guardian is killed, so that SIGKILL of tool and guardian together leaves no process either.
-//! - Where no namespace is to be had, each process is tied to its parent by PR_SET_PDEATHSIG, and the guardian, as their subreaper, kills what is
-//!   left. What a user's own command forks and abandons can then survive a SIGKILL of tool and guardian together; [`Containment`] says so.
+//! - The *guardian* is a session of its own, so that ctrl-C at the terminal ends no load before the
+//!   tool says so. It makes a PID namespace (in a user namespace where there is no right to one),
+//!   and outlives what is in it: when its input ends, the tool is gone; it kills the init, waits
+//!   until the kernel has ended everything below it, undoes what the loads changed, and ends.
+//! - The *init* is the first process of that namespace. It starts workers, restarts those that die,
+//!   reaps, and tells. When it ends, the kernel ends every process of the namespace, and with them
+//!   their mount and network namespaces. It ends with its input, and by PR_SET_PDEATHSIG when the
+//!   guardian is killed, so that SIGKILL of tool and guardian together leaves no process either.
+//! - Where no namespace is to be had, each process is tied to its parent by PR_SET_PDEATHSIG, and
+//!   the guardian, as their subreaper, kills what is left. What a user's own command forks and
+//!   abandons can then survive a SIGKILL of tool and guardian together; [`Containment`] says so.
 
 pub mod client;
 mod guard;
@@ -39,22 +43,29 @@ const INIT: &str = "__guardian-init";
 /// Hidden first argument of a worker; the plan follows.
 const WORKER: &str = "__load";
 
-/// Runs the process that a hidden first argument asks for. `arguments` are the process's, its own name first.
-/// None where the command line is an ordinary one.
+/// Runs the process that a hidden first argument asks for. `arguments` are the process's, its own
+/// name first. None where the command line is an ordinary one.
 #[must_use]
 pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter();
     let own_name = arguments.next()?;
     let role = arguments.next()?;
-    let role = role.to_str().filter(|role| [GUARDIAN, INIT, WORKER, TIED_COMMAND].contains(role))?;
-    // The kernel names a process after the file, which is `exe` for /proc/self/exe; ps and traces should tell what it is. Nothing depends on it.
+    let role = role
+        .to_str()
+        .filter(|role| [GUARDIAN, INIT, WORKER, TIED_COMMAND].contains(role))?;
+    // The kernel names a process after the file, which is `exe` for /proc/self/exe; ps and traces
+    // should tell what it is. Nothing depends on it.
     let _ = std::fs::write("/proc/self/comm", own_name.as_encoded_bytes());
     match role {
-        GUARDIAN => {
-            Some(guard::run(&arguments.next()?.to_string_lossy(), &arguments.next()?.to_string_lossy(), Path::new(&arguments.next()?)))
-        }
+        GUARDIAN => Some(guard::run(
+            &arguments.next()?.to_string_lossy(),
+            &arguments.next()?.to_string_lossy(),
+            Path::new(&arguments.next()?),
+        )),
         INIT => Some(init::run(&arguments.next()?.to_string_lossy())),
-        WORKER => Some(crate::load::worker_process::run(&arguments.next()?.to_string_lossy())),
+        WORKER => Some(crate::load::worker_process::run(
+            &arguments.next()?.to_string_lossy(),
+        )),
         TIED_COMMAND => Some(become_tied_command(arguments.next()?, arguments)),
         _ => None,
     }

@@ -1,4 +1,5 @@
-//! Loads: ways to stress the system while something is measured ([`load`]), and the process that owns everything they start ([`guardian`]).
+//! Loads: ways to stress the system while something is measured ([`load`]), and the process that
+//! owns everything they start ([`guardian`]).
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

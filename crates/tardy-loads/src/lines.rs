@@ -18,7 +18,11 @@ pub(crate) struct Lines<R> {
 
 impl<R: Read + AsFd> Lines<R> {
     pub(crate) fn new(source: R) -> Self {
-        Self { source, pending: Vec::new(), ended: false }
+        Self {
+            source,
+            pending: Vec::new(),
+            ended: false,
+        }
     }
 
     /// Whether the other end was closed; lines that came before may still be there.
@@ -26,9 +30,12 @@ impl<R: Read + AsFd> Lines<R> {
         self.ended
     }
 
-    /// All whole lines that have come, without waiting. A line without its end is kept until the rest comes.
+    /// All whole lines that have come, without waiting. A line without its end is kept until the
+    /// rest comes.
     pub(crate) fn take(&mut self) -> Vec<String> {
-        while !self.ended && wait_readable(&[self.source.as_fd()], 0).is_ok_and(|readable| readable[0]) {
+        while !self.ended
+            && wait_readable(&[self.source.as_fd()], 0).is_ok_and(|readable| readable[0])
+        {
             self.read_once();
         }
         self.cut()
@@ -44,7 +51,9 @@ impl<R: Read + AsFd> Lines<R> {
         let mut bytes = [0; 16 << 10];
         match self.source.read(&mut bytes) {
             Ok(0) => self.ended = true,
-            Ok(count) if self.pending.len() + count <= LINE_BYTES_MAX => self.pending.extend_from_slice(&bytes[..count]),
+            Ok(count) if self.pending.len() + count <= LINE_BYTES_MAX => {
+                self.pending.extend_from_slice(&bytes[..count])
+            }
             // Nobody of ours writes such a line: whoever does is not to be trusted further.
             Ok(_) => self.ended = true,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -53,9 +62,14 @@ impl<R: Read + AsFd> Lines<R> {
     }
 
     fn cut(&mut self) -> Vec<String> {
-        let Some(end) = self.pending.iter().rposition(|&byte| byte == b'\n') else { return Vec::new() };
+        let Some(end) = self.pending.iter().rposition(|&byte| byte == b'\n') else {
+            return Vec::new();
+        };
         let whole: Vec<u8> = self.pending.drain(..=end).collect();
-        String::from_utf8_lossy(&whole).lines().map(ToOwned::to_owned).collect()
+        String::from_utf8_lossy(&whole)
+            .lines()
+            .map(ToOwned::to_owned)
+            .collect()
     }
 }
 

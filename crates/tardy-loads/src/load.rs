@@ -1,7 +1,8 @@
 //! Loads: ways to stress the system while probes run, each bounded, each telling how much it did.
 //!
-//! A load is one file in this folder and one line in [`LOADS`]; the help text, `tardy list loads`, the resolution of requests and the tests
-//! that walk the list follow from its [`LoadInfo`]. The measuring process only resolves requests to plans ([`resolve`]); the work itself runs in
+//! A load is one file in this folder and one line in [`LOADS`]; the help text, `tardy list loads`,
+//! the resolution of requests and the tests that walk the list follow from its [`LoadInfo`]. The
+//! measuring process only resolves requests to plans ([`resolve`]); the work itself runs in
 //! processes below the guardian ([`crate::guardian`]). Each is one [`worker`].
 
 mod allowance;
@@ -105,7 +106,10 @@ pub const RENAMED: &[(&str, &str)] = &[("spin", "busy")];
 /// The load of this name, or that had it before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static LoadInfo> {
-    let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
+    let name = RENAMED
+        .iter()
+        .find(|(old, _)| *old == name)
+        .map_or(name, |(_, new)| new);
     LOADS.iter().copied().find(|info| info.name == name)
 }
 
@@ -116,10 +120,30 @@ mod tests {
     #[test]
     fn names_are_unique_and_every_load_says_what_it_does_and_why() {
         for (index, info) in LOADS.iter().enumerate() {
-            assert!(LOADS[..index].iter().all(|other| other.name != info.name), "{} twice", info.name);
-            assert!(!composite::COMPOSITES.iter().any(|composite| composite.name == info.name), "{} is a composite's name", info.name);
-            assert!(!info.does.is_empty() && !info.effect.is_empty() && !info.source.is_empty(), "{}", info.name);
-            assert!(info.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", info.name);
+            assert!(
+                LOADS[..index].iter().all(|other| other.name != info.name),
+                "{} twice",
+                info.name
+            );
+            assert!(
+                !composite::COMPOSITES
+                    .iter()
+                    .any(|composite| composite.name == info.name),
+                "{} is a composite's name",
+                info.name
+            );
+            assert!(
+                !info.does.is_empty() && !info.effect.is_empty() && !info.source.is_empty(),
+                "{}",
+                info.name
+            );
+            assert!(
+                info.name
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+                "{}",
+                info.name
+            );
         }
     }
 
@@ -127,7 +151,10 @@ mod tests {
     fn what_was_renamed_is_found_by_its_old_name() {
         for (old, new) in RENAMED {
             assert_eq!(find(old).map(|info| info.name), Some(*new), "{old}");
-            assert!(LOADS.iter().all(|info| info.name != *old), "{old}: the name of another");
+            assert!(
+                LOADS.iter().all(|info| info.name != *old),
+                "{old}: the name of another"
+            );
         }
     }
 
@@ -136,7 +163,12 @@ mod tests {
         for info in LOADS {
             for parameter in info.parameters {
                 if let Some(default) = parameter.default {
-                    assert!(parameter.parse(default).is_ok(), "{}: {}={default}", info.name, parameter.name);
+                    assert!(
+                        parameter.parse(default).is_ok(),
+                        "{}: {}={default}",
+                        info.name,
+                        parameter.name
+                    );
                 }
             }
         }
@@ -146,8 +178,13 @@ mod tests {
     fn composites_name_loads_that_exist_and_none_that_must_be_asked_for() {
         for composite in composite::COMPOSITES {
             for name in composite.loads() {
-                let info = find(name).unwrap_or_else(|| panic!("{}: no load {name}", composite.name));
-                assert!(!info.can_do_harm || composite.names_dangers, "{}: {name} runs only by name", composite.name);
+                let info =
+                    find(name).unwrap_or_else(|| panic!("{}: no load {name}", composite.name));
+                assert!(
+                    !info.can_do_harm || composite.names_dangers,
+                    "{}: {name} runs only by name",
+                    composite.name
+                );
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The control groups of this process, in both versions, and what they limit.
 //!
-//! Format: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/, Documentation/scheduler/sched-bwc.rst, cgroups(7), proc_pid_mountinfo(5).
+//! Format: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/,
+//! Documentation/scheduler/sched-bwc.rst, cgroups(7), proc_pid_mountinfo(5).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,13 +16,15 @@ use super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
-    /// The group's path by controller (`cpu`, `cpuset`, `memory`); a controller that could not be looked at is not in it, and its limit below absent.
+    /// The group's path by controller (`cpu`, `cpuset`, `memory`); a controller that could not be
+    /// looked at is not in it, and its limit below absent.
     pub groups: BTreeMap<String, String>,
     /// The tightest quota of CPU time on the way to the root; absent if no group has one.
     pub cpu_quota: Option<CpuQuota>,
     /// The CPUs that the group may use; absent if no group says so, as in the root group.
     pub cpus: Option<CpuList>,
-    /// Real-time time per `cpu.rt_period_us`, only with RT_GROUP_SCHED in version 1: without it SCHED_FIFO is refused with EPERM at 0.
+    /// Real-time time per `cpu.rt_period_us`, only with RT_GROUP_SCHED in version 1: without it
+    /// SCHED_FIFO is refused with EPERM at 0.
     pub real_time: Option<CpuQuota>,
     /// The tightest memory limit on the way to the root; absent if no group has one.
     pub memory_bytes_max: Option<u64>,
@@ -36,7 +39,8 @@ pub struct CpuQuota {
     pub period: Nanos,
 }
 
-/// How often the quota stopped this process's groups: since their creation, or between two readings.
+/// How often the quota stopped this process's groups: since their creation, or between two
+/// readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupThrottling {
@@ -52,22 +56,41 @@ impl CgroupLimits {
     pub fn read(root: &Root) -> Self {
         let mut limits = Self::default();
         if let Some(branch) = Branch::of(root, "cpu") {
-            limits.cpu_quota = branch.folders.iter().filter_map(|folder| cpu_quota(root, folder)).min_by(CpuQuota::compare);
-            limits.real_time = branch.folders.first().and_then(|folder| real_time(root, folder));
+            limits.cpu_quota = branch
+                .folders
+                .iter()
+                .filter_map(|folder| cpu_quota(root, folder))
+                .min_by(CpuQuota::compare);
+            limits.real_time = branch
+                .folders
+                .first()
+                .and_then(|folder| real_time(root, folder));
             limits.groups.insert("cpu".to_owned(), branch.group);
         }
         if let Some(branch) = Branch::of(root, "cpuset") {
-            let names = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
+            let names = [
+                "cpuset.cpus.effective",
+                "cpuset.effective_cpus",
+                "cpuset.cpus",
+            ];
             // Where the controller is not enabled for a group, its parent's set counts.
             limits.cpus = branch
                 .folders
                 .iter()
-                .find_map(|folder| names.iter().find_map(|name| root.cpu_list(folder.join(name))))
+                .find_map(|folder| {
+                    names
+                        .iter()
+                        .find_map(|name| root.cpu_list(folder.join(name)))
+                })
                 .filter(|cpus| !cpus.is_empty());
             limits.groups.insert("cpuset".to_owned(), branch.group);
         }
         if let Some(branch) = Branch::of(root, "memory") {
-            limits.memory_bytes_max = branch.folders.iter().filter_map(|folder| memory_max(root, folder)).min();
+            limits.memory_bytes_max = branch
+                .folders
+                .iter()
+                .filter_map(|folder| memory_max(root, folder))
+                .min();
             limits.groups.insert("memory".to_owned(), branch.group);
         }
         limits
@@ -93,22 +116,47 @@ impl CgroupThrottling {
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
         let branch = Branch::of(root, "cpu")?;
-        let stats = branch.folders.iter().filter_map(|folder| Self::parse(&root.read(folder.join("cpu.stat")).ok()?));
-        stats.reduce(|sum, one| Self { throttled: sum.throttled + one.throttled, throttled_time: sum.throttled_time + one.throttled_time })
+        let stats = branch
+            .folders
+            .iter()
+            .filter_map(|folder| Self::parse(&root.read(folder.join("cpu.stat")).ok()?));
+        stats.reduce(|sum, one| Self {
+            throttled: sum.throttled + one.throttled,
+            throttled_time: sum.throttled_time + one.throttled_time,
+        })
     }
 
     /// The files that [`Self::read`] sums, for a reader that keeps them open.
     pub(super) fn paths(root: &Root) -> Vec<PathBuf> {
-        Branch::of(root, "cpu").map_or_else(Vec::new, |branch| branch.folders.iter().map(|folder| folder.join("cpu.stat")).collect())
+        Branch::of(root, "cpu").map_or_else(Vec::new, |branch| {
+            branch
+                .folders
+                .iter()
+                .map(|folder| folder.join("cpu.stat"))
+                .collect()
+        })
     }
 
-    /// Version 2 writes `throttled_usec`, version 1 `throttled_time` in nanoseconds. A version 2 group without the controller has neither.
+    /// Version 2 writes `throttled_usec`, version 1 `throttled_time` in nanoseconds. A version 2
+    /// group without the controller has neither.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<i64>().ok());
+        let field = |name: &str| {
+            text.lines().find_map(|line| {
+                line.strip_prefix(name)?
+                    .strip_prefix(' ')?
+                    .trim()
+                    .parse::<i64>()
+                    .ok()
+            })
+        };
         let throttled = u64::try_from(field("nr_throttled")?).ok()?;
-        let throttled_time =
-            field("throttled_usec").map(|us| Nanos(us.saturating_mul(1_000))).or_else(|| field("throttled_time").map(Nanos))?;
-        Some(Self { throttled, throttled_time })
+        let throttled_time = field("throttled_usec")
+            .map(|us| Nanos(us.saturating_mul(1_000)))
+            .or_else(|| field("throttled_time").map(Nanos))?;
+        Some(Self {
+            throttled,
+            throttled_time,
+        })
     }
 
     /// What came since `before`.
@@ -131,19 +179,45 @@ struct Branch {
 impl Branch {
     fn of(root: &Root, controller: &str) -> Option<Self> {
         let membership = root.read("proc/self/cgroup").ok()?;
-        let entries = || membership.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-        let version_1 = entries().find(|(controllers, _)| controllers.split(',').any(|name| name == controller));
-        let (_, group) = version_1.or_else(|| entries().find(|(controllers, _)| controllers.is_empty()))?;
+        let entries = || {
+            membership
+                .lines()
+                .filter_map(|line| line.split_once(':')?.1.split_once(':'))
+        };
+        let version_1 = entries()
+            .find(|(controllers, _)| controllers.split(',').any(|name| name == controller));
+        let (_, group) =
+            version_1.or_else(|| entries().find(|(controllers, _)| controllers.is_empty()))?;
         let mounts = root.read("proc/self/mountinfo").ok()?;
-        let mount = mounts.lines().filter_map(Mount::parse).find(|mount| match version_1 {
-            Some(_) => mount.kind == "cgroup" && mount.options.split(',').any(|option| option == controller),
-            None => mount.kind == "cgroup2",
-        })?;
-        // In a container the mount may show only a part of the tree; what is above its root cannot be seen.
-        let inside = Path::new(group).strip_prefix(&mount.root).or_else(|_| Path::new(group).strip_prefix("/")).unwrap_or(Path::new(""));
-        let inside = if mount.root.starts_with("/..") { Path::new("") } else { inside };
-        let folders = inside.ancestors().map(|part| Path::new(&mount.point).join(part)).collect();
-        Some(Self { group: group.to_owned(), folders })
+        let mount = mounts
+            .lines()
+            .filter_map(Mount::parse)
+            .find(|mount| match version_1 {
+                Some(_) => {
+                    mount.kind == "cgroup"
+                        && mount.options.split(',').any(|option| option == controller)
+                }
+                None => mount.kind == "cgroup2",
+            })?;
+        // In a container the mount may show only a part of the tree; what is above its root cannot
+        // be seen.
+        let inside = Path::new(group)
+            .strip_prefix(&mount.root)
+            .or_else(|_| Path::new(group).strip_prefix("/"))
+            .unwrap_or(Path::new(""));
+        let inside = if mount.root.starts_with("/..") {
+            Path::new("")
+        } else {
+            inside
+        };
+        let folders = inside
+            .ancestors()
+            .map(|part| Path::new(&mount.point).join(part))
+            .collect();
+        Some(Self {
+            group: group.to_owned(),
+            folders,
+        })
     }
 }
 
@@ -163,34 +237,55 @@ impl Mount {
         let mut path = || mount.next().map(|path| path.replace("\\040", " "));
         let (root, point) = (path()?, path()?);
         let mut file_system = file_system.split(' ');
-        Some(Self { root, point, kind: file_system.next()?.to_owned(), options: file_system.nth(1)?.to_owned() })
+        Some(Self {
+            root,
+            point,
+            kind: file_system.next()?.to_owned(),
+            options: file_system.nth(1)?.to_owned(),
+        })
     }
 }
 
 fn micros(text: &str) -> Option<Nanos> {
-    text.trim().parse::<i64>().ok().filter(|&us| us > 0).map(|us| Nanos(us.saturating_mul(1_000)))
+    text.trim()
+        .parse::<i64>()
+        .ok()
+        .filter(|&us| us > 0)
+        .map(|us| Nanos(us.saturating_mul(1_000)))
 }
 
 /// `cpu.max` is `QUOTA PERIOD` or `max PERIOD`; version 1 writes -1 for no quota.
 fn cpu_quota(root: &Root, folder: &Path) -> Option<CpuQuota> {
     if let Some(text) = root.text(folder.join("cpu.max")) {
         let (quota, period) = text.split_once(' ')?;
-        return Some(CpuQuota { quota: micros(quota)?, period: micros(period)? });
+        return Some(CpuQuota {
+            quota: micros(quota)?,
+            period: micros(period)?,
+        });
     }
     let file = |name: &str| root.text(folder.join(name)).as_deref().and_then(micros);
-    Some(CpuQuota { quota: file("cpu.cfs_quota_us")?, period: file("cpu.cfs_period_us")? })
+    Some(CpuQuota {
+        quota: file("cpu.cfs_quota_us")?,
+        period: file("cpu.cfs_period_us")?,
+    })
 }
 
 /// A quota of 0 is a fact here: the group may run nothing in real time.
 fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
     let runtime: i64 = root.number(folder.join("cpu.rt_runtime_us"))?;
     let period = micros(&root.text(folder.join("cpu.rt_period_us"))?)?;
-    (runtime >= 0).then(|| CpuQuota { quota: Nanos(runtime.saturating_mul(1_000)), period })
+    (runtime >= 0).then(|| CpuQuota {
+        quota: Nanos(runtime.saturating_mul(1_000)),
+        period,
+    })
 }
 
 fn memory_max(root: &Root, folder: &Path) -> Option<u64> {
-    // Version 1 writes the largest multiple of a page for no limit (PAGE_COUNTER_MAX in include/linux/page_counter.h); no machine has an exbibyte.
-    let limit: u64 = root.number(folder.join("memory.max")).or_else(|| root.number(folder.join("memory.limit_in_bytes")))?;
+    // Version 1 writes the largest multiple of a page for no limit (PAGE_COUNTER_MAX in
+    // include/linux/page_counter.h); no machine has an exbibyte.
+    let limit: u64 = root
+        .number(folder.join("memory.max"))
+        .or_else(|| root.number(folder.join("memory.limit_in_bytes")))?;
     (limit < 1 << 60).then_some(limit)
 }
 
@@ -199,7 +294,8 @@ mod tests {
     use super::super::fake_root::FakeRoot;
     use super::*;
 
-    const V2_MOUNT: &str = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+    const V2_MOUNT: &str =
+        "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
 
     #[test]
     fn the_tightest_quota_on_the_way_to_the_root_counts() {
@@ -212,26 +308,49 @@ mod tests {
             .with("sys/fs/cgroup/a/cpuset.cpus.effective", "2-3\n")
             .with("sys/fs/cgroup/a/b/memory.max", "max\n")
             .with("sys/fs/cgroup/a/memory.max", "1048576\n")
-            .with("sys/fs/cgroup/a/cpu.stat", "usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 70\n")
+            .with(
+                "sys/fs/cgroup/a/cpu.stat",
+                "usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 70\n",
+            )
             .with("sys/fs/cgroup/cpu.stat", "usage_usec 5\n");
         let limits = CgroupLimits::read(&fake.root());
-        assert_eq!(limits.cpu_quota, Some(CpuQuota { quota: Nanos::from_millis(50), period: Nanos::from_millis(100) }));
+        assert_eq!(
+            limits.cpu_quota,
+            Some(CpuQuota {
+                quota: Nanos::from_millis(50),
+                period: Nanos::from_millis(100)
+            })
+        );
         assert_eq!(limits.cpus.as_ref().unwrap().to_string(), "2-3");
         assert_eq!(limits.memory_bytes_max, Some(1 << 20));
         assert_eq!(limits.groups["cpu"], "/a/b");
         let throttling = CgroupThrottling::read(&fake.root()).unwrap();
-        assert_eq!(throttling, CgroupThrottling { throttled: 4, throttled_time: Nanos::from_micros(70) });
-        assert_eq!(serde_json::from_str::<CgroupLimits>(&serde_json::to_string(&limits).unwrap()).unwrap(), limits);
+        assert_eq!(
+            throttling,
+            CgroupThrottling {
+                throttled: 4,
+                throttled_time: Nanos::from_micros(70)
+            }
+        );
+        assert_eq!(
+            serde_json::from_str::<CgroupLimits>(&serde_json::to_string(&limits).unwrap()).unwrap(),
+            limits
+        );
     }
 
     #[test]
     fn version_1_has_its_own_names_and_numbers() {
         let fake = FakeRoot::new()
-            .with("proc/self/cgroup", "3:cpuset:/\n2:cpu,cpuacct:/box\n1:memory:/box\n0::/\n")
+            .with(
+                "proc/self/cgroup",
+                "3:cpuset:/\n2:cpu,cpuacct:/box\n1:memory:/box\n0::/\n",
+            )
             .with(
                 "proc/self/mountinfo",
-                "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 31 0:30 / /sys/fs/cgroup/set rw - cgroup cgroup rw,cpuset\n\
-                 34 31 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+                "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 31 0:30 / \
+                 /sys/fs/cgroup/set rw - cgroup cgroup rw,cpuset\n34 31 0:31 / \
+                 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n41 31 0:38 / \
+                 /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
             )
             .with("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "20000\n")
             .with("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n")
@@ -239,20 +358,44 @@ mod tests {
             .with("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n")
             .with("sys/fs/cgroup/cpu/box/cpu.rt_runtime_us", "0\n")
             .with("sys/fs/cgroup/cpu/box/cpu.rt_period_us", "1000000\n")
-            .with("sys/fs/cgroup/cpu/box/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 70\n")
+            .with(
+                "sys/fs/cgroup/cpu/box/cpu.stat",
+                "nr_periods 9\nnr_throttled 4\nthrottled_time 70\n",
+            )
             .with("sys/fs/cgroup/set/cpuset.effective_cpus", "0-1\n")
-            .with("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "9223372036854771712\n");
+            .with(
+                "sys/fs/cgroup/memory/box/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            );
         let limits = CgroupLimits::read(&fake.root());
-        assert_eq!(limits.cpu_quota, Some(CpuQuota { quota: Nanos::from_millis(20), period: Nanos::from_millis(100) }));
+        assert_eq!(
+            limits.cpu_quota,
+            Some(CpuQuota {
+                quota: Nanos::from_millis(20),
+                period: Nanos::from_millis(100)
+            })
+        );
         assert!((limits.cpu_quota.unwrap().processors() - 0.2).abs() < 1e-9);
-        assert_eq!(limits.real_time, Some(CpuQuota { quota: Nanos::ZERO, period: Nanos::from_secs(1) }));
+        assert_eq!(
+            limits.real_time,
+            Some(CpuQuota {
+                quota: Nanos::ZERO,
+                period: Nanos::from_secs(1)
+            })
+        );
         assert_eq!(limits.cpus.unwrap().to_string(), "0-1");
         assert_eq!(limits.memory_bytes_max, None);
         let throttling = CgroupThrottling::read(&fake.root()).unwrap();
         assert_eq!(throttling.throttled_time, Nanos(70));
         assert_eq!(
-            throttling.since(&CgroupThrottling { throttled: 1, throttled_time: Nanos(80) }),
-            CgroupThrottling { throttled: 3, throttled_time: Nanos::ZERO }
+            throttling.since(&CgroupThrottling {
+                throttled: 1,
+                throttled_time: Nanos(80)
+            }),
+            CgroupThrottling {
+                throttled: 3,
+                throttled_time: Nanos::ZERO
+            }
         );
     }
 
@@ -263,14 +406,23 @@ mod tests {
             .with("proc/self/cgroup", "0::/docker/abc/deep\n")
             .with("proc/self/mountinfo", v2)
             .with("sys/fs/cgroup dir/deep/cpu.max", "1000 2000\n");
-        assert_eq!(CgroupLimits::read(&fake.root()).cpu_quota.unwrap().quota, Nanos::from_millis(1));
+        assert_eq!(
+            CgroupLimits::read(&fake.root()).cpu_quota.unwrap().quota,
+            Nanos::from_millis(1)
+        );
     }
 
     #[test]
     fn without_files_nothing_is_known() {
         for text in ["", "nonsense", "0::", "0::/a"] {
-            let fake = FakeRoot::new().with("proc/self/cgroup", text).with("proc/self/mountinfo", "1 2 3\n- - -\n");
-            assert_eq!(CgroupLimits::read(&fake.root()), CgroupLimits::default(), "{text}");
+            let fake = FakeRoot::new()
+                .with("proc/self/cgroup", text)
+                .with("proc/self/mountinfo", "1 2 3\n- - -\n");
+            assert_eq!(
+                CgroupLimits::read(&fake.root()),
+                CgroupLimits::default(),
+                "{text}"
+            );
             assert_eq!(CgroupThrottling::read(&fake.root()), None);
         }
     }

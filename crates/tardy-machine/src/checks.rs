@@ -1,8 +1,12 @@
-//! Settings of a machine that are known to make tasks late, each with what it is, what it should be, why, and how to change it. Nothing is changed here.
+//! Settings of a machine that are known to make tasks late, each with what it is, what it should
+//! be, why, and how to change it. Nothing is changed here.
 //!
-//! A check reads the facts of a run where they tell, so that old runs and other machines can be checked, and files of the machine itself where only those do.
-//! What cannot be read is unknown, never good. Sources: Documentation/core-api/real-time of the kernel (kernel-configuration.rst and hardware.rst),
-//! Documentation/admin-guide (kernel-parameters.txt, kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the real-time guides of Red Hat and Ubuntu.
+//! A check reads the facts of a run where they tell, so that old runs and other machines can be
+//! checked, and files of the machine itself where only those do. What cannot be read is unknown,
+//! never good. Sources: Documentation/core-api/real-time of the kernel (kernel-configuration.rst
+//! and hardware.rst), Documentation/admin-guide (kernel-parameters.txt,
+//! kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the real-time guides of Red
+//! Hat and Ubuntu.
 
 mod background;
 mod cache;
@@ -213,8 +217,8 @@ pub struct Check {
     pub name: &'static str,
     /// How much it matters.
     pub weight: Weight,
-    /// The files that it needs, below the root: `*` is any part of a name, and of `a|b` one is enough. If one is there and cannot be read, nothing is
-    /// called good.
+    /// The files that it needs, below the root: `*` is any part of a name, and of `a|b` one is
+    /// enough. If one is there and cannot be read, nothing is called good.
     pub reads: &'static [&'static str],
     /// Why, in a sentence's end.
     pub why: &'static str,
@@ -252,27 +256,53 @@ pub enum State {
 
 impl State {
     fn good(current: impl Into<String>) -> Self {
-        Self::Good { current: current.into() }
+        Self::Good {
+            current: current.into(),
+        }
     }
 
-    fn improvable(current: impl Into<String>, expected: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Improvable { current: current.into(), expected: expected.into(), remedy: remedy.into(), needs_restart: false }
+    fn improvable(
+        current: impl Into<String>,
+        expected: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::Improvable {
+            current: current.into(),
+            expected: expected.into(),
+            remedy: remedy.into(),
+            needs_restart: false,
+        }
     }
 
-    fn improvable_at_start(current: impl Into<String>, expected: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Improvable { current: current.into(), expected: expected.into(), remedy: remedy.into(), needs_restart: true }
+    fn improvable_at_start(
+        current: impl Into<String>,
+        expected: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::Improvable {
+            current: current.into(),
+            expected: expected.into(),
+            remedy: remedy.into(),
+            needs_restart: true,
+        }
     }
 
     fn noted(current: impl Into<String>) -> Self {
-        Self::Noted { current: current.into() }
+        Self::Noted {
+            current: current.into(),
+        }
     }
 
     fn none(because: impl Into<String>) -> Self {
-        Self::NotApplicable { because: because.into() }
+        Self::NotApplicable {
+            because: because.into(),
+        }
     }
 
     fn unknown(missing: impl Into<String>) -> Self {
-        Self::Unknown { missing: missing.into() }
+        Self::Unknown {
+            missing: missing.into(),
+        }
     }
 }
 
@@ -318,7 +348,8 @@ pub fn look(examined: &CheckInput<'_>) -> Vec<Finding> {
 }
 
 impl Check {
-    /// What is found. A file that is there and cannot be read makes everything but a fault unknown: the rest of the files does not tell.
+    /// What is found. A file that is there and cannot be read makes everything but a fault unknown:
+    /// the rest of the files does not tell.
     #[must_use]
     pub fn state(&self, examined: &CheckInput<'_>) -> State {
         match (self.look)(examined) {
@@ -334,7 +365,13 @@ fn either(state: Result<State, State>) -> State {
 }
 
 /// A number that should be one of few, with the command that makes it so.
-fn number_is(examined: &CheckInput<'_>, path: &str, is_good: fn(i64) -> bool, expected: &str, remedy: &str) -> State {
+fn number_is(
+    examined: &CheckInput<'_>,
+    path: &str,
+    is_good: fn(i64) -> bool,
+    expected: &str,
+    remedy: &str,
+) -> State {
     match examined.number(path) {
         Ok(value) if is_good(value) => State::good(value.to_string()),
         Ok(value) => State::improvable(value.to_string(), expected, remedy),

@@ -5,18 +5,23 @@ use tardy_core::units::Nanos;
 
 use super::root::Root;
 
-/// The word with which the lab tells its guests, on the kernel's command line, that their clock counts instructions: from within a guest it looks like any
-/// other clock.
+/// The word with which the lab tells its guests, on the kernel's command line, that their clock
+/// counts instructions: from within a guest it looks like any other clock.
 pub const VIRTUAL_CLOCK_MARK: &str = "tardy.clock=virtual";
 
-/// The word with which the lab tells its guests how much virtual time each instruction takes: the clock divided by it counts instructions.
+/// The word with which the lab tells its guests how much virtual time each instruction takes: the
+/// clock divided by it counts instructions.
 pub const INSTRUCTION_MARK: &str = "tardy.instruction_ns=";
 
 /// Virtual time of one instruction, in a guest of the lab whose clock counts them.
 #[must_use]
 pub fn instruction_time(root: &Root) -> Option<Nanos> {
     let line = root.text("proc/cmdline")?;
-    let time = line.split_whitespace().find_map(|word| word.strip_prefix(INSTRUCTION_MARK))?.parse().ok()?;
+    let time = line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix(INSTRUCTION_MARK))?
+        .parse()
+        .ok()?;
     (time > 0 && clock_kind(root) == ClockKind::Virtual).then_some(Nanos(time))
 }
 
@@ -24,7 +29,14 @@ pub fn instruction_time(root: &Root) -> Option<Nanos> {
 #[must_use]
 pub fn clock_kind(root: &Root) -> ClockKind {
     let line = root.text("proc/cmdline").unwrap_or_default();
-    if line.split_whitespace().any(|word| word == VIRTUAL_CLOCK_MARK) { ClockKind::Virtual } else { ClockKind::Hardware }
+    if line
+        .split_whitespace()
+        .any(|word| word == VIRTUAL_CLOCK_MARK)
+    {
+        ClockKind::Virtual
+    } else {
+        ClockKind::Hardware
+    }
 }
 
 #[cfg(test)]

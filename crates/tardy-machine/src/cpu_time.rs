@@ -1,7 +1,9 @@
-//! /proc/stat: how each CPU spent its time, context switches and new processes of the whole machine.
+//! /proc/stat: how each CPU spent its time, context switches and new processes of the whole
+//! machine.
 //!
-//! Format: Documentation/filesystems/proc.rst 1.7; fs/proc/stat.c. The times come in clock ticks, so that a difference is right to one tick
-//! (10 ms on nearly every machine); the same document warns that `iowait` and, across offline phases, `idle` can fall.
+//! Format: Documentation/filesystems/proc.rst 1.7; fs/proc/stat.c. The times come in clock ticks,
+//! so that a difference is right to one tick (10 ms on nearly every machine); the same document
+//! warns that `iowait` and, across offline phases, `idle` can fall.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -43,7 +45,8 @@ impl CpuTime {
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = |after: Nanos, before: Nanos| (after - before).max(Nanos::ZERO);
-        let grown_option = |after: Option<Nanos>, before: Option<Nanos>| Some(grown(after?, before?));
+        let grown_option =
+            |after: Option<Nanos>, before: Option<Nanos>| Some(grown(after?, before?));
         Self {
             user: grown(self.user, before.user),
             nice: grown(self.nice, before.nice),
@@ -61,7 +64,12 @@ impl CpuTime {
     /// All time that was not idle: guests count once, in `user` and `nice`; stolen time counts.
     #[must_use]
     pub fn busy(&self) -> Nanos {
-        self.user + self.nice + self.system + self.irq + self.softirq + self.steal.unwrap_or_default()
+        self.user
+            + self.nice
+            + self.system
+            + self.irq
+            + self.softirq
+            + self.steal.unwrap_or_default()
     }
 }
 
@@ -106,7 +114,11 @@ impl CpuTimes {
     pub fn since(&self, before: &Self) -> Self {
         let grown = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         Self {
-            cpus: self.cpus.iter().filter_map(|(cpu, time)| Some((*cpu, time.since(before.cpus.get(cpu)?)))).collect(),
+            cpus: self
+                .cpus
+                .iter()
+                .filter_map(|(cpu, time)| Some((*cpu, time.since(before.cpus.get(cpu)?))))
+                .collect(),
             context_switches: grown(self.context_switches, before.context_switches),
             forks: grown(self.forks, before.forks),
         }
@@ -129,13 +141,17 @@ pub(super) fn entries(text: &str, tick: Nanos) -> impl Iterator<Item = StatEntry
         match name {
             "ctxt" => values.trim().parse().ok().map(StatEntry::ContextSwitches),
             "processes" => values.trim().parse().ok().map(StatEntry::Forks),
-            _ => cpu_of_name(name).and_then(|cpu| Some(StatEntry::Cpu(cpu, cpu_time(values, tick)?))),
+            _ => {
+                cpu_of_name(name).and_then(|cpu| Some(StatEntry::Cpu(cpu, cpu_time(values, tick)?)))
+            }
         }
     })
 }
 
 fn cpu_time(values: &str, tick: Nanos) -> Option<CpuTime> {
-    let mut columns = values.split_ascii_whitespace().map_while(|value| Some(Nanos(value.parse::<i64>().ok()?.saturating_mul(tick.get()))));
+    let mut columns = values
+        .split_ascii_whitespace()
+        .map_while(|value| Some(Nanos(value.parse::<i64>().ok()?.saturating_mul(tick.get()))));
     Some(CpuTime {
         user: columns.next()?,
         nice: columns.next()?,
@@ -150,16 +166,30 @@ fn cpu_time(values: &str, tick: Nanos) -> Option<CpuTime> {
     })
 }
 
-/// The length of a clock tick of /proc/stat (USER_HZ): AT_CLKTCK of the auxiliary vector (getauxval(3)), which needs no system call of its own.
+/// The length of a clock tick of /proc/stat (USER_HZ): AT_CLKTCK of the auxiliary vector
+/// (getauxval(3)), which needs no system call of its own.
 ///
-/// Where that cannot be read it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which every architecture of today but alpha uses.
+/// Where that cannot be read it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which
+/// every architecture of today but alpha uses.
 #[must_use]
 pub fn tick_length(root: &Root) -> Nanos {
     const AT_CLKTCK: usize = 17;
     let mut vector = Vec::new();
-    let read = root.open("proc/self/auxv").and_then(|file| file.take(4096).read_to_end(&mut vector));
-    let words: Vec<usize> = vector.as_chunks().0.iter().map(|bytes| usize::from_ne_bytes(*bytes)).collect();
-    let ticks_per_second = read.ok().and_then(|_| words.chunks_exact(2).find(|pair| pair[0] == AT_CLKTCK).map(|pair| pair[1]));
+    let read = root
+        .open("proc/self/auxv")
+        .and_then(|file| file.take(4096).read_to_end(&mut vector));
+    let words: Vec<usize> = vector
+        .as_chunks()
+        .0
+        .iter()
+        .map(|bytes| usize::from_ne_bytes(*bytes))
+        .collect();
+    let ticks_per_second = read.ok().and_then(|_| {
+        words
+            .chunks_exact(2)
+            .find(|pair| pair[0] == AT_CLKTCK)
+            .map(|pair| pair[1])
+    });
     match ticks_per_second.and_then(|ticks| i64::try_from(ticks).ok()) {
         Some(ticks @ 1..=1_000_000) => Nanos(1_000_000_000 / ticks),
         _ => Nanos::from_millis(10),
@@ -175,12 +205,25 @@ mod tests {
 
     #[test]
     fn ticks_become_nanoseconds_and_the_sum_of_all_cpus_is_left_out() {
-        let read = CpuTimes::parse("cpu  1 1 1 1 1 1 1 1 1 1\ncpu3 1 2 3 4 5 6 7 8 9 10\nintr 5 0\nctxt 77\nprocesses 9\n", TICK);
+        let read = CpuTimes::parse(
+            "cpu  1 1 1 1 1 1 1 1 1 1\ncpu3 1 2 3 4 5 6 7 8 9 10\nintr 5 0\nctxt 77\nprocesses 9\n",
+            TICK,
+        );
         assert_eq!(read.cpus.len(), 1);
         let time = read.cpus[&CpuId(3)];
-        assert_eq!((time.user, time.softirq, time.steal), (Nanos::from_millis(10), Nanos::from_millis(70), Some(Nanos::from_millis(80))));
+        assert_eq!(
+            (time.user, time.softirq, time.steal),
+            (
+                Nanos::from_millis(10),
+                Nanos::from_millis(70),
+                Some(Nanos::from_millis(80))
+            )
+        );
         assert_eq!(time.guest_nice, Some(Nanos::from_millis(100)));
-        assert_eq!(time.busy(), Nanos::from_millis(10 * (1 + 2 + 3 + 6 + 7 + 8)));
+        assert_eq!(
+            time.busy(),
+            Nanos::from_millis(10 * (1 + 2 + 3 + 6 + 7 + 8))
+        );
         assert_eq!((read.context_switches, read.forks), (Some(77), Some(9)));
     }
 
@@ -195,26 +238,51 @@ mod tests {
 
     #[test]
     fn a_difference_is_never_negative_and_leaves_out_cpus_that_came_or_went() {
-        let before = CpuTimes::parse("cpu0 5 0 0 0 50 0 0 1\ncpu1 5 0 0 0 0 0 0 0\nctxt 100\n", TICK);
-        let after = CpuTimes::parse("cpu0 9 0 0 0 49 0 0 3\ncpu2 5 0 0 0 0 0 0 0\nctxt 140\n", TICK);
+        let before = CpuTimes::parse(
+            "cpu0 5 0 0 0 50 0 0 1\ncpu1 5 0 0 0 0 0 0 0\nctxt 100\n",
+            TICK,
+        );
+        let after = CpuTimes::parse(
+            "cpu0 9 0 0 0 49 0 0 3\ncpu2 5 0 0 0 0 0 0 0\nctxt 140\n",
+            TICK,
+        );
         let delta = after.since(&before);
         assert_eq!(delta.cpus.keys().collect::<Vec<_>>(), [&CpuId(0)]);
         let time = delta.cpus[&CpuId(0)];
-        assert_eq!((time.user, time.iowait, time.steal), (Nanos::from_millis(40), Nanos::ZERO, Some(Nanos::from_millis(20))));
+        assert_eq!(
+            (time.user, time.iowait, time.steal),
+            (
+                Nanos::from_millis(40),
+                Nanos::ZERO,
+                Some(Nanos::from_millis(20))
+            )
+        );
         assert_eq!((delta.context_switches, delta.forks), (Some(40), None));
     }
 
     #[test]
     fn the_length_of_a_tick_comes_from_the_auxiliary_vector() {
-        let vector: Vec<u8> = [6_usize, 4096, 17, 250, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        assert_eq!(tick_length(&FakeRoot::new().with("proc/self/auxv", vector).root()), Nanos::from_millis(4));
-        assert_eq!(tick_length(&FakeRoot::new().with("proc/self/auxv", "odd").root()), TICK);
+        let vector: Vec<u8> = [6_usize, 4096, 17, 250, 0, 0]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        assert_eq!(
+            tick_length(&FakeRoot::new().with("proc/self/auxv", vector).root()),
+            Nanos::from_millis(4)
+        );
+        assert_eq!(
+            tick_length(&FakeRoot::new().with("proc/self/auxv", "odd").root()),
+            TICK
+        );
         assert_eq!(tick_length(&FakeRoot::new().root()), TICK);
     }
 
     #[test]
     fn times_survive_json() {
         let read = CpuTimes::parse("cpu3 1 2 3 4 5 6 7 8\nctxt 77\n", TICK);
-        assert_eq!(serde_json::from_str::<CpuTimes>(&serde_json::to_string(&read).unwrap()).unwrap(), read);
+        assert_eq!(
+            serde_json::from_str::<CpuTimes>(&serde_json::to_string(&read).unwrap()).unwrap(),
+            read
+        );
     }
 }

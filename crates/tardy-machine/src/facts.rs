@@ -48,7 +48,9 @@ impl MachineFacts {
         let kernel = KernelFacts::read(root);
         let cgroup = CgroupLimits::read(root);
         let cpuinfo = root.read("proc/cpuinfo").unwrap_or_default();
-        let firmware = ["product_name", "board_name"].iter().find_map(|name| root.text(format!("sys/class/dmi/id/{name}")));
+        let firmware = ["product_name", "board_name"]
+            .iter()
+            .find_map(|name| root.text(format!("sys/class/dmi/id/{name}")));
         Self {
             host_name: root.text("proc/sys/kernel/hostname"),
             distribution: distribution(root),
@@ -65,8 +67,13 @@ impl MachineFacts {
 }
 
 fn distribution(root: &Root) -> Option<String> {
-    let text = root.read("etc/os-release").or_else(|_| root.read("usr/lib/os-release")).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    let text = root
+        .read("etc/os-release")
+        .or_else(|_| root.read("usr/lib/os-release"))
+        .ok()?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(value.trim().trim_matches(['"', '\'']).to_owned())
 }
 
@@ -78,8 +85,17 @@ mod tests {
     #[test]
     fn an_empty_machine_has_no_facts_and_no_zeros() {
         let facts = MachineFacts::read(&FakeRoot::new().root());
-        let expected = KernelFacts { architecture: Some(std::env::consts::ARCH.to_owned()), ..KernelFacts::default() };
-        assert_eq!(facts, MachineFacts { kernel: expected, ..MachineFacts::default() });
+        let expected = KernelFacts {
+            architecture: Some(std::env::consts::ARCH.to_owned()),
+            ..KernelFacts::default()
+        };
+        assert_eq!(
+            facts,
+            MachineFacts {
+                kernel: expected,
+                ..MachineFacts::default()
+            }
+        );
     }
 
     #[test]
@@ -87,10 +103,16 @@ mod tests {
         let fake = FakeRoot::new()
             .with("proc/device-tree/model", "Board 5\0")
             .with("sys/class/dmi/id/product_name", "Standard PC\n")
-            .with("etc/os-release", "ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n");
+            .with(
+                "etc/os-release",
+                "ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
+            );
         let facts = MachineFacts::read(&fake.root());
         assert_eq!(facts.model.as_deref(), Some("Board 5"));
-        assert_eq!(facts.distribution.as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
+        assert_eq!(
+            facts.distribution.as_deref(),
+            Some("Debian GNU/Linux 12 (bookworm)")
+        );
     }
 
     #[test]
@@ -99,14 +121,23 @@ mod tests {
         let online = facts.processors.online.clone().unwrap();
         assert!(!online.is_empty());
         for listed in facts.processors.governors.values() {
-            assert!(listed.minus(&online).is_empty(), "{listed} has a governor, {online} are online");
+            assert!(
+                listed.minus(&online).is_empty(),
+                "{listed} has a governor, {online} are online"
+            );
         }
         assert!(facts.memory.available_bytes.unwrap() <= facts.memory.total_bytes.unwrap());
         let clocksource = facts.kernel.clocksource.clone();
-        assert!(clocksource.is_none_or(|current| facts.kernel.clocksources_available.contains(&current)));
+        assert!(
+            clocksource
+                .is_none_or(|current| facts.kernel.clocksources_available.contains(&current))
+        );
         let release = facts.kernel.release.as_deref().unwrap();
         assert!(facts.two_lines()[0].contains(release) && facts.one_line().contains(release));
-        assert_eq!(serde_json::from_str::<MachineFacts>(&serde_json::to_string(&facts).unwrap()).unwrap(), facts);
+        assert_eq!(
+            serde_json::from_str::<MachineFacts>(&serde_json::to_string(&facts).unwrap()).unwrap(),
+            facts
+        );
         assert_eq!(MachineFacts::read(&Root::system()).boot_id, facts.boot_id);
     }
 
@@ -114,7 +145,13 @@ mod tests {
     fn facts_of_an_older_or_later_version_are_read() {
         let later = r#"{"host_name":"a","colour":"red","kernel":{"release":"9.1","preemption":{"compiled":"quantum","hue":1}},"processors":{"x":[]}}"#;
         let facts: MachineFacts = serde_json::from_str(later).unwrap();
-        assert_eq!(facts.kernel.preemption.unwrap().compiled, CompiledPreemption::Unknown);
-        assert_eq!(serde_json::from_str::<MachineFacts>("{}").unwrap(), MachineFacts::default());
+        assert_eq!(
+            facts.kernel.preemption.unwrap().compiled,
+            CompiledPreemption::Unknown
+        );
+        assert_eq!(
+            serde_json::from_str::<MachineFacts>("{}").unwrap(),
+            MachineFacts::default()
+        );
     }
 }

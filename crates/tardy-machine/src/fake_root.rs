@@ -13,7 +13,9 @@ pub(crate) struct FakeRoot {
 
 impl FakeRoot {
     pub(crate) fn new() -> Self {
-        Self { folder: TempDir::new().unwrap() }
+        Self {
+            folder: TempDir::new().unwrap(),
+        }
     }
 
     pub(crate) fn with(self, relative: &str, content: impl AsRef<[u8]>) -> Self {

@@ -1,7 +1,8 @@
 //! Control groups of the user's own: for the measuring threads, and for the loads.
 //!
-//! A thread joins a group by itself where the group takes threads: `cgroup.threads` of a threaded group (Documentation/admin-guide/cgroup-v2.rst), `tasks` of
-//! version 1. So the tool's other threads stay where they were started.
+//! A thread joins a group by itself where the group takes threads: `cgroup.threads` of a threaded
+//! group (Documentation/admin-guide/cgroup-v2.rst), `tasks` of version 1. So the tool's other
+//! threads stay where they were started.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +17,11 @@ use tardy_sys::scoped;
 pub fn join_thread(folder: &Path) -> io::Result<()> {
     let own = tardy_sys::sched::thread_id().to_string();
     let (threaded, tasks) = (folder.join("cgroup.threads"), folder.join("tasks"));
-    if tasks.exists() { std::fs::write(tasks, own) } else { std::fs::write(threaded, own) }
+    if tasks.exists() {
+        std::fs::write(tasks, own)
+    } else {
+        std::fs::write(threaded, own)
+    }
 }
 
 /// Puts the calling process into the group in `folder`.
@@ -30,8 +35,17 @@ pub fn join_process(folder: &Path) -> io::Result<()> {
 /// The CPUs of the group in `folder`, where it has a cpuset (by the names of version 2 and 1).
 #[must_use]
 pub fn cpuset(folder: &Path) -> Option<CpuList> {
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<CpuList>().ok();
-    ["cpuset.cpus.effective", "cpuset.effective_cpus"].iter().find_map(|name| read(name)).filter(|cpus| !cpus.is_empty())
+    let read = |name: &str| {
+        std::fs::read_to_string(folder.join(name))
+            .ok()?
+            .trim()
+            .parse::<CpuList>()
+            .ok()
+    };
+    ["cpuset.cpus.effective", "cpuset.effective_cpus"]
+        .iter()
+        .find_map(|name| read(name))
+        .filter(|cpus| !cpus.is_empty())
 }
 
 /// What `work` gives on a thread in the group: how its cpuset bounds that thread, for one.

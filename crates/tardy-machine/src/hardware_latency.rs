@@ -1,5 +1,6 @@
-//! Time that hardware and firmware take, found by the kernel's own detector: a loop with interrupts off, on one CPU after the other
-//! (Documentation/trace/hwlat_detector.rst). It runs in a trace instance of its own.
+//! Time that hardware and firmware take, found by the kernel's own detector: a loop with interrupts
+//! off, on one CPU after the other (Documentation/trace/hwlat_detector.rst). It runs in a trace
+//! instance of its own.
 
 use std::fs;
 use std::io;
@@ -40,13 +41,18 @@ pub struct HardwareLatency {
 /// [`DetectorError`].
 pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatency, DetectorError> {
     let tracefs = Tracefs::open(root).map_err(|error| DetectorError::Tracefs(error.to_string()))?;
-    let tracers =
-        fs::read_to_string(tracefs.path().join("available_tracers")).map_err(|error| DetectorError::Tracefs(error.to_string()))?;
+    let tracers = fs::read_to_string(tracefs.path().join("available_tracers"))
+        .map_err(|error| DetectorError::Tracefs(error.to_string()))?;
     if !tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
         return Err(DetectorError::NoTracer);
     }
-    let instance = Instance { name: instance_name(root), tracefs };
-    instance.run(cpus, span).map_err(|error| DetectorError::Start(error.to_string()))
+    let instance = Instance {
+        name: instance_name(root),
+        tracefs,
+    };
+    instance
+        .run(cpus, span)
+        .map_err(|error| DetectorError::Start(error.to_string()))
 }
 
 /// Removed when dropped; that of a killed process by the next start.
@@ -82,12 +88,26 @@ fn stop(instance: &Path) {
 /// Of lines as in `#1 inner/outer(us): 12/14 ts:1581527483.343962708 count:3`.
 fn found(trace: &str, span: Nanos) -> HardwareLatency {
     let micros = |line: &str| {
-        let (inner, outer) = line.split_once("inner/outer(us):")?.1.split_whitespace().next()?.split_once('/')?;
+        let (inner, outer) = line
+            .split_once("inner/outer(us):")?
+            .1
+            .split_whitespace()
+            .next()?
+            .split_once('/')?;
         Some(inner.parse::<i64>().ok()?.max(outer.parse().ok()?))
     };
-    let gaps = trace.lines().filter(|line| !line.starts_with('#')).filter_map(micros);
-    let (count, longest) = gaps.fold((0, 0), |(count, longest), gap| (count + 1, longest.max(gap)));
-    HardwareLatency { span, gaps: count, longest: Nanos::from_micros(longest) }
+    let gaps = trace
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(micros);
+    let (count, longest) = gaps.fold((0, 0), |(count, longest), gap| {
+        (count + 1, longest.max(gap))
+    });
+    HardwareLatency {
+        span,
+        gaps: count,
+        longest: Nanos::from_micros(longest),
+    }
 }
 
 #[cfg(test)]
@@ -96,19 +116,27 @@ mod tests {
 
     #[test]
     fn gaps_are_counted_and_the_longest_side_of_each_is_taken() {
-        let text = "# tracer: hwlat\n#\n#                                _-----=> irqs-off\n\
-                    <...>-1729  [001] d...  678.473449: #1     inner/outer(us):   11/12    ts:1581527483.343962693 count:6\n\
-                    <...>-1729  [004] d...  689.556542: #2     inner/outer(us):   16/9     ts:1581527494.889008092 count:1\n";
+        let text = "# tracer: hwlat\n#\n#                                _-----=> irqs-off\n<...>-1729  \
+             [001] d...  678.473449: #1     inner/outer(us):   11/12    ts:1581527483.343962693 \
+             count:6\n<...>-1729  [004] d...  689.556542: #2     inner/outer(us):   16/9     \
+             ts:1581527494.889008092 count:1\n";
         let found = found(text, Nanos::from_secs(60));
         assert_eq!((found.gaps, found.longest), (2, Nanos::from_micros(16)));
-        assert_eq!(super::found("# tracer: hwlat\n", Nanos::from_secs(1)).gaps, 0);
+        assert_eq!(
+            super::found("# tracer: hwlat\n", Nanos::from_secs(1)).gaps,
+            0
+        );
     }
 
     #[test]
     fn a_kernel_without_it_is_told_by_name() {
         let fake = crate::fake_root::FakeRoot::new();
         std::fs::create_dir_all(fake.root().path("sys/kernel/tracing/instances")).unwrap();
-        std::fs::write(fake.root().path("sys/kernel/tracing/available_tracers"), "function nop\n").unwrap();
+        std::fs::write(
+            fake.root().path("sys/kernel/tracing/available_tracers"),
+            "function nop\n",
+        )
+        .unwrap();
         let error = detect(&fake.root(), &"0".parse().unwrap(), Nanos::ZERO).unwrap_err();
         assert_eq!(error, DetectorError::NoTracer);
     }

@@ -1,11 +1,12 @@
-//! What loads, probes and costs can find on this machine: its kernel's file systems, scratch space and programs.
+//! What loads, probes and costs can find on this machine: its kernel's file systems, scratch space
+//! and programs.
 
 use std::path::{Path, PathBuf};
 
 use tardy_sys::disk::{self, Room};
 
-/// Part of a file system that stays free, between a least and a most number of bytes: logs and the run itself need room,
-/// but a tenth of a large disk is more than they ever take.
+/// Part of a file system that stays free, between a least and a most number of bytes: logs and the
+/// run itself need room, but a tenth of a large disk is more than they ever take.
 const DISK_FLOOR_PART: u64 = 10;
 const DISK_FLOOR_MIN: u64 = 256 << 20;
 const DISK_FLOOR_MAX: u64 = 4 << 30;
@@ -30,13 +31,19 @@ pub struct Host {
 }
 
 impl Host {
-    /// Those of this machine; scratch files go to `TMPDIR`, else to /var/tmp (on a disk), else to /tmp.
+    /// Those of this machine; scratch files go to `TMPDIR`, else to /var/tmp (on a disk), else to
+    /// /tmp.
     #[must_use]
     pub fn of_this_machine() -> Self {
-        let scratch = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute() && folder.is_dir());
-        let scratch = scratch.or_else(|| Some(PathBuf::from("/var/tmp")).filter(|folder| folder.is_dir()));
-        let mut program_folders: Vec<_> = std::env::var_os("PATH").map_or_else(Vec::new, |path| std::env::split_paths(&path).collect());
-        // A user's PATH often lacks the folders of the superuser's programs, which may well be executable.
+        let scratch = std::env::var_os("TMPDIR")
+            .map(PathBuf::from)
+            .filter(|folder| folder.is_absolute() && folder.is_dir());
+        let scratch =
+            scratch.or_else(|| Some(PathBuf::from("/var/tmp")).filter(|folder| folder.is_dir()));
+        let mut program_folders: Vec<_> = std::env::var_os("PATH")
+            .map_or_else(Vec::new, |path| std::env::split_paths(&path).collect());
+        // A user's PATH often lacks the folders of the superuser's programs, which may well be
+        // executable.
         program_folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
         Self {
             proc: PathBuf::from("/proc"),
@@ -53,29 +60,55 @@ impl Host {
     #[must_use]
     pub fn of_run(out: &Path) -> Self {
         let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
-        Self { run: out.ancestors().find(|folder| folder.is_dir()).map(Path::to_owned), ..Self::of_this_machine() }
+        Self {
+            run: out
+                .ancestors()
+                .find(|folder| folder.is_dir())
+                .map(Path::to_owned),
+            ..Self::of_this_machine()
+        }
     }
 
     /// The first program of this name on the path.
     #[must_use]
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         use std::os::unix::fs::PermissionsExt;
-        let executable = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-        self.program_folders.iter().map(|folder| folder.join(name)).find(executable)
+        let executable = |path: &PathBuf| {
+            path.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        };
+        self.program_folders
+            .iter()
+            .map(|folder| folder.join(name))
+            .find(executable)
     }
 
-    /// Bytes of memory that new processes can have without swapping, by the kernel's own estimate (MemAvailable).
+    /// Bytes of memory that new processes can have without swapping, by the kernel's own estimate
+    /// (MemAvailable).
     #[must_use]
     pub fn memory_available(&self) -> Option<u64> {
         let text = std::fs::read_to_string(self.proc.join("meminfo")).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(1024)
     }
 
     /// How many processes the system can have at a time.
     #[must_use]
     pub fn processes_max(&self) -> Option<u64> {
-        let read = |name: &str| std::fs::read_to_string(self.proc.join("sys/kernel").join(name)).ok()?.trim().parse::<u64>().ok();
+        let read = |name: &str| {
+            std::fs::read_to_string(self.proc.join("sys/kernel").join(name))
+                .ok()?
+                .trim()
+                .parse::<u64>()
+                .ok()
+        };
         match (read("pid_max"), read("threads-max")) {
             (Some(pids), Some(threads)) => Some(pids.min(threads)),
             (one, other) => one.or(other),
@@ -100,20 +133,35 @@ mod tests {
     use super::*;
 
     fn host(root: &Path) -> Host {
-        Host { proc: root.to_owned(), program_folders: vec![root.join("bin")], ..Host::of_this_machine() }
+        Host {
+            proc: root.to_owned(),
+            program_folders: vec![root.join("bin")],
+            ..Host::of_this_machine()
+        }
     }
 
     #[test]
     fn a_run_that_does_not_exist_yet_is_in_the_nearest_folder_that_does() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(Host::of_run(&root.path().join("not/yet")).run.as_deref(), Some(root.path()));
-        assert!(Host::of_run(Path::new("run")).run.is_some_and(|folder| folder.is_absolute()));
+        assert_eq!(
+            Host::of_run(&root.path().join("not/yet")).run.as_deref(),
+            Some(root.path())
+        );
+        assert!(
+            Host::of_run(Path::new("run"))
+                .run
+                .is_some_and(|folder| folder.is_absolute())
+        );
     }
 
     #[test]
     fn the_kernels_estimate_of_available_memory_is_read() {
         let root = tempfile::tempdir().unwrap();
-        std::fs::write(root.path().join("meminfo"), "MemTotal:  2000 kB\nMemFree: 1 kB\nMemAvailable:   1500 kB\n").unwrap();
+        std::fs::write(
+            root.path().join("meminfo"),
+            "MemTotal:  2000 kB\nMemFree: 1 kB\nMemAvailable:   1500 kB\n",
+        )
+        .unwrap();
         assert_eq!(host(root.path()).memory_available(), Some(1500 * 1024));
         std::fs::write(root.path().join("meminfo"), "MemTotal:  2000 kB\n").unwrap();
         assert_eq!(host(root.path()).memory_available(), None);

@@ -14,7 +14,9 @@ pub fn idle_time(root: &Root) -> Option<Nanos> {
 fn parse(text: &str) -> Option<Nanos> {
     let (seconds, hundredths) = text.split_whitespace().nth(1)?.split_once('.')?;
     let hundredths: i64 = (hundredths.len() == 2).then(|| hundredths.parse().ok())??;
-    Some(Nanos(seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)? + hundredths * 10_000_000))
+    Some(Nanos(
+        seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)? + hundredths * 10_000_000,
+    ))
 }
 
 #[cfg(test)]

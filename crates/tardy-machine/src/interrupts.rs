@@ -1,6 +1,8 @@
-//! /proc/interrupts: how many interrupts of each kind every CPU took, and what came between two readings.
+//! /proc/interrupts: how many interrupts of each kind every CPU took, and what came between two
+//! readings.
 //!
-//! Format: Documentation/filesystems/proc.rst 1.2, `show_interrupts` in kernel/irq/proc.c, `arch_show_interrupts` of each architecture.
+//! Format: Documentation/filesystems/proc.rst 1.2, `show_interrupts` in kernel/irq/proc.c,
+//! `arch_show_interrupts` of each architecture.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -17,7 +19,8 @@ use super::root::Root;
 pub struct Interrupts {
     /// The CPUs that were online, in the order of the counts.
     pub cpus: Vec<CpuId>,
-    /// The lines in the kernel's order, without those that count for the whole machine (`ERR`, `MIS`).
+    /// The lines in the kernel's order, without those that count for the whole machine (`ERR`,
+    /// `MIS`).
     pub lines: Vec<InterruptLine>,
 }
 
@@ -75,30 +78,63 @@ impl Interrupts {
                 counts.push(count);
             }
             if !counts.is_empty() {
-                let description = row.description().split_whitespace().collect::<Vec<_>>().join(" ");
-                lines.push(InterruptLine { label: row.label.to_owned(), description, counts });
+                let description = row
+                    .description()
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                lines.push(InterruptLine {
+                    label: row.label.to_owned(),
+                    description,
+                    counts,
+                });
             }
         }
         Self { cpus, lines }
     }
 
-    /// What came since `before`. A CPU that was offline at one of the readings is left out; a line that is new counts from 0.
+    /// What came since `before`. A CPU that was offline at one of the readings is left out; a line
+    /// that is new counts from 0.
     #[must_use]
     pub fn since(&self, before: &Self) -> InterruptDelta {
-        let old_lines: HashMap<&str, &InterruptLine> = before.lines.iter().map(|line| (line.label.as_str(), line)).collect();
-        let old_columns: Vec<Option<usize>> = self.cpus.iter().map(|cpu| before.cpus.iter().position(|old| old == cpu)).collect();
+        let old_lines: HashMap<&str, &InterruptLine> = before
+            .lines
+            .iter()
+            .map(|line| (line.label.as_str(), line))
+            .collect();
+        let old_columns: Vec<Option<usize>> = self
+            .cpus
+            .iter()
+            .map(|cpu| before.cpus.iter().position(|old| old == cpu))
+            .collect();
         let delta_of = |line: &InterruptLine| {
             let old = old_lines.get(line.label.as_str());
-            let counts = line.counts.iter().zip(&self.cpus).zip(&old_columns).filter_map(|((&after, &cpu), &column)| {
-                let before = match old {
-                    Some(old) => *old.counts.get(column?)?,
-                    None => column.map(|_| 0)?,
-                };
-                Some((cpu, count_since(before, after))).filter(|&(_, count)| count > 0)
-            });
-            InterruptLineDelta { label: line.label.clone(), description: line.description.clone(), counts: counts.collect() }
+            let counts = line
+                .counts
+                .iter()
+                .zip(&self.cpus)
+                .zip(&old_columns)
+                .filter_map(|((&after, &cpu), &column)| {
+                    let before = match old {
+                        Some(old) => *old.counts.get(column?)?,
+                        None => column.map(|_| 0)?,
+                    };
+                    Some((cpu, count_since(before, after))).filter(|&(_, count)| count > 0)
+                });
+            InterruptLineDelta {
+                label: line.label.clone(),
+                description: line.description.clone(),
+                counts: counts.collect(),
+            }
         };
-        InterruptDelta { lines: self.lines.iter().map(delta_of).filter(|line| !line.counts.is_empty()).collect() }
+        InterruptDelta {
+            lines: self
+                .lines
+                .iter()
+                .map(delta_of)
+                .filter(|line| !line.counts.is_empty())
+                .collect(),
+        }
     }
 }
 
@@ -107,7 +143,12 @@ impl InterruptDelta {
     #[must_use]
     pub fn on(&self, cpus: &CpuList) -> Vec<InterruptLineDelta> {
         let restricted = self.lines.iter().map(|line| InterruptLineDelta {
-            counts: line.counts.iter().filter(|&(&cpu, _)| cpus.contains(cpu)).map(|(&cpu, &count)| (cpu, count)).collect(),
+            counts: line
+                .counts
+                .iter()
+                .filter(|&(&cpu, _)| cpus.contains(cpu))
+                .map(|(&cpu, &count)| (cpu, count))
+                .collect(),
             ..line.clone()
         });
         let mut touching: Vec<_> = restricted.filter(|line| !line.counts.is_empty()).collect();
@@ -123,7 +164,8 @@ impl InterruptLineDelta {
         self.counts.values().sum()
     }
 
-    /// The device's interrupt number; absent for the CPU's own interrupts (timer, inter-CPU), which cannot be moved.
+    /// The device's interrupt number; absent for the CPU's own interrupts (timer, inter-CPU), which
+    /// cannot be moved.
     #[must_use]
     pub fn irq(&self) -> Option<u32> {
         self.label.parse().ok()
@@ -135,13 +177,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const X86: &str = "           CPU0       CPU2       \n \
-        24:          1          0  IO-APIC   5-edge      ACPI:Ged\n \
-        28:          7         90 PCI-MSIX-0000:00:01.0   0-edge      virtio0-config, other device\n\
-        LOC:      25256      52952   Local timer interrupts\n\
-        ERR:          0\nMIS:          3\n";
-    const ARM: &str = "           CPU0       CPU1       \n \
-        11:       1000       2000     GICv3  30 Level     arch_timer\nIPI0:       100         200       Rescheduling interrupts\nErr:          0\n";
+    const X86: &str = "           CPU0       CPU2       \n 24:          1          0  IO-APIC   \
+                       5-edge      ACPI:Ged\n 28:          7         90 PCI-MSIX-0000:00:01.0   \
+                       0-edge      virtio0-config, other device\nLOC:      25256      52952   \
+                       Local timer interrupts\nERR:          0\nMIS:          3\n";
+    const ARM: &str = "           CPU0       CPU1       \n 11:       1000       2000     GICv3  \
+                       30 Level     arch_timer\nIPI0:       100         200       Rescheduling \
+                       interrupts\nErr:          0\n";
 
     fn cpus(text: &str) -> CpuList {
         text.parse().unwrap()
@@ -151,9 +193,18 @@ mod tests {
     fn names_with_blanks_offline_cpus_and_machine_wide_lines_are_told_apart() {
         let read = Interrupts::parse(X86);
         assert_eq!(read.cpus, [CpuId(0), CpuId(2)]);
-        assert_eq!(read.lines.iter().map(|line| line.label.as_str()).collect::<Vec<_>>(), ["24", "28", "LOC"]);
+        assert_eq!(
+            read.lines
+                .iter()
+                .map(|line| line.label.as_str())
+                .collect::<Vec<_>>(),
+            ["24", "28", "LOC"]
+        );
         assert_eq!(read.lines[1].counts, [7, 90]);
-        assert_eq!(read.lines[1].description, "PCI-MSIX-0000:00:01.0 0-edge virtio0-config, other device");
+        assert_eq!(
+            read.lines[1].description,
+            "PCI-MSIX-0000:00:01.0 0-edge virtio0-config, other device"
+        );
         let arm = Interrupts::parse(ARM);
         assert_eq!(arm.lines[0].description, "GICv3 30 Level arch_timer");
         assert_eq!(arm.lines.len(), 2);
@@ -162,7 +213,13 @@ mod tests {
     #[test]
     fn a_description_that_begins_with_a_number_is_not_a_count() {
         let read = Interrupts::parse("  CPU0\n 1: 5 8259 timer\n");
-        assert_eq!((read.lines[0].counts.as_slice(), read.lines[0].description.as_str()), (&[5][..], "8259 timer"));
+        assert_eq!(
+            (
+                read.lines[0].counts.as_slice(),
+                read.lines[0].description.as_str()
+            ),
+            (&[5][..], "8259 timer")
+        );
     }
 
     #[test]
@@ -176,10 +233,18 @@ mod tests {
 
     #[test]
     fn the_difference_is_taken_by_cpu_and_label_not_by_place() {
-        let before = Interrupts::parse("  CPU0 CPU1 CPU2\n 1: 10 20 30 a\n 9: 1 1 1 gone\n LOC: 5 5 5 timer\n");
-        let after = Interrupts::parse("  CPU0 CPU2 CPU3\n 5: 4 0 9 new\n 1: 10 37 99 a\n LOC: 6 9 1 timer\n");
+        let before = Interrupts::parse(
+            "  CPU0 CPU1 CPU2\n 1: 10 20 30 a\n 9: 1 1 1 gone\n LOC: 5 5 5 timer\n",
+        );
+        let after = Interrupts::parse(
+            "  CPU0 CPU2 CPU3\n 5: 4 0 9 new\n 1: 10 37 99 a\n LOC: 6 9 1 timer\n",
+        );
         let delta = after.since(&before);
-        let labels: Vec<_> = delta.lines.iter().map(|line| (line.label.as_str(), line.counts.clone())).collect();
+        let labels: Vec<_> = delta
+            .lines
+            .iter()
+            .map(|line| (line.label.as_str(), line.counts.clone()))
+            .collect();
         assert_eq!(
             labels,
             [
@@ -197,16 +262,28 @@ mod tests {
         let before = Interrupts::parse("  CPU0 CPU1\n 1: 0 0 a\n 2: 0 0 b\n 3: 0 0 c\n");
         let after = Interrupts::parse("  CPU0 CPU1\n 1: 900 1 a\n 2: 0 7 b\n 3: 5 0 c\n");
         let touching = after.since(&before).on(&cpus("1"));
-        assert_eq!(touching.iter().map(|line| (line.label.as_str(), line.total())).collect::<Vec<_>>(), [("2", 7), ("1", 1)]);
+        assert_eq!(
+            touching
+                .iter()
+                .map(|line| (line.label.as_str(), line.total()))
+                .collect::<Vec<_>>(),
+            [("2", 7), ("1", 1)]
+        );
     }
 
     #[test]
     fn a_delta_survives_json_and_fields_of_a_later_version_are_skipped() {
         let delta = Interrupts::parse(X86).since(&Interrupts::parse("  CPU0 CPU2\n"));
         let json = serde_json::to_string(&delta).unwrap();
-        assert_eq!(serde_json::from_str::<InterruptDelta>(&json).unwrap(), delta);
+        assert_eq!(
+            serde_json::from_str::<InterruptDelta>(&json).unwrap(),
+            delta
+        );
         let later = r#"{"lines":[{"label":"1","later":[1],"counts":{"3":4}}],"more":{}}"#;
-        assert_eq!(serde_json::from_str::<InterruptDelta>(later).unwrap().lines[0].total(), 4);
+        assert_eq!(
+            serde_json::from_str::<InterruptDelta>(later).unwrap().lines[0].total(),
+            4
+        );
     }
 
     proptest! {

@@ -1,7 +1,8 @@
 //! Moving device interrupts off CPUs, and back.
 //!
-//! Planning is pure; [`IrqMove::apply`] and [`IrqMove::restore`] write one file each. The caller journals a move before it applies it.
-//! Format: Documentation/core-api/irq/irq-affinity.rst. Interrupts of the CPU itself (timer, inter-CPU) have no such file.
+//! Planning is pure; [`IrqMove::apply`] and [`IrqMove::restore`] write one file each. The caller
+//! journals a move before it applies it. Format: Documentation/core-api/irq/irq-affinity.rst.
+//! Interrupts of the CPU itself (timer, inter-CPU) have no such file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -23,7 +24,8 @@ pub struct IrqState {
     pub allowed: CpuList,
     /// The CPUs that it is delivered to, where the kernel tells.
     pub effective: Option<CpuList>,
-    /// Whether the file has a write bit: recent kernels leave it out for interrupts whose affinity only the kernel manages.
+    /// Whether the file has a write bit: recent kernels leave it out for interrupts whose affinity
+    /// only the kernel manages.
     pub writable: bool,
     /// The full path of `smp_affinity_list`.
     pub path: PathBuf,
@@ -66,14 +68,20 @@ pub struct StayingIrq {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// EIO, EPERM, or no write bit: a per-CPU interrupt, or one that the kernel spreads over the queues of a device.
-    #[error("its affinity is managed by the kernel: boot with isolcpus=managed_irq,... or give the device fewer queues")]
+    /// EIO, EPERM, or no write bit: a per-CPU interrupt, or one that the kernel spreads over the
+    /// queues of a device.
+    #[error(
+        "its affinity is managed by the kernel: boot with isolcpus=managed_irq,... or give the \
+         device fewer queues"
+    )]
     Managed,
     /// EINVAL: no CPU of the list is online.
     #[error("no CPU of the list is online: leave one out of the measured CPUs")]
     NoOnlineCpu,
     /// ENOSPC: the interrupt vectors of the other CPUs are used up.
-    #[error("the other CPUs have no interrupt vector left: leave it, or give the devices fewer queues")]
+    #[error(
+        "the other CPUs have no interrupt vector left: leave it, or give the devices fewer queues"
+    )]
     NoVector,
     /// The file may not be opened for writing.
     #[error("no right to write it: run as root")]
@@ -104,7 +112,11 @@ pub enum RestoreOutcome {
 /// Reads all of /proc/irq; an interrupt whose list cannot be read is left out.
 #[must_use]
 pub fn read(root: &Root) -> Vec<IrqState> {
-    let mut states: Vec<IrqState> = root.names("proc/irq").iter().filter_map(|name| read_one(root, name.parse().ok()?)).collect();
+    let mut states: Vec<IrqState> = root
+        .names("proc/irq")
+        .iter()
+        .filter_map(|name| read_one(root, name.parse().ok()?))
+        .collect();
     states.sort_by_key(|state| state.irq);
     states
 }
@@ -117,25 +129,39 @@ fn read_one(root: &Root, irq: u32) -> Option<IrqState> {
         irq,
         handlers: root.names(&folder).into_iter().filter(is_handler).collect(),
         allowed: root.cpu_list(format!("{folder}/smp_affinity_list"))?,
-        effective: root.cpu_list(format!("{folder}/effective_affinity_list")).filter(|cpus| !cpus.is_empty()),
+        effective: root
+            .cpu_list(format!("{folder}/effective_affinity_list"))
+            .filter(|cpus| !cpus.is_empty()),
         writable: fs::metadata(&path).ok()?.permissions().mode() & 0o200 != 0,
         path,
     })
 }
 
 impl IrqPlan {
-    /// Plans to move everything that may reach `freed` to what it may reach beside, or else to all of `online` that is not freed.
+    /// Plans to move everything that may reach `freed` to what it may reach beside, or else to all
+    /// of `online` that is not freed.
     ///
     /// An interrupt that no driver has requested is left alone: it does not come.
     #[must_use]
     pub fn new(states: &[IrqState], freed: &CpuList, online: &CpuList) -> Self {
         let mut plan = Self::default();
         let others = online.minus(freed);
-        for state in states.iter().filter(|state| !state.handlers.is_empty() && state.allowed.iter().any(|cpu| freed.contains(cpu))) {
-            let beside: CpuList = state.allowed.iter().filter(|&cpu| others.contains(cpu)).collect();
-            let new = if beside.is_empty() { others.clone() } else { beside };
+        for state in states.iter().filter(|state| {
+            !state.handlers.is_empty() && state.allowed.iter().any(|cpu| freed.contains(cpu))
+        }) {
+            let beside: CpuList = state
+                .allowed
+                .iter()
+                .filter(|&cpu| others.contains(cpu))
+                .collect();
+            let new = if beside.is_empty() {
+                others.clone()
+            } else {
+                beside
+            };
             let refusal = if !state.writable {
-                // An interrupt for all CPUs that is in fact delivered elsewhere does not disturb these.
+                // An interrupt for all CPUs that is in fact delivered elsewhere does not disturb
+                // these.
                 let elsewhere = |cpus: &CpuList| !cpus.iter().any(|cpu| freed.contains(cpu));
                 if state.effective.as_ref().is_some_and(elsewhere) {
                     continue;
@@ -145,8 +171,17 @@ impl IrqPlan {
                 new.is_empty().then_some(Refusal::NoOtherCpu)
             };
             match refusal {
-                Some(reason) => plan.staying.push(StayingIrq { irq: state.irq, handlers: state.handlers.clone(), reason }),
-                None => plan.moves.push(IrqMove { irq: state.irq, path: state.path.clone(), old: state.allowed.clone(), new }),
+                Some(reason) => plan.staying.push(StayingIrq {
+                    irq: state.irq,
+                    handlers: state.handlers.clone(),
+                    reason,
+                }),
+                None => plan.moves.push(IrqMove {
+                    irq: state.irq,
+                    path: state.path.clone(),
+                    old: state.allowed.clone(),
+                    new,
+                }),
             }
         }
         plan
@@ -156,7 +191,8 @@ impl IrqPlan {
 impl IrqMove {
     /// Writes the new value and gives what the file then contains.
     ///
-    /// Where it is delivered (`effective_affinity_list`) may change only with the next interrupt: see [`Self::effective`].
+    /// Where it is delivered (`effective_affinity_list`) may change only with the next interrupt:
+    /// see [`Self::effective`].
     ///
     /// # Errors
     /// The refusal; the interrupt then stays where it was.
@@ -168,7 +204,9 @@ impl IrqMove {
     /// Where it is delivered now, if the kernel tells.
     #[must_use]
     pub fn effective(&self) -> Option<CpuList> {
-        current(&self.path.with_file_name("effective_affinity_list")).ok().filter(|cpus| !cpus.is_empty())
+        current(&self.path.with_file_name("effective_affinity_list"))
+            .ok()
+            .filter(|cpus| !cpus.is_empty())
     }
 
     /// Puts the old value back, whatever is there.
@@ -199,8 +237,13 @@ fn current(path: &Path) -> Result<CpuList, Refusal> {
 
 fn write(path: &Path, cpus: &CpuList) -> Result<(), Refusal> {
     // Not created where it is missing: a fake file in /proc's place would look like success.
-    let mut file = OpenOptions::new().write(true).truncate(true).open(path).map_err(|error| refusal_to_open(&error))?;
-    file.write_all(format!("{cpus}\n").as_bytes()).map_err(|error| refusal_to_write(&error))
+    let mut file = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .map_err(|error| refusal_to_open(&error))?;
+    file.write_all(format!("{cpus}\n").as_bytes())
+        .map_err(|error| refusal_to_write(&error))
 }
 
 fn refusal_to_open(error: &io::Error) -> Refusal {
@@ -211,7 +254,8 @@ fn refusal_to_open(error: &io::Error) -> Refusal {
     }
 }
 
-/// `write_irq_affinity` in kernel/irq/proc.c: EIO, in later versions EPERM, for what only the kernel may set.
+/// `write_irq_affinity` in kernel/irq/proc.c: EIO, in later versions EPERM, for what only the
+/// kernel may set.
 fn refusal_to_write(error: &io::Error) -> Refusal {
     /// asm-generic/errno-base.h
     const EIO: i32 = 5;
@@ -234,8 +278,11 @@ mod tests {
     }
 
     fn irq(fake: FakeRoot, number: u32, allowed: &str, handler: &str) -> FakeRoot {
-        fake.with(&format!("proc/irq/{number}/smp_affinity_list"), format!("{allowed}\n"))
-            .with(&format!("proc/irq/{number}/{handler}/.keep"), "")
+        fake.with(
+            &format!("proc/irq/{number}/smp_affinity_list"),
+            format!("{allowed}\n"),
+        )
+        .with(&format!("proc/irq/{number}/{handler}/.keep"), "")
     }
 
     fn plan(fake: &FakeRoot, freed: &str, online: &str) -> IrqPlan {
@@ -247,9 +294,21 @@ mod tests {
         let mut fake = irq(FakeRoot::new(), 24, "0-3", "disk");
         fake = irq(fake, 25, "2-3", "net");
         fake = irq(fake, 26, "0-1", "far");
-        fake = fake.with("proc/irq/27/smp_affinity_list", "0-3\n").with("proc/irq/default_smp_affinity", "f\n");
-        let moves: Vec<_> = plan(&fake, "2-3", "0-3").moves.iter().map(|m| (m.irq, m.old.to_string(), m.new.to_string())).collect();
-        assert_eq!(moves, [(24, "0-3".into(), "0-1".into()), (25, "2-3".into(), "0-1".into())]);
+        fake = fake
+            .with("proc/irq/27/smp_affinity_list", "0-3\n")
+            .with("proc/irq/default_smp_affinity", "f\n");
+        let moves: Vec<_> = plan(&fake, "2-3", "0-3")
+            .moves
+            .iter()
+            .map(|m| (m.irq, m.old.to_string(), m.new.to_string()))
+            .collect();
+        assert_eq!(
+            moves,
+            [
+                (24, "0-3".into(), "0-1".into()),
+                (25, "2-3".into(), "0-1".into())
+            ]
+        );
     }
 
     #[test]
@@ -263,22 +322,42 @@ mod tests {
 
     #[test]
     fn an_interrupt_without_write_bit_stays_and_is_named_unless_it_is_delivered_elsewhere() {
-        let fake = irq(irq(FakeRoot::new(), 36, "0-1", "queue"), 37, "0-1", "queue2").with("proc/irq/37/effective_affinity_list", "0\n");
+        let fake = irq(
+            irq(FakeRoot::new(), 36, "0-1", "queue"),
+            37,
+            "0-1",
+            "queue2",
+        )
+        .with("proc/irq/37/effective_affinity_list", "0\n");
         for number in [36, 37] {
-            let path = fake.path().join(format!("proc/irq/{number}/smp_affinity_list"));
+            let path = fake
+                .path()
+                .join(format!("proc/irq/{number}/smp_affinity_list"));
             fs::set_permissions(path, fs::Permissions::from_mode(0o444)).unwrap();
         }
         let plan = plan(&fake, "1", "0-1");
         assert!(plan.moves.is_empty());
-        assert_eq!(plan.staying, [StayingIrq { irq: 36, handlers: vec!["queue".into()], reason: Refusal::Managed }]);
-        assert_eq!(serde_json::from_str::<IrqPlan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
+        assert_eq!(
+            plan.staying,
+            [StayingIrq {
+                irq: 36,
+                handlers: vec!["queue".into()],
+                reason: Refusal::Managed
+            }]
+        );
+        assert_eq!(
+            serde_json::from_str::<IrqPlan>(&serde_json::to_string(&plan).unwrap()).unwrap(),
+            plan
+        );
     }
 
     #[test]
     fn a_move_is_applied_read_back_and_undone() {
-        let fake = irq(FakeRoot::new(), 24, "0-1", "disk").with("proc/irq/24/effective_affinity_list", "1\n");
+        let fake = irq(FakeRoot::new(), 24, "0-1", "disk")
+            .with("proc/irq/24/effective_affinity_list", "1\n");
         let change = plan(&fake, "1", "0-1").moves.remove(0);
-        let journalled: IrqMove = serde_json::from_str(&serde_json::to_string(&change).unwrap()).unwrap();
+        let journalled: IrqMove =
+            serde_json::from_str(&serde_json::to_string(&change).unwrap()).unwrap();
         assert_eq!(change.apply(), Ok(cpus("0")));
         assert_eq!(change.effective(), Some(cpus("1")));
         assert_eq!(journalled.restore(), Ok(RestoreOutcome::Done));
@@ -303,8 +382,17 @@ mod tests {
         let refusal = |errno| refusal_to_write(&io::Error::from_raw_os_error(errno));
         assert_eq!(
             [5, 1, 22, 28, 16].map(refusal),
-            [Refusal::Managed, Refusal::Managed, Refusal::NoOnlineCpu, Refusal::NoVector, Refusal::Other]
+            [
+                Refusal::Managed,
+                Refusal::Managed,
+                Refusal::NoOnlineCpu,
+                Refusal::NoVector,
+                Refusal::Other
+            ]
         );
-        assert_eq!(refusal_to_open(&io::Error::from_raw_os_error(13)), Refusal::NoRight);
+        assert_eq!(
+            refusal_to_open(&io::Error::from_raw_os_error(13)),
+            Refusal::NoRight
+        );
     }
 }

@@ -1,9 +1,10 @@
-//! What outlives the tool when it is killed is written to a journal before it is done, so that the next start and `tardy restore` can put back what a
-//! SIGKILL or a power cut left.
+//! What outlives the tool when it is killed is written to a journal before it is done, so that the
+//! next start and `tardy restore` can put back what a SIGKILL or a power cut left.
 //!
-//! One file for each thing that has an end of its own, removed when everything is back, and locked for as long as its process lives: the number of a process
-//! says nothing to who shares the folder from another container or host. Settings of the running kernel are gone after a restart: of the journal of another
-//! boot, only folders are looked after.
+//! One file for each thing that has an end of its own, removed when everything is back, and locked
+//! for as long as its process lives: the number of a process says nothing to who shares the folder
+//! from another container or host. Settings of the running kernel are gone after a restart: of the
+//! journal of another boot, only folders are looked after.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -31,12 +32,14 @@ pub struct Entries {
     pub boot_id: Option<String>,
     /// The process that made them.
     pub process: u32,
-    /// When that process started, in clock ticks since the boot; tells it from a later one with the same number.
+    /// When that process started, in clock ticks since the boot; tells it from a later one with the
+    /// same number.
     pub process_start: Option<u64>,
     /// Interrupts that were moved.
     #[serde(default)]
     pub interrupts: Vec<IrqMove>,
-    /// What loads changed, which the guardian undoes too if it lives, and folders that commands made; the name is that of older journals.
+    /// What loads changed, which the guardian undoes too if it lives, and folders that commands
+    /// made; the name is that of older journals.
     #[serde(default)]
     pub loads: Vec<Undo>,
 }
@@ -54,7 +57,8 @@ pub struct Journal {
 /// Why the journal cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot write a journal in {path} ({error}), and changes nothing without it: make the folder writable, or set TARDY_STATE_DIR to one that is"
+    "cannot write a journal in {path} ({error}), and changes nothing without it: make the folder \
+     writable, or set TARDY_STATE_DIR to one that is"
 )]
 pub struct JournalError {
     path: PathBuf,
@@ -90,7 +94,12 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn write(folder: &Path, root: &Root, interrupts: Vec<IrqMove>, loads: Vec<Undo>) -> Result<Self, JournalError> {
+    pub fn write(
+        folder: &Path,
+        root: &Root,
+        interrupts: Vec<IrqMove>,
+        loads: Vec<Undo>,
+    ) -> Result<Self, JournalError> {
         let process = std::process::id();
         let entries = Entries {
             boot_id: root.text("proc/sys/kernel/random/boot_id"),
@@ -99,11 +108,20 @@ impl Journal {
             interrupts,
             loads,
         };
-        let (file, path) = create(folder, &entries).map_err(|error| JournalError { path: folder.to_owned(), error })?;
-        Ok(Self { path, _file: file, entries, is_undone: false })
+        let (file, path) = create(folder, &entries).map_err(|error| JournalError {
+            path: folder.to_owned(),
+            error,
+        })?;
+        Ok(Self {
+            path,
+            _file: file,
+            entries,
+            is_undone: false,
+        })
     }
 
-    /// Puts everything back and removes the journal; what could not be put back is told, and stays in the journal.
+    /// Puts everything back and removes the journal; what could not be put back is told, and stays
+    /// in the journal.
     pub fn undo(mut self) -> Vec<UndoResult> {
         self.is_undone = true;
         undo(&self.path, &self.entries)
@@ -125,14 +143,21 @@ impl Drop for Journal {
     }
 }
 
-/// Writes a journal that nobody ever sees half of, under a name that no other has: in another container that shares the folder, a command can have the same
-/// number.
+/// Writes a journal that nobody ever sees half of, under a name that no other has: in another
+/// container that shares the folder, a command can have the same number.
 fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     fs::create_dir_all(folder)?;
     loop {
-        let name = format!("journal-{}-{}", entries.process, WRITTEN.fetch_add(1, Ordering::Relaxed));
-        let (part, path) = (folder.join(format!("{name}{PART}")), folder.join(format!("{name}.json")));
+        let name = format!(
+            "journal-{}-{}",
+            entries.process,
+            WRITTEN.fetch_add(1, Ordering::Relaxed)
+        );
+        let (part, path) = (
+            folder.join(format!("{name}{PART}")),
+            folder.join(format!("{name}.json")),
+        );
         let mut file = match File::create_new(&part) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             file => file?,
@@ -140,7 +165,11 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
         // Where a file system has no locks, the process tells.
         let _ = file.try_lock();
         // Who has the part has the name: nobody else makes such a journal meanwhile.
-        let written = if path.exists() { None } else { Some(fill(&mut file, &part, &path, entries)) };
+        let written = if path.exists() {
+            None
+        } else {
+            Some(fill(&mut file, &part, &path, entries))
+        };
         if let Some(Ok(())) = written {
             return Ok((file, path));
         }
@@ -160,34 +189,51 @@ fn fill(file: &mut File, part: &Path, path: &Path, entries: &Entries) -> io::Res
 /// What is back leaves the journal: the next start must not write over what somebody has set since.
 fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
     let mut undone = Vec::new();
-    let mut left = Entries { interrupts: Vec::new(), loads: Vec::new(), ..entries.clone() };
+    let mut left = Entries {
+        interrupts: Vec::new(),
+        loads: Vec::new(),
+        ..entries.clone()
+    };
     for to in &entries.interrupts {
         let result = match to.restore() {
             Ok(RestoreOutcome::Done) => Ok(format!("back to {}", to.old)),
-            Ok(RestoreOutcome::Over(found)) => Ok(format!("back to {}; somebody had set it to {found} meanwhile", to.old)),
+            Ok(RestoreOutcome::Over(found)) => Ok(format!(
+                "back to {}; somebody had set it to {found} meanwhile",
+                to.old
+            )),
             Ok(RestoreOutcome::Gone) => Ok("the interrupt no longer exists".to_owned()),
             Err(refusal) => Err(refusal.to_string()),
         };
         if result.is_err() {
             left.interrupts.push(to.clone());
         }
-        undone.push(UndoResult { setting: to.path.display().to_string(), result });
+        undone.push(UndoResult {
+            setting: to.path.display().to_string(),
+            result,
+        });
     }
     for (undo, result) in run_all(&entries.loads) {
         if result.is_err() {
             left.loads.insert(0, undo.clone());
         }
-        let result = result.map(|()| "done".to_owned()).map_err(|error| error.to_string());
-        undone.push(UndoResult { setting: undo.to_string(), result });
+        let result = result
+            .map(|()| "done".to_owned())
+            .map_err(|error| error.to_string());
+        undone.push(UndoResult {
+            setting: undo.to_string(),
+            result,
+        });
     }
     if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
     } else if undone.iter().any(|undone| undone.result.is_ok()) {
-        // Another name than that of a journal that is written for the first time: two commands never write to one part.
+        // Another name than that of a journal that is written for the first time: two commands
+        // never write to one part.
         let part = path.with_added_extension(PART.trim_start_matches('.'));
         let _ = (|| -> io::Result<()> {
             let mut file = File::create(&part)?;
-            // As of a journal that is written first: nobody takes it for what a killed command left.
+            // As of a journal that is written first: nobody takes it for what a killed command
+            // left.
             let _ = file.try_lock();
             fill(&mut file, &part, path, &left)
         })();
@@ -219,8 +265,18 @@ impl Scratch {
     /// # Errors
     /// That `parent` is no folder.
     pub fn plan(parent: &Path, purpose: &str) -> io::Result<Self> {
-        let path = parent.canonicalize()?.join(format!("{FOLDER_PREFIX}{purpose}-{}-{}", std::process::id(), clock::monotonic()));
-        let journal = Journal::write(&folder(), &Root::system(), Vec::new(), vec![Undo::RemoveFolder(path.clone())]).ok();
+        let path = parent.canonicalize()?.join(format!(
+            "{FOLDER_PREFIX}{purpose}-{}-{}",
+            std::process::id(),
+            clock::monotonic()
+        ));
+        let journal = Journal::write(
+            &folder(),
+            &Root::system(),
+            Vec::new(),
+            vec![Undo::RemoveFolder(path.clone())],
+        )
+        .ok();
         Ok(Self { path, journal })
     }
 
@@ -271,12 +327,23 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     let mut found = Leftovers::default();
     for entry in entries {
         let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some(rest) = name.strip_prefix("journal-") else { continue };
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let Some(rest) = name.strip_prefix("journal-") else {
+            continue;
+        };
         if rest.ends_with(PART) {
             // What it was written for was not done.
-            let writer = rest.split('-').next().and_then(|process| process.parse().ok());
-            if writer.is_some_and(|process| process::start_time(root, process).is_none()) && !is_locked(&path) {
+            let writer = rest
+                .split('-')
+                .next()
+                .and_then(|process| process.parse().ok());
+            if writer.is_some_and(|process| process::start_time(root, process).is_none())
+                && !is_locked(&path)
+            {
                 let _ = fs::remove_file(&path);
             }
             continue;
@@ -286,12 +353,18 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
         }
         match read(&path) {
             Ok(entries) => {
-                let is_of_this_boot = entries.boot_id == root.text("proc/sys/kernel/random/boot_id");
+                let is_of_this_boot =
+                    entries.boot_id == root.text("proc/sys/kernel/random/boot_id");
                 let is_running = is_of_this_boot
-                    && process::start_time(root, entries.process)
-                        .is_some_and(|start| entries.process_start.is_none_or(|noted| noted == start));
+                    && process::start_time(root, entries.process).is_some_and(|start| {
+                        entries.process_start.is_none_or(|noted| noted == start)
+                    });
                 if !is_running && !is_locked(&path) {
-                    found.journals.push(LeftBehind { path, entries, is_of_this_boot });
+                    found.journals.push(LeftBehind {
+                        path,
+                        entries,
+                        is_of_this_boot,
+                    });
                 }
             }
             // Its process came to its end while this was looking.
@@ -309,7 +382,8 @@ fn is_locked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// How often a lock is asked for, and how long in between: who looks for journals holds each for a moment, who undoes one for longer.
+/// How often a lock is asked for, and how long in between: who looks for journals holds each for a
+/// moment, who undoes one for longer.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -333,7 +407,10 @@ fn lock(path: &Path) -> Option<File> {
 fn read(path: &Path) -> io::Result<Entries> {
     let owner = fs::symlink_metadata(path)?.uid();
     if owner != user::user_and_group().0 {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it belongs to user {owner}: run as that user")));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("it belongs to user {owner}: run as that user"),
+        ));
     }
     parse(&regular_file::read(path, BYTES_MAX)?)
 }
@@ -343,7 +420,12 @@ fn read(path: &Path) -> io::Result<Entries> {
 /// # Errors
 /// `InvalidData`.
 pub fn parse(text: &[u8]) -> io::Result<Entries> {
-    serde_json::from_slice(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{error}: remove it by hand")))
+    serde_json::from_slice(text).map_err(|error| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{error}: remove it by hand"),
+        )
+    })
 }
 
 impl LeftBehind {
@@ -351,8 +433,19 @@ impl LeftBehind {
     #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let describe = |to: &IrqMove| format!("{}: {} -> {}", to.path.display(), to.new, to.old);
-        let interrupts = self.entries.interrupts.iter().filter(|_| self.is_of_this_boot).map(describe);
-        interrupts.chain(self.changes_of_loads(&self.entries).iter().map(Undo::to_string)).collect()
+        let interrupts = self
+            .entries
+            .interrupts
+            .iter()
+            .filter(|_| self.is_of_this_boot)
+            .map(describe);
+        interrupts
+            .chain(
+                self.changes_of_loads(&self.entries)
+                    .iter()
+                    .map(Undo::to_string),
+            )
+            .collect()
     }
 
     /// Where it is.
@@ -361,235 +454,42 @@ impl LeftBehind {
         &self.path
     }
 
-    /// Puts its settings back, if they are of this boot, and removes it. Files of loads are there after a restart, too. Nothing where another command, which
-    /// found it as well, does so or has done it.
+    /// Puts its settings back, if they are of this boot, and removes it. Files of loads are there
+    /// after a restart, too. Nothing where another command, which found it as well, does so or has
+    /// done it.
     #[must_use]
     pub fn undo(&self) -> Vec<UndoResult> {
-        let Some(_file) = lock(&self.path) else { return Vec::new() };
-        let Ok(entries) = read(&self.path) else { return Vec::new() };
-        let interrupts = if self.is_of_this_boot { entries.interrupts.clone() } else { Vec::new() };
+        let Some(_file) = lock(&self.path) else {
+            return Vec::new();
+        };
+        let Ok(entries) = read(&self.path) else {
+            return Vec::new();
+        };
+        let interrupts = if self.is_of_this_boot {
+            entries.interrupts.clone()
+        } else {
+            Vec::new()
+        };
         let loads = self.changes_of_loads(&entries);
-        undo(&self.path, &Entries { interrupts, loads, ..entries })
+        undo(
+            &self.path,
+            &Entries {
+                interrupts,
+                loads,
+                ..entries
+            },
+        )
     }
 
     fn changes_of_loads(&self, entries: &Entries) -> Vec<Undo> {
-        entries.loads.iter().filter(|undo| self.is_of_this_boot || undo.survives_restart()).cloned().collect()
+        entries
+            .loads
+            .iter()
+            .filter(|undo| self.is_of_this_boot || undo.survives_restart())
+            .cloned()
+            .collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Machine {
-        folder: tempfile::TempDir,
-    }
-
-    impl Machine {
-        /// A killed command that had changed two files, of which `refuses` cannot be put back.
-        fn killed_with_one_that_refuses(&self) {
-            self.put("setting", "new");
-            std::os::unix::fs::symlink("/dev/full", self.folder.path().join("refuses")).unwrap();
-            let write = |name: &str| Undo::Write { path: self.folder.path().join(name), value: "old".into() };
-            kill(self.write(Vec::new(), vec![write("setting"), write("refuses")]));
-        }
-
-        fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let machine = Self { folder };
-            machine.put("proc/sys/kernel/random/boot_id", "boot-1\n");
-            machine.put("proc/irq/5/smp_affinity_list", "0-1\n");
-            machine
-        }
-
-        fn put(&self, path: &str, text: &str) {
-            let path = self.folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-
-        fn affinity(&self) -> String {
-            fs::read_to_string(self.folder.path().join("proc/irq/5/smp_affinity_list")).unwrap().trim().to_owned()
-        }
-
-        fn root(&self) -> Root {
-            Root::at(self.folder.path())
-        }
-
-        fn journals(&self) -> PathBuf {
-            self.folder.path().join("state")
-        }
-
-        fn write(&self, interrupts: Vec<IrqMove>, loads: Vec<Undo>) -> Journal {
-            Journal::write(&self.journals(), &self.root(), interrupts, loads).unwrap()
-        }
-
-        fn change(&self) -> Journal {
-            let path = self.folder.path().join("proc/irq/5/smp_affinity_list");
-            let to = IrqMove { irq: 5, path, old: "0-1".parse().unwrap(), new: "1".parse().unwrap() };
-            let journal = self.write(vec![to.clone()], Vec::new());
-            to.apply().unwrap();
-            journal
-        }
-    }
-
-    /// What a SIGKILL does: nothing is put back, and the lock is gone.
-    fn kill(mut journal: Journal) {
-        journal.is_undone = true;
-    }
-
-    #[test]
-    fn what_was_changed_is_put_back_and_the_journal_is_gone() {
-        let machine = Machine::new();
-        let journal = machine.change();
-        assert_eq!(machine.affinity(), "1");
-        assert!(journal.undo().iter().all(|undone| undone.result.is_ok()));
-        assert_eq!(machine.affinity(), "0-1");
-        assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_run_that_fails_puts_back_what_it_changed() {
-        let machine = Machine::new();
-        drop(machine.change());
-        assert_eq!(machine.affinity(), "0-1");
-        assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_journal_left_by_a_killed_run_is_found_and_undone() {
-        let machine = Machine::new();
-        kill(machine.change());
-        let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
-        assert_eq!((found.len(), found[0].settings().len()), (1, 1));
-        assert_eq!(found[0].undo().len(), 1);
-        assert_eq!(machine.affinity(), "0-1");
-        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
-    }
-
-    #[test]
-    fn of_two_commands_that_find_the_same_journal_one_undoes_it() {
-        let machine = Machine::new();
-        kill(machine.change());
-        let find = || left_behind(&machine.journals(), &machine.root()).unwrap().journals;
-        let (one, other, late) = (find(), find(), find());
-        let held = lock(one[0].path()).unwrap();
-        assert!(other[0].undo().is_empty(), "another command is at it");
-        assert_eq!(machine.affinity(), "1");
-        drop(held);
-        assert_eq!(one[0].undo().len(), 1);
-        machine.put("proc/irq/5/smp_affinity_list", "1\n");
-        assert!(late[0].undo().is_empty(), "it is gone");
-        assert_eq!(machine.affinity(), "1", "what somebody has set since stays");
-    }
-
-    #[test]
-    fn what_another_command_could_put_back_is_not_put_back_again() {
-        let machine = Machine::new();
-        machine.killed_with_one_that_refuses();
-        let find = || left_behind(&machine.journals(), &machine.root()).unwrap().journals;
-        let (one, other) = (find(), find());
-        assert_eq!(one[0].undo().len(), 2);
-        machine.put("setting", "set by somebody since");
-        assert_eq!(other[0].undo().len(), 1, "only what is left in the journal");
-        assert_eq!(fs::read_to_string(machine.folder.path().join("setting")).unwrap(), "set by somebody since");
-    }
-
-    #[test]
-    fn the_journal_of_a_run_that_is_under_way_is_left_alone() {
-        let machine = Machine::new();
-        let me = std::process::id();
-        machine.put(&format!("proc/{me}/stat"), &format!("{me} (a b) c) S {}777 0", "0 ".repeat(18)));
-        let journal = machine.change();
-        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
-        kill(journal);
-        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty(), "without locks, the process tells");
-        machine.put(&format!("proc/{me}/stat"), &format!("{me} (a) S {}778 0", "0 ".repeat(18)));
-        assert_eq!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.len(), 1, "another process with the same number");
-    }
-
-    #[test]
-    fn the_journal_of_a_process_that_another_container_cannot_see_is_left_alone() {
-        let machine = Machine::new();
-        let journal = machine.change();
-        machine.put("proc/sys/kernel/random/boot_id", "boot-of-another-host\n");
-        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
-        kill(journal);
-        assert_eq!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.len(), 1);
-    }
-
-    #[test]
-    fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() {
-        let machine = Machine::new();
-        let mine = machine.change();
-        // The names that this process takes next are another's: of one that is written, and of one that is there.
-        let number: u32 = mine.path.file_stem().unwrap().to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
-        // Other tests of this process take names too.
-        let others: Vec<String> =
-            (number + 1..number + 1_000).map(|number| format!("state/journal-{}-{number}", std::process::id())).collect();
-        for (index, other) in others.iter().enumerate() {
-            machine.put(&format!("{other}{}", if index.is_multiple_of(2) { PART } else { ".json" }), "another's");
-        }
-        let setting = machine.folder.path().join("setting");
-        let second = machine.write(Vec::new(), vec![Undo::Write { path: setting, value: "old".into() }]);
-        assert!(second.path.is_file() && mine.path.is_file());
-        drop((mine, second));
-        for (index, other) in others.iter().enumerate() {
-            let path = machine.folder.path().join(format!("{other}{}", if index.is_multiple_of(2) { PART } else { ".json" }));
-            assert_eq!(fs::read_to_string(path).unwrap(), "another's");
-        }
-        assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), others.len());
-    }
-
-    #[test]
-    fn after_a_restart_nothing_is_written_and_the_journal_is_removed() {
-        let machine = Machine::new();
-        kill(machine.change());
-        machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
-        let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
-        assert!(found[0].settings().is_empty() && found[0].undo().is_empty());
-        assert_eq!(machine.affinity(), "1");
-        assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn files_of_loads_are_removed_after_a_restart() {
-        let machine = Machine::new();
-        let scratch = machine.folder.path().join("tardy-scratch-fs-1");
-        fs::create_dir(&scratch).unwrap();
-        let setting = machine.folder.path().join("setting");
-        let loads = vec![Undo::RemoveFolder(scratch.clone()), Undo::Write { path: setting.clone(), value: "1".into() }];
-        kill(machine.write(Vec::new(), loads));
-        machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
-        let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
-        assert_eq!((found[0].settings().len(), found[0].undo().len()), (1, 1));
-        assert!(!scratch.exists() && !setting.exists());
-    }
-
-    #[test]
-    fn what_cannot_be_put_back_stays_in_the_journal_alone() {
-        let machine = Machine::new();
-        machine.killed_with_one_that_refuses();
-        let undone = left_behind(&machine.journals(), &machine.root()).unwrap().journals[0].undo();
-        assert_eq!(undone.iter().filter(|undone| undone.result.is_ok()).count(), 1);
-        machine.put("setting", "set by somebody since");
-        let left = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
-        assert_eq!((left.len(), left[0].settings().len()), (1, 1));
-        assert!(left[0].undo()[0].result.is_err());
-        assert_eq!(fs::read_to_string(machine.folder.path().join("setting")).unwrap(), "set by somebody since");
-    }
-
-    #[test]
-    fn a_journal_that_cannot_be_read_is_told_and_the_others_are_undone() {
-        let machine = Machine::new();
-        kill(machine.change());
-        machine.put("state/journal-1-0.json", "");
-        machine.put("state/journal-2-0.part", "half of i");
-        let found = left_behind(&machine.journals(), &machine.root()).unwrap();
-        assert_eq!((found.journals.len(), found.unreadable.len()), (1, 1));
-        assert!(found.unreadable[0].0.ends_with("journal-1-0.json") && found.unreadable[0].1.contains("remove it by hand"), "{found:?}");
-        assert_eq!(found.journals[0].undo().len(), 1);
-        assert_eq!(machine.affinity(), "0-1");
-        assert!(!machine.journals().join("journal-2-0.part").exists());
-    }
-}
+mod tests;

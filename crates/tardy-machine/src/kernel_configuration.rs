@@ -1,4 +1,5 @@
-//! What the kernel was built with, from the folders where distributions keep it, else from the kernel itself.
+//! What the kernel was built with, from the folders where distributions keep it, else from the
+//! kernel itself.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -8,26 +9,35 @@ use super::root::Root;
 /// A configuration has about 300 KiB.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The options that are set. One that is not set is not listed, and one that this kernel does not know cannot be told from it.
+/// The options that are set. One that is not set is not listed, and one that this kernel does not
+/// know cannot be told from it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelConfiguration {
     options: BTreeMap<String, String>,
 }
 
 impl KernelConfiguration {
-    /// Reads `boot/config-RELEASE`, `lib/modules/RELEASE/config` or `proc/config.gz`, the first that there is.
+    /// Reads `boot/config-RELEASE`, `lib/modules/RELEASE/config` or `proc/config.gz`, the first
+    /// that there is.
     #[must_use]
     pub fn read(root: &Root, release: Option<&str>) -> Option<Self> {
         let built = release.and_then(|release| {
-            let places = [format!("boot/config-{release}"), format!("lib/modules/{release}/config")];
+            let places = [
+                format!("boot/config-{release}"),
+                format!("lib/modules/{release}/config"),
+            ];
             places.iter().find_map(|path| root.read(path).ok())
         });
         let text = built.or_else(|| {
             let mut text = String::new();
-            flate2::read::GzDecoder::new(root.open("proc/config.gz").ok()?).take(BYTES_MAX).read_to_string(&mut text).ok()?;
+            flate2::read::GzDecoder::new(root.open("proc/config.gz").ok()?)
+                .take(BYTES_MAX)
+                .read_to_string(&mut text)
+                .ok()?;
             Some(text)
         });
-        text.map(|text| Self::parse(&text)).filter(|found| !found.options.is_empty())
+        text.map(|text| Self::parse(&text))
+            .filter(|found| !found.options.is_empty())
     }
 
     /// Takes `CONFIG_NAME=value` apart, line by line.
@@ -37,7 +47,9 @@ impl KernelConfiguration {
             let (name, value) = line.trim().strip_prefix("CONFIG_")?.split_once('=')?;
             Some((name.to_owned(), value.to_owned()))
         };
-        Self { options: text.lines().filter_map(option).collect() }
+        Self {
+            options: text.lines().filter_map(option).collect(),
+        }
     }
 
     /// Whether an option is built in.
@@ -49,7 +61,9 @@ impl KernelConfiguration {
     /// Whether an option is built in or a module.
     #[must_use]
     pub fn is_on(&self, option: &str) -> bool {
-        self.options.get(option).is_some_and(|value| value == "y" || value == "m")
+        self.options
+            .get(option)
+            .is_some_and(|value| value == "y" || value == "m")
     }
 
     /// The value of an option, in the file's words.
@@ -67,7 +81,9 @@ mod tests {
 
     #[test]
     fn modules_are_on_and_not_built_in_and_what_is_not_set_is_off() {
-        let found = KernelConfiguration::parse("CONFIG_A=y\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=\"x\"\n#CONFIG_E=y\n");
+        let found = KernelConfiguration::parse(
+            "CONFIG_A=y\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=\"x\"\n#CONFIG_E=y\n",
+        );
         assert!(found.is_built_in("A") && found.is_on("B") && !found.is_built_in("B"));
         assert!(!found.is_on("C") && !found.is_on("D") && !found.is_on("E"));
         assert_eq!(found.value("D"), Some("\"x\""));
@@ -82,6 +98,9 @@ mod tests {
         assert!(read("6.1").unwrap().is_built_in("A"));
         fake.write("boot/config-6.2", "CONFIG_B=y\n");
         assert!(!read("6.2").unwrap().is_on("A"));
-        assert_eq!(KernelConfiguration::read(&FakeRoot::new().with("proc/config.gz", "torn").root(), None), None);
+        assert_eq!(
+            KernelConfiguration::read(&FakeRoot::new().with("proc/config.gz", "torn").root(), None),
+            None
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A kernel's source: where it is, whether it can be built from, and the programs that build it into a folder of its own.
+//! A kernel's source: where it is, whether it can be built from, and the programs that build it
+//! into a folder of its own.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,28 +7,39 @@ use std::process::Command;
 
 use super::unsupported::Unsupported;
 
-/// Memory of one compiler process, in bytes: gcc 12 has peaks of about 200 MiB on the kernel's largest files.
+/// Memory of one compiler process, in bytes: gcc 12 has peaks of about 200 MiB on the kernel's
+/// largest files.
 pub const JOB_BYTES: u64 = 256 << 20;
-/// Room for the objects of x86-64's defconfig (1.5 GiB for 6.1, without debugging information), rounded up.
+/// Room for the objects of x86-64's defconfig (1.5 GiB for 6.1, without debugging information),
+/// rounded up.
 pub const OBJECTS_BYTES: u64 = 2 << 30;
 /// Room for an unpacked tree (1.4 GiB), rounded up.
 pub const TREE_BYTES: u64 = 2 << 30;
 /// What a build needs; the package names are Debian's.
-pub const PROGRAMS: [(&str, &str); 6] =
-    [("make", "make"), ("gcc", "gcc"), ("ld", "binutils"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc")];
+pub const PROGRAMS: [(&str, &str); 6] = [
+    ("make", "make"),
+    ("gcc", "gcc"),
+    ("ld", "binutils"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+];
 /// What unpacking an archive needs.
 pub const ARCHIVE_PROGRAMS: [(&str, &str); 2] = [("tar", "tar"), ("xz", "xz-utils")];
 /// What to say where a build failed.
-pub const MORE_PACKAGES: &str = "a configuration may need more packages, as libelf-dev and libssl-dev";
+pub const MORE_PACKAGES: &str =
+    "a configuration may need more packages, as libelf-dev and libssl-dev";
 
-/// The tree or archive to build: the one given with `flag`, else that of the distribution's package.
+/// The tree or archive to build: the one given with `flag`, else that of the distribution's
+/// package.
 ///
 /// # Errors
 /// What is missing: a source, or one that was not built in.
 pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Unsupported> {
     let packaged = || {
         let remedy = format!("install the package linux-source, or give a kernel tree with {flag}");
-        packaged_source(Path::new("/usr/src")).ok_or_else(|| Unsupported::new("a kernel's source in /usr/src", remedy))
+        packaged_source(Path::new("/usr/src"))
+            .ok_or_else(|| Unsupported::new("a kernel's source in /usr/src", remedy))
     };
     let tree = given.map_or_else(packaged, |tree| Ok(tree.to_owned()))?;
     check_tree(&tree, flag)?;
@@ -41,23 +53,39 @@ pub fn make(mut command: Command, tree: &Path, objects: &Path, arguments: &[&str
     output.push(objects);
     command.arg("-C").arg(tree).arg(output).args(arguments);
     // Flags of a make that tardy itself may have been started by.
-    command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL").env("LC_ALL", "C");
+    command
+        .env_remove("MAKEFLAGS")
+        .env_remove("MFLAGS")
+        .env_remove("MAKELEVEL")
+        .env("LC_ALL", "C");
     command
 }
 
 /// `command`, which runs tar, unpacking `archive` into `tree`.
 #[must_use]
 pub fn unpack(mut command: Command, archive: &Path, tree: &Path) -> Command {
-    command.arg("-xf").arg(archive).arg("-C").arg(tree).arg("--strip-components=1");
+    command
+        .arg("-xf")
+        .arg(archive)
+        .arg("-C")
+        .arg(tree)
+        .arg("--strip-components=1");
     command
 }
 
 /// The newest source that the distribution's package put there, by name.
 fn packaged_source(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path());
+    let entries = std::fs::read_dir(folder)
+        .ok()?
+        .filter_map(Result::ok)
+        .map(|entry| entry.path());
     let is_source = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name.starts_with("linux-source-") && (name.contains(".tar.") || path.join("Kbuild").is_file())
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        name.starts_with("linux-source-")
+            && (name.contains(".tar.") || path.join("Kbuild").is_file())
     };
     entries.filter(is_source).max()
 }
@@ -65,7 +93,10 @@ fn packaged_source(folder: &Path) -> Option<PathBuf> {
 fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
     let shown = tree.display();
     if !tree.is_absolute() || !tree.exists() {
-        return Err(Unsupported::new(format!("kernel tree {shown}"), format!("give the whole path of one with {flag}")));
+        return Err(Unsupported::new(
+            format!("kernel tree {shown}"),
+            format!("give the whole path of one with {flag}"),
+        ));
     }
     if tree.is_file() {
         return Ok(());
@@ -76,7 +107,8 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
             "give the top folder of a kernel's source",
         ));
     }
-    // The kernel's own Makefile refuses to build elsewhere from such a tree, and to clean it would be to write to it.
+    // The kernel's own Makefile refuses to build elsewhere from such a tree, and to clean it would
+    // be to write to it.
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         return Err(Unsupported::new(
             format!("a clean kernel tree: {shown} has been built in"),
@@ -93,22 +125,44 @@ mod tests {
     #[test]
     fn a_tree_that_was_built_in_is_refused() {
         let tree = tempfile::tempdir().unwrap();
-        assert!(check_tree(tree.path(), "--source").unwrap_err().missing.contains("no Makefile"));
+        assert!(
+            check_tree(tree.path(), "--source")
+                .unwrap_err()
+                .missing
+                .contains("no Makefile")
+        );
         std::fs::write(tree.path().join("Makefile"), "").unwrap();
         std::fs::write(tree.path().join("Kconfig"), "").unwrap();
         check_tree(tree.path(), "--source").unwrap();
         std::fs::write(tree.path().join(".config"), "").unwrap();
-        assert!(check_tree(tree.path(), "--source").unwrap_err().missing.contains("a clean kernel tree"));
-        assert!(check_tree(Path::new("relative"), "--source").unwrap_err().remedy.contains("whole path"));
+        assert!(
+            check_tree(tree.path(), "--source")
+                .unwrap_err()
+                .missing
+                .contains("a clean kernel tree")
+        );
+        assert!(
+            check_tree(Path::new("relative"), "--source")
+                .unwrap_err()
+                .remedy
+                .contains("whole path")
+        );
     }
 
     #[test]
     fn the_newest_packaged_source_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(packaged_source(folder.path()), None);
-        for name in ["linux-source-5.10.tar.xz", "linux-source-6.1.tar.xz", "linux-headers-7"] {
+        for name in [
+            "linux-source-5.10.tar.xz",
+            "linux-source-6.1.tar.xz",
+            "linux-headers-7",
+        ] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
-        assert_eq!(packaged_source(folder.path()), Some(folder.path().join("linux-source-6.1.tar.xz")));
+        assert_eq!(
+            packaged_source(folder.path()),
+            Some(folder.path().join("linux-source-6.1.tar.xz"))
+        );
     }
 }

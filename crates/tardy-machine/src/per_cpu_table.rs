@@ -1,8 +1,9 @@
 //! The table with one column a CPU that /proc/interrupts and /proc/softirqs share.
 //!
-//! The header names the columns (`CPU0 CPU2 ...`): /proc/interrupts lists the CPUs that are online (`show_interrupts` in
-//! kernel/irq/proc.c), /proc/softirqs those that are possible (fs/proc/softirqs.c). A row is a label, a colon, at most one count a column, and,
-//! for interrupts, a description with blanks in it.
+//! The header names the columns (`CPU0 CPU2 ...`): /proc/interrupts lists the CPUs that are online
+//! (`show_interrupts` in kernel/irq/proc.c), /proc/softirqs those that are possible
+//! (fs/proc/softirqs.c). A row is a label, a colon, at most one count a column, and, for
+//! interrupts, a description with blanks in it.
 
 use tardy_core::cpu::CpuId;
 
@@ -16,7 +17,8 @@ pub(super) struct Row<'a> {
 impl<'a> Row<'a> {
     /// The next count, which belongs to the next column; nothing at the end of the counts.
     ///
-    /// The caller stops after as many as there are columns, because a description may begin with a number.
+    /// The caller stops after as many as there are columns, because a description may begin with a
+    /// number.
     pub(super) fn next_count(&mut self) -> Option<u64> {
         let rest = self.rest.trim_start();
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -39,25 +41,32 @@ impl<'a> Row<'a> {
 /// The CPUs of the header, in the order of the columns.
 pub(super) fn columns(text: &str) -> impl Iterator<Item = CpuId> + '_ {
     let header = complete_lines(text).next().unwrap_or("");
-    header.split_whitespace().map_while(|name| name.strip_prefix("CPU")?.parse().ok().map(CpuId))
+    header
+        .split_whitespace()
+        .map_while(|name| name.strip_prefix("CPU")?.parse().ok().map(CpuId))
 }
 
 /// The rows below the header.
 pub(super) fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     complete_lines(text).skip(1).filter_map(|line| {
         let (label, rest) = line.split_once(':')?;
-        Some(Row { label: label.trim(), rest })
+        Some(Row {
+            label: label.trim(),
+            rest,
+        })
     })
 }
 
 /// The kernel ends each line with a line feed: a last line without one may be cut inside a number.
 fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+    text.split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// How far a counter went. The kernel keeps these counts in 32 bits (`struct irqstat`, `kernel_stat::softirqs`), and a local timer at 1 kHz passes
-/// them in 50 days; a counter that fell from the lower half was begun anew (the interrupt was freed and requested again), and has counted at least
-/// what it shows.
+/// How far a counter went. The kernel keeps these counts in 32 bits (`struct irqstat`,
+/// `kernel_stat::softirqs`), and a local timer at 1 kHz passes them in 50 days; a counter that fell
+/// from the lower half was begun anew (the interrupt was freed and requested again), and has
+/// counted at least what it shows.
 pub(super) fn count_since(before: u64, after: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     match after.checked_sub(before) {

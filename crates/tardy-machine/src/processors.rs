@@ -1,7 +1,9 @@
-//! Which CPUs there are for what: those that are set apart for real-time work, and those for everything else.
+//! Which CPUs there are for what: those that are set apart for real-time work, and those for
+//! everything else.
 //!
-//! The shell's own affinity does not tell. `isolcpus=` moves the first process, and with it every shell, off the isolated CPUs: the place where real-time
-//! tasks run. What the kernel accepts tells, and a control group's cpuset still bounds it.
+//! The shell's own affinity does not tell. `isolcpus=` moves the first process, and with it every
+//! shell, off the isolated CPUs: the place where real-time tasks run. What the kernel accepts
+//! tells, and a control group's cpuset still bounds it.
 
 use std::io;
 
@@ -19,7 +21,8 @@ pub struct Processors {
     pub usable: CpuList,
     /// Those that this process runs on as it was started; a user may have chosen them (`taskset`).
     pub own: CpuList,
-    /// The usable ones that the kernel keeps ordinary tasks off: `isolcpus=`, or an isolated partition.
+    /// The usable ones that the kernel keeps ordinary tasks off: `isolcpus=`, or an isolated
+    /// partition.
     pub isolated: CpuList,
     /// The usable ones that stop their tick: `nohz_full=`.
     pub nohz_full: CpuList,
@@ -34,9 +37,21 @@ impl Processors {
         let list = |cpus: Vec<u32>| cpus.into_iter().map(CpuId).collect::<CpuList>();
         let own = list(affinity::get(0)?);
         // What this process has it may use, whatever a sandbox says to the attempt.
-        let usable: CpuList = list(affinity::obtainable().unwrap_or_default()).iter().chain(own.iter()).collect();
-        let apart = |name: &str| root.cpu_list(format!("{FOLDER}/{name}")).unwrap_or_default().and(&usable);
-        Ok(Self { isolated: apart("isolated"), nohz_full: apart("nohz_full"), usable, own })
+        let usable: CpuList = list(affinity::obtainable().unwrap_or_default())
+            .iter()
+            .chain(own.iter())
+            .collect();
+        let apart = |name: &str| {
+            root.cpu_list(format!("{FOLDER}/{name}"))
+                .unwrap_or_default()
+                .and(&usable)
+        };
+        Ok(Self {
+            isolated: apart("isolated"),
+            nohz_full: apart("nohz_full"),
+            usable,
+            own,
+        })
     }
 
     /// The usable CPUs that are set apart for real-time work, in one way or the other.
@@ -49,31 +64,49 @@ impl Processors {
     #[must_use]
     pub fn housekeeping(&self) -> CpuList {
         let rest = self.usable.minus(&self.set_apart());
-        if rest.is_empty() { self.usable.clone() } else { rest }
+        if rest.is_empty() {
+            self.usable.clone()
+        } else {
+            rest
+        }
     }
 
-    /// Whether this process was kept off some housekeeping CPUs, which no `isolcpus=` does: somebody chose where it runs.
+    /// Whether this process was kept off some housekeeping CPUs, which no `isolcpus=` does:
+    /// somebody chose where it runs.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()
     }
 
-    /// The CPUs to measure where none are named: those set apart, where there are any and nobody chose others.
+    /// The CPUs to measure where none are named: those set apart, where there are any and nobody
+    /// chose others.
     #[must_use]
     pub fn by_default(&self) -> CpuList {
         let apart = self.set_apart();
-        if apart.is_empty() || self.is_restricted() { self.own.clone() } else { apart }
+        if apart.is_empty() || self.is_restricted() {
+            self.own.clone()
+        } else {
+            apart
+        }
     }
 
-    /// The CPUs for the tool's own threads beside `measured` ones: where ordinary tasks run, else any that this process was started on; none where all
-    /// of them are measured. Only a process that was started on isolated CPUs alone goes elsewhere.
+    /// The CPUs for the tool's own threads beside `measured` ones: where ordinary tasks run, else
+    /// any that this process was started on; none where all of them are measured. Only a process
+    /// that was started on isolated CPUs alone goes elsewhere.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
         let housekeeping = self.housekeeping();
         let is_kept_apart = self.own.minus(&self.set_apart()).is_empty();
-        let elsewhere = if is_kept_apart { housekeeping.clone() } else { CpuList::default() };
+        let elsewhere = if is_kept_apart {
+            housekeeping.clone()
+        } else {
+            CpuList::default()
+        };
         let candidates = [self.own.and(&housekeeping), self.own.clone(), elsewhere];
-        let left = candidates.iter().map(|cpus| cpus.minus(measured)).find(|left| !left.is_empty());
+        let left = candidates
+            .iter()
+            .map(|cpus| cpus.minus(measured))
+            .find(|left| !left.is_empty());
         left.unwrap_or_default()
     }
 }
@@ -84,33 +117,60 @@ mod tests {
 
     fn processors(usable: &str, own: &str, isolated: &str, nohz_full: &str) -> Processors {
         let list = |text: &str| text.parse::<CpuList>().unwrap();
-        Processors { usable: list(usable), own: list(own), isolated: list(isolated), nohz_full: list(nohz_full) }
+        Processors {
+            usable: list(usable),
+            own: list(own),
+            isolated: list(isolated),
+            nohz_full: list(nohz_full),
+        }
     }
 
     fn chosen(processors: &Processors) -> (String, String) {
         let measured = processors.by_default();
-        (measured.to_string(), processors.beside(&measured).to_string())
+        (
+            measured.to_string(),
+            processors.beside(&measured).to_string(),
+        )
     }
 
     #[test]
     fn isolated_cpus_are_measured_and_the_tool_keeps_to_the_others() {
-        assert_eq!(chosen(&processors("0-3", "0-1", "2-3", "")), ("2-3".into(), "0-1".into()));
-        assert_eq!(chosen(&processors("0-3", "0-1", "2", "2-3")), ("2-3".into(), "0-1".into()));
+        assert_eq!(
+            chosen(&processors("0-3", "0-1", "2-3", "")),
+            ("2-3".into(), "0-1".into())
+        );
+        assert_eq!(
+            chosen(&processors("0-3", "0-1", "2", "2-3")),
+            ("2-3".into(), "0-1".into())
+        );
         // nohz_full= alone leaves the shell where it was.
-        assert_eq!(chosen(&processors("0-3", "0-3", "", "3")), ("3".into(), "0-2".into()));
+        assert_eq!(
+            chosen(&processors("0-3", "0-3", "", "3")),
+            ("3".into(), "0-2".into())
+        );
     }
 
     #[test]
     fn without_isolated_cpus_everything_is_as_the_shell_has_it() {
-        assert_eq!(chosen(&processors("0-3", "0-3", "", "")), ("0-3".into(), String::new()));
-        assert_eq!(chosen(&processors("0-3", "1-2", "", "")), ("1-2".into(), String::new()));
+        assert_eq!(
+            chosen(&processors("0-3", "0-3", "", "")),
+            ("0-3".into(), String::new())
+        );
+        assert_eq!(
+            chosen(&processors("0-3", "1-2", "", "")),
+            ("1-2".into(), String::new())
+        );
     }
 
     #[test]
     fn a_choice_of_the_user_goes_before_isolation() {
-        // `taskset -c 0` on a machine with isolated CPUs: one of two housekeeping CPUs was left out by hand.
+        // `taskset -c 0` on a machine with isolated CPUs: one of two housekeeping CPUs was left out
+        // by hand.
         assert_eq!(chosen(&processors("0-3", "0", "2-3", "")).0, "0");
-        assert_eq!(chosen(&processors("0-3", "2", "2-3", "")), ("2".into(), "0-1".into()));
+        assert_eq!(
+            chosen(&processors("0-3", "2", "2-3", "")),
+            ("2".into(), "0-1".into())
+        );
     }
 
     #[test]

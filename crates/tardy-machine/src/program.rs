@@ -1,4 +1,5 @@
-//! A running program whose threads must not be late: its memory, its threads, its limits. Format: proc_pid_status(5), proc_pid_limits(5).
+//! A running program whose threads must not be late: its memory, its threads, its limits. Format:
+//! proc_pid_status(5), proc_pid_limits(5).
 
 use std::collections::BTreeMap;
 
@@ -18,9 +19,11 @@ pub struct Program {
     pub locked_kib: Option<u64>,
     /// Memory that is there, in KiB.
     pub resident_kib: Option<u64>,
-    /// How much later than asked the kernel may wake each ordinary thread, in ns; threads whose file may not be read are left out.
+    /// How much later than asked the kernel may wake each ordinary thread, in ns; threads whose
+    /// file may not be read are left out.
     pub timer_slack_ns: BTreeMap<u32, u64>,
-    /// How long a real-time thread may run without sleeping before it gets a signal; absent if its limits cannot be read.
+    /// How long a real-time thread may run without sleeping before it gets a signal; absent if its
+    /// limits cannot be read.
     pub real_time_limit: Option<RealTimeLimit>,
 }
 
@@ -45,25 +48,55 @@ impl ProgramWatch {
     #[must_use]
     pub fn begin(root: &Root, process: u32) -> Option<Self> {
         let threads = tasks::of_process(root, process);
-        let faults = threads.iter().map(|thread| (thread.thread, (thread.minor_faults, thread.major_faults))).collect();
+        let faults = threads
+            .iter()
+            .map(|thread| (thread.thread, (thread.minor_faults, thread.major_faults)))
+            .collect();
         (!threads.is_empty()).then_some(Self { process, faults })
     }
 
-    /// Looks for the second time; absent if the process has ended. Faults of a thread that began in between count from its beginning.
+    /// Looks for the second time; absent if the process has ended. Faults of a thread that began in
+    /// between count from its beginning.
     #[must_use]
     pub fn end(self, root: &Root) -> Option<Program> {
         let process = self.process;
         let threads = tasks::of_process(root, process);
         let grown = |thread: &Task| {
             let (minor, major) = self.faults.get(&thread.thread).copied().unwrap_or_default();
-            (thread.thread, (thread.minor_faults.saturating_sub(minor), thread.major_faults.saturating_sub(major)))
+            (
+                thread.thread,
+                (
+                    thread.minor_faults.saturating_sub(minor),
+                    thread.major_faults.saturating_sub(major),
+                ),
+            )
         };
-        let status = root.text(format!("proc/{process}/status")).unwrap_or_default();
-        let kib = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok());
+        let status = root
+            .text(format!("proc/{process}/status"))
+            .unwrap_or_default();
+        let kib = |name: &str| {
+            status.lines().find_map(|line| {
+                line.strip_prefix(name)?
+                    .trim()
+                    .strip_suffix("kB")?
+                    .trim()
+                    .parse()
+                    .ok()
+            })
+        };
         // Under /proc a thread's number is not listed, but it can be opened.
-        let slack = |thread: &Task| Some((thread.thread, root.number(format!("proc/{}/timerslack_ns", thread.thread))?));
-        let limits = root.text(format!("proc/{process}/limits")).unwrap_or_default();
-        let real_time_limit = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"));
+        let slack = |thread: &Task| {
+            Some((
+                thread.thread,
+                root.number(format!("proc/{}/timerslack_ns", thread.thread))?,
+            ))
+        };
+        let limits = root
+            .text(format!("proc/{process}/limits"))
+            .unwrap_or_default();
+        let real_time_limit = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max realtime timeout"));
         Some(Program {
             process,
             name: root.text(format!("proc/{process}/comm"))?,
@@ -71,9 +104,11 @@ impl ProgramWatch {
             locked_kib: kib("VmLck:"),
             resident_kib: kib("VmRSS:"),
             timer_slack_ns: threads.iter().filter_map(slack).collect(),
-            real_time_limit: real_time_limit.and_then(|limit| match limit.split_whitespace().next()? {
-                "unlimited" => Some(RealTimeLimit::Unlimited),
-                microseconds => microseconds.parse().ok().map(RealTimeLimit::Microseconds),
+            real_time_limit: real_time_limit.and_then(|limit| {
+                match limit.split_whitespace().next()? {
+                    "unlimited" => Some(RealTimeLimit::Unlimited),
+                    microseconds => microseconds.parse().ok().map(RealTimeLimit::Microseconds),
+                }
             }),
             threads,
         })
@@ -88,7 +123,10 @@ pub(crate) mod tests {
     /// A stat file of a thread.
     pub(crate) fn stat(name: &str, policy: u32, priority: u32, faults: (u64, u64)) -> String {
         let zeros = "0 ".repeat(26);
-        format!("1 ({name}) S 1 0 0 0 -1 0 {} 0 {} {zeros}1 {priority} {policy} 0 0 0\n", faults.0, faults.1)
+        format!(
+            "1 ({name}) S 1 0 0 0 -1 0 {} 0 {} {zeros}1 {priority} {policy} 0 0 0\n",
+            faults.0, faults.1
+        )
     }
 
     #[test]
@@ -96,7 +134,10 @@ pub(crate) mod tests {
         let fake = FakeRoot::new()
             .with("proc/7/comm", "loop\n")
             .with("proc/7/status", "VmLck:\t  512 kB\nVmRSS:\t 2048 kB\n")
-            .with("proc/7/limits", "Max realtime timeout      200000    unlimited    us\n")
+            .with(
+                "proc/7/limits",
+                "Max realtime timeout      200000    unlimited    us\n",
+            )
             .with("proc/7/timerslack_ns", "50000\n")
             .with("proc/7/task/7/stat", stat("loop", 0, 0, (10, 1)))
             .with("proc/7/task/8/stat", stat("worker", 1, 80, (5, 0)));
@@ -104,8 +145,14 @@ pub(crate) mod tests {
         fake.write("proc/7/task/8/stat", stat("worker", 1, 80, (9, 2)));
         let program = watch.end(&fake.root()).unwrap();
         assert_eq!(program.faults, BTreeMap::from([(7, (0, 0)), (8, (4, 2))]));
-        assert_eq!((program.locked_kib, program.resident_kib), (Some(512), Some(2048)));
-        assert_eq!((program.timer_slack_ns.get(&7), program.real_time_limit), (Some(&50_000), Some(RealTimeLimit::Microseconds(200_000))));
+        assert_eq!(
+            (program.locked_kib, program.resident_kib),
+            (Some(512), Some(2048))
+        );
+        assert_eq!(
+            (program.timer_slack_ns.get(&7), program.real_time_limit),
+            (Some(&50_000), Some(RealTimeLimit::Microseconds(200_000)))
+        );
         assert!(ProgramWatch::begin(&fake.root(), 9).is_none());
     }
 }

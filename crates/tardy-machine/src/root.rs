@@ -1,4 +1,5 @@
-//! The folder below which `proc`, `sys`, `dev` and `etc` lie: `/`, or a folder with fake files in tests.
+//! The folder below which `proc`, `sys`, `dev` and `etc` lie: `/`, or a folder with fake files in
+//! tests.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,7 +8,8 @@ use std::str::FromStr;
 
 use tardy_core::cpu::{CpuId, CpuList};
 
-/// No kernel file that is read here comes near: /proc/interrupts of a machine with 1024 CPUs has about 10 MiB.
+/// No kernel file that is read here comes near: /proc/interrupts of a machine with 1024 CPUs has
+/// about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Where the machine's files are. Paths given to its methods are relative, as in `proc/stat`.
@@ -29,7 +31,8 @@ impl Root {
     /// The full path of a file.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         let relative = relative.as_ref();
-        // `join` would replace the root by an absolute path, and a test would then read the real machine.
+        // `join` would replace the root by an absolute path, and a test would then read the real
+        // machine.
         self.0.join(relative.strip_prefix("/").unwrap_or(relative))
     }
 
@@ -44,14 +47,19 @@ impl Root {
     /// The whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// Those of open(2) and read(2); many files of /proc and /sys refuse with EPERM, EINVAL or ENODEV only when read.
+    /// Those of open(2) and read(2); many files of /proc and /sys refuse with EPERM, EINVAL or
+    /// ENODEV only when read.
     pub fn read(&self, relative: impl AsRef<Path>) -> io::Result<String> {
         let mut bytes = Vec::new();
-        self.open(relative)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+        self.open(relative)?
+            .take(FILE_BYTES_MAX)
+            .read_to_end(&mut bytes)?;
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// The content without white space (and NUL, which the device tree appends) around it; absent if unreadable or empty.
+    /// The content without white space (and NUL, which the device tree appends) around it; absent
+    /// if unreadable or empty.
     pub fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
         let content = self.read(relative).ok()?;
         let text = content.trim_matches(|c: char| c.is_whitespace() || c == '\0');
@@ -63,7 +71,8 @@ impl Root {
         self.text(relative)?.parse().ok()
     }
 
-    /// The content as a list of CPUs. An empty file is an empty list, and so is `(null)`, which kernels print for an unset mask.
+    /// The content as a list of CPUs. An empty file is an empty list, and so is `(null)`, which
+    /// kernels print for an unset mask.
     pub fn cpu_list(&self, relative: impl AsRef<Path>) -> Option<CpuList> {
         let content = self.read(relative).ok()?;
         match content.trim() {
@@ -74,24 +83,44 @@ impl Root {
 
     /// The names in a folder, sorted; none if it is not there.
     pub fn names(&self, relative: impl AsRef<Path>) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.path(relative)) else { return Vec::new() };
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        let Ok(entries) = fs::read_dir(self.path(relative)) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
         names.sort_unstable();
         names
     }
 
-    /// The files that a pattern stands for, sorted: `*` in a name stands for any part of it, as in `sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`.
+    /// The files that a pattern stands for, sorted: `*` in a name stands for any part of it, as in
+    /// `sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`.
     pub fn matching(&self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];
         for part in pattern.split('/') {
             let mut next = Vec::new();
             for folder in &found {
-                let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+                let below = |name: &str| {
+                    if folder.is_empty() {
+                        name.to_owned()
+                    } else {
+                        format!("{folder}/{name}")
+                    }
+                };
                 match part.split_once('*') {
                     None => next.push(below(part)),
                     Some((start, end)) => {
-                        let fits = |name: &String| name.len() >= part.len() - 1 && name.starts_with(start) && name.ends_with(end);
-                        next.extend(self.names(folder).iter().filter(|name| fits(name)).map(|name| below(name)));
+                        let fits = |name: &String| {
+                            name.len() >= part.len() - 1
+                                && name.starts_with(start)
+                                && name.ends_with(end)
+                        };
+                        next.extend(
+                            self.names(folder)
+                                .iter()
+                                .filter(|name| fits(name))
+                                .map(|name| below(name)),
+                        );
                     }
                 }
             }
@@ -101,12 +130,18 @@ impl Root {
         found
     }
 
-    /// The CPUs that are online: from `sys/devices/system/cpu/online`, else from the `cpuN` lines of `proc/stat` (which lists only those).
+    /// The CPUs that are online: from `sys/devices/system/cpu/online`, else from the `cpuN` lines
+    /// of `proc/stat` (which lists only those).
     pub fn online_cpus(&self) -> Option<CpuList> {
-        let listed = self.cpu_list("sys/devices/system/cpu/online").filter(|cpus| !cpus.is_empty());
+        let listed = self
+            .cpu_list("sys/devices/system/cpu/online")
+            .filter(|cpus| !cpus.is_empty());
         listed.or_else(|| {
             let stat = self.read("proc/stat").ok()?;
-            let cpus: CpuList = stat.lines().filter_map(|line| cpu_of_name(line.split_whitespace().next()?)).collect();
+            let cpus: CpuList = stat
+                .lines()
+                .filter_map(|line| cpu_of_name(line.split_whitespace().next()?))
+                .collect();
             (!cpus.is_empty()).then_some(cpus)
         })
     }
@@ -124,13 +159,23 @@ mod tests {
 
     #[test]
     fn an_absolute_path_stays_below_the_root() {
-        assert_eq!(Root::at("/fake").path("/proc/stat"), Path::new("/fake/proc/stat"));
-        assert_eq!(Root::at("/fake").path("proc/stat"), Path::new("/fake/proc/stat"));
+        assert_eq!(
+            Root::at("/fake").path("/proc/stat"),
+            Path::new("/fake/proc/stat")
+        );
+        assert_eq!(
+            Root::at("/fake").path("proc/stat"),
+            Path::new("/fake/proc/stat")
+        );
     }
 
     #[test]
     fn an_empty_list_differs_from_a_missing_one() {
-        let fake = FakeRoot::new().with("a", "\n").with("b", "  (null)\n").with("c", "0-1\n").with("d", "nonsense");
+        let fake = FakeRoot::new()
+            .with("a", "\n")
+            .with("b", "  (null)\n")
+            .with("c", "0-1\n")
+            .with("d", "nonsense");
         let root = fake.root();
         assert_eq!(root.cpu_list("a"), Some(CpuList::default()));
         assert_eq!(root.cpu_list("b"), Some(CpuList::default()));
@@ -141,16 +186,27 @@ mod tests {
 
     #[test]
     fn a_pattern_stands_for_the_files_that_are_there() {
-        let fake = FakeRoot::new().with("cpu0/a", "").with("cpu1/a", "").with("cpu1/b", "").with("cpufreq/b", "").with("x", "");
+        let fake = FakeRoot::new()
+            .with("cpu0/a", "")
+            .with("cpu1/a", "")
+            .with("cpu1/b", "")
+            .with("cpufreq/b", "")
+            .with("x", "");
         let matching = |pattern: &str| fake.root().matching(pattern);
         assert_eq!(matching("cpu*/a"), ["cpu0/a", "cpu1/a"]);
         assert_eq!(matching("cpu1/*"), ["cpu1/a", "cpu1/b"]);
-        assert_eq!((matching("x"), matching("y"), matching("x/*")), (vec!["x".to_owned()], vec![], vec![]));
+        assert_eq!(
+            (matching("x"), matching("y"), matching("x/*")),
+            (vec!["x".to_owned()], vec![], vec![])
+        );
     }
 
     #[test]
     fn text_loses_the_nul_of_the_device_tree_and_what_is_empty_is_absent() {
-        let fake = FakeRoot::new().with("model", "Board 5\0").with("empty", "\n").with("bytes", [b'a', 0xff, b'\n']);
+        let fake = FakeRoot::new()
+            .with("model", "Board 5\0")
+            .with("empty", "\n")
+            .with("bytes", [b'a', 0xff, b'\n']);
         assert_eq!(fake.root().text("model").as_deref(), Some("Board 5"));
         assert_eq!(fake.root().text("empty"), None);
         assert_eq!(fake.root().text("bytes").as_deref(), Some("a\u{fffd}"));

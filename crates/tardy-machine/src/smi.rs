@@ -1,7 +1,9 @@
-//! System management interrupts: the firmware stops a CPU without the kernel's knowledge, and only a counter tells.
+//! System management interrupts: the firmware stops a CPU without the kernel's knowledge, and only
+//! a counter tells.
 //!
-//! MSR_SMI_COUNT (0x34) counts them in its low 32 bits on Intel CPUs since Nehalem (Intel SDM volume 4; turbostat of the kernel's
-//! tools reads the same). AMD has no such register, only a performance event.
+//! MSR_SMI_COUNT (0x34) counts them in its low 32 bits on Intel CPUs since Nehalem (Intel SDM
+//! volume 4; turbostat of the kernel's tools reads the same). AMD has no such register, only a
+//! performance event.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +16,8 @@ use tardy_core::cpu::{CpuId, CpuList};
 use super::root::Root;
 
 const MSR_SMI_COUNT: u64 = 0x34;
-/// asm-generic/errno-base.h; the msr device gives it for a register that the CPU, or the hypervisor, does not have.
+/// asm-generic/errno-base.h; the msr device gives it for a register that the CPU, or the
+/// hypervisor, does not have.
 const EIO: i32 = 5;
 
 /// Counts since the start of the system or, from [`since`], between two readings.
@@ -25,7 +28,9 @@ pub type SmiCounts = BTreeMap<CpuId, u32>;
 #[serde(rename_all = "kebab-case")]
 pub enum SmiUnavailable {
     /// Only Intel's CPUs have the register.
-    #[error("the CPU ({vendor}) has no counter of system management interrupts: only Intel's have one")]
+    #[error(
+        "the CPU ({vendor}) has no counter of system management interrupts: only Intel's have one"
+    )]
     NotIntel {
         /// `vendor_id` of /proc/cpuinfo, or `unknown`.
         vendor: String,
@@ -37,13 +42,19 @@ pub enum SmiUnavailable {
         path: String,
     },
     /// The driver refused: rights, or kernel lockdown.
-    #[error("{path} may not be read: run as root (CAP_SYS_RAWIO), and not with kernel lockdown in confidentiality mode")]
+    #[error(
+        "{path} may not be read: run as root (CAP_SYS_RAWIO), and not with kernel lockdown in \
+         confidentiality mode"
+    )]
     NotAllowed {
         /// The device file.
         path: String,
     },
     /// The register does not exist, as in most virtual machines.
-    #[error("register 0x34 cannot be read: the CPU or the hypervisor does not have it; run on the bare machine")]
+    #[error(
+        "register 0x34 cannot be read: the CPU or the hypervisor does not have it; run on the \
+         bare machine"
+    )]
     NoRegister,
     /// Any other error.
     #[error("{path}: {message}: check the msr driver")]
@@ -73,22 +84,29 @@ impl SmiReader {
         }
         let devices = cpus.iter().map(|cpu| {
             let path = device_path(cpu);
-            root.open(&path).map(|file| (cpu, file)).map_err(|error| unavailable(&path, &error))
+            root.open(&path)
+                .map(|file| (cpu, file))
+                .map_err(|error| unavailable(&path, &error))
         });
-        let reader = Self { devices: devices.collect::<Result<_, _>>()? };
+        let reader = Self {
+            devices: devices.collect::<Result<_, _>>()?,
+        };
         reader.read()?;
         Ok(reader)
     }
 
-    /// The counts of all CPUs that were opened. Each reading interrupts the CPU (`rdmsr_safe_on_cpu` in arch/x86/kernel/msr.c), so
-    /// it belongs before and after a measurement.
+    /// The counts of all CPUs that were opened. Each reading interrupts the CPU
+    /// (`rdmsr_safe_on_cpu` in arch/x86/kernel/msr.c), so it belongs before and after a
+    /// measurement.
     ///
     /// # Errors
     /// The first reason for which a count cannot be read.
     pub fn read(&self) -> Result<SmiCounts, SmiUnavailable> {
         let counts = self.devices.iter().map(|(cpu, device)| {
             let mut register = [0; 8];
-            device.read_exact_at(&mut register, MSR_SMI_COUNT).map_err(|error| unavailable(&device_path(*cpu), &error))?;
+            device
+                .read_exact_at(&mut register, MSR_SMI_COUNT)
+                .map_err(|error| unavailable(&device_path(*cpu), &error))?;
             let [low @ .., _, _, _, _] = register;
             Ok((*cpu, u32::from_le_bytes(low)))
         });
@@ -99,7 +117,10 @@ impl SmiReader {
 /// How many there were between two readings, of the CPUs that both have.
 #[must_use]
 pub fn since(after: &SmiCounts, before: &SmiCounts) -> SmiCounts {
-    after.iter().filter_map(|(cpu, count)| Some((*cpu, count.wrapping_sub(*before.get(cpu)?)))).collect()
+    after
+        .iter()
+        .filter_map(|(cpu, count)| Some((*cpu, count.wrapping_sub(*before.get(cpu)?))))
+        .collect()
 }
 
 fn device_path(cpu: CpuId) -> String {
@@ -118,7 +139,10 @@ fn unavailable(path: &str, error: &io::Error) -> SmiUnavailable {
         ErrorKind::NotFound => SmiUnavailable::NoDevice { path },
         ErrorKind::PermissionDenied => SmiUnavailable::NotAllowed { path },
         _ if error.raw_os_error() == Some(EIO) => SmiUnavailable::NoRegister,
-        _ => SmiUnavailable::Failed { path, message: error.to_string() },
+        _ => SmiUnavailable::Failed {
+            path,
+            message: error.to_string(),
+        },
     }
 }
 
@@ -137,7 +161,10 @@ mod tests {
     }
 
     fn intel() -> FakeRoot {
-        FakeRoot::new().with("proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\n")
+        FakeRoot::new().with(
+            "proc/cpuinfo",
+            "processor\t: 0\nvendor_id\t: GenuineIntel\n",
+        )
     }
 
     #[test]
@@ -155,19 +182,40 @@ mod tests {
     fn each_reason_of_absence_has_its_name_and_remedy() {
         let cpus: CpuList = "0".parse().unwrap();
         let reason = |fake: FakeRoot| SmiReader::open(&fake.root(), &cpus).unwrap_err();
-        assert_eq!(reason(FakeRoot::new()), SmiUnavailable::NotIntel { vendor: "unknown".into() });
+        assert_eq!(
+            reason(FakeRoot::new()),
+            SmiUnavailable::NotIntel {
+                vendor: "unknown".into()
+            }
+        );
         let amd = FakeRoot::new().with("proc/cpuinfo", "vendor_id\t: AuthenticAMD\n");
         assert!(reason(amd).to_string().contains("AuthenticAMD"));
         assert!(reason(intel()).to_string().contains("modprobe msr"));
-        assert!(matches!(reason(intel().with("dev/cpu/0/msr", "short")), SmiUnavailable::Failed { .. }));
-        assert_eq!(unavailable("p", &io::Error::from_raw_os_error(EIO)), SmiUnavailable::NoRegister);
-        assert_eq!(unavailable("p", &io::Error::from_raw_os_error(1)), SmiUnavailable::NotAllowed { path: "p".into() });
+        assert!(matches!(
+            reason(intel().with("dev/cpu/0/msr", "short")),
+            SmiUnavailable::Failed { .. }
+        ));
+        assert_eq!(
+            unavailable("p", &io::Error::from_raw_os_error(EIO)),
+            SmiUnavailable::NoRegister
+        );
+        assert_eq!(
+            unavailable("p", &io::Error::from_raw_os_error(1)),
+            SmiUnavailable::NotAllowed { path: "p".into() }
+        );
     }
 
     #[test]
     fn a_reason_survives_json() {
-        for reason in [SmiUnavailable::NoRegister, SmiUnavailable::NotIntel { vendor: "x".into() }] {
-            assert_eq!(serde_json::from_str::<SmiUnavailable>(&serde_json::to_string(&reason).unwrap()).unwrap(), reason);
+        for reason in [
+            SmiUnavailable::NoRegister,
+            SmiUnavailable::NotIntel { vendor: "x".into() },
+        ] {
+            assert_eq!(
+                serde_json::from_str::<SmiUnavailable>(&serde_json::to_string(&reason).unwrap())
+                    .unwrap(),
+                reason
+            );
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::journal::{Journal, JournalError, UndoResult};
 use crate::root::Root;
 use crate::undo::{SPOOL_PREFIX, Undo};
 
-/// A folder that was made for the samples of one run. On drop they are moved to the run; those of a killed run are found in its journal.
+/// A folder that was made for the samples of one run. On drop they are moved to the run; those of a
+/// killed run are found in its journal.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
@@ -27,18 +28,36 @@ pub enum SpoolError {
 }
 
 impl Spool {
-    /// Makes a folder in `parent` for what will move to the existing folder `samples`, and notes it in the folder `journals`.
+    /// Makes a folder in `parent` for what will move to the existing folder `samples`, and notes it
+    /// in the folder `journals`.
     ///
     /// # Errors
     /// [`SpoolError`]; nothing is made then, and nothing of others is touched.
-    pub fn make(journals: &Path, root: &Root, parent: &Path, samples: PathBuf) -> Result<Self, SpoolError> {
+    pub fn make(
+        journals: &Path,
+        root: &Root,
+        parent: &Path,
+        samples: PathBuf,
+    ) -> Result<Self, SpoolError> {
         // Processes of two containers may have the same number.
-        let name = format!("{SPOOL_PREFIX}{}-{}", std::process::id(), clock::monotonic());
+        let name = format!(
+            "{SPOOL_PREFIX}{}-{}",
+            std::process::id(),
+            clock::monotonic()
+        );
         Self::make_at(journals, root, parent.canonicalize()?.join(name), samples)
     }
 
-    fn make_at(journals: &Path, root: &Root, path: PathBuf, samples: PathBuf) -> Result<Self, SpoolError> {
-        let undo = Undo::StoreSamples { spool: path.clone(), samples };
+    fn make_at(
+        journals: &Path,
+        root: &Root,
+        path: PathBuf,
+        samples: PathBuf,
+    ) -> Result<Self, SpoolError> {
+        let undo = Undo::StoreSamples {
+            spool: path.clone(),
+            samples,
+        };
         let journal = Journal::write(journals, root, Vec::new(), vec![undo])?;
         // On a file system without owners the samples would not be taken from it.
         let check = || private_folder::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)));
@@ -77,9 +96,20 @@ mod tests {
         fs::create_dir(path("samples")).unwrap();
         fs::create_dir(&foreign).unwrap();
         fs::write(foreign.join("cyclic.cpu0.series"), "of another run").unwrap();
-        let refused = Spool::make_at(&path("state"), &Root::system(), foreign.clone(), path("samples")).unwrap_err();
-        assert!(matches!(refused, SpoolError::Folder(error) if error.kind() == io::ErrorKind::AlreadyExists));
-        assert_eq!(fs::read(foreign.join("cyclic.cpu0.series")).unwrap(), b"of another run");
+        let refused = Spool::make_at(
+            &path("state"),
+            &Root::system(),
+            foreign.clone(),
+            path("samples"),
+        )
+        .unwrap_err();
+        assert!(
+            matches!(refused, SpoolError::Folder(error) if error.kind() == io::ErrorKind::AlreadyExists)
+        );
+        assert_eq!(
+            fs::read(foreign.join("cyclic.cpu0.series")).unwrap(),
+            b"of another run"
+        );
         for empty in ["samples", "state"] {
             assert_eq!(fs::read_dir(path(empty)).unwrap().count(), 0, "{empty}");
         }
@@ -90,14 +120,28 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         fs::create_dir(path("samples")).unwrap();
-        let make = || Spool::make(&path("state"), &Root::system(), place.path(), path("samples")).unwrap();
+        let make = || {
+            Spool::make(
+                &path("state"),
+                &Root::system(),
+                place.path(),
+                path("samples"),
+            )
+            .unwrap()
+        };
         let (spool, other) = (make(), make());
         assert_ne!(spool.path(), other.path());
-        assert_eq!(spool.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            spool.path().metadata().unwrap().permissions().mode() & 0o777,
+            0o700
+        );
         fs::write(spool.path().join("cyclic.cpu0.series"), "samples").unwrap();
         assert!(spool.store().iter().all(|stored| stored.result.is_ok()));
         drop(other);
-        assert_eq!(fs::read(path("samples/cyclic.cpu0.series")).unwrap(), b"samples");
+        assert_eq!(
+            fs::read(path("samples/cyclic.cpu0.series")).unwrap(),
+            b"samples"
+        );
         assert_eq!(fs::read_dir(path("state")).unwrap().count(), 0);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
     }

@@ -1,6 +1,8 @@
-//! The state of the system along a run, read about once a second by a thread that stays off the measured CPUs.
+//! The state of the system along a run, read about once a second by a thread that stays off the
+//! measured CPUs.
 //!
-//! Files stay open and one buffer serves all of them. Nothing is read that is known to interrupt a measured CPU: see [`StateOptions`].
+//! Files stay open and one buffer serves all of them. Nothing is read that is known to interrupt a
+//! measured CPU: see [`StateOptions`].
 
 mod kept_file;
 mod sample;
@@ -22,8 +24,9 @@ use super::root::Root;
 pub struct StateOptions {
     /// The CPUs of the samples.
     pub cpus: CpuList,
-    /// The CPUs whose frequency is read. On x86 before Linux 5.19 reading it may interrupt the CPU (`aperfmperf_snapshot_cpu` in
-    /// arch/x86/kernel/cpu/aperfmperf.c): leave the measured ones out there.
+    /// The CPUs whose frequency is read. On x86 before Linux 5.19 reading it may interrupt the CPU
+    /// (`aperfmperf_snapshot_cpu` in arch/x86/kernel/cpu/aperfmperf.c): leave the measured ones out
+    /// there.
     pub frequency_of: CpuList,
     /// Whether to read sensors that send an interrupt to a CPU for each reading, as Intel's do.
     pub disturbing_sensors: bool,
@@ -55,15 +58,24 @@ impl StateReader {
         let sensors = sensors::find(root, !options.disturbing_sensors);
         let frequency = |cpu: &CpuId| {
             let wanted = options.frequency_of.contains(*cpu);
-            wanted.then(|| file(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")))
+            wanted.then(|| {
+                file(format!(
+                    "sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
+                ))
+            })
         };
-        // A count that is not there at the start never comes, and looking for it each second would be work for nothing.
+        // A count that is not there at the start never comes, and looking for it each second would
+        // be work for nothing.
         let thermal = |cpu: &CpuId| {
-            Some(file(format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"))).filter(KeptFile::is_open)
+            Some(file(format!(
+                "sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"
+            )))
+            .filter(KeptFile::is_open)
         };
         Self {
             tick: tick_length(root),
-            pressure: ["cpu", "io", "memory", "irq"].map(|resource| file(format!("proc/pressure/{resource}"))),
+            pressure: ["cpu", "io", "memory", "irq"]
+                .map(|resource| file(format!("proc/pressure/{resource}"))),
             stat: file("proc/stat".to_owned()),
             interrupts: file("proc/interrupts".to_owned()),
             softirqs: file("proc/softirqs".to_owned()),
@@ -73,8 +85,15 @@ impl StateReader {
                 .filter(KeptFile::is_open)
                 .collect(),
             sensor_names: sensors.iter().map(|sensor| sensor.name.clone()).collect(),
-            sensors: sensors.into_iter().map(|sensor| KeptFile::new(sensor.path)).collect(),
-            frequencies: cpus.iter().map(frequency).map(|file| file.filter(KeptFile::is_open)).collect(),
+            sensors: sensors
+                .into_iter()
+                .map(|sensor| KeptFile::new(sensor.path))
+                .collect(),
+            frequencies: cpus
+                .iter()
+                .map(frequency)
+                .map(|file| file.filter(KeptFile::is_open))
+                .collect(),
             thermal: cpus.iter().map(thermal).collect(),
             cpus,
             buffer: vec![0; 64 << 10],
@@ -91,9 +110,19 @@ impl StateReader {
     pub fn read_into(&mut self, now: Nanos, sample: &mut StateSample) {
         sample.at = now;
         sample.cpus.clear();
-        sample.cpus.extend(self.cpus.iter().map(|&cpu| CpuState::unknown(cpu)));
-        let [cpu, io, memory, irq] = self.pressure.each_mut().map(|file| file.read(&mut self.buffer).map(Stall::parse));
-        sample.pressure = Pressure { cpu, io, memory, irq };
+        sample
+            .cpus
+            .extend(self.cpus.iter().map(|&cpu| CpuState::unknown(cpu)));
+        let [cpu, io, memory, irq] = self
+            .pressure
+            .each_mut()
+            .map(|file| file.read(&mut self.buffer).map(Stall::parse));
+        sample.pressure = Pressure {
+            cpu,
+            io,
+            memory,
+            irq,
+        };
         self.read_stat(sample);
         if let Some(table) = self.interrupts.read(&mut self.buffer) {
             add_columns(table, &mut sample.cpus, |state| &mut state.interrupts);
@@ -103,22 +132,42 @@ impl StateReader {
         }
         sample.cgroup_throttling = None;
         for file in &mut self.cgroup_stats {
-            let Some(one) = file.read(&mut self.buffer).and_then(CgroupThrottling::parse) else { continue };
+            let Some(one) = file
+                .read(&mut self.buffer)
+                .and_then(CgroupThrottling::parse)
+            else {
+                continue;
+            };
             let sum = sample.cgroup_throttling.get_or_insert_default();
             sum.throttled += one.throttled;
             sum.throttled_time += one.throttled_time;
         }
         sample.temperatures_millidegrees.clear();
-        sample.temperatures_millidegrees.extend(self.sensors.iter_mut().map(|sensor| sensor.number(&mut self.buffer)));
-        for ((state, frequency), thermal) in sample.cpus.iter_mut().zip(&mut self.frequencies).zip(&mut self.thermal) {
-            state.frequency_khz = frequency.as_mut().and_then(|file| file.number(&mut self.buffer));
-            state.thermal_throttles = thermal.as_mut().and_then(|file| file.number(&mut self.buffer));
+        sample.temperatures_millidegrees.extend(
+            self.sensors
+                .iter_mut()
+                .map(|sensor| sensor.number(&mut self.buffer)),
+        );
+        for ((state, frequency), thermal) in sample
+            .cpus
+            .iter_mut()
+            .zip(&mut self.frequencies)
+            .zip(&mut self.thermal)
+        {
+            state.frequency_khz = frequency
+                .as_mut()
+                .and_then(|file| file.number(&mut self.buffer));
+            state.thermal_throttles = thermal
+                .as_mut()
+                .and_then(|file| file.number(&mut self.buffer));
         }
     }
 
     fn read_stat(&mut self, sample: &mut StateSample) {
         (sample.context_switches, sample.forks) = (None, None);
-        let Some(text) = self.stat.read(&mut self.buffer) else { return };
+        let Some(text) = self.stat.read(&mut self.buffer) else {
+            return;
+        };
         for entry in entries(text, self.tick) {
             match entry {
                 StatEntry::ContextSwitches(count) => sample.context_switches = Some(count),
@@ -134,11 +183,18 @@ impl StateReader {
 }
 
 fn state_of(states: &mut [CpuState], cpu: CpuId) -> Option<&mut CpuState> {
-    states.binary_search_by_key(&cpu, |state| state.cpu).ok().map(|at| &mut states[at])
+    states
+        .binary_search_by_key(&cpu, |state| state.cpu)
+        .ok()
+        .map(|at| &mut states[at])
 }
 
 /// Adds every row's counts to the CPUs of their columns.
-fn add_columns(table: &str, states: &mut [CpuState], field: impl Fn(&mut CpuState) -> &mut Option<u64>) {
+fn add_columns(
+    table: &str,
+    states: &mut [CpuState],
+    field: impl Fn(&mut CpuState) -> &mut Option<u64>,
+) {
     for mut row in rows(table).filter(|row| !row.is_machine_wide()) {
         for cpu in columns(table) {
             let Some(count) = row.next_count() else { break };
@@ -156,25 +212,52 @@ mod tests {
 
     fn options(cpus: &str) -> StateOptions {
         let cpus: CpuList = cpus.parse().unwrap();
-        StateOptions { frequency_of: cpus.clone(), cpus, disturbing_sensors: false }
+        StateOptions {
+            frequency_of: cpus.clone(),
+            cpus,
+            disturbing_sensors: false,
+        }
     }
 
     fn machine() -> FakeRoot {
         FakeRoot::new()
-            .with("proc/stat", "cpu 9 9\ncpu0 1 0 1 9 9 0 0 4 0 0\ncpu2 5 0 0 0 0 0 0 0 0 0\nctxt 70\nprocesses 8\n")
-            .with("proc/interrupts", "  CPU0 CPU2\n 1: 5 7 chip 3 name\nLOC: 10 20 timer\nERR: 99\n")
-            .with("proc/softirqs", "  CPU0 CPU1 CPU2\n TIMER: 1 2 3\n RCU: 4 5 6\n")
+            .with(
+                "proc/stat",
+                "cpu 9 9\ncpu0 1 0 1 9 9 0 0 4 0 0\ncpu2 5 0 0 0 0 0 0 0 0 0\nctxt 70\nprocesses \
+                 8\n",
+            )
+            .with(
+                "proc/interrupts",
+                "  CPU0 CPU2\n 1: 5 7 chip 3 name\nLOC: 10 20 timer\nERR: 99\n",
+            )
+            .with(
+                "proc/softirqs",
+                "  CPU0 CPU1 CPU2\n TIMER: 1 2 3\n RCU: 4 5 6\n",
+            )
             .with(
                 "proc/pressure/cpu",
-                "some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+                "some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788\nfull avg10=0.00 avg60=0.00 \
+                 avg300=0.00 total=0\n",
             )
-            .with("proc/pressure/irq", "full avg10=0.00 avg60=0.00 avg300=0.00 total=12\n")
-            .with("sys/devices/system/cpu/cpu2/cpufreq/scaling_cur_freq", "1200000\n")
+            .with(
+                "proc/pressure/irq",
+                "full avg10=0.00 avg60=0.00 avg300=0.00 total=12\n",
+            )
+            .with(
+                "sys/devices/system/cpu/cpu2/cpufreq/scaling_cur_freq",
+                "1200000\n",
+            )
             .with("sys/class/thermal/thermal_zone0/type", "soc\n")
             .with("sys/class/thermal/thermal_zone0/temp", "-5000\n")
             .with("proc/self/cgroup", "0::/a\n")
-            .with("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
-            .with("sys/fs/cgroup/a/cpu.stat", "nr_throttled 4\nthrottled_usec 70\n")
+            .with(
+                "proc/self/mountinfo",
+                "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            )
+            .with(
+                "sys/fs/cgroup/a/cpu.stat",
+                "nr_throttled 4\nthrottled_usec 70\n",
+            )
     }
 
     #[test]
@@ -183,20 +266,63 @@ mod tests {
         let mut reader = StateReader::open(&fake.root(), &options("0-2"));
         let mut sample = StateSample::default();
         reader.read_into(Nanos(5), &mut sample);
-        assert_eq!((sample.at, sample.context_switches, sample.forks), (Nanos(5), Some(70), Some(8)));
-        let [first, offline, last] = sample.cpus[..] else { panic!("{:?}", sample.cpus) };
+        assert_eq!(
+            (sample.at, sample.context_switches, sample.forks),
+            (Nanos(5), Some(70), Some(8))
+        );
+        let [first, offline, last] = sample.cpus[..] else {
+            panic!("{:?}", sample.cpus)
+        };
         assert_eq!(
             (first.interrupts, first.softirqs, first.busy, first.steal),
-            (Some(15), Some(5), Some(Nanos::from_millis(60)), Some(Nanos::from_millis(40)))
+            (
+                Some(15),
+                Some(5),
+                Some(Nanos::from_millis(60)),
+                Some(Nanos::from_millis(40))
+            )
         );
-        assert_eq!((last.interrupts, last.softirqs, last.frequency_khz), (Some(27), Some(9), Some(1_200_000)));
-        assert_eq!(offline, CpuState { softirqs: Some(7), ..CpuState::unknown(CpuId(1)) });
-        assert_eq!(sample.pressure.cpu, Some(Stall { some: Some(Nanos(6_570_788_000)), full: Some(Nanos::ZERO) }));
-        assert_eq!(sample.pressure.irq, Some(Stall { some: None, full: Some(Nanos::from_micros(12)) }));
+        assert_eq!(
+            (last.interrupts, last.softirqs, last.frequency_khz),
+            (Some(27), Some(9), Some(1_200_000))
+        );
+        assert_eq!(
+            offline,
+            CpuState {
+                softirqs: Some(7),
+                ..CpuState::unknown(CpuId(1))
+            }
+        );
+        assert_eq!(
+            sample.pressure.cpu,
+            Some(Stall {
+                some: Some(Nanos(6_570_788_000)),
+                full: Some(Nanos::ZERO)
+            })
+        );
+        assert_eq!(
+            sample.pressure.irq,
+            Some(Stall {
+                some: None,
+                full: Some(Nanos::from_micros(12))
+            })
+        );
         assert_eq!(sample.pressure.io, None);
-        assert_eq!((reader.sensors(), &sample.temperatures_millidegrees[..]), (&["soc 0".to_owned()][..], &[Some(-5000)][..]));
-        assert_eq!(sample.cgroup_throttling, Some(CgroupThrottling { throttled: 4, throttled_time: Nanos::from_micros(70) }));
-        assert_eq!(serde_json::from_str::<StateSample>(&serde_json::to_string(&sample).unwrap()).unwrap(), sample);
+        assert_eq!(
+            (reader.sensors(), &sample.temperatures_millidegrees[..]),
+            (&["soc 0".to_owned()][..], &[Some(-5000)][..])
+        );
+        assert_eq!(
+            sample.cgroup_throttling,
+            Some(CgroupThrottling {
+                throttled: 4,
+                throttled_time: Nanos::from_micros(70)
+            })
+        );
+        assert_eq!(
+            serde_json::from_str::<StateSample>(&serde_json::to_string(&sample).unwrap()).unwrap(),
+            sample
+        );
     }
 
     #[test]
@@ -211,15 +337,30 @@ mod tests {
         fake.write("sys/class/thermal/thermal_zone0/temp", "odd\n");
         fake.write("sys/fs/cgroup/a/cpu.stat", "");
         reader.read_into(Nanos(2), &mut sample);
-        assert_eq!(sample.cpus, [CpuState { softirqs: Some(100), ..CpuState::unknown(CpuId(0)) }]);
-        assert_eq!((sample.context_switches, sample.cgroup_throttling, &sample.temperatures_millidegrees[..]), (None, None, &[None][..]));
+        assert_eq!(
+            sample.cpus,
+            [CpuState {
+                softirqs: Some(100),
+                ..CpuState::unknown(CpuId(0))
+            }]
+        );
+        assert_eq!(
+            (
+                sample.context_switches,
+                sample.cgroup_throttling,
+                &sample.temperatures_millidegrees[..]
+            ),
+            (None, None, &[None][..])
+        );
     }
 
     #[test]
     fn a_table_longer_than_the_buffer_is_read_whole() {
         let mut table = "  CPU0\n".to_owned();
         for irq in 0..20_000 {
-            table.push_str(&format!("{irq:>9}:          1  some chip {irq} edge a handler\n"));
+            table.push_str(&format!(
+                "{irq:>9}:          1  some chip {irq} edge a handler\n"
+            ));
         }
         let fake = FakeRoot::new().with("proc/interrupts", &table);
         let mut sample = StateSample::default();
@@ -235,7 +376,11 @@ mod tests {
         reader.read_into(Nanos(3), &mut sample);
         assert_eq!(
             sample,
-            StateSample { at: Nanos(3), cpus: vec![CpuState::unknown(CpuId(0)), CpuState::unknown(CpuId(1))], ..StateSample::default() }
+            StateSample {
+                at: Nanos(3),
+                cpus: vec![CpuState::unknown(CpuId(0)), CpuState::unknown(CpuId(1))],
+                ..StateSample::default()
+            }
         );
         fake.write("proc/stat", "ctxt 5\n");
         reader.read_into(Nanos(4), &mut sample);
@@ -246,13 +391,22 @@ mod tests {
     fn counts_of_the_running_machine_do_not_fall() {
         let root = Root::system();
         let cpus = root.online_cpus().unwrap();
-        let mut reader = StateReader::open(&root, &StateOptions { cpus, ..StateOptions::default() });
+        let mut reader = StateReader::open(
+            &root,
+            &StateOptions {
+                cpus,
+                ..StateOptions::default()
+            },
+        );
         let (mut before, mut after) = (StateSample::default(), StateSample::default());
         reader.read_into(Nanos(1), &mut before);
         reader.read_into(Nanos(2), &mut after);
         assert!(after.context_switches.unwrap() >= before.context_switches.unwrap());
         for (before, after) in before.cpus.iter().zip(&after.cpus) {
-            assert!(after.interrupts.unwrap() >= before.interrupts.unwrap(), "{before:?} {after:?}");
+            assert!(
+                after.interrupts.unwrap() >= before.interrupts.unwrap(),
+                "{before:?} {after:?}"
+            );
             assert!(after.busy.is_some() && after.softirqs.is_some());
         }
     }

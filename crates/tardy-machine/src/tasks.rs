@@ -1,4 +1,5 @@
-//! All tasks of the machine, as the scheduler sees them. Format: proc_pid_stat(5), proc_pid_status(5), PF_ flags of include/linux/sched.h.
+//! All tasks of the machine, as the scheduler sees them. Format: proc_pid_stat(5),
+//! proc_pid_status(5), PF_ flags of include/linux/sched.h.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +61,9 @@ impl Task {
     /// Whether it may run on one of `cpus`.
     #[must_use]
     pub fn may_run_on(&self, cpus: &CpuList) -> bool {
-        self.allowed.as_ref().is_some_and(|allowed| !allowed.and(cpus).is_empty())
+        self.allowed
+            .as_ref()
+            .is_some_and(|allowed| !allowed.and(cpus).is_empty())
     }
 
     /// Name, number and priority, as in `irq/9-acpi (61, FIFO 50)`.
@@ -79,17 +82,31 @@ impl Task {
 /// Reads all tasks, in the order of their numbers; one that ends meanwhile is left out.
 #[must_use]
 pub fn read(root: &Root) -> Vec<Task> {
-    let processes: BTreeMap<u32, ()> = root.names("proc").iter().filter_map(|name| Some((name.parse().ok()?, ()))).collect();
-    processes.keys().flat_map(|&process| of_process(root, process)).collect()
+    let processes: BTreeMap<u32, ()> = root
+        .names("proc")
+        .iter()
+        .filter_map(|name| Some((name.parse().ok()?, ())))
+        .collect();
+    processes
+        .keys()
+        .flat_map(|&process| of_process(root, process))
+        .collect()
 }
 
 /// Reads the threads of one process.
 #[must_use]
 pub fn of_process(root: &Root, process: u32) -> Vec<Task> {
     let folder = format!("proc/{process}/task");
-    let mut threads: Vec<u32> = root.names(&folder).iter().filter_map(|name| name.parse().ok()).collect();
+    let mut threads: Vec<u32> = root
+        .names(&folder)
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .collect();
     threads.sort_unstable();
-    threads.into_iter().filter_map(|thread| read_one(root, process, thread, &format!("{folder}/{thread}"))).collect()
+    threads
+        .into_iter()
+        .filter_map(|thread| read_one(root, process, thread, &format!("{folder}/{thread}")))
+        .collect()
 }
 
 fn read_one(root: &Root, process: u32, thread: u32, folder: &str) -> Option<Task> {
@@ -103,7 +120,11 @@ fn read_one(root: &Root, process: u32, thread: u32, folder: &str) -> Option<Task
     let number = |at: usize| field(at)?.parse::<u64>().ok();
     let flags = field(9)?.parse::<u32>().ok()?;
     let status = root.text(format!("{folder}/status"));
-    let allowed = status.and_then(|status| status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")?.trim().parse().ok()));
+    let allowed = status.and_then(|status| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:")?.trim().parse().ok())
+    });
     Some(Task {
         thread,
         process,
@@ -116,7 +137,9 @@ fn read_one(root: &Root, process: u32, thread: u32, folder: &str) -> Option<Task
             Some("6") => Policy::Deadline,
             _ => Policy::Ordinary,
         },
-        priority: field(40).and_then(|priority| priority.parse().ok()).unwrap_or(0),
+        priority: field(40)
+            .and_then(|priority| priority.parse().ok())
+            .unwrap_or(0),
         last_cpu: field(39).and_then(|cpu| cpu.parse().ok()).map(CpuId),
         allowed,
         minor_faults: number(10).unwrap_or(0),
@@ -132,16 +155,34 @@ mod tests {
     #[test]
     fn a_task_is_read_whatever_its_name_is() {
         let fake = FakeRoot::new()
-            .with("proc/61/task/61/stat", fake_stat("irq/9-a) S (b", KERNEL_THREAD | BOUND_BY_THE_KERNEL, 1, 50))
-            .with("proc/61/task/61/status", "Name:\tirq\nCpus_allowed_list:\t0-1\n")
+            .with(
+                "proc/61/task/61/stat",
+                fake_stat("irq/9-a) S (b", KERNEL_THREAD | BOUND_BY_THE_KERNEL, 1, 50),
+            )
+            .with(
+                "proc/61/task/61/status",
+                "Name:\tirq\nCpus_allowed_list:\t0-1\n",
+            )
             .with("proc/7/task/8/stat", fake_stat("loop", 0, 6, 0))
             .with("proc/9/task/9/stat", "torn");
         let tasks = read(&fake.root());
-        assert_eq!(tasks.iter().map(|task| (task.process, task.thread)).collect::<Vec<_>>(), [(7, 8), (61, 61)]);
+        assert_eq!(
+            tasks
+                .iter()
+                .map(|task| (task.process, task.thread))
+                .collect::<Vec<_>>(),
+            [(7, 8), (61, 61)]
+        );
         assert_eq!(tasks[1].label(), "irq/9-a) S (b (61, FIFO 50)");
         assert!(tasks[1].is_of_kernel && tasks[1].is_bound_by_kernel && !tasks[0].is_of_kernel);
-        assert!(tasks[1].may_run_on(&"1-2".parse().unwrap()) && !tasks[1].may_run_on(&"2".parse().unwrap()));
-        assert_eq!((tasks[0].policy, tasks[0].last_cpu, &tasks[0].allowed), (Policy::Deadline, Some(CpuId(3)), &None));
+        assert!(
+            tasks[1].may_run_on(&"1-2".parse().unwrap())
+                && !tasks[1].may_run_on(&"2".parse().unwrap())
+        );
+        assert_eq!(
+            (tasks[0].policy, tasks[0].last_cpu, &tasks[0].allowed),
+            (Policy::Deadline, Some(CpuId(3)), &None)
+        );
         assert_eq!((tasks[0].minor_faults, tasks[0].major_faults), (11, 12));
     }
 

@@ -1,7 +1,9 @@
-//! What can stop a task that is ready to run, for a known time, by rule: real-time throttling, the fair server, a hot CPU.
+//! What can stop a task that is ready to run, for a known time, by rule: real-time throttling, the
+//! fair server, a hot CPU.
 //!
-//! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst; `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in
-//! kernel/sched/debug.c and deadline.c (since Linux 6.12); drivers/thermal/intel/therm_throt.c for the counts of hot CPUs.
+//! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
+//! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and
+//! deadline.c (since Linux 6.12); drivers/thermal/intel/therm_throt.c for the counts of hot CPUs.
 //! Quotas of control groups are in [`super::cgroup`].
 
 use std::collections::BTreeMap;
@@ -41,9 +43,11 @@ pub struct FairServer {
 pub struct ThrottlingSettings {
     /// Absent without the sysctl.
     pub real_time: Option<RealTimeThrottling>,
-    /// Whether this kernel has a fair server, which took the place of real-time throttling in Linux 6.12; absent if the release is not understood.
+    /// Whether this kernel has a fair server, which took the place of real-time throttling in Linux
+    /// 6.12; absent if the release is not understood.
     pub has_fair_server: Option<bool>,
-    /// The fair servers' values; absent where debugfs is not mounted, not for this user, or locked down.
+    /// The fair servers' values; absent where debugfs is not mounted, not for this user, or locked
+    /// down.
     pub fair_servers: Option<Vec<FairServer>>,
     /// The group's own limit, with RT_GROUP_SCHED only.
     pub group: Option<CpuQuota>,
@@ -57,7 +61,8 @@ pub enum ThrottlingRule {
     RealTimeThrottling,
     /// The fair server with the values read.
     FairServer,
-    /// The fair server with the kernel's default values (50 ms in 1 s), because they could not be read.
+    /// The fair server with the kernel's default values (50 ms in 1 s), because they could not be
+    /// read.
     FairServerByDefault,
     /// `cpu.rt_runtime_us` of the control group.
     GroupRealTimeThrottling,
@@ -70,9 +75,17 @@ impl std::fmt::Display for ThrottlingRule {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::RealTimeThrottling => "real-time throttling (kernel.sched_rt_runtime_us)",
-            Self::FairServer => "the fair server, which gives ordinary tasks a share (/sys/kernel/debug/sched/fair_server)",
-            Self::FairServerByDefault => "the fair server, which gives ordinary tasks 50 ms of each second (Linux 6.12 and later)",
-            Self::GroupRealTimeThrottling => "real-time throttling of the control group (cpu.rt_runtime_us)",
+            Self::FairServer => {
+                "the fair server, which gives ordinary tasks a share \
+                 (/sys/kernel/debug/sched/fair_server)"
+            }
+            Self::FairServerByDefault => {
+                "the fair server, which gives ordinary tasks 50 ms of each second (Linux 6.12 and \
+                 later)"
+            }
+            Self::GroupRealTimeThrottling => {
+                "real-time throttling of the control group (cpu.rt_runtime_us)"
+            }
             Self::Unknown => "a rule by which this kernel stops real-time tasks",
         })
     }
@@ -86,28 +99,45 @@ pub struct ThrottlingGap {
     pub gap: Nanos,
 }
 
-/// A latency within this share of the gap is called consistent with it: the wake-up that falls to the beginning of the gap waits for all of it, less
-/// at most a period of the probe, more by what else delays it.
+/// A latency within this share of the gap is called consistent with it: the wake-up that falls to
+/// the beginning of the gap waits for all of it, less at most a period of the probe, more by what
+/// else delays it.
 const TOLERANCE_PERCENT: i64 = 20;
 
 /// The fair server's default of kernel/sched/deadline.c, `sched_init_dl_servers`.
 const FAIR_SERVER_DEFAULT: Nanos = Nanos::from_millis(50);
 
 impl ThrottlingSettings {
-    /// Reads the settings; `release` is the kernel's (`6.12.5-rt1`), `group` the control group's real-time limit.
+    /// Reads the settings; `release` is the kernel's (`6.12.5-rt1`), `group` the control group's
+    /// real-time limit.
     #[must_use]
     pub fn read(root: &Root, release: Option<&str>, group: Option<CpuQuota>) -> Self {
         let fair_servers = read_fair_servers(root);
-        let has_fair_server =
-            if fair_servers.is_some() { Some(true) } else { release.and_then(release_numbers).map(|release| release >= (6, 12)) };
-        Self { real_time: RealTimeThrottling::read(root), has_fair_server, fair_servers, group }
+        let has_fair_server = if fair_servers.is_some() {
+            Some(true)
+        } else {
+            release
+                .and_then(release_numbers)
+                .map(|release| release >= (6, 12))
+        };
+        Self {
+            real_time: RealTimeThrottling::read(root),
+            has_fair_server,
+            fair_servers,
+            group,
+        }
     }
 
     /// The gaps that `cpu` can have, by the settings.
     #[must_use]
     pub fn gaps(&self, cpu: CpuId) -> Vec<ThrottlingGap> {
         let rule = |rule, gap: Nanos| (gap > Nanos::ZERO).then_some(ThrottlingGap { rule, gap });
-        let of_group = self.group.and_then(|group| rule(ThrottlingRule::GroupRealTimeThrottling, group.period - group.quota));
+        let of_group = self.group.and_then(|group| {
+            rule(
+                ThrottlingRule::GroupRealTimeThrottling,
+                group.period - group.quota,
+            )
+        });
         let of_scheduler = match (&self.fair_servers, self.has_fair_server) {
             (Some(servers), _) => {
                 let server = servers.iter().find(|server| server.cpus.contains(cpu));
@@ -116,24 +146,38 @@ impl ThrottlingSettings {
             (None, Some(true)) => rule(ThrottlingRule::FairServerByDefault, FAIR_SERVER_DEFAULT),
             (None, _) => {
                 let limited = self.real_time.filter(|limit| limit.runtime >= Nanos::ZERO);
-                limited.and_then(|limit| rule(ThrottlingRule::RealTimeThrottling, limit.period - limit.runtime))
+                limited.and_then(|limit| {
+                    rule(
+                        ThrottlingRule::RealTimeThrottling,
+                        limit.period - limit.runtime,
+                    )
+                })
             }
         };
         of_scheduler.into_iter().chain(of_group).collect()
     }
 
-    /// The rule that a latency seen on `cpu` is consistent with: within 20 % of one of its gaps. Not a proof, a hint where to look.
+    /// The rule that a latency seen on `cpu` is consistent with: within 20 % of one of its gaps.
+    /// Not a proof, a hint where to look.
     #[must_use]
     pub fn consistent_with(&self, cpu: CpuId, latency: Nanos) -> Option<ThrottlingGap> {
-        let near = |gap: &ThrottlingGap| (latency - gap.gap).get().abs() <= gap.gap.get() / 100 * TOLERANCE_PERCENT;
+        let near = |gap: &ThrottlingGap| {
+            (latency - gap.gap).get().abs() <= gap.gap.get() / 100 * TOLERANCE_PERCENT
+        };
         self.gaps(cpu).into_iter().find(near)
     }
 }
 
 impl RealTimeThrottling {
     fn read(root: &Root) -> Option<Self> {
-        let micros = |name| root.number::<i64>(name).map(|us| Nanos(us.saturating_mul(1_000)));
-        Some(Self { period: micros("proc/sys/kernel/sched_rt_period_us")?, runtime: micros("proc/sys/kernel/sched_rt_runtime_us")? })
+        let micros = |name| {
+            root.number::<i64>(name)
+                .map(|us| Nanos(us.saturating_mul(1_000)))
+        };
+        Some(Self {
+            period: micros("proc/sys/kernel/sched_rt_period_us")?,
+            runtime: micros("proc/sys/kernel/sched_rt_runtime_us")?,
+        })
     }
 }
 
@@ -141,18 +185,34 @@ fn read_fair_servers(root: &Root) -> Option<Vec<FairServer>> {
     const FOLDER: &str = "sys/kernel/debug/sched/fair_server";
     let mut servers: BTreeMap<(Nanos, Nanos), CpuList> = BTreeMap::new();
     for name in root.names(FOLDER) {
-        let nanos = |file| root.number::<i64>(format!("{FOLDER}/{name}/{file}")).map(Nanos);
-        if let (Some(cpu), Some(runtime), Some(period)) = (super::root::cpu_of_name(&name), nanos("runtime"), nanos("period")) {
+        let nanos = |file| {
+            root.number::<i64>(format!("{FOLDER}/{name}/{file}"))
+                .map(Nanos)
+        };
+        if let (Some(cpu), Some(runtime), Some(period)) = (
+            super::root::cpu_of_name(&name),
+            nanos("runtime"),
+            nanos("period"),
+        ) {
             servers.entry((runtime, period)).or_default().insert(cpu);
         }
     }
-    let servers: Vec<_> = servers.into_iter().map(|((runtime, period), cpus)| FairServer { cpus, runtime, period }).collect();
+    let servers: Vec<_> = servers
+        .into_iter()
+        .map(|((runtime, period), cpus)| FairServer {
+            cpus,
+            runtime,
+            period,
+        })
+        .collect();
     (!servers.is_empty()).then_some(servers)
 }
 
 /// `6.12.5-rt1` -> (6, 12).
 pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse().ok());
     Some((numbers.next()??, numbers.next()??))
 }
 
@@ -171,10 +231,22 @@ pub struct ThermalThrottling {
 pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
     let cpus = root.online_cpus().unwrap_or_default();
     let counts = cpus.iter().map(|cpu| {
-        let count = |name: &str| root.number(format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{name}_throttle_count"));
-        (cpu, ThermalThrottling { core: count("core"), package: count("package") })
+        let count = |name: &str| {
+            root.number(format!(
+                "sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{name}_throttle_count"
+            ))
+        };
+        (
+            cpu,
+            ThermalThrottling {
+                core: count("core"),
+                package: count("package"),
+            },
+        )
     });
-    counts.filter(|(_, counts)| *counts != ThermalThrottling::default()).collect()
+    counts
+        .filter(|(_, counts)| *counts != ThermalThrottling::default())
+        .collect()
 }
 
 /// What came between two readings of [`thermal_counts`], of the CPUs that both have.
@@ -186,7 +258,13 @@ pub fn thermal_since(
     let grown = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
     let delta = after.iter().filter_map(|(cpu, after)| {
         let before = before.get(cpu)?;
-        Some((*cpu, ThermalThrottling { core: grown(after.core, before.core), package: grown(after.package, before.package) }))
+        Some((
+            *cpu,
+            ThermalThrottling {
+                core: grown(after.core, before.core),
+                package: grown(after.package, before.package),
+            },
+        ))
     });
     delta.collect()
 }
@@ -197,18 +275,35 @@ mod tests {
     use super::*;
 
     fn sysctls(runtime: &str) -> FakeRoot {
-        FakeRoot::new().with("proc/sys/kernel/sched_rt_period_us", "1000000\n").with("proc/sys/kernel/sched_rt_runtime_us", runtime)
+        FakeRoot::new()
+            .with("proc/sys/kernel/sched_rt_period_us", "1000000\n")
+            .with("proc/sys/kernel/sched_rt_runtime_us", runtime)
     }
 
     fn rule_for(settings: &ThrottlingSettings, millis: i64) -> Option<ThrottlingRule> {
-        settings.consistent_with(CpuId(0), Nanos::from_millis(millis)).map(|gap| gap.rule)
+        settings
+            .consistent_with(CpuId(0), Nanos::from_millis(millis))
+            .map(|gap| gap.rule)
     }
 
     #[test]
     fn a_latency_near_the_gap_is_consistent_with_throttling_and_others_are_not() {
-        let settings = ThrottlingSettings::read(&sysctls("950000\n").root(), Some("6.1.0-18-rt-amd64"), None);
-        for (millis, expected) in [(39, false), (40, true), (50, true), (60, true), (61, false), (0, false), (-50, false)] {
-            assert_eq!(rule_for(&settings, millis), expected.then_some(ThrottlingRule::RealTimeThrottling), "{millis}");
+        let settings =
+            ThrottlingSettings::read(&sysctls("950000\n").root(), Some("6.1.0-18-rt-amd64"), None);
+        for (millis, expected) in [
+            (39, false),
+            (40, true),
+            (50, true),
+            (60, true),
+            (61, false),
+            (0, false),
+            (-50, false),
+        ] {
+            assert_eq!(
+                rule_for(&settings, millis),
+                expected.then_some(ThrottlingRule::RealTimeThrottling),
+                "{millis}"
+            );
         }
     }
 
@@ -217,29 +312,62 @@ mod tests {
         let settings = ThrottlingSettings::read(&sysctls("-1\n").root(), Some("5.10.0"), None);
         assert!(settings.real_time.is_some());
         assert!(settings.gaps(CpuId(0)).is_empty());
-        assert!(ThrottlingSettings::read(&FakeRoot::new().root(), None, None).gaps(CpuId(0)).is_empty());
+        assert!(
+            ThrottlingSettings::read(&FakeRoot::new().root(), None, None)
+                .gaps(CpuId(0))
+                .is_empty()
+        );
     }
 
     #[test]
     fn a_kernel_with_a_fair_server_follows_that_and_not_the_sysctl() {
         let debugfs = sysctls("-1\n")
-            .with("sys/kernel/debug/sched/fair_server/cpu0/runtime", "20000000\n")
-            .with("sys/kernel/debug/sched/fair_server/cpu0/period", "1000000000\n")
+            .with(
+                "sys/kernel/debug/sched/fair_server/cpu0/runtime",
+                "20000000\n",
+            )
+            .with(
+                "sys/kernel/debug/sched/fair_server/cpu0/period",
+                "1000000000\n",
+            )
             .with("sys/kernel/debug/sched/fair_server/cpu1/runtime", "0\n")
-            .with("sys/kernel/debug/sched/fair_server/cpu1/period", "1000000000\n");
+            .with(
+                "sys/kernel/debug/sched/fair_server/cpu1/period",
+                "1000000000\n",
+            );
         let settings = ThrottlingSettings::read(&debugfs.root(), Some("6.12.5"), None);
-        assert_eq!(settings.gaps(CpuId(0)), [ThrottlingGap { rule: ThrottlingRule::FairServer, gap: Nanos::from_millis(20) }]);
+        assert_eq!(
+            settings.gaps(CpuId(0)),
+            [ThrottlingGap {
+                rule: ThrottlingRule::FairServer,
+                gap: Nanos::from_millis(20)
+            }]
+        );
         assert!(settings.gaps(CpuId(1)).is_empty());
         let unreadable = ThrottlingSettings::read(&sysctls("-1\n").root(), Some("6.12.5"), None);
-        assert_eq!(rule_for(&unreadable, 50), Some(ThrottlingRule::FairServerByDefault));
-        assert_eq!(serde_json::from_str::<ThrottlingSettings>(&serde_json::to_string(&settings).unwrap()).unwrap(), settings);
+        assert_eq!(
+            rule_for(&unreadable, 50),
+            Some(ThrottlingRule::FairServerByDefault)
+        );
+        assert_eq!(
+            serde_json::from_str::<ThrottlingSettings>(&serde_json::to_string(&settings).unwrap())
+                .unwrap(),
+            settings
+        );
     }
 
     #[test]
     fn a_groups_own_limit_is_a_rule_of_its_own() {
-        let group = CpuQuota { quota: Nanos::from_millis(100), period: Nanos::from_secs(1) };
-        let settings = ThrottlingSettings::read(&sysctls("950000").root(), Some("5.10"), Some(group));
-        assert_eq!(rule_for(&settings, 900), Some(ThrottlingRule::GroupRealTimeThrottling));
+        let group = CpuQuota {
+            quota: Nanos::from_millis(100),
+            period: Nanos::from_secs(1),
+        };
+        let settings =
+            ThrottlingSettings::read(&sysctls("950000").root(), Some("5.10"), Some(group));
+        assert_eq!(
+            rule_for(&settings, 900),
+            Some(ThrottlingRule::GroupRealTimeThrottling)
+        );
     }
 
     #[test]
@@ -253,10 +381,28 @@ mod tests {
     fn heat_is_counted_between_two_readings_where_the_cpu_tells() {
         let fake = FakeRoot::new()
             .with("sys/devices/system/cpu/online", "0-1\n")
-            .with("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "4\n");
+            .with(
+                "sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count",
+                "4\n",
+            );
         let before = thermal_counts(&fake.root());
-        assert_eq!(before, BTreeMap::from([(CpuId(1), ThermalThrottling { core: Some(4), package: None })]));
-        fake.write("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "9\n");
-        assert_eq!(thermal_since(&thermal_counts(&fake.root()), &before)[&CpuId(1)].core, Some(5));
+        assert_eq!(
+            before,
+            BTreeMap::from([(
+                CpuId(1),
+                ThermalThrottling {
+                    core: Some(4),
+                    package: None
+                }
+            )])
+        );
+        fake.write(
+            "sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count",
+            "9\n",
+        );
+        assert_eq!(
+            thermal_since(&thermal_counts(&fake.root()), &before)[&CpuId(1)].core,
+            Some(5)
+        );
     }
 }

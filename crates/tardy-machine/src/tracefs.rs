@@ -1,5 +1,5 @@
-//! The kernel's tracing file system, and the instances that this tool makes in it: buffers, events and clocks of their own, beside which everybody
-//! else's tracing goes on as it is.
+//! The kernel's tracing file system, and the instances that this tool makes in it: buffers, events
+//! and clocks of their own, beside which everybody else's tracing goes on as it is.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,8 @@ use tardy_sys::mount;
 use crate::process;
 use crate::root::Root;
 
-/// The start of the name of every instance that this tool makes; behind it the process and its start time. Nothing else is ever removed.
+/// The start of the name of every instance that this tool makes; behind it the process and its
+/// start time. Nothing else is ever removed.
 pub const INSTANCE_PREFIX: &str = "tardy-";
 /// Where it may be mounted.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
@@ -28,8 +29,8 @@ impl Tracefs {
     /// Finds the file system, or mounts it for this process alone.
     ///
     /// # Errors
-    /// Those of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV where the kernel has no tracing. `PermissionDenied` also where it is mounted and
-    /// may not be used.
+    /// Those of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV where the kernel has no
+    /// tracing. `PermissionDenied` also where it is mounted and may not be used.
     pub fn open(root: &Root) -> io::Result<Self> {
         for place in PLACES {
             let path = root.path(place);
@@ -43,7 +44,10 @@ impl Tracefs {
             return Err(io::ErrorKind::NotFound.into());
         }
         let mount = mount::detached("tracefs")?;
-        Ok(Self { path: PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), _mount: Some(mount) })
+        Ok(Self {
+            path: PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())),
+            _mount: Some(mount),
+        })
     }
 
     /// Where its files are.
@@ -64,7 +68,10 @@ impl Tracefs {
     /// `InvalidInput` for a name that this tool does not use; EBUSY while somebody reads it.
     pub fn remove_instance(&self, name: &str) -> io::Result<()> {
         if maker(name).is_none() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no trace instance that a run made"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is no trace instance that a run made",
+            ));
         }
         match fs::remove_dir(self.instance(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -72,12 +79,22 @@ impl Tracefs {
         }
     }
 
-    /// Removes the instances of processes that are gone, and returns their names. What cannot be removed is somebody's who reads it.
+    /// Removes the instances of processes that are gone, and returns their names. What cannot be
+    /// removed is somebody's who reads it.
     pub fn remove_left_behind(&self, root: &Root) -> Vec<String> {
-        let entries = fs::read_dir(self.path.join("instances")).into_iter().flatten().filter_map(Result::ok);
+        let entries = fs::read_dir(self.path.join("instances"))
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok);
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let is_gone = |name: &String| maker(name).is_some_and(|(process, start)| process::start_time(root, process) != Some(start));
-        names.filter(is_gone).filter(|name| self.remove_instance(name).is_ok()).collect()
+        let is_gone = |name: &String| {
+            maker(name)
+                .is_some_and(|(process, start)| process::start_time(root, process) != Some(start))
+        };
+        names
+            .filter(is_gone)
+            .filter(|name| self.remove_instance(name).is_ok())
+            .collect()
     }
 }
 
@@ -85,7 +102,10 @@ impl Tracefs {
 #[must_use]
 pub fn instance_name(root: &Root) -> String {
     let process = std::process::id();
-    format!("{INSTANCE_PREFIX}{process}-{}", process::start_time(root, process).unwrap_or_default())
+    format!(
+        "{INSTANCE_PREFIX}{process}-{}",
+        process::start_time(root, process).unwrap_or_default()
+    )
 }
 
 /// The process that made an instance, and when that one started.
@@ -110,14 +130,25 @@ mod tests {
         };
         stat(7, 100);
         stat(8, 200);
-        for name in ["tardy-7-100", "tardy-8-100", "tardy-9-1", "tardy-x-1", "theirs"] {
+        for name in [
+            "tardy-7-100",
+            "tardy-8-100",
+            "tardy-9-1",
+            "tardy-x-1",
+            "theirs",
+        ] {
             put(&format!("sys/kernel/tracing/instances/{name}"));
         }
         let tracefs = Tracefs::open(&root).unwrap();
         let mut removed = tracefs.remove_left_behind(&root);
         removed.sort();
         assert_eq!(removed, ["tardy-8-100", "tardy-9-1"]);
-        assert_eq!(fs::read_dir(tracefs.path().join("instances")).unwrap().count(), 3);
+        assert_eq!(
+            fs::read_dir(tracefs.path().join("instances"))
+                .unwrap()
+                .count(),
+            3
+        );
         assert!(tracefs.remove_instance("theirs").is_err());
         tracefs.remove_instance("tardy-9-1").unwrap();
     }
@@ -125,6 +156,9 @@ mod tests {
     #[test]
     fn where_there_is_none_below_a_root_the_machine_s_own_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Tracefs::open(&Root::at(folder.path())).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            Tracefs::open(&Root::at(folder.path())).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! What the tool and its loads change or make on the machine beyond their own processes, as values: journalled before it is done, undone at the end (of
-//! loads by the guardian), or by the next start and `tardy restore` when all of them were killed.
+//! What the tool and its loads change or make on the machine beyond their own processes, as values:
+//! journalled before it is done, undone at the end (of loads by the guardian), or by the next start
+//! and `tardy restore` when all of them were killed.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -74,12 +75,27 @@ impl std::fmt::Display for Undo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::RemoveFolder(path) => write!(formatter, "remove the folder {}", path.display()),
-            Self::StoreSamples { spool, samples } => write!(formatter, "move samples from {} to {}", spool.display(), samples.display()),
-            Self::RemoveCgroup(path) => write!(formatter, "remove the control group {}", path.display()),
-            Self::Write { path, value } => write!(formatter, "write {value:?} back to {}", path.display()),
-            Self::ShowTerminal { number, .. } => write!(formatter, "show the virtual terminal {number} again"),
-            Self::RemoveTraceInstance(name) => write!(formatter, "remove the trace instance {name}"),
-            Self::FollowKeyboardState { .. } => formatter.write_str("let the keyboard's lights show its state again"),
+            Self::StoreSamples { spool, samples } => write!(
+                formatter,
+                "move samples from {} to {}",
+                spool.display(),
+                samples.display()
+            ),
+            Self::RemoveCgroup(path) => {
+                write!(formatter, "remove the control group {}", path.display())
+            }
+            Self::Write { path, value } => {
+                write!(formatter, "write {value:?} back to {}", path.display())
+            }
+            Self::ShowTerminal { number, .. } => {
+                write!(formatter, "show the virtual terminal {number} again")
+            }
+            Self::RemoveTraceInstance(name) => {
+                write!(formatter, "remove the trace instance {name}")
+            }
+            Self::FollowKeyboardState { .. } => {
+                formatter.write_str("let the keyboard's lights show its state again")
+            }
         }
     }
 }
@@ -92,28 +108,44 @@ impl Undo {
     pub fn run(&self) -> Result<(), UndoError> {
         let (path, result) = match self {
             Self::RemoveTraceInstance(name) => return remove_instance(name),
-            Self::RemoveFolder(path) | Self::RemoveCgroup(path) if !is_ours(path, FOLDER_PREFIX) => {
+            Self::RemoveFolder(path) | Self::RemoveCgroup(path)
+                if !is_ours(path, FOLDER_PREFIX) =>
+            {
                 return Err(UndoError::NotOurs(path.clone()));
             }
-            Self::StoreSamples { spool, .. } if !is_ours(spool, SPOOL_PREFIX) => return Err(UndoError::NotOurs(spool.clone())),
+            Self::StoreSamples { spool, .. } if !is_ours(spool, SPOOL_PREFIX) => {
+                return Err(UndoError::NotOurs(spool.clone()));
+            }
             Self::StoreSamples { spool, samples } => (spool, store_samples(spool, samples)),
             Self::RemoveFolder(path) => (path, std::fs::remove_dir_all(path)),
             Self::RemoveCgroup(path) => (path, remove_cgroup(path)),
             Self::Write { path, value } => (path, write_back(path, value)),
-            Self::ShowTerminal { console: path, number } => (path, File::open(path).and_then(|file| console::show(&file, *number))),
-            Self::FollowKeyboardState { console: path } => {
-                (path, File::open(path).and_then(|file| console::set_lights(&file, console::LED_FOLLOW_STATE)))
-            }
+            Self::ShowTerminal {
+                console: path,
+                number,
+            } => (
+                path,
+                File::open(path).and_then(|file| console::show(&file, *number)),
+            ),
+            Self::FollowKeyboardState { console: path } => (
+                path,
+                File::open(path)
+                    .and_then(|file| console::set_lights(&file, console::LED_FOLLOW_STATE)),
+            ),
         };
         match result {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(UndoError::System { path: path.clone(), source }),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(UndoError::System {
+                path: path.clone(),
+                source,
+            }),
             _ => Ok(()),
         }
     }
 }
 
 impl Undo {
-    /// Whether the change is still there after a restart of the machine: files are, settings of the running kernel are not.
+    /// Whether the change is still there after a restart of the machine: files are, settings of the
+    /// running kernel are not.
     #[must_use]
     pub fn survives_restart(&self) -> bool {
         matches!(self, Self::RemoveFolder(_) | Self::StoreSamples { .. })
@@ -123,24 +155,39 @@ impl Undo {
 /// No setting of a kernel is longer: a page.
 const SETTING_BYTES: u64 = 4096;
 
-/// Writes a value back where it is not there already: a file that refuses to be written may never have been.
+/// Writes a value back where it is not there already: a file that refuses to be written may never
+/// have been.
 fn write_back(path: &Path, value: &str) -> io::Result<()> {
     let mut found = String::new();
     let _ = File::open(path).and_then(|file| file.take(SETTING_BYTES).read_to_string(&mut found));
-    let is_there = found.trim() == value.trim() || [format!("[{value}]"), format!("({value})")].iter().any(|chosen| found.contains(chosen));
-    if is_there { Ok(()) } else { std::fs::write(path, value) }
+    let is_there = found.trim() == value.trim()
+        || [format!("[{value}]"), format!("({value})")]
+            .iter()
+            .any(|chosen| found.contains(chosen));
+    if is_there {
+        Ok(())
+    } else {
+        std::fs::write(path, value)
+    }
 }
 
-/// Undoes changes in the opposite of the order in which they were planned; each with what came of it.
+/// Undoes changes in the opposite of the order in which they were planned; each with what came of
+/// it.
 pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), UndoError>)> {
     changes.iter().rev().map(|undo| (undo, undo.run()))
 }
 
-/// Moves every file of `spool` to the existing folder `samples` and onto the disk, and removes `spool`. After a restart of the machine somebody else may have
-/// made a folder of that name, with links in it: nothing is taken from another user's, and no link is followed.
+/// Moves every file of `spool` to the existing folder `samples` and onto the disk, and removes
+/// `spool`. After a restart of the machine somebody else may have made a folder of that name, with
+/// links in it: nothing is taken from another user's, and no link is followed.
 fn store_samples(spool: &Path, samples: &Path) -> io::Result<()> {
-    let (from, to) = (private_folder::open(spool)?, private_folder::open_itself(samples)?);
-    let names = std::fs::read_dir(private_folder::inside(&from))?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    let (from, to) = (
+        private_folder::open(spool)?,
+        private_folder::open_itself(samples)?,
+    );
+    let names = std::fs::read_dir(private_folder::inside(&from))?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect::<io::Result<Vec<_>>>()?;
     for name in &names {
         let mut source = private_folder::open_file(&from, name)?;
         let mut target = private_folder::create_file(&private_folder::inside(&to).join(name))?;
@@ -154,13 +201,22 @@ fn store_samples(spool: &Path, samples: &Path) -> io::Result<()> {
 }
 
 fn is_ours(path: &Path, prefix: &str) -> bool {
-    let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
-    named && path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir)
+    let named = path
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    named
+        && path.is_absolute()
+        && path
+            .components()
+            .all(|part| part != std::path::Component::ParentDir)
 }
 
 fn remove_instance(name: &str) -> Result<(), UndoError> {
     let result = Tracefs::open(&Root::system()).and_then(|tracefs| tracefs.remove_instance(name));
-    result.map_err(|source| UndoError::System { path: Path::new("instances").join(name), source })
+    result.map_err(|source| UndoError::System {
+        path: Path::new("instances").join(name),
+        source,
+    })
 }
 
 /// cgroupfs folders contain files that cannot be removed; removing the folder removes them.
@@ -170,17 +226,21 @@ fn remove_cgroup(path: &Path) -> io::Result<()> {
             remove_cgroup(&entry.path())?;
         }
     }
-    // A process that was killed is a member until the kernel has taken all of it apart, which is after it can no longer be seen.
+    // A process that was killed is a member until the kernel has taken all of it apart, which is
+    // after it can no longer be seen.
     let end = Instant::now() + MEMBERS_GONE_LIMIT;
     loop {
         match std::fs::remove_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => std::thread::sleep(MEMBERS_GONE_CHECK),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => {
+                std::thread::sleep(MEMBERS_GONE_CHECK)
+            }
             result => return result,
         }
     }
 }
 
-/// How long members of a group that were killed may take to be gone, and how often that is looked at.
+/// How long members of a group that were killed may take to be gone, and how often that is looked
+/// at.
 const MEMBERS_GONE_LIMIT: Duration = Duration::from_secs(5);
 const MEMBERS_GONE_CHECK: Duration = Duration::from_millis(10);
 
@@ -198,11 +258,23 @@ mod tests {
         Undo::RemoveFolder(ours.clone()).run().unwrap();
         Undo::RemoveFolder(ours.clone()).run().unwrap();
         assert!(!ours.exists());
-        for path in
-            [other.clone(), root.path().join("tardy-scratch-1/.."), root.path().join("x/../tardy-scratch-2"), "tardy-scratch-3".into()]
-        {
-            assert!(matches!(Undo::RemoveFolder(path.clone()).run(), Err(UndoError::NotOurs(_))), "{path:?}");
-            assert!(matches!(Undo::RemoveCgroup(path).run(), Err(UndoError::NotOurs(_))));
+        for path in [
+            other.clone(),
+            root.path().join("tardy-scratch-1/.."),
+            root.path().join("x/../tardy-scratch-2"),
+            "tardy-scratch-3".into(),
+        ] {
+            assert!(
+                matches!(
+                    Undo::RemoveFolder(path.clone()).run(),
+                    Err(UndoError::NotOurs(_))
+                ),
+                "{path:?}"
+            );
+            assert!(matches!(
+                Undo::RemoveCgroup(path).run(),
+                Err(UndoError::NotOurs(_))
+            ));
         }
         assert!(other.exists());
     }
@@ -213,27 +285,54 @@ mod tests {
         let path = root.path().join("policy");
         for text in ["default\n", "[default] performance powersave\n"] {
             std::fs::write(&path, text).unwrap();
-            Undo::Write { path: path.clone(), value: "default".into() }.run().unwrap();
+            Undo::Write {
+                path: path.clone(),
+                value: "default".into(),
+            }
+            .run()
+            .unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
-        Undo::Write { path: path.clone(), value: "performance".into() }.run().unwrap();
+        Undo::Write {
+            path: path.clone(),
+            value: "performance".into(),
+        }
+        .run()
+        .unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "performance");
     }
 
     #[test]
     fn samples_of_a_spool_are_moved_to_their_run() {
         let root = tempfile::tempdir().unwrap();
-        let (spool, samples, other) = (root.path().join("tardy-spool-7"), root.path().join("samples"), root.path().join("precious"));
+        let (spool, samples, other) = (
+            root.path().join("tardy-spool-7"),
+            root.path().join("samples"),
+            root.path().join("precious"),
+        );
         for folder in [&spool, &samples, &other] {
             private_folder::make_new(folder).unwrap();
         }
         std::fs::write(spool.join("cyclic.cpu0.series"), "samples").unwrap();
-        let undo = Undo::StoreSamples { spool: spool.clone(), samples: samples.clone() };
+        let undo = Undo::StoreSamples {
+            spool: spool.clone(),
+            samples: samples.clone(),
+        };
         undo.run().unwrap();
         undo.run().unwrap();
-        assert_eq!(std::fs::read(samples.join("cyclic.cpu0.series")).unwrap(), b"samples");
+        assert_eq!(
+            std::fs::read(samples.join("cyclic.cpu0.series")).unwrap(),
+            b"samples"
+        );
         assert!(!spool.exists() && undo.survives_restart());
-        assert!(matches!(Undo::StoreSamples { spool: other.clone(), samples }.run(), Err(UndoError::NotOurs(_))));
+        assert!(matches!(
+            Undo::StoreSamples {
+                spool: other.clone(),
+                samples
+            }
+            .run(),
+            Err(UndoError::NotOurs(_))
+        ));
         assert!(other.exists());
     }
 
@@ -244,7 +343,10 @@ mod tests {
         let path = |name: &str| root.path().join(name);
         let (spool, samples) = (path("tardy-spool-7"), path("samples"));
         let refused = |why: &str| {
-            let undo = Undo::StoreSamples { spool: spool.clone(), samples: samples.clone() };
+            let undo = Undo::StoreSamples {
+                spool: spool.clone(),
+                samples: samples.clone(),
+            };
             let refused = undo.run().unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
             assert_eq!(std::fs::read_dir(&samples).unwrap().count(), 0, "{why}");
@@ -284,10 +386,15 @@ mod tests {
     fn what_was_planned_last_is_undone_first() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("trigger");
-        let changes = ["first", "second"].map(|value| Undo::Write { path: path.clone(), value: value.into() });
+        let changes = ["first", "second"].map(|value| Undo::Write {
+            path: path.clone(),
+            value: value.into(),
+        });
         assert!(run_all(&changes).all(|(_, result)| result.is_ok()));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first");
-        assert!(Undo::RemoveFolder(path.clone()).survives_restart() && !changes[0].survives_restart());
+        assert!(
+            Undo::RemoveFolder(path.clone()).survives_restart() && !changes[0].survives_restart()
+        );
     }
 
     #[test]
@@ -295,7 +402,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("online");
         std::fs::write(&path, "0").unwrap();
-        Undo::Write { path: path.clone(), value: "1".into() }.run().unwrap();
+        Undo::Write {
+            path: path.clone(),
+            value: "1".into(),
+        }
+        .run()
+        .unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1");
     }
 }

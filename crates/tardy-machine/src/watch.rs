@@ -1,4 +1,5 @@
-//! Counters that must stand still where tasks are to be on time, looked at twice: interrupts, time that a host took, system management interrupts.
+//! Counters that must stand still where tasks are to be on time, looked at twice: interrupts, time
+//! that a host took, system management interrupts.
 
 use std::collections::BTreeMap;
 
@@ -47,26 +48,49 @@ impl Watch {
     /// Looks for the first time.
     #[must_use]
     pub fn begin(root: &Root, cpus: &CpuList) -> Self {
-        let smi = SmiReader::open(root, cpus).and_then(|reader| reader.read().map(|counts| (reader, counts)));
-        Self { interrupts: Interrupts::read(root).ok(), times: CpuTimes::read(root).ok(), smi }
+        let smi = SmiReader::open(root, cpus)
+            .and_then(|reader| reader.read().map(|counts| (reader, counts)));
+        Self {
+            interrupts: Interrupts::read(root).ok(),
+            times: CpuTimes::read(root).ok(),
+            smi,
+        }
     }
 
     /// Looks for the second time, `span` later.
     #[must_use]
     pub fn end(self, root: &Root, span: Nanos) -> WatchDelta {
-        let interrupts = self.interrupts.and_then(|before| Some(Interrupts::read(root).ok()?.since(&before)));
+        let interrupts = self
+            .interrupts
+            .and_then(|before| Some(Interrupts::read(root).ok()?.since(&before)));
         let stolen = self.times.and_then(|before| {
             let grown = CpuTimes::read(root).ok()?.since(&before);
-            grown.cpus.iter().map(|(cpu, time)| Some((*cpu, time.steal?))).collect()
+            grown
+                .cpus
+                .iter()
+                .map(|(cpu, time)| Some((*cpu, time.steal?)))
+                .collect()
         });
-        let smi = self.smi.and_then(|(reader, before)| reader.read().map(|after| smi::since(&after, &before)));
+        let smi = self
+            .smi
+            .and_then(|(reader, before)| reader.read().map(|after| smi::since(&after, &before)));
         let (bpf, coalescing) = if *root == Root::system() {
-            (bpf::programs().map_err(|error| error.to_string()), coalescing(root))
+            (
+                bpf::programs().map_err(|error| error.to_string()),
+                coalescing(root),
+            )
         } else {
             let elsewhere = || "another machine's files are read".to_owned();
             (Err(elsewhere()), Err(elsewhere()))
         };
-        WatchDelta { span, interrupts, stolen, smi, bpf, coalescing }
+        WatchDelta {
+            span,
+            interrupts,
+            stolen,
+            smi,
+            bpf,
+            coalescing,
+        }
     }
 }
 
@@ -91,8 +115,11 @@ mod tests {
 
     #[test]
     fn only_what_grew_between_two_looks_is_told() {
-        let stat = |steal| format!("cpu  0 0 0 0 0 0 0 {steal} 0 0\ncpu0 0 0 0 0 0 0 0 {steal} 0 0\n");
-        let fake = FakeRoot::new().with("proc/interrupts", "      CPU0\n 9:  5  chip  disk\n").with("proc/stat", stat(7));
+        let stat =
+            |steal| format!("cpu  0 0 0 0 0 0 0 {steal} 0 0\ncpu0 0 0 0 0 0 0 0 {steal} 0 0\n");
+        let fake = FakeRoot::new()
+            .with("proc/interrupts", "      CPU0\n 9:  5  chip  disk\n")
+            .with("proc/stat", stat(7));
         let watch = Watch::begin(&fake.root(), &"0".parse().unwrap());
         fake.write("proc/interrupts", "      CPU0\n 9:  8  chip  disk\n");
         fake.write("proc/stat", stat(9));

@@ -1,4 +1,5 @@
-//! Defaults of a machine and of a user for `tardy run`: `/etc/tardy.toml`, and `~/.config/tardy.toml`, which goes before it. Flags go before both.
+//! Defaults of a machine and of a user for `tardy run`: `/etc/tardy.toml`, and
+//! `~/.config/tardy.toml`, which goes before it. Flags go before both.
 //!
 //! ```toml
 //! cpus = "1-3"                # the flag --cpus, and so on
@@ -7,7 +8,8 @@
 //! [labels]
 //! board = "imx8-07"
 //! ```
-//! A file has the keys of [`KEYS`], each read as the flag of that name reads it. What would change a scenario, as its period does, is no default.
+//! A file has the keys of [`KEYS`], each read as the flag of that name reads it. What would change
+//! a scenario, as its period does, is no default.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,8 +22,18 @@ use tardy_run::shell::quoted;
 use tardy_sys::regular_file;
 
 /// Flags of `tardy run` that can have a default of the user's own.
-pub const KEYS: [&str; 10] =
-    ["cpus", "load-cpus", "deadline", "misses", "skipped", "keep", "spool", "cpu-dma-latency", "probe-cgroup", "load-cgroup"];
+pub const KEYS: [&str; 10] = [
+    "cpus",
+    "load-cpus",
+    "deadline",
+    "misses",
+    "skipped",
+    "keep",
+    "spool",
+    "cpu-dma-latency",
+    "probe-cgroup",
+    "load-cgroup",
+];
 /// The table of labels.
 const LABELS: &str = "labels";
 /// Names a file to read in place of the two; none where it is empty.
@@ -35,15 +47,25 @@ pub enum ConfigurationError {
     #[error("cannot read {path}: {error}")]
     Unreadable { path: PathBuf, error: io::Error },
     #[error("{path}: {error}")]
-    Malformed { path: PathBuf, error: Box<toml::de::Error> },
+    Malformed {
+        path: PathBuf,
+        error: Box<toml::de::Error>,
+    },
     #[error("{path}: `{key}` is no key{}: choose from {}, {LABELS}", did_you_mean(key, KEYS.into_iter().chain([LABELS])), KEYS.join(", "))]
     UnknownKey { path: PathBuf, key: String },
-    #[error("{path}: {key} is no text or number: write it as the flag --{key} takes it, as in {key} = \"1-3\"")]
+    #[error(
+        "{path}: {key} is no text or number: write it as the flag --{key} takes it, as in {key} = \
+         \"1-3\""
+    )]
     NotAValue { path: PathBuf, key: String },
     #[error("{path}: the label `{name}` is no text or number: write it as in {name} = \"7\"")]
     NotALabel { path: PathBuf, name: String },
     #[error("{path}: {key}: {reason}")]
-    Refused { path: PathBuf, key: String, reason: String },
+    Refused {
+        path: PathBuf,
+        key: String,
+        reason: String,
+    },
 }
 
 /// A default and where it comes from.
@@ -76,7 +98,8 @@ impl Configuration {
         for path in paths {
             match regular_file::read(&path, FILE_BYTES_MAX) {
                 Ok(text) => configuration.take(&path, &String::from_utf8_lossy(&text))?,
-                // HOME may be another user's, as under setpriv(1), so that nobody can say whether there is one.
+                // HOME may be another user's, as under setpriv(1), so that nobody can say whether
+                // there is one.
                 Err(_) if !is_named && fs::symlink_metadata(&path).is_err() => {}
                 Err(error) => return Err(ConfigurationError::Unreadable { path, error }),
             }
@@ -90,20 +113,43 @@ impl Configuration {
     /// [`ConfigurationError`].
     pub fn take(&mut self, path: &Path, text: &str) -> Result<(), ConfigurationError> {
         let owned = || path.to_owned();
-        let table: toml::Table = text.parse().map_err(|error| ConfigurationError::Malformed { path: owned(), error: Box::new(error) })?;
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error| ConfigurationError::Malformed {
+                path: owned(),
+                error: Box::new(error),
+            })?;
         for (key, value) in table {
             if let (LABELS, toml::Value::Table(labels)) = (key.as_str(), &value) {
                 for (name, value) in labels {
-                    let value = word(value).ok_or_else(|| ConfigurationError::NotALabel { path: owned(), name: name.clone() })?;
-                    self.labels.insert(name.clone(), DefaultValue { value, path: owned() });
+                    let value = word(value).ok_or_else(|| ConfigurationError::NotALabel {
+                        path: owned(),
+                        name: name.clone(),
+                    })?;
+                    self.labels.insert(
+                        name.clone(),
+                        DefaultValue {
+                            value,
+                            path: owned(),
+                        },
+                    );
                 }
                 continue;
             }
             let Some(flag) = KEYS.into_iter().find(|flag| *flag == key) else {
                 return Err(ConfigurationError::UnknownKey { path: owned(), key });
             };
-            let value = word(&value).ok_or_else(|| ConfigurationError::NotAValue { path: owned(), key: key.clone() })?;
-            self.flags.insert(flag, DefaultValue { value, path: owned() });
+            let value = word(&value).ok_or_else(|| ConfigurationError::NotAValue {
+                path: owned(),
+                key: key.clone(),
+            })?;
+            self.flags.insert(
+                flag,
+                DefaultValue {
+                    value,
+                    path: owned(),
+                },
+            );
         }
         Ok(())
     }
@@ -114,9 +160,15 @@ impl Configuration {
 pub fn sentences<'a>(used: impl IntoIterator<Item = (&'a str, &'a DefaultValue)>) -> Vec<String> {
     let mut by_file: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
     for (flag, default) in used {
-        by_file.entry(&default.path).or_default().push(format!("--{flag} {}", quoted(&default.value)));
+        by_file
+            .entry(&default.path)
+            .or_default()
+            .push(format!("--{flag} {}", quoted(&default.value)));
     }
-    by_file.into_iter().map(|(path, flags)| format!("from {}: {}", path.display(), flags.join(" "))).collect()
+    by_file
+        .into_iter()
+        .map(|(path, flags)| format!("from {}: {}", path.display(), flags.join(" ")))
+        .collect()
 }
 
 fn word(value: &toml::Value) -> Option<String> {
@@ -130,12 +182,22 @@ fn word(value: &toml::Value) -> Option<String> {
 
 /// The files, the one that goes before the others last.
 fn paths() -> Vec<PathBuf> {
-    let given = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let given = |name: &str| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     if env::var_os(VARIABLE).is_some() {
         return given(VARIABLE).into_iter().collect();
     }
     let user = given("XDG_CONFIG_HOME").or_else(|| Some(given("HOME")?.join(".config")));
-    [Some(PathBuf::from(MACHINE)), user.map(|folder| folder.join("tardy.toml"))].into_iter().flatten().collect()
+    [
+        Some(PathBuf::from(MACHINE)),
+        user.map(|folder| folder.join("tardy.toml")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[cfg(test)]
@@ -148,27 +210,68 @@ mod tests {
         let place = folder.path().join("home");
         fs::write(&place, "").unwrap();
         let hidden = || vec![place.join("tardy.toml")];
-        assert_eq!(regular_file::read(&hidden()[0], 1).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        assert_eq!(
+            regular_file::read(&hidden()[0], 1).unwrap_err().kind(),
+            io::ErrorKind::NotADirectory
+        );
         assert!(Configuration::read_of(hidden(), false).is_ok());
-        assert!(matches!(Configuration::read_of(hidden(), true), Err(ConfigurationError::Unreadable { .. })));
-        assert!(Configuration::read_of(vec![folder.path().to_owned()], false).is_err(), "what is there is to be read");
+        assert!(matches!(
+            Configuration::read_of(hidden(), true),
+            Err(ConfigurationError::Unreadable { .. })
+        ));
+        assert!(
+            Configuration::read_of(vec![folder.path().to_owned()], false).is_err(),
+            "what is there is to be read"
+        );
     }
 
     #[test]
     fn the_users_file_goes_before_the_machines() {
         let mut configuration = Configuration::default();
-        configuration.take(Path::new("/etc/tardy.toml"), "cpus = \"1\"\nskipped = 3\n[labels]\nboard = 7\n").unwrap();
-        configuration.take(Path::new("user.toml"), "cpus = \"2-3\"").unwrap();
+        configuration
+            .take(
+                Path::new("/etc/tardy.toml"),
+                "cpus = \"1\"\nskipped = 3\n[labels]\nboard = 7\n",
+            )
+            .unwrap();
+        configuration
+            .take(Path::new("user.toml"), "cpus = \"2-3\"")
+            .unwrap();
         let value = |flag: &str| configuration.flags[flag].value.clone();
-        assert_eq!((value("cpus"), value("skipped"), configuration.labels["board"].value.clone()), ("2-3".into(), "3".into(), "7".into()));
-        let used = configuration.flags.iter().map(|(flag, default)| (*flag, default));
-        assert_eq!(sentences(used), ["from /etc/tardy.toml: --skipped 3", "from user.toml: --cpus 2-3"]);
+        assert_eq!(
+            (
+                value("cpus"),
+                value("skipped"),
+                configuration.labels["board"].value.clone()
+            ),
+            ("2-3".into(), "3".into(), "7".into())
+        );
+        let used = configuration
+            .flags
+            .iter()
+            .map(|(flag, default)| (*flag, default));
+        assert_eq!(
+            sentences(used),
+            [
+                "from /etc/tardy.toml: --skipped 3",
+                "from user.toml: --cpus 2-3"
+            ]
+        );
     }
 
     #[test]
     fn a_mistyped_key_and_a_value_that_is_none_name_their_file() {
-        let said = |text: &str| Configuration::default().take(Path::new("t.toml"), text).unwrap_err().to_string();
-        assert!(said("cpu = \"1\"").contains("t.toml: `cpu` is no key (did you mean `cpus`?)"), "{}", said("cpu = \"1\""));
+        let said = |text: &str| {
+            Configuration::default()
+                .take(Path::new("t.toml"), text)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(
+            said("cpu = \"1\"").contains("t.toml: `cpu` is no key (did you mean `cpus`?)"),
+            "{}",
+            said("cpu = \"1\"")
+        );
         assert!(said("cpus = [1]").contains("cpus is no text or number"));
         assert!(said("cpus = ").contains("t.toml: "));
     }

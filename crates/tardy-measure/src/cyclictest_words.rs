@@ -1,4 +1,5 @@
-//! The words of cyclictest's options as values: numbers, times, clocks and sets of CPUs as it reads them, and what threads of its kind are as a probe.
+//! The words of cyclictest's options as values: numbers, times, clocks and sets of CPUs as it reads
+//! them, and what threads of its kind are as a probe.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -36,8 +37,14 @@ pub fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
     most: i64,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
     move |text| {
-        let number = text.trim().parse::<i64>().ok().filter(|number| (least..=most).contains(number));
-        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| format!("`{}` is no number from {least} to {most}", text.trim()))
+        let number = text
+            .trim()
+            .parse::<i64>()
+            .ok()
+            .filter(|number| (least..=most).contains(number));
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| format!("`{}` is no number from {least} to {most}", text.trim()))
     }
 }
 
@@ -69,19 +76,34 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         'd' => 86_400,
         _ => 0,
     };
-    let count = number.parse::<i64>().ok().filter(|&count| count >= 0 && seconds > 0 && count <= 3650 * 86_400 / seconds);
+    let count = number
+        .parse::<i64>()
+        .ok()
+        .filter(|&count| count >= 0 && seconds > 0 && count <= 3650 * 86_400 / seconds);
     count
         .map(|count| Nanos::from_secs(count * seconds))
         .ok_or_else(|| format!("`{text}` is no time: write seconds, or a number with m, h or d"))
 }
 
-/// CPUs as libnuma reads them: a list, `all` that may be used, or those of them that a list behind `!` does not name.
+/// CPUs as libnuma reads them: a list, `all` that may be used, or those of them that a list behind
+/// `!` does not name.
 ///
 /// # Errors
 /// What is no list.
 pub fn cpus(text: &str, usable: &CpuList) -> Result<CpuList, String> {
-    let (is_all_but, list) = text.trim().strip_prefix('!').map_or((false, text.trim()), |list| (true, list));
-    let list = if list == "all" { Ok(usable.clone()) } else { list.parse::<CpuList>() };
+    let (is_all_but, list) = text
+        .trim()
+        .strip_prefix('!')
+        .map_or((false, text.trim()), |list| (true, list));
+    let list = if list == "all" {
+        Ok(usable.clone())
+    } else {
+        list.parse::<CpuList>()
+    };
     let list = list.map_err(|error| format!("-a: {error}, or !0-3,6 for all others"))?;
-    Ok(if is_all_but { usable.minus(&list) } else { list })
+    Ok(if is_all_but {
+        usable.minus(&list)
+    } else {
+        list
+    })
 }

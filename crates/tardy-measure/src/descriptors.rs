@@ -1,7 +1,8 @@
 //! How many descriptors the tool may have open at a time.
 //!
-//! Shells hand down a soft limit of 1024, for the sake of select(2), which the tool does not use with them. A series takes two, a counter of the kernel's events one
-//! each: machines of some fifty CPUs reach it. The hard limit is what the administrator means.
+//! Shells hand down a soft limit of 1024, for the sake of select(2), which the tool does not use
+//! with them. A series takes two, a counter of the kernel's events one each: machines of some fifty
+//! CPUs reach it. The hard limit is what the administrator means.
 
 use std::io;
 
@@ -10,7 +11,8 @@ use tardy_sys::rlimit::{self, Resource};
 /// EMFILE (include/uapi/asm-generic/errno-base.h).
 const TOO_MANY_OPEN: i32 = 24;
 
-/// Raises the soft limit to the hard one. Where that is refused the limit stays, and an error says so when it is reached.
+/// Raises the soft limit to the hard one. Where that is refused the limit stays, and an error says
+/// so when it is reached.
 pub fn raise_limit() {
     if let Ok((soft, hard)) = rlimit::get(Resource::OpenFiles)
         && soft < hard
@@ -24,7 +26,8 @@ pub fn raise_limit() {
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(TOO_MANY_OPEN) => {
-            ": raise the hard limit of open files (`ulimit -Hn`, LimitNOFILE= of systemd), or measure fewer CPUs or probes at a time"
+            ": raise the hard limit of open files (`ulimit -Hn`, LimitNOFILE= of systemd), or \
+             measure fewer CPUs or probes at a time"
         }
         _ => "",
     }

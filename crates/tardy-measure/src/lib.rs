@@ -1,6 +1,8 @@
-//! A run: what is asked for, what that comes to on this machine, and the measurement. Nothing here knows a command line.
+//! A run: what is asked for, what that comes to on this machine, and the measurement. Nothing here
+//! knows a command line.
 //!
-//! - [`request`], [`scenario`]: what the user asks for, from flags or TOML; [`configuration`] has the defaults of the machine and the user
+//! - [`request`], [`scenario`]: what the user asks for, from flags or TOML; [`configuration`] has
+//!   the defaults of the machine and the user
 //! - [`plan`]: what that means on this machine. `Plan.origin` says where the scenario comes from
 //! - [`setup`]: what is changed for a run
 //! - [`measure`]: a run under way; the responder's own run ([`measure::responding`])

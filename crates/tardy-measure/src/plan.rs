@@ -1,4 +1,5 @@
-//! A request, resolved against the machine: everything that will be done and changed, before anything is. What comes out is a [`tardy_run::plan::Plan`].
+//! A request, resolved against the machine: everything that will be done and changed, before
+//! anything is. What comes out is a [`tardy_run::plan::Plan`].
 
 pub mod error;
 pub(crate) mod other_runs;

@@ -1,4 +1,5 @@
-//! What the user asks for, and the scenario that is meant by it: flags go before the scenario's own values. Pure but for reading a scenario's file.
+//! What the user asks for, and the scenario that is meant by it: flags go before the scenario's own
+//! values. Pure but for reading a scenario's file.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,12 +16,14 @@ use tardy_run::tracing::ExplainLevel;
 
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
 
-/// The idle phase before a load that was named: long enough to see what the machine does by itself, never more than a third of the run.
+/// The idle phase before a load that was named: long enough to see what the machine does by itself,
+/// never more than a third of the run.
 const IDLE_MAX: Nanos = Nanos::from_secs(10);
 /// Length of a run with `--load` and without `--for`.
 const LENGTH: Nanos = Nanos::from_secs(30);
 
-/// What the user asks for, not yet compared with the machine. A field that is absent was not asked for: the scenario's value stands, or the usual one.
+/// What the user asks for, not yet compared with the machine. A field that is absent was not asked
+/// for: the scenario's value stands, or the usual one.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Built-in scenario or file to follow.
@@ -131,7 +134,9 @@ impl FromStr for MeasuredCpus {
             "isolated" => Self::Isolated,
             "housekeeping" => Self::Housekeeping,
             "all" => Self::All,
-            list => Self::List(list.parse().map_err(|error: ParseCpuListError| format!("{error}; or isolated, housekeeping, all"))?),
+            list => Self::List(list.parse().map_err(|error: ParseCpuListError| {
+                format!("{error}; or isolated, housekeeping, all")
+            })?),
         })
     }
 }
@@ -144,7 +149,11 @@ impl FromStr for LoadCpus {
             "measured" => Self::Measured,
             "other" => Self::Other,
             "all" => Self::All,
-            list => Self::List(list.parse().map_err(|error: ParseCpuListError| format!("{error}; or measured, other, all"))?),
+            list => {
+                Self::List(list.parse().map_err(|error: ParseCpuListError| {
+                    format!("{error}; or measured, other, all")
+                })?)
+            }
         })
     }
 }
@@ -157,7 +166,9 @@ impl FromStr for CpuDmaLatency {
             return Ok(Self::Leave);
         }
         let micros = text.parse::<i32>().ok().filter(|&micros| micros >= 0);
-        micros.map(Self::Micros).ok_or_else(|| format!("`{text}` is neither `leave` nor a number of microseconds: write 0, or leave"))
+        micros.map(Self::Micros).ok_or_else(|| {
+            format!("`{text}` is neither `leave` nor a number of microseconds: write 0, or leave")
+        })
     }
 }
 
@@ -165,32 +176,43 @@ impl Request {
     /// The latency that is acted on: that of `stop_above`, or with actions the deadline.
     #[must_use]
     pub fn threshold(&self) -> Option<Nanos> {
-        let deadline = self.requirement.window.map(|window| window.latest).filter(|_| !self.on_threshold.is_empty());
+        let deadline = self
+            .requirement
+            .window
+            .map(|window| window.latest)
+            .filter(|_| !self.on_threshold.is_empty());
         self.stop_above.or(deadline)
     }
 
     /// The latency at which measuring threads stop.
     #[must_use]
     pub fn stops_above(&self) -> Option<Nanos> {
-        self.threshold().filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
+        self.threshold()
+            .filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
     }
 }
 
-/// What in `request` would have no effect, and why; nothing where all of it has one. Names of loads are checked where they are planned.
+/// What in `request` would have no effect, and why; nothing where all of it has one. Names of loads
+/// are checked where they are planned.
 #[must_use]
 pub fn contradiction(request: &Request) -> Option<&'static str> {
     let is_ordinary = request.policy == Some(PolicyName::Other);
     match () {
-        () if request.requirement.misses_allowed.is_some() && request.requirement.window.is_none() => {
+        () if request.requirement.misses_allowed.is_some()
+            && request.requirement.window.is_none() =>
+        {
             Some("--misses is the share that may miss a deadline: give --deadline or --window too")
         }
-        () if is_ordinary && request.priority.is_some() => Some("--policy other has no priority: leave --priority out, or use fifo or rr"),
+        () if is_ordinary && request.priority.is_some() => {
+            Some("--policy other has no priority: leave --priority out, or use fifo or rr")
+        }
         () if request.loads.len() > 1 && request.loads.iter().any(|load| load == "none") => {
             Some("--load none is for no load at all: leave it out beside other loads")
         }
-        () if !request.on_threshold.is_empty() && request.threshold().is_none() => {
-            Some("--on-threshold acts on latencies above --stop-above or --deadline: give one of them too")
-        }
+        () if !request.on_threshold.is_empty() && request.threshold().is_none() => Some(
+            "--on-threshold acts on latencies above --stop-above or --deadline: give one of them \
+             too",
+        ),
         () => None,
     }
 }
@@ -206,7 +228,10 @@ pub fn scenario(request: &Request) -> Result<Scenario, ScenarioError> {
     };
     override_probes(&mut scenario, request);
     if request.cycles.is_some() {
-        scenario.phases.iter_mut().for_each(|phase| phase.cycles = request.cycles);
+        scenario
+            .phases
+            .iter_mut()
+            .for_each(|phase| phase.cycles = request.cycles);
     }
     scenario.estimate_lengths();
     if let (Some(length), true) = (request.length, request.loads.is_empty()) {
@@ -222,13 +247,30 @@ fn by_flags(request: &Request) -> Result<Scenario, ScenarioError> {
     if request.loads.is_empty() && request.cycles.is_none() && !request.until_stopped {
         return scenario::find("default");
     }
-    let length = if request.until_stopped { UNTIL_STOPPED_LENGTH } else { request.length.unwrap_or(LENGTH) };
+    let length = if request.until_stopped {
+        UNTIL_STOPPED_LENGTH
+    } else {
+        request.length.unwrap_or(LENGTH)
+    };
     let phases = if request.loads.is_empty() || request.loads == ["none"] {
         vec![idle(length)]
     } else {
         let before = IDLE_MAX.min(Nanos(length.get() / 3));
-        let loads = request.loads.iter().filter(|load| *load != "none").cloned().collect();
-        vec![idle(before), PhaseRequest { name: request.loads.join("+"), length: length - before, cycles: None, loads }]
+        let loads = request
+            .loads
+            .iter()
+            .filter(|load| *load != "none")
+            .cloned()
+            .collect();
+        vec![
+            idle(before),
+            PhaseRequest {
+                name: request.loads.join("+"),
+                length: length - before,
+                cycles: None,
+                loads,
+            },
+        ]
     };
     Ok(Scenario {
         name: FLAGS.into(),
@@ -244,7 +286,12 @@ fn by_flags(request: &Request) -> Result<Scenario, ScenarioError> {
 }
 
 fn idle(length: Nanos) -> PhaseRequest {
-    PhaseRequest { name: "idle".into(), length, cycles: None, loads: Vec::new() }
+    PhaseRequest {
+        name: "idle".into(),
+        length,
+        cycles: None,
+        loads: Vec::new(),
+    }
 }
 
 /// What is measured with where nothing is named.
@@ -254,12 +301,21 @@ fn usual_probe() -> ProbeSpec {
 
 fn override_probes(scenario: &mut Scenario, request: &Request) {
     if !request.probes.is_empty() {
-        let like = scenario.probes.first().cloned().unwrap_or_else(|| ProbeRequest::new(usual_probe()));
-        scenario.probes = request.probes.iter().map(|spec| like.with(spec.clone())).collect();
+        let like = scenario
+            .probes
+            .first()
+            .cloned()
+            .unwrap_or_else(|| ProbeRequest::new(usual_probe()));
+        scenario.probes = request
+            .probes
+            .iter()
+            .map(|spec| like.with(spec.clone()))
+            .collect();
     }
     if !request.program.is_empty() {
         let app = ProbeRequest::new(ProbeSpec::of_program(request.program.clone()));
-        // With a program alone it is the one that is measured; scenarios and --probe name what is measured beside it.
+        // With a program alone it is the one that is measured; scenarios and --probe name what is
+        // measured beside it.
         if request.probes.is_empty() && request.scenario.is_none() {
             scenario.probes.clear();
         }

@@ -1,4 +1,5 @@
-//! Scenarios: which probes, which phases, how long. A TOML file; built-in ones ship in the binary and are written the same way.
+//! Scenarios: which probes, which phases, how long. A TOML file; built-in ones ship in the binary
+//! and are written the same way.
 //!
 //! ```toml
 //! name = "mine"
@@ -82,7 +83,8 @@ pub enum Order {
     /// As written.
     #[default]
     Fixed,
-    /// Drawn anew in each repeat from the run's seed, so that a load's effect can be told from its place.
+    /// Drawn anew in each repeat from the run's seed, so that a load's effect can be told from its
+    /// place.
     Shuffled,
 }
 
@@ -90,25 +92,39 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
-    /// As for `--probe`, the key `name`: its name, with values of its own where there are some, which go before the keys here and before flags.
+    /// As for `--probe`, the key `name`: its name, with values of its own where there are some,
+    /// which go before the keys here and before flags.
     #[serde(rename = "name", with = "values::probe")]
     pub spec: ProbeSpec,
     /// Time between two wake-ups, or time asked for; the probe's usual one if absent.
-    #[serde(default, with = "values::positive_duration_if_given", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "values::positive_duration_if_given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub period: Option<Nanos>,
     /// Scheduling policy; the probe's usual one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyName>,
     /// Real-time priority; 95 if absent.
-    #[serde(default, deserialize_with = "values::priority", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "values::priority",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub priority: Option<u32>,
     /// Widest random move of a due time; none if absent.
-    #[serde(default, with = "values::duration_if_given", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "values::duration_if_given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub dither: Option<Nanos>,
     /// Clock of its timer; CLOCK_MONOTONIC if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SystemClock>,
-    /// Clock on which its due times are whole multiples of its period; they begin with the run if absent.
+    /// Clock on which its due times are whole multiples of its period; they begin with the run if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
 }
@@ -120,10 +136,18 @@ pub struct PhaseRequest {
     /// Its name; phases of the same name are the same phase, repeated.
     pub name: String,
     /// How long it lasts; where it is counted in cycles, about how long these take.
-    #[serde(default, with = "values::positive_duration", skip_serializing_if = "is_zero")]
+    #[serde(
+        default,
+        with = "values::positive_duration",
+        skip_serializing_if = "is_zero"
+    )]
     pub length: Nanos,
     /// Cycles that each probe makes in it, in place of a length.
-    #[serde(default, deserialize_with = "values::cycles", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "values::cycles",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cycles: Option<u64>,
     /// Its loads, as for `--load`.
     #[serde(default, deserialize_with = "values::loads")]
@@ -134,14 +158,27 @@ impl ProbeRequest {
     /// `spec` with the usual values.
     #[must_use]
     pub fn new(spec: ProbeSpec) -> Self {
-        Self { spec, period: None, policy: None, priority: None, dither: None, clock: None, align: None }
+        Self {
+            spec,
+            period: None,
+            policy: None,
+            priority: None,
+            dither: None,
+            clock: None,
+            align: None,
+        }
     }
 
-    /// `spec` with the values of this one. A probe that is no real-time task by itself does not become one with them.
+    /// `spec` with the values of this one. A probe that is no real-time task by itself does not
+    /// become one with them.
     #[must_use]
     pub fn with(&self, spec: ProbeSpec) -> Self {
         let is_ordinary = spec.info.policy == PolicyName::Other;
-        Self { spec, policy: self.policy.filter(|_| !is_ordinary), ..self.clone() }
+        Self {
+            spec,
+            policy: self.policy.filter(|_| !is_ordinary),
+            ..self.clone()
+        }
     }
 
     /// The probe as it will run, and its description.
@@ -153,14 +190,20 @@ impl ProbeRequest {
         let parameters = asked.parameters();
         let plan = ProbePlan {
             name: asked.name().unwrap_or(asked.info.name).to_owned(),
-            kind: asked.name().filter(|name| *name != asked.info.name).map(|_| asked.info.name.to_owned()),
+            kind: asked
+                .name()
+                .filter(|name| *name != asked.info.name)
+                .map(|_| asked.info.name.to_owned()),
             offset: asked.duration("offset"),
             cpus: asked.cpus(),
             clocks: ProbeClocks {
                 timer: asked.clock("clock").or(self.clock).unwrap_or_default(),
                 align: asked.clock("align").or(self.align),
             },
-            period: (asked.info.period_of)(&parameters).or(asked.duration("period")).or(self.period).unwrap_or(asked.info.period),
+            period: (asked.info.period_of)(&parameters)
+                .or(asked.duration("period"))
+                .or(self.period)
+                .unwrap_or(asked.info.period),
             dither: asked.duration("dither").or(self.dither).unwrap_or_default(),
             policy,
             waits_for: asked.info.waits_for,
@@ -190,7 +233,8 @@ fn built_in_origin() -> Origin {
 pub enum ScenarioError {
     /// Neither a built-in name nor a file.
     #[error(
-        "there is no scenario `{name}`, and no file of that name{}: `tardy scenarios` names the built-in ones",
+        "there is no scenario `{name}`, and no file of that name{}: `tardy scenarios` names the \
+         built-in ones",
         did_you_mean(name, built_in::names())
     )]
     Unknown {
@@ -205,7 +249,10 @@ pub enum ScenarioError {
         error: std::io::Error,
     },
     /// Phases that last as long as their cycles take.
-    #[error("its phases are counted in cycles, which take the time that they take: leave --for out, or give --cycles")]
+    #[error(
+        "its phases are counted in cycles, which take the time that they take: leave --for out, \
+         or give --cycles"
+    )]
     CountsCycles,
     /// The file is not a scenario.
     #[error("{path}: {error}")]
@@ -229,7 +276,9 @@ pub enum ParseError {
     #[error("there is no [[phase]]: add one, with a name and a length")]
     NoPhase,
     /// A phase without an end, or with two.
-    #[error("the phase `{0}` needs either a length or cycles: write one of both, as in length = \"4s\"")]
+    #[error(
+        "the phase `{0}` needs either a length or cycles: write one of both, as in length = \"4s\""
+    )]
     PhaseWithoutEnd(String),
     /// Too much to measure.
     #[error("{0} phases in all are too many: at most {PHASES_MAX}, repeats included")]
@@ -242,11 +291,18 @@ pub enum ParseError {
 /// [`ParseError`], which names line and key.
 pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     let mut scenario: Scenario = toml::from_str(text)?;
-    if let Some(phase) = scenario.phases.iter().find(|phase| (phase.length > Nanos::ZERO) == phase.cycles.is_some()) {
+    if let Some(phase) = scenario
+        .phases
+        .iter()
+        .find(|phase| (phase.length > Nanos::ZERO) == phase.cycles.is_some())
+    {
         return Err(ParseError::PhaseWithoutEnd(phase.name.clone()));
     }
     scenario.estimate_lengths();
-    let phases = scenario.phases.len().saturating_mul(scenario.repeats as usize);
+    let phases = scenario
+        .phases
+        .len()
+        .saturating_mul(scenario.repeats as usize);
     match () {
         () if scenario.probes.is_empty() => Err(ParseError::NoProbe),
         () if scenario.phases.is_empty() => Err(ParseError::NoPhase),
@@ -259,7 +315,11 @@ pub fn parse(text: &str) -> Result<Scenario, ParseError> {
 #[must_use]
 pub fn to_text(scenario: &Scenario) -> String {
     let mut scenario = scenario.clone();
-    scenario.phases.iter_mut().filter(|phase| phase.cycles.is_some()).for_each(|phase| phase.length = Nanos::ZERO);
+    scenario
+        .phases
+        .iter_mut()
+        .filter(|phase| phase.cycles.is_some())
+        .for_each(|phase| phase.length = Nanos::ZERO);
     toml::to_string(&scenario).expect("a scenario has text keys and values that TOML knows")
 }
 
@@ -271,7 +331,9 @@ pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
     match built_in::find(name_or_file) {
         Some(built_in) => Ok(built_in.scenario()),
         None if Path::new(name_or_file).exists() => read(Path::new(name_or_file)),
-        None => Err(ScenarioError::Unknown { name: name_or_file.to_owned() }),
+        None => Err(ScenarioError::Unknown {
+            name: name_or_file.to_owned(),
+        }),
     }
 }
 
@@ -280,18 +342,32 @@ pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
 /// # Errors
 /// [`ScenarioError`].
 pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
-    let unreadable = |error| ScenarioError::Unreadable { path: path.to_owned(), error };
+    let unreadable = |error| ScenarioError::Unreadable {
+        path: path.to_owned(),
+        error,
+    };
     let text = regular_file::read(path, FILE_BYTES_MAX).map_err(unreadable)?;
-    let text = String::from_utf8(text).map_err(|error| unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
-    let scenario = parse(&text).map_err(|error| ScenarioError::Malformed { path: path.to_owned(), error })?;
-    Ok(Scenario { origin: Origin::File, file: Some(path.to_owned()), ..scenario })
+    let text = String::from_utf8(text)
+        .map_err(|error| unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
+    let scenario = parse(&text).map_err(|error| ScenarioError::Malformed {
+        path: path.to_owned(),
+        error,
+    })?;
+    Ok(Scenario {
+        origin: Origin::File,
+        file: Some(path.to_owned()),
+        ..scenario
+    })
 }
 
 impl Scenario {
     /// Length of all phases, repeats and warm-up included; what loads take to end comes on top.
     #[must_use]
     pub fn length(&self) -> Nanos {
-        let once = self.phases.iter().fold(Nanos::ZERO, |sum, phase| sum.saturating_add(phase.length));
+        let once = self
+            .phases
+            .iter()
+            .fold(Nanos::ZERO, |sum, phase| sum.saturating_add(phase.length));
         Nanos(once.get().saturating_mul(i64::from(self.repeats))).saturating_add(self.warm_up)
     }
 
@@ -301,33 +377,48 @@ impl Scenario {
         self.phases.iter().any(|phase| phase.cycles.is_some())
     }
 
-    /// Cycles after which the run ends, each probe with its own: where there is one phase and no load, nothing needs them to end together.
+    /// Cycles after which the run ends, each probe with its own: where there is one phase and no
+    /// load, nothing needs them to end together.
     #[must_use]
     pub fn only_cycles(&self) -> Option<u64> {
         match self.phases.as_slice() {
-            [only] if self.repeats == 1 && only.loads.is_empty() && self.warm_up == Nanos::ZERO => only.cycles,
+            [only] if self.repeats == 1 && only.loads.is_empty() && self.warm_up == Nanos::ZERO => {
+                only.cycles
+            }
             _ => None,
         }
     }
 
     /// Gives phases that are counted in cycles the length of so many periods of the slowest probe.
     pub fn estimate_lengths(&mut self) {
-        let cycles = self.probes.iter().map(ProbeRequest::plan).map(|(info, plan)| info.cycle(plan.period));
+        let cycles = self
+            .probes
+            .iter()
+            .map(ProbeRequest::plan)
+            .map(|(info, plan)| info.cycle(plan.period));
         let longest = cycles.max().unwrap_or_default();
         for phase in &mut self.phases {
             if let Some(cycles) = phase.cycles {
-                phase.length = Nanos(longest.get().saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX)));
+                phase.length = Nanos(
+                    longest
+                        .get()
+                        .saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX)),
+                );
             }
         }
     }
 
-    /// The same scenario, every phase longer or shorter by the same factor, so that all together take `length`.
+    /// The same scenario, every phase longer or shorter by the same factor, so that all together
+    /// take `length`.
     #[must_use]
     pub fn stretched_to(mut self, length: Nanos) -> Self {
         let phases = (self.length() - self.warm_up).get().max(1);
         let wanted = (length - self.warm_up).get().max(1);
         for phase in &mut self.phases {
-            phase.length = Nanos((i128::from(phase.length.get()) * i128::from(wanted) / i128::from(phases)).max(1) as i64);
+            phase.length = Nanos(
+                (i128::from(phase.length.get()) * i128::from(wanted) / i128::from(phases)).max(1)
+                    as i64,
+            );
         }
         // What was rounded away, so that the run is as long as was asked for to the ns.
         let rest = (length - self.length()).get().max(0) / i64::from(self.repeats.max(1));

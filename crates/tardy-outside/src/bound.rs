@@ -1,8 +1,10 @@
-//! The bound of the scheduling latency by the theory of de Oliveira, Casini, de Oliveira and Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency"
-//! (ECRTS 2020), from stretches that were watched.
+//! The bound of the scheduling latency by the theory of de Oliveira, Casini, de Oliveira and
+//! Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), from stretches
+//! that were watched.
 //!
-//! Theorem 8: the latency is at most the least positive L with `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is what hard interrupts take
-//! within L. Everything here is in instructions; nothing here reads a file.
+//! Theorem 8: the latency is at most the least positive L with
+//! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is what hard interrupts take within
+//! L. Everything here is in instructions; nothing here reads a file.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +34,14 @@ pub enum Interrupts {
 
 impl Interrupts {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Nothing, Self::WorstSingle, Self::OneOfEach, Self::Sporadic, Self::SlidingWindow, Self::SlidingWindowWorst];
+    pub const ALL: [Self; 6] = [
+        Self::Nothing,
+        Self::WorstSingle,
+        Self::OneOfEach,
+        Self::Sporadic,
+        Self::SlidingWindow,
+        Self::SlidingWindowWorst,
+    ];
 
     /// What tables call it.
     #[must_use]
@@ -66,11 +74,15 @@ impl Stretches {
     /// The latency without interrupts, at most.
     #[must_use]
     pub fn sum(self) -> u64 {
-        self.before_scheduler.max(self.switch_tail).saturating_add(self.switch_due).saturating_add(self.to_schedule)
+        self.before_scheduler
+            .max(self.switch_tail)
+            .saturating_add(self.switch_due)
+            .saturating_add(self.to_schedule)
     }
 }
 
-/// The interrupts of one guest in one phase, by kind: when each began, and how long it was, in the order of time.
+/// The interrupts of one guest in one phase, by kind: when each began, and how long it was, in the
+/// order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Instances(BTreeMap<u64, Vec<(u64, u64)>>);
 
@@ -83,18 +95,24 @@ impl Instances {
     /// How many.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.values().map(|instances| instances.len() as u64).sum()
+        self.0
+            .values()
+            .map(|instances| instances.len() as u64)
+            .sum()
     }
 }
 
 /// The bound, in instructions; `None` where it does not converge.
 ///
-/// An interrupt counts whole if any of it can lie within the latency, so also the one that makes the switch due.
+/// An interrupt counts whole if any of it can lie within the latency, so also the one that makes
+/// the switch due.
 #[must_use]
 pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts) -> Option<u64> {
     let kinds = kinds(guests);
     let base = stretches.sum();
-    let most = base.saturating_add(kinds.iter().map(|kind| kind.longest).sum()).saturating_mul(CONVERGENCE);
+    let most = base
+        .saturating_add(kinds.iter().map(|kind| kind.longest).sum())
+        .saturating_mul(CONVERGENCE);
     let mut latency = base;
     for _ in 0..STEPS_MAX {
         let next = base.saturating_add(taken(&kinds, interrupts, latency));
@@ -121,9 +139,19 @@ struct OfKind<'a> {
 fn kinds(guests: &[Instances]) -> Vec<OfKind<'_>> {
     let mut kinds: BTreeMap<u64, OfKind<'_>> = BTreeMap::new();
     for (kind, instances) in guests.iter().flat_map(|guest| &guest.0) {
-        let of_kind = kinds.entry(*kind).or_insert(OfKind { longest: 0, gap: None, instances: Vec::new() });
-        of_kind.longest = instances.iter().map(|(_, length)| *length).fold(of_kind.longest, u64::max);
-        let gap = instances.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)).min();
+        let of_kind = kinds.entry(*kind).or_insert(OfKind {
+            longest: 0,
+            gap: None,
+            instances: Vec::new(),
+        });
+        of_kind.longest = instances
+            .iter()
+            .map(|(_, length)| *length)
+            .fold(of_kind.longest, u64::max);
+        let gap = instances
+            .windows(2)
+            .map(|pair| pair[1].0.saturating_sub(pair[0].0))
+            .min();
         of_kind.gap = of_kind.gap.into_iter().chain(gap).min();
         of_kind.instances.push(instances);
     }
@@ -139,23 +167,39 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
         Interrupts::OneOfEach => sum(&|kind| kind.longest),
         // One that began before the window may reach into it.
         Interrupts::Sporadic => sum(&|kind| {
-            let count = kind.gap.map_or(1, |gap| window.saturating_add(kind.longest) / gap.max(1) + 1);
+            let count = kind.gap.map_or(1, |gap| {
+                window.saturating_add(kind.longest) / gap.max(1) + 1
+            });
             kind.longest.saturating_mul(count)
         }),
-        Interrupts::SlidingWindow => sum(&|kind| kind.instances.iter().map(|of| worst_window(of, window).1).max().unwrap_or(0)),
+        Interrupts::SlidingWindow => sum(&|kind| {
+            kind.instances
+                .iter()
+                .map(|of| worst_window(of, window).1)
+                .max()
+                .unwrap_or(0)
+        }),
         Interrupts::SlidingWindowWorst => sum(&|kind| {
-            let count = kind.instances.iter().map(|of| worst_window(of, window).0).max().unwrap_or(0);
+            let count = kind
+                .instances
+                .iter()
+                .map(|of| worst_window(of, window).0)
+                .max()
+                .unwrap_or(0);
             count.saturating_mul(kind.longest)
         }),
     }
 }
 
-/// The most that lie in a window, at least in part: how many, and how long they are in all. Either from another window.
+/// The most that lie in a window, at least in part: how many, and how long they are in all. Either
+/// from another window.
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {
         // The window begins as this one ends.
-        while behind < instances.len() && instances[behind].0 <= began.saturating_add(*length).saturating_add(window) {
+        while behind < instances.len()
+            && instances[behind].0 <= began.saturating_add(*length).saturating_add(window)
+        {
             sum += instances[behind].1;
             behind += 1;
         }
@@ -170,38 +214,76 @@ fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    const STRETCHES: Stretches = Stretches { before_scheduler: 100, switch_due: 5, to_schedule: 50, switch_tail: 30 };
+    const STRETCHES: Stretches = Stretches {
+        before_scheduler: 100,
+        switch_due: 5,
+        to_schedule: 50,
+        switch_tail: 30,
+    };
 
     fn instances(of: &[(u64, u64, u64)]) -> Vec<Instances> {
         let mut guest = Instances::default();
-        of.iter().for_each(|&(kind, began, length)| guest.add(kind, began, length));
+        of.iter()
+            .for_each(|&(kind, began, length)| guest.add(kind, began, length));
         vec![guest]
     }
 
     #[test]
     fn without_interrupts_it_is_the_longer_wait_and_the_way_through_the_scheduler() {
         assert_eq!(bound(STRETCHES, &[], Interrupts::Nothing), Some(155));
-        assert_eq!(bound(Stretches { switch_tail: 120, ..STRETCHES }, &[], Interrupts::Nothing), Some(175));
+        assert_eq!(
+            bound(
+                Stretches {
+                    switch_tail: 120,
+                    ..STRETCHES
+                },
+                &[],
+                Interrupts::Nothing
+            ),
+            Some(175)
+        );
         for interrupts in Interrupts::ALL {
-            assert_eq!(bound(STRETCHES, &[], interrupts), Some(155), "{interrupts:?}");
+            assert_eq!(
+                bound(STRETCHES, &[], interrupts),
+                Some(155),
+                "{interrupts:?}"
+            );
         }
     }
 
     #[test]
     fn each_assumption_of_interrupts_adds_what_it_says() {
         // Two kinds: 10 and then 20 long, 1000 apart; 7 long, twice within 100.
-        let guests = instances(&[(1, 0, 10), (2, 500, 7), (2, 600, 7), (1, 1000, 20), (2, 5000, 7)]);
+        let guests = instances(&[
+            (1, 0, 10),
+            (2, 500, 7),
+            (2, 600, 7),
+            (1, 1000, 20),
+            (2, 5000, 7),
+        ]);
         let found = |interrupts| bound(STRETCHES, &guests, interrupts);
         assert_eq!(found(Interrupts::WorstSingle), Some(155 + 20));
         assert_eq!(found(Interrupts::OneOfEach), Some(155 + 27));
         // One of the first kind fits; of the second (window + 7) / 100 + 1.
         assert_eq!(found(Interrupts::Sporadic), Some(155 + 20 + 2 * 7));
         assert_eq!(found(Interrupts::SlidingWindow), Some(155 + 20 + 2 * 7));
-        assert_eq!(found(Interrupts::SlidingWindowWorst), Some(155 + 20 + 2 * 7));
+        assert_eq!(
+            found(Interrupts::SlidingWindowWorst),
+            Some(155 + 20 + 2 * 7)
+        );
         // A longer latency meets both of the first kind, and each then counts as the longest.
-        let long = Stretches { before_scheduler: 1000, ..STRETCHES };
-        assert_eq!(bound(long, &guests, Interrupts::SlidingWindow), Some(1055 + 30 + 14));
-        assert_eq!(bound(long, &guests, Interrupts::SlidingWindowWorst), Some(1055 + 40 + 14));
+        let long = Stretches {
+            before_scheduler: 1000,
+            ..STRETCHES
+        };
+        assert_eq!(
+            bound(long, &guests, Interrupts::SlidingWindow),
+            Some(1055 + 30 + 14)
+        );
+        assert_eq!(
+            bound(long, &guests, Interrupts::SlidingWindowWorst),
+            Some(1055 + 40 + 14)
+        );
     }
 
     #[test]
@@ -215,6 +297,9 @@ mod tests {
     fn of_several_guests_the_worst_counts() {
         let mut guests = instances(&[(1, 0, 10)]);
         guests.extend(instances(&[(1, 0, 30)]));
-        assert_eq!(bound(STRETCHES, &guests, Interrupts::WorstSingle), Some(185));
+        assert_eq!(
+            bound(STRETCHES, &guests, Interrupts::WorstSingle),
+            Some(185)
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Which functions a guest executed before a sample: calls found from the blocks of code that were executed, one after another.
+//! Which functions a guest executed before a sample: calls found from the blocks of code that were
+//! executed, one after another.
 //!
-//! A block at the beginning of a function is a call; one at the address behind a block that called is the return. What was called before the first block is
-//! told by what returns to it.
+//! A block at the beginning of a function is a call; one at the address behind a block that called
+//! is the return. What was called before the first block is told by what returns to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,15 +14,30 @@ use crate::stream::{Block, Step, Window};
 const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
 
 /// Jumps by way of these belong to whoever makes them.
-const THUNKS: [&str; 6] = ["__x86_indirect_", "__x86_return_", "srso_", "retbleed_", "its_return", "entry_untrain_ret"];
+const THUNKS: [&str; 6] = [
+    "__x86_indirect_",
+    "__x86_return_",
+    "srso_",
+    "retbleed_",
+    "its_return",
+    "entry_untrain_ret",
+];
 /// Names of a function's own parts that the compiler put elsewhere.
 const PARTS: [&str; 1] = [".cold"];
 
 /// Whether the processor calls a function by itself.
 fn is_entry(name: &str) -> bool {
-    ["asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt", "asm_exc_", "entry_SYSCALL_64", "entry_SYSENTER", "entry_INT80"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    [
+        "asm_sysvec_",
+        "asm_common_interrupt",
+        "asm_spurious_interrupt",
+        "asm_exc_",
+        "entry_SYSCALL_64",
+        "entry_SYSENTER",
+        "entry_INT80",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
 }
 
 /// What is on a call's level.
@@ -35,7 +51,8 @@ pub enum Callee {
     Function(u32),
 }
 
-/// A call, from its first to its last instruction; while another task has the CPU it is another call.
+/// A call, from its first to its last instruction; while another task has the CPU it is another
+/// call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     pub callee: Callee,
@@ -100,16 +117,20 @@ impl Calls {
 
     /// The functions of a call and its callers, the innermost first.
     pub fn path(&self, call: usize) -> impl Iterator<Item = &Arc<str>> {
-        std::iter::successors(Some(call), |&call| self.calls[call].parent).filter_map(|call| match self.calls[call].callee {
-            Callee::Function(function) => Some(&self.names[function as usize]),
-            _ => None,
+        std::iter::successors(Some(call), |&call| self.calls[call].parent).filter_map(|call| {
+            match self.calls[call].callee {
+                Callee::Function(function) => Some(&self.names[function as usize]),
+                _ => None,
+            }
         })
     }
 
     /// The innermost call at a moment.
     #[must_use]
     pub fn at(&self, moment: i64) -> Option<usize> {
-        let behind = self.stretches.partition_point(|stretch| stretch.begin <= moment);
+        let behind = self
+            .stretches
+            .partition_point(|stretch| stretch.begin <= moment);
         let stretch = self.stretches[..behind].last()?;
         (moment < stretch.end).then_some(stretch.call)
     }
@@ -164,22 +185,44 @@ impl Reader {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut parts = Vec::with_capacity(functions.len());
         for function in functions {
-            let length = PARTS.iter().filter_map(|part| function.name.find(part)).min().unwrap_or(function.name.len());
+            let length = PARTS
+                .iter()
+                .filter_map(|part| function.name.find(part))
+                .min()
+                .unwrap_or(function.name.len());
             let whole = &function.name[..length];
             let number = *numbers.entry(whole).or_insert_with(|| {
                 names.push(whole.into());
                 (names.len() - 1) as u32
             });
-            let is_thunk = THUNKS.iter().any(|thunk| function.name.trim_start_matches("__pi_").starts_with(thunk));
-            parts.push(Part { begin: function.begin, end: function.end, function: number, is_whole: whole == function.name, is_thunk });
+            let is_thunk = THUNKS
+                .iter()
+                .any(|thunk| function.name.trim_start_matches("__pi_").starts_with(thunk));
+            parts.push(Part {
+                begin: function.begin,
+                end: function.end,
+                function: number,
+                is_whole: whole == function.name,
+                is_thunk,
+            });
         }
         let entries = names.iter().map(|name| is_entry(name)).collect();
-        Self { names: names.into(), entries, parts, codes: Vec::new() }
+        Self {
+            names: names.into(),
+            entries,
+            parts,
+            codes: Vec::new(),
+        }
     }
 
     fn code(&self, block: &Block) -> Code {
-        let place = self.parts.partition_point(|part| part.begin <= block.pc).checked_sub(1);
-        let part = place.map(|place| self.parts[place]).filter(|part| block.pc < part.end);
+        let place = self
+            .parts
+            .partition_point(|part| part.begin <= block.pc)
+            .checked_sub(1);
+        let part = place
+            .map(|place| self.parts[place])
+            .filter(|part| block.pc < part.end);
         Code {
             begin: block.pc,
             end: block.pc.wrapping_add(block.bytes),
@@ -196,29 +239,59 @@ impl Reader {
         for block in &blocks[self.codes.len()..] {
             self.codes.push(self.code(block));
         }
-        let nanos = |instructions: u64| i64::try_from(instructions.saturating_mul(instruction_ns)).unwrap_or(i64::MAX);
+        let nanos = |instructions: u64| {
+            i64::try_from(instructions.saturating_mul(instruction_ns)).unwrap_or(i64::MAX)
+        };
         // What was before the CPU stood still is at no known time.
-        let first = window.steps.iter().rposition(|step| *step == Step::Halt).map_or(0, |halt| halt + 1);
-        let instructions = |step: &Step| if let Step::Block(block) = step { blocks[*block as usize].instructions } else { 0 };
-        let executed: u64 = window.steps[first..].iter().map(instructions).fold(0, u64::saturating_add);
+        let first = window
+            .steps
+            .iter()
+            .rposition(|step| *step == Step::Halt)
+            .map_or(0, |halt| halt + 1);
+        let instructions = |step: &Step| {
+            if let Step::Block(block) = step {
+                blocks[*block as usize].instructions
+            } else {
+                0
+            }
+        };
+        let executed: u64 = window.steps[first..]
+            .iter()
+            .map(instructions)
+            .fold(0, u64::saturating_add);
         let woke = i64::try_from(window.latency).unwrap_or(i64::MAX);
         let mut walk = Walk {
             reader: self,
-            result: Calls { names: Arc::clone(&self.names), was_idle: first > 0, ..Calls::default() },
+            result: Calls {
+                names: Arc::clone(&self.names),
+                was_idle: first > 0,
+                ..Calls::default()
+            },
             frames: HashMap::new(),
             task: None,
             episode: 0,
-            now: woke.saturating_add(nanos(window.after)).saturating_sub(nanos(executed)),
+            now: woke
+                .saturating_add(nanos(window.after))
+                .saturating_sub(nanos(executed)),
             before: None,
         };
-        let known = window.steps[..first].iter().fold((None, None), |(task, context), step| match step {
-            Step::Task { .. } => (Some(*step), context),
-            Step::Context(_) => (task, Some(*step)),
-            _ => (task, context),
-        });
-        for step in [known.0, known.1].into_iter().flatten().chain(window.steps[first..].iter().copied()) {
+        let known = window.steps[..first]
+            .iter()
+            .fold((None, None), |(task, context), step| match step {
+                Step::Task { .. } => (Some(*step), context),
+                Step::Context(_) => (task, Some(*step)),
+                _ => (task, context),
+            });
+        for step in [known.0, known.1]
+            .into_iter()
+            .flatten()
+            .chain(window.steps[first..].iter().copied())
+        {
             match step {
-                Step::Block(block) => walk.block(self.codes[block as usize], nanos(blocks[block as usize].instructions)),
+                Step::Block(block) => walk.block(
+                    self.codes[block as usize],
+                    nanos(blocks[block as usize].instructions),
+                ),
                 Step::Task { task, priority } => walk.switch(task, priority),
                 Step::Context(context) => walk.moment(MomentKind::Context(context)),
                 Step::Halt => {}
@@ -250,7 +323,12 @@ impl Walk<'_> {
     }
 
     fn begin_call(&mut self, callee: Callee, parent: Option<usize>) -> usize {
-        self.result.calls.push(Call { callee, parent, begin: self.now, end: i64::MAX });
+        self.result.calls.push(Call {
+            callee,
+            parent,
+            begin: self.now,
+            end: i64::MAX,
+        });
         self.result.calls.len() - 1
     }
 
@@ -262,7 +340,12 @@ impl Walk<'_> {
     fn push(&mut self, callee: Callee, back: u64, is_entry: bool) {
         let parent = self.stack().last().map(|frame| frame.call);
         let call = self.begin_call(callee, parent);
-        self.stack().push(Frame { callee, back, is_entry, call });
+        self.stack().push(Frame {
+            callee,
+            back,
+            is_entry,
+            call,
+        });
         self.moment(MomentKind::Called(call));
     }
 
@@ -285,7 +368,12 @@ impl Walk<'_> {
         self.episode = self.result.calls.len();
         let mut frames = std::mem::take(self.stack());
         if frames.is_empty() {
-            frames.push(Frame { callee: Callee::Task(task), back: 0, is_entry: false, call: 0 });
+            frames.push(Frame {
+                callee: Callee::Task(task),
+                back: 0,
+                is_entry: false,
+                call: 0,
+            });
         }
         let mut parent = None;
         for frame in &mut frames {
@@ -300,7 +388,11 @@ impl Walk<'_> {
             self.switch(0, 120);
         }
         if code.is_program {
-            if self.stack().last().is_none_or(|frame| frame.callee != Callee::Program) {
+            if self
+                .stack()
+                .last()
+                .is_none_or(|frame| frame.callee != Callee::Program)
+            {
                 self.pop_to(1);
                 self.push(Callee::Program, 0, false);
             }
@@ -323,7 +415,10 @@ impl Walk<'_> {
     /// A block of a function of the kernel, which is the innermost from here on.
     fn enter(&mut self, function: u32, code: Code) {
         let callee = Callee::Function(function);
-        let is_inside = self.stack().last().is_some_and(|frame| frame.callee == callee);
+        let is_inside = self
+            .stack()
+            .last()
+            .is_some_and(|frame| frame.callee == callee);
         if code.is_first {
             if self.reader.entries[function as usize] {
                 self.push(callee, 0, true);
@@ -333,20 +428,33 @@ impl Walk<'_> {
             }
             return;
         }
-        if let Some(place) = self.stack().iter().rposition(|frame| frame.back == code.begin) {
+        if let Some(place) = self
+            .stack()
+            .iter()
+            .rposition(|frame| frame.back == code.begin)
+        {
             self.pop_to(place);
         }
-        if self.stack().last().is_some_and(|frame| frame.callee == callee) {
+        if self
+            .stack()
+            .last()
+            .is_some_and(|frame| frame.callee == callee)
+        {
             return;
         }
         let entry = self.stack().iter().rposition(|frame| frame.is_entry);
         // The end of an interrupt: what it interrupted goes on.
-        if let Some(entry) = entry.filter(|&entry| entry > 0 && self.stack()[entry - 1].callee == callee) {
+        if let Some(entry) =
+            entry.filter(|&entry| entry > 0 && self.stack()[entry - 1].callee == callee)
+        {
             self.pop_to(entry);
             return;
         }
         // What was jumped to has its caller's place.
-        if let Some(place) = self.stack().iter().rposition(|frame| frame.callee == callee)
+        if let Some(place) = self
+            .stack()
+            .iter()
+            .rposition(|frame| frame.callee == callee)
             && entry.is_none_or(|entry| place > entry)
         {
             self.pop_to(place + 1);
@@ -361,7 +469,8 @@ impl Walk<'_> {
                 self.pop_to(1);
                 self.insert_caller(callee);
             }
-            // All that could be returned to was seen to be called: a jump to another place than the function's first.
+            // All that could be returned to was seen to be called: a jump to another place than the
+            // function's first.
             Some(_) => {
                 let back = self.before.map_or(0, |before| before.end);
                 self.push(callee, back, false);
@@ -371,15 +480,29 @@ impl Walk<'_> {
 
     /// Whether a function is not one by which the kernel leaves an interrupt.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
-        const LEAVING: [&str; 8] =
-            ["common_interrupt_return", "swapgs_", "restore_", "error_", "paranoid_", "native_irq_return", "native_iret", "syscall_return"];
+        const LEAVING: [&str; 8] = [
+            "common_interrupt_return",
+            "swapgs_",
+            "restore_",
+            "error_",
+            "paranoid_",
+            "native_irq_return",
+            "native_iret",
+            "syscall_return",
+        ];
         let name = &self.reader.names[function as usize];
-        let is_leaving = LEAVING.iter().any(|prefix| name.starts_with(prefix)) || name.starts_with("entry_") || is_entry(name);
+        let is_leaving = LEAVING.iter().any(|prefix| name.starts_with(prefix))
+            || name.starts_with("entry_")
+            || is_entry(name);
         let first = self.stack()[entry].call;
-        !is_leaving && self.result.calls[first].parent.is_some_and(|parent| matches!(self.result.calls[parent].callee, Callee::Task(_)))
+        !is_leaving
+            && self.result.calls[first]
+                .parent
+                .is_some_and(|parent| matches!(self.result.calls[parent].callee, Callee::Task(_)))
     }
 
-    /// A function goes on that was not seen to be called: it was under way before the first block of its task, and called all that was seen since then.
+    /// A function goes on that was not seen to be called: it was under way before the first block
+    /// of its task, and called all that was seen since then.
     fn insert_caller(&mut self, callee: Callee) {
         let root = self.stack()[0].call;
         let begin = self.result.calls[root].begin;
@@ -391,19 +514,34 @@ impl Walk<'_> {
                 other.parent = Some(call);
             }
         }
-        for stretch in self.result.stretches.iter_mut().rev().take_while(|stretch| stretch.begin >= begin) {
+        for stretch in self
+            .result
+            .stretches
+            .iter_mut()
+            .rev()
+            .take_while(|stretch| stretch.begin >= begin)
+        {
             if stretch.call == root {
                 stretch.call = call;
             }
         }
-        self.stack().push(Frame { callee, back: 0, is_entry: false, call });
+        self.stack().push(Frame {
+            callee,
+            back: 0,
+            is_entry: false,
+            call,
+        });
     }
 
     fn finish(mut self) -> Calls {
         let calls: Vec<usize> = self.stack().iter().map(|frame| frame.call).collect();
         calls.into_iter().rev().for_each(|call| self.end_call(call));
         let now = self.now;
-        self.result.calls.iter_mut().filter(|call| call.end == i64::MAX).for_each(|call| call.end = now);
+        self.result
+            .calls
+            .iter_mut()
+            .filter(|call| call.end == i64::MAX)
+            .for_each(|call| call.end = now);
         self.result
     }
 }
@@ -423,7 +561,11 @@ mod tests {
         names
             .iter()
             .enumerate()
-            .map(|(place, &name)| Function { begin: begin(place), end: begin(place + 1), name: name.to_owned() })
+            .map(|(place, &name)| Function {
+                begin: begin(place),
+                end: begin(place + 1),
+                name: name.to_owned(),
+            })
             .collect()
     }
 
@@ -438,50 +580,135 @@ mod tests {
         "entry_SYSCALL_64",
     ];
 
-    /// Blocks of 0x10 bytes and 4 instructions, each told by its function and the place of 0x10 bytes in it; `None` is the program.
+    /// Blocks of 0x10 bytes and 4 instructions, each told by its function and the place of 0x10
+    /// bytes in it; `None` is the program.
     fn window(blocks: &[Option<(usize, u64)>]) -> (Vec<Block>, Window) {
-        let pc = |block: &Option<(usize, u64)>| block.map_or(0x40_0000, |(function, place)| BASE + 0x100 * function as u64 + 0x10 * place);
-        let known: Vec<Block> = blocks.iter().map(|block| Block { pc: pc(block), bytes: 0x10, instructions: 4 }).collect();
+        let pc = |block: &Option<(usize, u64)>| {
+            block.map_or(0x40_0000, |(function, place)| {
+                BASE + 0x100 * function as u64 + 0x10 * place
+            })
+        };
+        let known: Vec<Block> = blocks
+            .iter()
+            .map(|block| Block {
+                pc: pc(block),
+                bytes: 0x10,
+                instructions: 4,
+            })
+            .collect();
         let steps = (0..blocks.len()).map(|block| Step::Block(block as u32));
-        let steps = std::iter::once(Step::Task { task: 0, priority: 120 }).chain(steps).collect();
-        (known, Window { latency: 16 * blocks.len() as u64, steps, ..Window::default() })
+        let steps = std::iter::once(Step::Task {
+            task: 0,
+            priority: 120,
+        })
+        .chain(steps)
+        .collect();
+        (
+            known,
+            Window {
+                latency: 16 * blocks.len() as u64,
+                steps,
+                ..Window::default()
+            },
+        )
     }
 
     /// The functions of each block, the innermost first.
     fn paths(blocks: &[Option<(usize, u64)>]) -> Vec<String> {
         let (known, window) = window(blocks);
         let calls = Reader::new(&functions(&NAMES)).calls(&window, &known, 4);
-        let path = |at: usize| calls.path(calls.at(16 * at as i64 + 8).unwrap()).map(AsRef::as_ref).collect::<Vec<_>>().join(" < ");
+        let path = |at: usize| {
+            calls
+                .path(calls.at(16 * at as i64 + 8).unwrap())
+                .map(AsRef::as_ref)
+                .collect::<Vec<_>>()
+                .join(" < ")
+        };
         (0..blocks.len()).map(path).collect()
     }
 
     #[test]
     fn a_call_returns_to_the_block_behind_the_one_that_made_it() {
-        let blocks = [None, Some((7, 0)), Some((0, 0)), Some((1, 0)), Some((1, 3)), Some((0, 1))];
+        let blocks = [
+            None,
+            Some((7, 0)),
+            Some((0, 0)),
+            Some((1, 0)),
+            Some((1, 3)),
+            Some((0, 1)),
+        ];
         let outer = "outer < entry_SYSCALL_64";
         let inner = "inner < outer < entry_SYSCALL_64";
-        assert_eq!(paths(&blocks), ["", "entry_SYSCALL_64", outer, inner, inner, outer]);
+        assert_eq!(
+            paths(&blocks),
+            ["", "entry_SYSCALL_64", outer, inner, inner, outer]
+        );
     }
 
     #[test]
     fn what_an_interrupt_came_into_goes_on_behind_it() {
-        let blocks = [Some((0, 0)), Some((1, 0)), Some((2, 0)), Some((3, 0)), Some((2, 1)), Some((1, 1)), Some((0, 1))];
+        let blocks = [
+            Some((0, 0)),
+            Some((1, 0)),
+            Some((2, 0)),
+            Some((3, 0)),
+            Some((2, 1)),
+            Some((1, 1)),
+            Some((0, 1)),
+        ];
         let told = paths(&blocks);
-        assert_eq!(told[3], "handler < asm_sysvec_apic_timer_interrupt < inner < outer");
-        assert_eq!(told[4..], ["asm_sysvec_apic_timer_interrupt < inner < outer", "inner < outer", "outer"]);
+        assert_eq!(
+            told[3],
+            "handler < asm_sysvec_apic_timer_interrupt < inner < outer"
+        );
+        assert_eq!(
+            told[4..],
+            [
+                "asm_sysvec_apic_timer_interrupt < inner < outer",
+                "inner < outer",
+                "outer"
+            ]
+        );
     }
 
     #[test]
     fn jumps_cold_parts_and_tail_calls_leave_the_callers_as_they_are() {
-        let blocks = [Some((0, 0)), Some((4, 0)), Some((1, 0)), Some((5, 0)), Some((1, 2)), Some((6, 0)), Some((0, 1))];
+        let blocks = [
+            Some((0, 0)),
+            Some((4, 0)),
+            Some((1, 0)),
+            Some((5, 0)),
+            Some((1, 2)),
+            Some((6, 0)),
+            Some((0, 1)),
+        ];
         let told = paths(&blocks);
-        assert_eq!(told, ["outer", "outer", "inner < outer", "inner < outer", "inner < outer", "tail < inner < outer", "outer"]);
+        assert_eq!(
+            told,
+            [
+                "outer",
+                "outer",
+                "inner < outer",
+                "inner < outer",
+                "inner < outer",
+                "tail < inner < outer",
+                "outer"
+            ]
+        );
     }
 
     #[test]
     fn a_caller_from_before_the_first_block_is_told_by_the_return_to_it() {
         let blocks = [Some((1, 4)), Some((3, 0)), Some((1, 5)), Some((0, 7))];
-        assert_eq!(paths(&blocks), ["inner < outer", "handler < inner < outer", "inner < outer", "outer"]);
+        assert_eq!(
+            paths(&blocks),
+            [
+                "inner < outer",
+                "handler < inner < outer",
+                "inner < outer",
+                "outer"
+            ]
+        );
     }
 
     #[test]
@@ -489,11 +716,15 @@ mod tests {
         let (known, mut window) = window(&[Some((0, 0)), Some((2, 0)), Some((3, 0))]);
         window.steps.insert(2, Step::Halt);
         let calls = Reader::new(&functions(&NAMES)).calls(&window, &known, 4);
-        assert!(calls.was_idle && calls.stretches[0].begin == 16, "{calls:?}");
+        assert!(
+            calls.was_idle && calls.stretches[0].begin == 16,
+            "{calls:?}"
+        );
     }
 
     proptest! {
-        /// Whatever is executed: stretches follow one another without a gap, and each call lies within its caller's.
+        /// Whatever is executed: stretches follow one another without a gap, and each call lies
+        /// within its caller's.
         #[test]
         fn any_steps_make_whole_calls(
             steps in proptest::collection::vec((0_usize..9, 0_u64..16, 0_u32..12), 0..80),

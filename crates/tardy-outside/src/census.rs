@@ -17,7 +17,9 @@ use crate::calls::Reader;
 use crate::kind::Kind;
 use crate::store::{self, StoreError, WatchedGuest};
 use crate::stream::{Item, LongestStretch, Section, Site};
-use crate::theory::{GuestTotals, LongestRow, SchedulingBound, SectionLatencyRow, scheduling_bound, section_latency};
+use crate::theory::{
+    GuestTotals, LongestRow, SchedulingBound, SectionLatencyRow, scheduling_bound, section_latency,
+};
 
 /// What a guest's program says when the next phase begins (`tardy_sys::watched::PHASE`).
 const PHASE: u64 = 3;
@@ -32,7 +34,10 @@ pub enum CensusError {
     #[error("{}: no guest here was watched: measure with `tardy lab run --watch` or `tardy lab sections`", .0.display())]
     NotWatched(PathBuf),
     #[error("{}: {error}", path.display())]
-    Folder { path: PathBuf, error: std::io::Error },
+    Folder {
+        path: PathBuf,
+        error: std::io::Error,
+    },
 }
 
 /// Sections by variant and load.
@@ -45,7 +50,8 @@ pub struct Census {
     pub unstored: u64,
     /// Whether sections with preemption off could be seen in every guest.
     pub knows_preemption: bool,
-    /// Longest stretches, and worst samples, of which it could not be kept what was executed before them.
+    /// Longest stretches, and worst samples, of which it could not be kept what was executed before
+    /// them.
     pub left_out_windows: u64,
 }
 
@@ -63,9 +69,11 @@ pub struct Group {
     pub kinds: Vec<KindCensus>,
     /// Whether the kernel takes the CPU from its own code, where that is known.
     pub is_preemptible: Option<bool>,
-    /// The longest of each kind, with how it was called; none of guests that an older version watched.
+    /// The longest of each kind, with how it was called; none of guests that an older version
+    /// watched.
     pub longest: Vec<LongestRow>,
-    /// The bound of the scheduling latency; absent where the kernel is not preemptible, for which the theory does not hold.
+    /// The bound of the scheduling latency; absent where the kernel is not preemptible, for which
+    /// the theory does not hold.
     pub bound: Option<SchedulingBound>,
     /// The latency by sections beside the probes'; absent where no probe ran.
     pub section_latency: Option<SectionLatencyRow>,
@@ -87,7 +95,8 @@ pub struct KindCensus {
 /// Sections between two functions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The function in which they begin: the caller where a function only locks for it; for an interrupt the kernel's entry.
+    /// The function in which they begin: the caller where a function only locks for it; for an
+    /// interrupt the kernel's entry.
     pub begin: String,
     pub end: String,
     pub count: u64,
@@ -136,9 +145,16 @@ impl Part {
         let nanos = section.length.saturating_mul(instruction_ns);
         histogram[(u64::BITS - nanos.leading_zeros()) as usize] += 1;
         match site.kind {
-            Kind::Interrupt => self.interrupts.add(site.begin_pc, section.ended_at.saturating_sub(section.length), section.length),
+            Kind::Interrupt => self.interrupts.add(
+                site.begin_pc,
+                section.ended_at.saturating_sub(section.length),
+                section.length,
+            ),
             Kind::Blocked => {
-                let ended = section.ended_at.saturating_sub(self.began).saturating_mul(instruction_ns);
+                let ended = section
+                    .ended_at
+                    .saturating_sub(self.began)
+                    .saturating_mul(instruction_ns);
                 self.blocked.push((ended, nanos));
             }
             _ => {}
@@ -151,7 +167,13 @@ impl Part {
 /// # Errors
 /// [`CensusError`].
 pub fn census(folder: &Path) -> Result<Census, CensusError> {
-    let mut census = Census { groups: Vec::new(), corrected: 0, unstored: 0, knows_preemption: true, left_out_windows: 0 };
+    let mut census = Census {
+        groups: Vec::new(),
+        corrected: 0,
+        unstored: 0,
+        knows_preemption: true,
+        left_out_windows: 0,
+    };
     let mut gathered: Vec<GuestTotals> = Vec::new();
     let mut instruction_ns = 1;
     let mut runs = Vec::new();
@@ -160,7 +182,10 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
         census.corrected = census.corrected.saturating_add(watched.corrected);
         census.unstored = census.unstored.saturating_add(watched.unstored);
         census.knows_preemption &= watched.knows_preemption;
-        census.left_out_windows = census.left_out_windows.saturating_add(watched.left_out_windows).saturating_add(watched.left_out_paths);
+        census.left_out_windows = census
+            .left_out_windows
+            .saturating_add(watched.left_out_windows)
+            .saturating_add(watched.left_out_paths);
         instruction_ns = watched.instruction_ns;
         add_run(&mut census, &mut gathered, run, watched)?;
     }
@@ -168,7 +193,12 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
         return Err(CensusError::NotWatched(folder.to_owned()));
     }
     for kind in census.groups.iter_mut().flat_map(|group| &mut group.kinds) {
-        kind.places.sort_by(|one, other| other.longest_ns.cmp(&one.longest_ns).then_with(|| one.begin.cmp(&other.begin)));
+        kind.places.sort_by(|one, other| {
+            other
+                .longest_ns
+                .cmp(&one.longest_ns)
+                .then_with(|| one.begin.cmp(&other.begin))
+        });
     }
     for (group, gathered) in census.groups.iter_mut().zip(&mut gathered) {
         group.longest.sort_by_key(|row| row.what);
@@ -197,7 +227,8 @@ pub fn is_watched(folder: &Path) -> bool {
     find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
 }
 
-/// Whether a folder is shown and compared by its sections: it holds watched runs, and is no run itself.
+/// Whether a folder is shown and compared by its sections: it holds watched runs, and is no run
+/// itself.
 #[must_use]
 pub fn is_census(folder: &Path) -> bool {
     !folder.join("run.json").exists() && is_watched(folder)
@@ -209,7 +240,11 @@ pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
     folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
 }
 
-fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, WatchedGuest)>) -> Result<(), CensusError> {
+fn find_runs(
+    folder: &Path,
+    depth: u32,
+    found: &mut Vec<(PathBuf, WatchedGuest)>,
+) -> Result<(), CensusError> {
     if let Some(watched) = store::read(folder)? {
         found.push((folder.to_owned(), watched));
         return Ok(());
@@ -217,7 +252,10 @@ fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, WatchedGuest)>
     if depth == 0 || folder.join("run.json").exists() {
         return Ok(());
     }
-    let failed = |error| CensusError::Folder { path: folder.to_owned(), error };
+    let failed = |error| CensusError::Folder {
+        path: folder.to_owned(),
+        error,
+    };
     let mut folders: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -226,29 +264,49 @@ fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, WatchedGuest)>
         }
     }
     folders.sort();
-    folders.iter().try_for_each(|folder| find_runs(folder, depth - 1, found))
+    folders
+        .iter()
+        .try_for_each(|folder| find_runs(folder, depth - 1, found))
 }
 
-fn add_run(census: &mut Census, gathered: &mut Vec<GuestTotals>, run: &Path, watched: &WatchedGuest) -> Result<(), CensusError> {
+fn add_run(
+    census: &mut Census,
+    gathered: &mut Vec<GuestTotals>,
+    run: &Path,
+    watched: &WatchedGuest,
+) -> Result<(), CensusError> {
     let mut parts: Vec<Part> = vec![Part::default()];
     let (mut sites, mut tasks, mut from) = (Vec::new(), Vec::new(), None);
     let mut paths = Reader::new(&watched.code);
     store::read_items(run, |item, reader| {
         let last = parts.len() - 1;
         match item {
-            Item::Section(section) => parts[last].add(&reader.sites()[section.site as usize], section, watched.instruction_ns),
+            Item::Section(section) => parts[last].add(
+                &reader.sites()[section.site as usize],
+                section,
+                watched.instruction_ns,
+            ),
             Item::Mark { what, at } => {
                 parts[last].executed += from.map_or(0, |from| at - from);
                 from = Some(at);
                 if what == PHASE {
-                    parts.push(Part { began: at, ..Part::default() });
+                    parts.push(Part {
+                        began: at,
+                        ..Part::default()
+                    });
                 }
             }
             Item::Longest(longest) => {
                 let calls = paths.calls(&longest.before, reader.blocks(), watched.instruction_ns);
-                let call = calls.at(0).or_else(|| calls.stretches.last().map(|stretch| stretch.call));
-                let path = call.map_or_else(Vec::new, |call| calls.path(call).map(ToString::to_string).collect());
-                parts[last].longest.push(longest_row(&longest, path, watched, reader.tasks()));
+                let call = calls
+                    .at(0)
+                    .or_else(|| calls.stretches.last().map(|stretch| stretch.call));
+                let path = call.map_or_else(Vec::new, |call| {
+                    calls.path(call).map(ToString::to_string).collect()
+                });
+                parts[last]
+                    .longest
+                    .push(longest_row(&longest, path, watched, reader.tasks()));
             }
             Item::Window(_) => {}
             Item::End(_) => (sites, tasks) = (reader.sites().to_vec(), reader.tasks().to_vec()),
@@ -256,30 +314,70 @@ fn add_run(census: &mut Census, gathered: &mut Vec<GuestTotals>, run: &Path, wat
     })?;
     let has_phases = parts.len() > 1;
     let record = folder::open(run).ok();
-    let (variant, labels) = (variant_of(run), record.as_ref().map_or_else(Vec::new, labels_of));
+    let (variant, labels) = (
+        variant_of(run),
+        record.as_ref().map_or_else(Vec::new, labels_of),
+    );
     for (index, mut part) in parts.into_iter().enumerate() {
-        let before_phases = || if has_phases { "start".to_owned() } else { "program".to_owned() };
-        let label = index.checked_sub(1).map_or_else(before_phases, |phase| labels.get(phase).cloned().unwrap_or_default());
+        let before_phases = || {
+            if has_phases {
+                "start".to_owned()
+            } else {
+                "program".to_owned()
+            }
+        };
+        let label = index.checked_sub(1).map_or_else(before_phases, |phase| {
+            labels.get(phase).cloned().unwrap_or_default()
+        });
         let place = group_of(&mut census.groups, &variant, &label);
         gathered.resize_with(census.groups.len(), GuestTotals::default);
         let (group, gathered) = (&mut census.groups[place], &mut gathered[place]);
-        let preemption = record.as_ref().and_then(|record| record.machine.kernel.preemption.as_ref()?.is_full());
+        let preemption = record
+            .as_ref()
+            .and_then(|record| record.machine.kernel.preemption.as_ref()?.is_full());
         group.is_preemptible = group.is_preemptible.or(preemption);
-        part.longest.drain(..).for_each(|row| add_longest(&mut group.longest, row));
-        gathered.interrupts.push(std::mem::take(&mut part.interrupts));
+        part.longest
+            .drain(..)
+            .for_each(|row| add_longest(&mut group.longest, row));
+        gathered
+            .interrupts
+            .push(std::mem::take(&mut part.interrupts));
         if let Some((record, phase)) = record.as_ref().zip(index.checked_sub(1)) {
             add_samples(gathered, run, record, (phase, &part.blocked));
         }
         group.runs += 1;
-        group.executed_ns = Nanos(group.executed_ns.0.saturating_add(nanos(part.executed, watched).0));
-        for (site, tally) in sites.iter().zip(&part.by_site).filter(|(_, tally)| tally.count > 0) {
+        group.executed_ns = Nanos(
+            group
+                .executed_ns
+                .0
+                .saturating_add(nanos(part.executed, watched).0),
+        );
+        for (site, tally) in sites
+            .iter()
+            .zip(&part.by_site)
+            .filter(|(_, tally)| tally.count > 0)
+        {
             let task = tasks.get(tally.task as usize).cloned().unwrap_or_default();
-            let (begin, end) = (function(watched, site.begin_pc), function(watched, site.end_pc));
-            add_place(&mut group.kinds[site.kind.index()], begin, end, tally, task, watched);
+            let (begin, end) = (
+                function(watched, site.begin_pc),
+                function(watched, site.end_pc),
+            );
+            add_place(
+                &mut group.kinds[site.kind.index()],
+                begin,
+                end,
+                tally,
+                task,
+                watched,
+            );
         }
         for (kind, histogram) in group.kinds.iter_mut().zip(&part.histograms) {
-            kind.histogram.resize(kind.histogram.len().max(histogram.len()), 0);
-            kind.histogram.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
+            kind.histogram
+                .resize(kind.histogram.len().max(histogram.len()), 0);
+            kind.histogram
+                .iter_mut()
+                .zip(histogram)
+                .for_each(|(sum, count)| *sum += count);
         }
     }
     Ok(())
@@ -290,37 +388,58 @@ fn nanos(instructions: u64, watched: &WatchedGuest) -> Nanos {
 }
 
 fn group_of(groups: &mut Vec<Group>, variant: &str, load: &str) -> usize {
-    groups.iter().position(|group| group.variant == variant && group.load == load).unwrap_or_else(|| {
-        let kind =
-            |kind| KindCensus { kind, count: 0, total_ns: Nanos::ZERO, longest_ns: Nanos::ZERO, histogram: Vec::new(), places: Vec::new() };
-        groups.push(Group {
-            variant: variant.to_owned(),
-            load: load.to_owned(),
-            runs: 0,
-            executed_ns: Nanos::ZERO,
-            kinds: Kind::ALL.map(kind).to_vec(),
-            is_preemptible: None,
-            longest: Vec::new(),
-            bound: None,
-            section_latency: None,
-        });
-        groups.len() - 1
-    })
+    groups
+        .iter()
+        .position(|group| group.variant == variant && group.load == load)
+        .unwrap_or_else(|| {
+            let kind = |kind| KindCensus {
+                kind,
+                count: 0,
+                total_ns: Nanos::ZERO,
+                longest_ns: Nanos::ZERO,
+                histogram: Vec::new(),
+                places: Vec::new(),
+            };
+            groups.push(Group {
+                variant: variant.to_owned(),
+                load: load.to_owned(),
+                runs: 0,
+                executed_ns: Nanos::ZERO,
+                kinds: Kind::ALL.map(kind).to_vec(),
+                is_preemptible: None,
+                longest: Vec::new(),
+                bound: None,
+                section_latency: None,
+            });
+            groups.len() - 1
+        })
 }
 
-fn longest_row(longest: &LongestStretch, path: Vec<String>, watched: &WatchedGuest, tasks: &[String]) -> LongestRow {
+fn longest_row(
+    longest: &LongestStretch,
+    path: Vec<String>,
+    watched: &WatchedGuest,
+    tasks: &[String],
+) -> LongestRow {
     LongestRow {
         what: longest.what,
         length_ns: nanos(longest.length, watched),
         begin: function(watched, longest.begin_pc),
         end: function(watched, longest.end_pc),
-        task: tasks.get(longest.task as usize).cloned().unwrap_or_default(),
+        task: tasks
+            .get(longest.task as usize)
+            .cloned()
+            .unwrap_or_default(),
         path,
     }
 }
 
 fn function(watched: &WatchedGuest, address: u64) -> String {
-    watched.functions.get(&format!("{address:x}")).cloned().unwrap_or_else(|| format!("{address:#x}"))
+    watched
+        .functions
+        .get(&format!("{address:x}"))
+        .cloned()
+        .unwrap_or_else(|| format!("{address:#x}"))
 }
 
 fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
@@ -331,46 +450,105 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
     }
 }
 
-/// More than the samples and skipped due times of any guest: a sample of a damaged series can claim four billion of these.
+/// More than the samples and skipped due times of any guest: a sample of a damaged series can claim
+/// four billion of these.
 const LATENCIES_MAX: usize = 1 << 24;
 
-/// A sample's latency, and those that the due times skipped because of it would have had: they fell into the same section.
+/// A sample's latency, and those that the due times skipped because of it would have had: they fell
+/// into the same section.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
-    let period = if let Schedule::Grid { period, .. } = schedule { period.0 } else { 0 };
-    let skipped = if period > 0 { i64::from(sample.skipped) } else { 0 };
-    (0..=skipped).map(move |later| sample.latency.0.saturating_sub(later.saturating_mul(period)).max(0).cast_unsigned())
+    let period = if let Schedule::Grid { period, .. } = schedule {
+        period.0
+    } else {
+        0
+    };
+    let skipped = if period > 0 {
+        i64::from(sample.skipped)
+    } else {
+        0
+    };
+    (0..=skipped).map(move |later| {
+        sample
+            .latency
+            .0
+            .saturating_sub(later.saturating_mul(period))
+            .max(0)
+            .cast_unsigned()
+    })
 }
 
 fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
     gathered.extend(latencies(sample, schedule).take(LATENCIES_MAX.saturating_sub(gathered.len())));
 }
 
-/// The phase's virtual length, its sections, and the latencies of its samples. Sections after the phase, while its load ends, are left out; where the CPU was idle
-/// for a part of the phase, that much after it is taken for it. What of the samples cannot be read is said by who shows the run.
-fn add_samples(gathered: &mut GuestTotals, run: &Path, record: &RunRecord, (phase, blocked): (usize, &[(u64, u64)])) {
-    let Some((begin, end)) = record.phases.get(phase).and_then(|phase| Some((phase.begin_ns, phase.end_ns?))) else { return };
+/// The phase's virtual length, its sections, and the latencies of its samples. Sections after the
+/// phase, while its load ends, are left out; where the CPU was idle for a part of the phase, that
+/// much after it is taken for it. What of the samples cannot be read is said by who shows the run.
+fn add_samples(
+    gathered: &mut GuestTotals,
+    run: &Path,
+    record: &RunRecord,
+    (phase, blocked): (usize, &[(u64, u64)]),
+) {
+    let Some((begin, end)) = record
+        .phases
+        .get(phase)
+        .and_then(|phase| Some((phase.begin_ns, phase.end_ns?)))
+    else {
+        return;
+    };
     let length = end.0.saturating_sub(begin.0).max(0).cast_unsigned();
     gathered.phase_ns = gathered.phase_ns.saturating_add(length);
-    gathered.blocked.extend(blocked.iter().filter(|(ended, _)| *ended <= length).map(|(_, length)| *length));
-    let samples = record.samples_folder.clone().unwrap_or_else(|| run.join("samples"));
+    gathered.blocked.extend(
+        blocked
+            .iter()
+            .filter(|(ended, _)| *ended <= length)
+            .map(|(_, length)| *length),
+    );
+    let samples = record
+        .samples_folder
+        .clone()
+        .unwrap_or_else(|| run.join("samples"));
     for series in &record.series {
-        let Ok(file) = SeriesFile::open(&samples.join(&series.file)) else { continue };
+        let Ok(file) = SeriesFile::open(&samples.join(&series.file)) else {
+            continue;
+        };
         let schedule = file.descriptor().schedule;
         file.read(|chunk| {
-            let inside = chunk.samples(&schedule).filter(|(_, sample)| (begin..end).contains(&sample.due));
+            let inside = chunk
+                .samples(&schedule)
+                .filter(|(_, sample)| (begin..end).contains(&sample.due));
             inside.for_each(|(_, sample)| gather(&mut gathered.samples, sample, &schedule));
         })
         .ok();
     }
 }
 
-fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, task: String, watched: &WatchedGuest) {
+fn add_place(
+    kind: &mut KindCensus,
+    begin: String,
+    end: String,
+    tally: &Tally,
+    task: String,
+    watched: &WatchedGuest,
+) {
     let (total, longest) = (nanos(tally.total, watched), nanos(tally.longest, watched));
     kind.count += tally.count;
     kind.total_ns = Nanos(kind.total_ns.0.saturating_add(total.0));
     kind.longest_ns = kind.longest_ns.max(longest);
-    match kind.places.iter_mut().find(|place| place.begin == begin && place.end == end) {
-        None => kind.places.push(Place { begin, end, count: tally.count, total_ns: total, longest_ns: longest, task }),
+    match kind
+        .places
+        .iter_mut()
+        .find(|place| place.begin == begin && place.end == end)
+    {
+        None => kind.places.push(Place {
+            begin,
+            end,
+            count: tally.count,
+            total_ns: total,
+            longest_ns: longest,
+            task,
+        }),
         Some(place) => {
             place.count += tally.count;
             place.total_ns = Nanos(place.total_ns.0.saturating_add(total.0));
@@ -383,25 +561,61 @@ fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, t
 
 /// The variant's name in the lab's record, or the folder's.
 fn variant_of(run: &Path) -> String {
-    let record = regular_file::read(&run.join(guest_start::PROVENANCE_NAME), guest_start::PROVENANCE_BYTES_MAX).ok();
-    let record: Option<serde_json::Value> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let name = record.as_ref().and_then(|record| record["inputs"]["variant"]["name"].as_str());
-    name.map_or_else(|| run.file_name().unwrap_or_default().to_string_lossy().into_owned(), str::to_owned)
+    let record = regular_file::read(
+        &run.join(guest_start::PROVENANCE_NAME),
+        guest_start::PROVENANCE_BYTES_MAX,
+    )
+    .ok();
+    let record: Option<serde_json::Value> =
+        record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let name = record
+        .as_ref()
+        .and_then(|record| record["inputs"]["variant"]["name"].as_str());
+    name.map_or_else(
+        || {
+            run.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        },
+        str::to_owned,
+    )
 }
 
 /// What tables call the phases of a run: their loads, or their names.
 fn labels_of(record: &RunRecord) -> Vec<String> {
-    let label = |name: &str, loads: Vec<String>| if loads.is_empty() { name.to_owned() } else { loads.join("+") };
-    record.plan.phases.iter().map(|phase| label(&phase.name, phase.loads.iter().map(|load| load.label.clone()).collect())).collect()
+    let label = |name: &str, loads: Vec<String>| {
+        if loads.is_empty() {
+            name.to_owned()
+        } else {
+            loads.join("+")
+        }
+    };
+    record
+        .plan
+        .phases
+        .iter()
+        .map(|phase| {
+            label(
+                &phase.name,
+                phase.loads.iter().map(|load| load.label.clone()).collect(),
+            )
+        })
+        .collect()
 }
 
 impl Census {
-    /// Longest sections first, of all groups and kinds but [`Kind::Blocked`], which holds the others.
+    /// Longest sections first, of all groups and kinds but [`Kind::Blocked`], which holds the
+    /// others.
     #[must_use]
     pub fn longest_places(&self) -> Vec<(&Group, Kind, &Place)> {
         let places = self.groups.iter().flat_map(|group| {
             let kinds = group.kinds.iter().filter(|kind| kind.kind != Kind::Blocked);
-            kinds.flat_map(move |kind| kind.places.iter().map(move |place| (group, kind.kind, place)))
+            kinds.flat_map(move |kind| {
+                kind.places
+                    .iter()
+                    .map(move |place| (group, kind.kind, place))
+            })
         });
         let mut places: Vec<_> = places.collect();
         places.sort_by_key(|(_, _, place)| std::cmp::Reverse(place.longest_ns));
@@ -414,7 +628,9 @@ impl Census {
         let mut sum: BTreeMap<(Kind, String, String), (u64, Nanos)> = BTreeMap::new();
         for kind in self.groups.iter().flat_map(|group| &group.kinds) {
             for place in &kind.places {
-                let entry = sum.entry((kind.kind, place.begin.clone(), place.end.clone())).or_default();
+                let entry = sum
+                    .entry((kind.kind, place.begin.clone(), place.end.clone()))
+                    .or_default();
                 *entry = (entry.0 + place.count, entry.1.max(place.longest_ns));
             }
         }
@@ -423,94 +639,4 @@ impl Census {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernel_symbols::KernelSymbols;
-    use crate::kind::{Longest, Stretch};
-    use crate::stream::tests::{Writer, longest};
-
-    const SYMBOLS: &str = "ffffffff81000000 T first\nffffffff81000100 T second\n";
-
-    #[test]
-    fn a_sample_that_claims_billions_of_skipped_due_times_takes_no_gigabytes() {
-        let sample = Sample { due: Nanos(0), latency: Nanos(10), skipped: u32::MAX };
-        let grid = |period: i64| Schedule::Grid { period: Nanos(period), start: Nanos(0), dither: Nanos(0) };
-        let mut gathered = Vec::new();
-        [4, i64::MAX].iter().for_each(|&period| gather(&mut gathered, sample, &grid(period)));
-        assert_eq!((gathered.len(), &gathered[..4]), (LATENCIES_MAX, &[10, 6, 2, 0][..]));
-    }
-
-    /// A run folder with what a plugin wrote.
-    fn watched(folder: &Path, raw: &[u8]) {
-        std::fs::create_dir_all(folder).unwrap();
-        std::fs::write(folder.join("seen"), raw).unwrap();
-        store::keep(&folder.join("seen"), folder, &KernelSymbols::parse(SYMBOLS), 4).unwrap();
-    }
-
-    fn raw() -> Vec<u8> {
-        let mut writer = Writer::new();
-        writer.mark(1, 1000).site(Kind::PreemptionOff, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0120).task("dd").task("sh");
-        writer.section(0, 300, 250).mark(3, 700).of_task(1).section(0, 500, 100).of_task(2).section(0, 1000, 400).mark(2, 500);
-        writer.end()
-    }
-
-    #[test]
-    fn sections_are_counted_by_phase_kind_and_place_with_the_task_of_the_longest() {
-        let folder = tempfile::tempdir().unwrap();
-        for replica in ["a/replica-000", "a/replica-001"] {
-            watched(&folder.path().join(replica), &raw());
-        }
-        let census = census(folder.path()).unwrap();
-        let [start, phase] = &census.groups[..2] else { panic!("{census:?}") };
-        assert_eq!((start.load.as_str(), start.executed_ns), ("start", Nanos(4 * 1000)));
-        assert_eq!(phase.executed_ns, Nanos(4 * 2000));
-        let kind = &phase.kinds[Kind::PreemptionOff.index()];
-        assert_eq!((kind.count, kind.total_ns, kind.longest_ns), (2, Nanos(2000), Nanos(1600)));
-        assert_eq!(kind.histogram.iter().sum::<u64>(), 2);
-        let place = &kind.places[0];
-        assert_eq!((place.begin.as_str(), place.end.as_str(), place.task.as_str()), ("first", "second", "sh"));
-        assert!(is_watched(folder.path()) && census.by_place().values().eq([&(6, Nanos(1600))]));
-    }
-
-    #[test]
-    fn the_longest_of_each_kind_over_all_guests_has_its_functions_and_call_path() {
-        let what = Longest::Stretch(Stretch::NoChance);
-        let folder = tempfile::tempdir().unwrap();
-        for (guest, length) in [("a/guest", 500), ("b/guest", 900), ("c/guest", 700)] {
-            let mut writer = Writer::new();
-            writer.mark(1, 0).task("dd").block(0xffff_ffff_8100_0000, 12, 3).longest(&longest(what, length)).mark(2, 1000);
-            watched(&folder.path().join(guest), &writer.end());
-        }
-        let census = census(folder.path()).unwrap();
-        let [row] = &census.groups[0].longest[..] else { panic!("{census:?}") };
-        assert_eq!((row.what, row.length_ns), (what, Nanos(4 * 900)));
-        assert_eq!((row.begin.as_str(), row.end.as_str(), row.task.as_str()), ("first", "second", "dd"));
-        assert_eq!(row.path, ["first"]);
-        assert!(is_census(folder.path()));
-        std::fs::write(folder.path().join("run.json"), "{}").unwrap();
-        assert!(!is_census(folder.path()), "a run is shown as a run");
-    }
-
-    #[test]
-    fn due_times_that_passed_in_a_late_wake_up_waited_for_the_rest() {
-        let schedule = Schedule::Grid { period: Nanos(100), start: Nanos::ZERO, dither: Nanos::ZERO };
-        let sample = Sample { due: Nanos(1000), latency: Nanos(350), skipped: 3 };
-        assert!(latencies(sample, &schedule).eq([350, 250, 150, 50]));
-    }
-
-    #[test]
-    fn a_folder_that_was_not_watched_says_how_to_watch() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(!is_watched(folder.path()));
-        assert!(census(folder.path()).unwrap_err().to_string().contains("--watch"));
-    }
-
-    #[test]
-    fn what_was_cut_is_not_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let whole = raw();
-        std::fs::write(folder.path().join("seen"), &whole[..whole.len() - 3]).unwrap();
-        let kept = store::keep(&folder.path().join("seen"), folder.path(), &KernelSymbols::parse(SYMBOLS), 4);
-        assert!(kept.unwrap_err().to_string().contains("cut off"));
-    }
-}
+mod tests;

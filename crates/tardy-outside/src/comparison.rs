@@ -31,13 +31,18 @@ pub struct Difference {
     pub candidate_count: u64,
 }
 
-/// Compares the longest sections of each kind between the same two functions. One counts as changed where it is longer or shorter by more than a fifth and by
-/// `least`; one that only one side has, where it is at least that long. The largest differences come first.
+/// Compares the longest sections of each kind between the same two functions. One counts as changed
+/// where it is longer or shorter by more than a fifth and by `least`; one that only one side has,
+/// where it is at least that long. The largest differences come first.
 #[must_use]
 pub fn compare(base: &Census, candidate: &Census, least: Nanos) -> Vec<Difference> {
     let (before, after) = (base.by_place(), candidate.by_place());
     let mut differences = Vec::new();
-    let keys: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).filter(|(kind, ..)| *kind != Kind::Blocked).collect();
+    let keys: std::collections::BTreeSet<_> = before
+        .keys()
+        .chain(after.keys())
+        .filter(|(kind, ..)| *kind != Kind::Blocked)
+        .collect();
     for key @ (kind, begin, end) in keys {
         let (one, other) = (before.get(key), after.get(key));
         let change = match (one, other) {
@@ -106,15 +111,43 @@ mod tests {
             bound: None,
             section_latency: None,
         };
-        Census { groups: vec![group], corrected: 0, unstored: 0, knows_preemption: true, left_out_windows: 0 }
+        Census {
+            groups: vec![group],
+            corrected: 0,
+            unstored: 0,
+            knows_preemption: true,
+            left_out_windows: 0,
+        }
     }
 
     #[test]
     fn what_became_longer_shorter_new_or_gone_is_told_and_the_rest_is_not() {
-        let base = census(&[("same", 10_000), ("longer", 10_000), ("shorter", 90_000), ("gone", 7000), ("short gone", 10)]);
-        let candidate = census(&[("same", 11_900), ("longer", 20_000), ("shorter", 10_000), ("new", 6000)]);
+        let base = census(&[
+            ("same", 10_000),
+            ("longer", 10_000),
+            ("shorter", 90_000),
+            ("gone", 7000),
+            ("short gone", 10),
+        ]);
+        let candidate = census(&[
+            ("same", 11_900),
+            ("longer", 20_000),
+            ("shorter", 10_000),
+            ("new", 6000),
+        ]);
         let found = compare(&base, &candidate, Nanos(1000));
-        let changes: Vec<_> = found.iter().map(|difference| (difference.begin.as_str(), difference.change)).collect();
-        assert_eq!(changes, [("shorter", Change::Shorter), ("longer", Change::Longer), ("gone", Change::Gone), ("new", Change::New)]);
+        let changes: Vec<_> = found
+            .iter()
+            .map(|difference| (difference.begin.as_str(), difference.change))
+            .collect();
+        assert_eq!(
+            changes,
+            [
+                ("shorter", Change::Shorter),
+                ("longer", Change::Longer),
+                ("gone", Change::Gone),
+                ("new", Change::New)
+            ]
+        );
     }
 }

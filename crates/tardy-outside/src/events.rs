@@ -1,4 +1,5 @@
-//! What a guest executed before a sample, as the events that a trace of it would have: interrupts, softirqs, timers, the waking, switches.
+//! What a guest executed before a sample, as the events that a trace of it would have: interrupts,
+//! softirqs, timers, the waking, switches.
 
 use tardy_trace::event::{Event, Head, Kind as EventKind, Thread};
 use tardy_trace::text::Text;
@@ -30,8 +31,14 @@ const TIMER: u64 = 1;
 
 /// The kernel's number of a task is not known; that of the idle one is 0.
 pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
-    let is_idle = tasks.get(task as usize).is_some_and(|name| name.starts_with("swapper/"));
-    if is_idle { 0 } else { i32::try_from(task).unwrap_or(i32::MAX) }
+    let is_idle = tasks
+        .get(task as usize)
+        .is_some_and(|name| name.starts_with("swapper/"));
+    if is_idle {
+        0
+    } else {
+        i32::try_from(task).unwrap_or(i32::MAX)
+    }
 }
 
 /// What a trace would have.
@@ -39,40 +46,77 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
     let mut events = Vec::new();
     let mut teller = Teller {
         context: Context::default(),
-        thread: Thread { pid: 0, priority: 120, name: Text::default() },
+        thread: Thread {
+            pid: 0,
+            priority: 120,
+            name: Text::default(),
+        },
         due: window.due,
         events: &mut events,
     };
     let own = pid(window.task, tasks);
     let waking = waking(window, calls);
-    let is_function =
-        |call: &Call, name: &str| matches!(call.callee, Callee::Function(function) if *calls.names[function as usize] == *name);
+    let is_function = |call: &Call, name: &str| matches!(call.callee, Callee::Function(function) if *calls.names[function as usize] == *name);
     let mut interrupt: Option<EventKind> = None;
-    let timer = EventKind::TimerStart { timer: TIMER, function: TIMER, expires: window.due, soft_expires: window.due, mode: Some(0) };
+    let timer = EventKind::TimerStart {
+        timer: TIMER,
+        function: TIMER,
+        expires: window.due,
+        soft_expires: window.due,
+        mode: Some(0),
+    };
     let mut has_timer = false;
     // Before anything else: the thread's name and priority, and its timer.
-    let own_priority = calls.moments.iter().rev().find_map(|moment| match moment.what {
-        MomentKind::Task { task, priority } if task == window.task => Some(priority),
-        _ => None,
-    });
+    let own_priority = calls
+        .moments
+        .iter()
+        .rev()
+        .find_map(|moment| match moment.what {
+            MomentKind::Task { task, priority } if task == window.task => Some(priority),
+            _ => None,
+        });
     let name = |task: u32| Text::from(tasks.get(task as usize).map_or("", String::as_str));
-    let own_thread = Thread { pid: own, priority: own_priority.unwrap_or(120), name: name(window.task) };
+    let own_thread = Thread {
+        pid: own,
+        priority: own_priority.unwrap_or(120),
+        name: name(window.task),
+    };
     for moment in &calls.moments {
         match moment.what {
             MomentKind::Task { task, priority } => {
-                let next = Thread { pid: pid(task, tasks), priority, name: name(task) };
+                let next = Thread {
+                    pid: pid(task, tasks),
+                    priority,
+                    name: name(task),
+                };
                 if !has_timer {
                     (has_timer, teller.thread) = (true, own_thread);
                     // A CPU that stands still when the sample is due executes nothing until later.
                     let before = moment.at.min(-1);
                     teller.tell(before, timer, 0);
                     teller.thread = next;
-                    teller.tell(before, EventKind::Switch { previous: own_thread, previous_state: 1, next }, 0);
+                    teller.tell(
+                        before,
+                        EventKind::Switch {
+                            previous: own_thread,
+                            previous_state: 1,
+                            next,
+                        },
+                        0,
+                    );
                     continue;
                 }
                 let previous = teller.thread;
                 if previous.pid != next.pid {
-                    teller.tell(moment.at, EventKind::Switch { previous, previous_state: 0, next }, 0);
+                    teller.tell(
+                        moment.at,
+                        EventKind::Switch {
+                            previous,
+                            previous_state: 0,
+                            next,
+                        },
+                        0,
+                    );
                 }
                 teller.thread = next;
             }
@@ -85,23 +129,50 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
             }
             MomentKind::Called(place) => {
                 let call = &calls.calls[place];
-                let Callee::Function(function) = call.callee else { continue };
+                let Callee::Function(function) = call.callee else {
+                    continue;
+                };
                 let name = calls.names[function as usize].as_ref();
                 if let Some((entry, exit)) = vector(name) {
                     interrupt = Some(exit);
                     teller.tell(moment.at, entry, INTERRUPT);
-                } else if let Some(&(_, vector)) = SOFTIRQS.iter().find(|(action, _)| *action == name) {
+                } else if let Some(&(_, vector)) =
+                    SOFTIRQS.iter().find(|(action, _)| *action == name)
+                {
                     teller.tell(moment.at, EventKind::SoftirqEntry { vector }, 0);
                 } else if name.starts_with("raise_softirq")
-                    && call.parent.is_some_and(|parent| is_function(&calls.calls[parent], "hrtimer_interrupt"))
+                    && call.parent.is_some_and(|parent| {
+                        is_function(&calls.calls[parent], "hrtimer_interrupt")
+                    })
                 {
-                    teller.tell(moment.at, EventKind::SoftirqRaise { vector: HRTIMER_SOFTIRQ }, 0);
+                    teller.tell(
+                        moment.at,
+                        EventKind::SoftirqRaise {
+                            vector: HRTIMER_SOFTIRQ,
+                        },
+                        0,
+                    );
                 }
                 if waking.is_some_and(|waking| waking.timer == place) {
                     let now = window.due.saturating_add(moment.at);
-                    teller.tell(moment.at, EventKind::TimerExpireEntry { timer: TIMER, function: TIMER, now }, 0);
+                    teller.tell(
+                        moment.at,
+                        EventKind::TimerExpireEntry {
+                            timer: TIMER,
+                            function: TIMER,
+                            now,
+                        },
+                        0,
+                    );
                 } else if waking.is_some_and(|waking| waking.waker == place) {
-                    teller.tell(moment.at, EventKind::Waking { thread: own_thread, target_cpu: 0 }, 0);
+                    teller.tell(
+                        moment.at,
+                        EventKind::Waking {
+                            thread: own_thread,
+                            target_cpu: 0,
+                        },
+                        0,
+                    );
                 }
             }
             MomentKind::Returned(place) => {
@@ -109,7 +180,9 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
                 if waking.is_some_and(|waking| waking.timer == place) {
                     teller.tell(moment.at, EventKind::TimerExpireExit { timer: TIMER }, 0);
                 }
-                let softirq = SOFTIRQS.iter().find(|(action, _)| is_function(call, action));
+                let softirq = SOFTIRQS
+                    .iter()
+                    .find(|(action, _)| is_function(call, action));
                 if let Some(&(_, vector)) = softirq {
                     teller.tell(moment.at, EventKind::SoftirqExit { vector }, 0);
                 }
@@ -138,9 +211,18 @@ impl Teller<'_> {
             | flag(context.is_in_interrupt(), 0x08)
             | flag(context.is_in_softirq(), 0x10)
             | more;
-        let head = Head { flags, preempt_count: context.depth().min(0x0f), pid: self.thread.pid };
+        let head = Head {
+            flags,
+            preempt_count: context.depth().min(0x0f),
+            pid: self.thread.pid,
+        };
         let time = self.due.saturating_add(at).max(0).cast_unsigned();
-        self.events.push(Event { time, cpu: 0, head, kind });
+        self.events.push(Event {
+            time,
+            cpu: 0,
+            head,
+            kind,
+        });
     }
 }
 
@@ -152,11 +234,17 @@ fn vector(function: &str) -> Option<(EventKind, EventKind)> {
         Some(other) => other.into(),
         None if ["asm_common_interrupt", "asm_spurious_interrupt"].contains(&function) => {
             let (irq, name) = (0, "device".into());
-            return Some((EventKind::IrqEntry { irq, name }, EventKind::IrqExit { irq, returned: 1 }));
+            return Some((
+                EventKind::IrqEntry { irq, name },
+                EventKind::IrqExit { irq, returned: 1 },
+            ));
         }
         None => return None,
     };
-    Some((EventKind::VectorEntry { name }, EventKind::VectorExit { name }))
+    Some((
+        EventKind::VectorEntry { name },
+        EventKind::VectorExit { name },
+    ))
 }
 
 /// The calls that woke the thread.
@@ -168,24 +256,50 @@ struct WakingCalls {
     waker: usize,
 }
 
-/// The thread was asleep when it was due, and the last timer's function of the first timer interrupt from then on that wakes a thread woke it: a timer that
-/// is due earlier is called earlier.
+/// The thread was asleep when it was due, and the last timer's function of the first timer
+/// interrupt from then on that wakes a thread woke it: a timer that is due earlier is called
+/// earlier.
 fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     let mut found: Option<(WakingCalls, Option<usize>)> = None;
-    let name = |call: &Call| if let Callee::Function(function) = call.callee { calls.names[function as usize].as_ref() } else { "" };
+    let name = |call: &Call| {
+        if let Callee::Function(function) = call.callee {
+            calls.names[function as usize].as_ref()
+        } else {
+            ""
+        }
+    };
     let run = |call: usize| {
         std::iter::successors(Some(call), |&call| calls.calls[call].parent)
             .find(|&call| name(&calls.calls[call]).starts_with("__hrtimer_run_queues"))
     };
-    for (place, call) in calls.calls.iter().enumerate().filter(|(_, call)| call.begin >= 0 && name(call).starts_with("try_to_wake_up")) {
+    for (place, call) in calls
+        .calls
+        .iter()
+        .enumerate()
+        .filter(|(_, call)| call.begin >= 0 && name(call).starts_with("try_to_wake_up"))
+    {
         let above = std::iter::successors(call.parent, |&call| calls.calls[call].parent).take(3);
-        let Some(timer) = above.into_iter().find(|&call| name(&calls.calls[call]) == WAKER) else { continue };
+        let Some(timer) = above
+            .into_iter()
+            .find(|&call| name(&calls.calls[call]) == WAKER)
+        else {
+            continue;
+        };
         match found {
             Some((_, first)) if first != run(timer) => break,
-            _ => found = Some((WakingCalls { timer, waker: place }, run(timer))),
+            _ => {
+                found = Some((
+                    WakingCalls {
+                        timer,
+                        waker: place,
+                    },
+                    run(timer),
+                ))
+            }
         }
     }
-    let is_before_the_end =
-        |&(waking, _): &(WakingCalls, _)| calls.calls[waking.timer].begin <= i64::try_from(window.latency).unwrap_or(i64::MAX);
+    let is_before_the_end = |&(waking, _): &(WakingCalls, _)| {
+        calls.calls[waking.timer].begin <= i64::try_from(window.latency).unwrap_or(i64::MAX)
+    };
     found.filter(is_before_the_end).map(|(waking, _)| waking)
 }

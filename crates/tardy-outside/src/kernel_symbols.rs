@@ -1,4 +1,5 @@
-//! The symbols of a guest's kernel, from its own /proc/kallsyms: what the plugin must know, and names for addresses.
+//! The symbols of a guest's kernel, from its own /proc/kallsyms: what the plugin must know, and
+//! names for addresses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +10,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolsError {
     /// Names of Linux 5.8 and later, amd64.
-    #[error("the kernel has no symbol {0}: sections can be watched on amd64 kernels from Linux 5.8 on that have CONFIG_KALLSYMS_ALL")]
+    #[error(
+        "the kernel has no symbol {0}: sections can be watched on amd64 kernels from Linux 5.8 on \
+         that have CONFIG_KALLSYMS_ALL"
+    )]
     Missing(&'static str),
 }
 
@@ -33,7 +37,8 @@ struct Symbol {
 pub struct PluginOptions {
     /// Virtual time of an instruction.
     pub instruction_ns: u64,
-    /// Of how many samples of each phase, the worst ones, what was executed before them is kept; at most 1024.
+    /// Of how many samples of each phase, the worst ones, what was executed before them is kept; at
+    /// most 1024.
     pub worst: u32,
     /// Whether it is kept how the longest stretches of each kind were called.
     pub paths: bool,
@@ -45,7 +50,8 @@ pub struct KernelSymbols {
     symbols: Vec<Symbol>,
 }
 
-/// Functions that lock, unlock, switch bottom halves off and on, or ask whether a switch is due, for their caller, who is the one to name.
+/// Functions that lock, unlock, switch bottom halves off and on, or ask whether a switch is due,
+/// for their caller, who is the one to name.
 const WRAPPERS: [&str; 11] = [
     "_raw_spin_",
     "_raw_read_",
@@ -73,7 +79,11 @@ impl KernelSymbols {
                 name.push(' ');
                 name.push_str(module);
             }
-            Some(Symbol { address, name, is_code })
+            Some(Symbol {
+                address,
+                name,
+                is_code,
+            })
         };
         let mut symbols: Vec<Symbol> = kallsyms.lines().filter_map(symbol).collect();
         symbols.sort_by_key(|symbol| symbol.address);
@@ -83,37 +93,70 @@ impl KernelSymbols {
     /// The address of a symbol.
     #[must_use]
     pub fn address(&self, name: &str) -> Option<u64> {
-        self.symbols.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.address)
+        self.symbols
+            .iter()
+            .find(|symbol| symbol.name == name)
+            .map(|symbol| symbol.address)
     }
 
-    /// The function that an address belongs to; of several names for one place the first in the kernel's list that is no padding.
+    /// The function that an address belongs to; of several names for one place the first in the
+    /// kernel's list that is no padding.
     #[must_use]
     pub fn function(&self, address: u64) -> Option<&str> {
-        let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
-        let last = self.symbols[..behind].iter().rev().find(|symbol| symbol.is_code)?;
-        let from = self.symbols.partition_point(|symbol| symbol.address < last.address);
-        let alike = self.symbols[from..behind].iter().filter(|symbol| symbol.is_code && symbol.address == last.address);
-        alike.min_by_key(|symbol| symbol.name.starts_with("__pfx_")).map(|symbol| symbol.name.as_str())
+        let behind = self
+            .symbols
+            .partition_point(|symbol| symbol.address <= address);
+        let last = self.symbols[..behind]
+            .iter()
+            .rev()
+            .find(|symbol| symbol.is_code)?;
+        let from = self
+            .symbols
+            .partition_point(|symbol| symbol.address < last.address);
+        let alike = self.symbols[from..behind]
+            .iter()
+            .filter(|symbol| symbol.is_code && symbol.address == last.address);
+        alike
+            .min_by_key(|symbol| symbol.name.starts_with("__pfx_"))
+            .map(|symbol| symbol.name.as_str())
     }
 
     /// The functions that these addresses belong to, in the order of addresses, each once.
     pub(crate) fn functions(&self, addresses: impl Iterator<Item = u64>) -> Vec<Function> {
         let mut found = BTreeMap::new();
         for address in addresses {
-            let Some(name) = self.function(address) else { continue };
-            let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
-            let Some(symbol) = self.symbols[..behind].iter().rev().find(|symbol| symbol.is_code) else { continue };
+            let Some(name) = self.function(address) else {
+                continue;
+            };
+            let behind = self
+                .symbols
+                .partition_point(|symbol| symbol.address <= address);
+            let Some(symbol) = self.symbols[..behind]
+                .iter()
+                .rev()
+                .find(|symbol| symbol.is_code)
+            else {
+                continue;
+            };
             let code = self.symbols[behind..].iter().find(|symbol| symbol.is_code);
             let end = code.map_or(u64::MAX, |next| next.address);
-            found.entry(symbol.address).or_insert_with(|| Function { begin: symbol.address, end, name: name.to_owned() });
+            found.entry(symbol.address).or_insert_with(|| Function {
+                begin: symbol.address,
+                end,
+                name: name.to_owned(),
+            });
         }
         found.into_values().collect()
     }
 
     /// Where the code after a symbol begins.
     fn end_of(&self, symbol: &Symbol) -> u64 {
-        let behind = self.symbols.partition_point(|other| other.address <= symbol.address);
-        self.symbols.get(behind).map_or(symbol.address, |next| next.address)
+        let behind = self
+            .symbols
+            .partition_point(|other| other.address <= symbol.address);
+        self.symbols
+            .get(behind)
+            .map_or(symbol.address, |next| next.address)
     }
 
     /// What the plugin has to know, as the lines that it reads; `memory_mib` is the guest's memory.
@@ -123,7 +166,9 @@ impl KernelSymbols {
     pub fn known(&self, memory_mib: u32, asked: PluginOptions) -> Result<String, SymbolsError> {
         let required = |name: &'static str| self.address(name).ok_or(SymbolsError::Missing(name));
         let mut text = String::new();
-        let mut line = |name: &str, value: u64| writeln!(text, "{name} {value:x}").expect("writing to a string cannot fail");
+        let mut line = |name: &str, value: u64| {
+            writeln!(text, "{name} {value:x}").expect("writing to a string cannot fail")
+        };
         line("text_begin", required("_stext")?);
         line("text_end", required("_etext")?);
         line("banner", required("linux_banner")?);
@@ -133,7 +178,8 @@ impl KernelSymbols {
         line("paths", asked.paths.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
-        // Of the CPU's own variables: from 6.2 to 6.14 both stand in one structure (struct pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
+        // Of the CPU's own variables: from 6.2 to 6.14 both stand in one structure (struct
+        // pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
         let (count, current) = match self.address("pcpu_hot") {
             Some(hot) => (hot.wrapping_add(8), hot),
             None => (required("__preempt_count")?, required("current_task")?),
@@ -144,7 +190,9 @@ impl KernelSymbols {
         for symbol in self.symbols.iter().filter(|symbol| symbol.is_code) {
             let name = symbol.name.as_str();
             let is = |names: &[&str]| names.contains(&name);
-            if name.starts_with("asm_sysvec_") || is(&["asm_common_interrupt", "asm_spurious_interrupt"]) {
+            if name.starts_with("asm_sysvec_")
+                || is(&["asm_common_interrupt", "asm_spurious_interrupt"])
+            {
                 line("interrupt", symbol.address);
             } else if name.starts_with("asm_exc_") {
                 line("exception", symbol.address);
@@ -160,7 +208,9 @@ impl KernelSymbols {
                 line("scheduler", symbol.address);
             } else if is(&["__cond_resched", "_cond_resched"]) {
                 line("chance", symbol.address);
-            } else if name.starts_with("__cond_resched_lock") || name.starts_with("__cond_resched_rwlock") {
+            } else if name.starts_with("__cond_resched_lock")
+                || name.starts_with("__cond_resched_rwlock")
+            {
                 line("chance_of_lock", symbol.address);
             }
             // Wrappers may be any of those: who called is told for each.
@@ -177,7 +227,11 @@ impl KernelSymbols {
 mod tests {
     use super::*;
 
-    const ASKED: PluginOptions = PluginOptions { instruction_ns: 4, worst: 10, paths: true };
+    const ASKED: PluginOptions = PluginOptions {
+        instruction_ns: 4,
+        worst: 10,
+        paths: true,
+    };
     const TEXT: &str = "\
 000000000001fd50 A __preempt_count
 000000000001fbc0 A current_task
@@ -201,15 +255,26 @@ ffffffffc0000000 t work\t[some_module]
     #[test]
     fn a_guest_that_puts_its_variables_at_the_end_of_all_addresses_is_no_panic() {
         let text = format!("{TEXT}ffffffffffffffff D pcpu_hot\n");
-        assert!(KernelSymbols::parse(&text).known(64, ASKED).unwrap().contains("preempt_count 7\n"));
+        assert!(
+            KernelSymbols::parse(&text)
+                .known(64, ASKED)
+                .unwrap()
+                .contains("preempt_count 7\n")
+        );
     }
 
     #[test]
     fn an_address_has_the_name_of_its_function_and_module() {
         let symbols = KernelSymbols::parse(TEXT);
         assert_eq!(symbols.function(0xffff_ffff_8100_0017), Some("quiet"));
-        assert_eq!(symbols.function(0xffff_ffff_8100_0040), Some("_raw_spin_lock"));
-        assert_eq!(symbols.function(0xffff_ffff_c000_0123), Some("work [some_module]"));
+        assert_eq!(
+            symbols.function(0xffff_ffff_8100_0040),
+            Some("_raw_spin_lock")
+        );
+        assert_eq!(
+            symbols.function(0xffff_ffff_c000_0123),
+            Some("work [some_module]")
+        );
         assert_eq!(symbols.function(0x1000), None);
     }
 
@@ -233,13 +298,21 @@ ffffffffc0000000 t work\t[some_module]
         ] {
             assert!(known.lines().any(|other| other == line), "{line}: {known}");
         }
-        let hot = KernelSymbols::parse(&TEXT.replace("1fd50 A __preempt_count", "20 A pcpu_hot")).known(1, ASKED).unwrap();
-        assert!(hot.contains("preempt_count 28\n") && hot.contains("current 20\n"), "{hot}");
+        let hot = KernelSymbols::parse(&TEXT.replace("1fd50 A __preempt_count", "20 A pcpu_hot"))
+            .known(1, ASKED)
+            .unwrap();
+        assert!(
+            hot.contains("preempt_count 28\n") && hot.contains("current 20\n"),
+            "{hot}"
+        );
     }
 
     #[test]
     fn a_kernel_without_the_symbols_is_refused_by_the_first_that_lacks() {
         let without = KernelSymbols::parse(&TEXT.replace("init_task", "other"));
-        assert_eq!(without.known(1, ASKED), Err(SymbolsError::Missing("init_task")));
+        assert_eq!(
+            without.known(1, ASKED),
+            Err(SymbolsError::Missing("init_task"))
+        );
     }
 }

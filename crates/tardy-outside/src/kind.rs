@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why nothing else could run, or no other interrupt come. The order is that of the plugin's numbers.
+/// Why nothing else could run, or no other interrupt come. The order is that of the plugin's
+/// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -20,7 +21,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order of the plugin's numbers.
-    pub const ALL: [Self; 5] = [Self::InterruptsOff, Self::PreemptionOff, Self::Softirq, Self::Interrupt, Self::Blocked];
+    pub const ALL: [Self; 5] = [
+        Self::InterruptsOff,
+        Self::PreemptionOff,
+        Self::Softirq,
+        Self::Interrupt,
+        Self::Blocked,
+    ];
 
     /// The one with this number.
     #[must_use]
@@ -47,19 +54,25 @@ impl Kind {
     }
 }
 
-/// Stretches of which the plugin tells the longest of each phase. The order is that of its numbers, which follow those of [`Kind`].
+/// Stretches of which the plugin tells the longest of each phase. The order is that of its numbers,
+/// which follow those of [`Kind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
-    /// Interrupts or preemption are off, but not to call the scheduler (`D_POID` of ECRTS 2020), without hard interrupts.
+    /// Interrupts or preemption are off, but not to call the scheduler (`D_POID` of ECRTS 2020),
+    /// without hard interrupts.
     BeforeScheduler,
-    /// Both are on although a switch is due (`D_PAIE`), without hard interrupts; of the idle task everything from due until it calls the scheduler.
+    /// Both are on although a switch is due (`D_PAIE`), without hard interrupts; of the idle task
+    /// everything from due until it calls the scheduler.
     SwitchDue,
-    /// Preemption is off to call the scheduler, until it is on again (`D_PSD`), without hard interrupts.
+    /// Preemption is off to call the scheduler, until it is on again (`D_PSD`), without hard
+    /// interrupts.
     ToSchedule,
-    /// From interrupts off in the scheduler until preemption is on again (`D_ST`), without hard interrupts.
+    /// From interrupts off in the scheduler until preemption is on again (`D_ST`), without hard
+    /// interrupts.
     SwitchTail,
-    /// A task keeps the kernel without a chance to switch to another: from entry or chance to the next or to the return to its program.
+    /// A task keeps the kernel without a chance to switch to another: from entry or chance to the
+    /// next or to the return to its program.
     NoChance,
     /// From the moment that a switch is due until the scheduler is done, whatever interrupts it.
     SwitchDelay,
@@ -67,8 +80,14 @@ pub enum Stretch {
 
 impl Stretch {
     /// All of them, in the order of the plugin's numbers.
-    pub const ALL: [Self; 6] =
-        [Self::BeforeScheduler, Self::SwitchDue, Self::ToSchedule, Self::SwitchTail, Self::NoChance, Self::SwitchDelay];
+    pub const ALL: [Self; 6] = [
+        Self::BeforeScheduler,
+        Self::SwitchDue,
+        Self::ToSchedule,
+        Self::SwitchTail,
+        Self::NoChance,
+        Self::SwitchDelay,
+    ];
 
     /// Its place in [`Self::ALL`].
     #[must_use]
@@ -92,7 +111,9 @@ impl Longest {
         let index = usize::try_from(number).ok()?;
         match Kind::ALL.get(index) {
             Some(kind) => Some(Self::Section(*kind)),
-            None => Stretch::ALL.get(index - Kind::ALL.len()).map(|stretch| Self::Stretch(*stretch)),
+            None => Stretch::ALL
+                .get(index - Kind::ALL.len())
+                .map(|stretch| Self::Stretch(*stretch)),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Late samples of a watched guest: who held the CPU from due to the clock read, by the model that explains traced runs, and which functions were executed.
+//! Late samples of a watched guest: who held the CPU from due to the clock read, by the model that
+//! explains traced runs, and which functions were executed.
 //!
 //! The model is told what was executed as a trace would tell it: `events.rs`.
 
@@ -84,8 +85,14 @@ impl LateSample {
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn late_samples(run: &Path, facts: Facts, mut visit: impl FnMut(LateSample)) -> Result<(), StoreError> {
-    let Some(watched) = store::read(run)? else { return Ok(()) };
+pub fn late_samples(
+    run: &Path,
+    facts: Facts,
+    mut visit: impl FnMut(LateSample),
+) -> Result<(), StoreError> {
+    let Some(watched) = store::read(run)? else {
+        return Ok(());
+    };
     if watched.windows == 0 {
         return Ok(());
     }
@@ -104,12 +111,21 @@ pub fn late_samples(run: &Path, facts: Facts, mut visit: impl FnMut(LateSample))
         Item::Section(section) => {
             let begin = section.ended_at.saturating_sub(section.length);
             let overlaps = |&(from, to): &(u64, u64)| begin < to && section.ended_at > from;
-            for (interval, sections) in intervals.iter().zip(&mut sections).filter(|(interval, _)| overlaps(interval)) {
+            for (interval, sections) in intervals
+                .iter()
+                .zip(&mut sections)
+                .filter(|(interval, _)| overlaps(interval))
+            {
                 let site = stream.sites()[section.site as usize];
                 if site.kind == Kind::Blocked {
                     continue;
                 }
-                let nanos = |count: i128| Nanos(i64::try_from(count * i128::from(watched.instruction_ns)).unwrap_or(i64::MAX));
+                let nanos = |count: i128| {
+                    Nanos(
+                        i64::try_from(count * i128::from(watched.instruction_ns))
+                            .unwrap_or(i64::MAX),
+                    )
+                };
                 sections.push(SectionInTheWay {
                     kind: site.kind,
                     begins_in: function(&watched, site.begin_pc),
@@ -129,14 +145,20 @@ pub fn late_samples(run: &Path, facts: Facts, mut visit: impl FnMut(LateSample))
     })?;
     for (place, mut sample) in found {
         sample.sections = std::mem::take(&mut sections[place]);
-        sample.sections.sort_by_key(|section| std::cmp::Reverse(section.length_ns));
+        sample
+            .sections
+            .sort_by_key(|section| std::cmp::Reverse(section.length_ns));
         visit(sample);
     }
     Ok(())
 }
 
 fn function(watched: &WatchedGuest, address: u64) -> String {
-    watched.functions.get(&format!("{address:x}")).cloned().unwrap_or_else(|| format!("{address:#x}"))
+    watched
+        .functions
+        .get(&format!("{address:x}"))
+        .cloned()
+        .unwrap_or_else(|| format!("{address:#x}"))
 }
 
 fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) -> LateSample {
@@ -144,7 +166,9 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
     let mut samples = Samples::new(facts, &HashMap::new());
     let pid = pid(window.task, tasks);
     samples.follow(pid);
-    events.iter().for_each(|event| samples.take(&TraceItem::Event(*event)));
+    events
+        .iter()
+        .for_each(|event| samples.take(&TraceItem::Event(*event)));
     let due = window.due.max(0).cast_unsigned();
     let delay = samples.explain(&[pid], 0, due, due + window.latency);
     let (delay, places) = in_words(window, &delay, &calls);
@@ -164,7 +188,8 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
 /// Where a piece lies, from due.
 type Place = (usize, i64, i64);
 
-/// The way of a sample as files of delays have it, with the functions that held the CPU at the end of each piece.
+/// The way of a sample as files of delays have it, with the functions that held the CPU at the end
+/// of each piece.
 fn in_words(window: &Window, delay: &Delay, calls: &Calls) -> (DelayChunk, Vec<Place>) {
     let mut chunk = DelayChunk::default();
     let (mut places, mut pieces) = (Vec::new(), Vec::new());
@@ -174,9 +199,15 @@ fn in_words(window: &Window, delay: &Delay, calls: &Calls) -> (DelayChunk, Vec<P
         at = end;
         let is_of_code = matches!(
             piece.holder.cause,
-            Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode | Cause::Softirq | Cause::BeforeSoftirq
+            Cause::InterruptsOff
+                | Cause::PreemptionOff
+                | Cause::KernelCode
+                | Cause::Softirq
+                | Cause::BeforeSoftirq
         );
-        let path = (is_of_code && piece.component != Component::Return).then(|| longest_path(calls, begin, end)).flatten();
+        let path = (is_of_code && piece.component != Component::Return)
+            .then(|| longest_path(calls, begin, end))
+            .flatten();
         let stack = path.map_or_else(Vec::new, |call| calls.path(call).cloned().collect());
         let holder = DelayHolder {
             cause: piece.holder.cause,
@@ -188,12 +219,21 @@ fn in_words(window: &Window, delay: &Delay, calls: &Calls) -> (DelayChunk, Vec<P
             ended: Vec::new(),
             sender: None,
         };
-        let holder = chunk.holders.iter().position(|known| *known == holder).unwrap_or_else(|| {
-            chunk.holders.push(holder);
-            chunk.holders.len() - 1
-        });
+        let holder = chunk
+            .holders
+            .iter()
+            .position(|known| *known == holder)
+            .unwrap_or_else(|| {
+                chunk.holders.push(holder);
+                chunk.holders.len() - 1
+            });
         places.push((holder, begin, end));
-        pieces.push(DelayPiece { component: piece.component, holder, cpu: piece.cpu, length: piece.length() });
+        pieces.push(DelayPiece {
+            component: piece.component,
+            holder,
+            cpu: piece.cpu,
+            length: piece.length(),
+        });
     }
     let waker = match delay.waker {
         None => DelayWaker::Nobody,
@@ -202,17 +242,28 @@ fn in_words(window: &Window, delay: &Delay, calls: &Calls) -> (DelayChunk, Vec<P
         Some(Waker::Softirq) => DelayWaker::Softirq,
         Some(Waker::Thread(thread)) => DelayWaker::Thread(thread.name.to_string().into()),
     };
-    chunk.samples.push(SampleDelay { due: Nanos(window.due), cpu: delay.cpu, waker, is_switch_seen: delay.is_switch_seen, pieces });
+    chunk.samples.push(SampleDelay {
+        due: Nanos(window.due),
+        cpu: delay.cpu,
+        waker,
+        is_switch_seen: delay.is_switch_seen,
+        pieces,
+    });
     (chunk, places)
 }
 
-/// The innermost of the calls that held the CPU for most of an interval: going inwards as long as one call has more than half of it.
+/// The innermost of the calls that held the CPU for most of an interval: going inwards as long as
+/// one call has more than half of it.
 fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
     let mut innermost = None;
     // Callers stand before what they call, but those that were found by a return.
     loop {
-        let next = calls.calls.iter().enumerate().filter(|(_, call)| call.parent == innermost && inside(call) * 2 > end - begin);
+        let next = calls
+            .calls
+            .iter()
+            .enumerate()
+            .filter(|(_, call)| call.parent == innermost && inside(call) * 2 > end - begin);
         match next.max_by_key(|(_, call)| inside(call)) {
             Some((place, _)) => innermost = Some(place),
             None => return innermost,
@@ -224,8 +275,13 @@ fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
 fn stacks(sample: &SampleDelay, places: &[Place], calls: &Calls) -> Vec<StackTime> {
     let mut by_call: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for &(holder, begin, end) in places {
-        let from = calls.stretches.partition_point(|stretch| stretch.end <= begin);
-        for stretch in calls.stretches[from..].iter().take_while(|stretch| stretch.begin < end) {
+        let from = calls
+            .stretches
+            .partition_point(|stretch| stretch.end <= begin);
+        for stretch in calls.stretches[from..]
+            .iter()
+            .take_while(|stretch| stretch.begin < end)
+        {
             let ns = stretch.end.min(end) - stretch.begin.max(begin);
             *by_call.entry((holder, stretch.call)).or_default() += ns.max(0).cast_unsigned();
         }
@@ -233,17 +289,35 @@ fn stacks(sample: &SampleDelay, places: &[Place], calls: &Calls) -> Vec<StackTim
     debug_assert_eq!(places.len(), sample.pieces.len());
     let mut by_path: BTreeMap<(usize, Vec<Arc<str>>), u64> = BTreeMap::new();
     for ((holder, call), ns) in by_call {
-        *by_path.entry((holder, calls.path(call).cloned().collect())).or_default() += ns;
+        *by_path
+            .entry((holder, calls.path(call).cloned().collect()))
+            .or_default() += ns;
     }
-    by_path.into_iter().map(|((holder, functions), ns)| StackTime { holder, functions, ns }).collect()
+    by_path
+        .into_iter()
+        .map(|((holder, functions), ns)| StackTime {
+            holder,
+            functions,
+            ns,
+        })
+        .collect()
 }
 
 fn functions(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<FunctionRow> {
     let woke = i64::try_from(window.latency).unwrap_or(i64::MAX);
     let inside = |begin: i64, end: i64| (end.min(woke) - begin.max(0)).max(0).cast_unsigned();
     let mut rows: HashMap<Callee, FunctionRow> = HashMap::new();
-    let row = |callee: Callee| FunctionRow { function: calls.name(callee, tasks), inclusive_ns: 0, exclusive_ns: 0, calls: 0 };
-    for call in calls.calls.iter().filter(|call| !matches!(call.callee, Callee::Task(_)) && inside(call.begin, call.end) > 0) {
+    let row = |callee: Callee| FunctionRow {
+        function: calls.name(callee, tasks),
+        inclusive_ns: 0,
+        exclusive_ns: 0,
+        calls: 0,
+    };
+    for call in calls
+        .calls
+        .iter()
+        .filter(|call| !matches!(call.callee, Callee::Task(_)) && inside(call.begin, call.end) > 0)
+    {
         let is_recursive = std::iter::successors(call.parent, |&parent| calls.calls[parent].parent)
             .any(|parent| calls.calls[parent].callee == call.callee);
         let row = rows.entry(call.callee).or_insert_with(|| row(call.callee));
@@ -258,6 +332,11 @@ fn functions(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<FunctionRo
         }
     }
     let mut rows: Vec<FunctionRow> = rows.into_values().collect();
-    rows.sort_by(|one, other| other.exclusive_ns.cmp(&one.exclusive_ns).then_with(|| one.function.cmp(&other.function)));
+    rows.sort_by(|one, other| {
+        other
+            .exclusive_ns
+            .cmp(&one.exclusive_ns)
+            .then_with(|| one.function.cmp(&other.function))
+    });
     rows
 }

@@ -1,6 +1,8 @@
-//! The latency by non-preemptable sections as abeni2002 models it: a due time at a random moment waits for the rest of the section that it falls into.
+//! The latency by non-preemptable sections as abeni2002 models it: a due time at a random moment
+//! waits for the rest of the section that it falls into.
 
-/// The distribution that sections of known lengths make, in a phase of a known length. Any one unit of time.
+/// The distribution that sections of known lengths make, in a phase of a known length. Any one unit
+/// of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SectionLatency {
     /// The longest first.
@@ -23,7 +25,11 @@ impl SectionLatency {
             sum += *length as f64;
             sum
         });
-        Some(Self { sums: sums.collect(), lengths, phase: phase as f64 })
+        Some(Self {
+            sums: sums.collect(),
+            lengths,
+            phase: phase as f64,
+        })
     }
 
     /// The longest section; 0 where there is none.
@@ -42,31 +48,52 @@ impl SectionLatency {
     #[must_use]
     pub fn exceeds(&self, x: u64) -> f64 {
         let longer = self.lengths.partition_point(|length| *length > x);
-        let Some(sum) = longer.checked_sub(1).map(|last| self.sums[last]) else { return 0.0 };
+        let Some(sum) = longer.checked_sub(1).map(|last| self.sums[last]) else {
+            return 0.0;
+        };
         ((sum - longer as f64 * x as f64) / self.phase).min(1.0)
     }
 
-    /// The largest distance between the shares of samples and of the model that are above x, for every x from `from` on. Each sample has `way` in it besides
-    /// the section: the way of a sample that waits for none.
+    /// The largest distance between the shares of samples and of the model that are above x, for
+    /// every x from `from` on. Each sample has `way` in it besides the section: the way of a sample
+    /// that waits for none.
     ///
-    /// `samples` are sorted. Also the critical value at 5 % (1.358 / sqrt(n), the asymptotic one of Kolmogorov's test; for a part of the axis it is on the
-    /// safe side).
+    /// `samples` are sorted. Also the critical value at 5 % (1.358 / sqrt(n), the asymptotic one of
+    /// Kolmogorov's test; for a part of the axis it is on the safe side).
     #[must_use]
     pub fn distance(&self, samples: &[u64], way: u64, from: u64) -> Option<Distance> {
         /// Of Kolmogorov's limiting distribution.
         const CRITICAL: f64 = 1.358;
-        let (first, count) = (samples.partition_point(|sample| *sample < from), samples.len() as f64);
+        let (first, count) = (
+            samples.partition_point(|sample| *sample < from),
+            samples.len() as f64,
+        );
         if samples.is_empty() {
             return None;
         }
-        let model = |latency: u64| if latency < way { 1.0 } else { self.exceeds(latency - way) };
+        let model = |latency: u64| {
+            if latency < way {
+                1.0
+            } else {
+                self.exceeds(latency - way)
+            }
+        };
         let mut distance = ((samples.len() - first) as f64 / count - model(from)).abs();
         for (place, latency) in samples.iter().enumerate().skip(first) {
             let share = model(*latency);
-            let (at_least, above) = ((samples.len() - place) as f64 / count, (samples.len() - place - 1) as f64 / count);
-            distance = distance.max((at_least - share).abs()).max((above - share).abs());
+            let (at_least, above) = (
+                (samples.len() - place) as f64 / count,
+                (samples.len() - place - 1) as f64 / count,
+            );
+            distance = distance
+                .max((at_least - share).abs())
+                .max((above - share).abs());
         }
-        Some(Distance { samples: samples.len() as u64, distance, critical: CRITICAL / count.sqrt() })
+        Some(Distance {
+            samples: samples.len() as u64,
+            distance,
+            critical: CRITICAL / count.sqrt(),
+        })
     }
 }
 
@@ -87,11 +114,28 @@ mod tests {
     #[test]
     fn the_share_above_x_is_what_of_the_sections_is_longer_than_x() {
         let model = SectionLatency::new(vec![10, 30, 20], 1000).unwrap();
-        for (x, share) in [(0, 0.06), (10, 0.03), (15, 0.02), (29, 0.001), (30, 0.0), (99, 0.0)] {
-            assert!((model.exceeds(x) - share).abs() < 1e-12, "{x}: {}", model.exceeds(x));
+        for (x, share) in [
+            (0, 0.06),
+            (10, 0.03),
+            (15, 0.02),
+            (29, 0.001),
+            (30, 0.0),
+            (99, 0.0),
+        ] {
+            assert!(
+                (model.exceeds(x) - share).abs() < 1e-12,
+                "{x}: {}",
+                model.exceeds(x)
+            );
         }
         assert_eq!(SectionLatency::new(Vec::new(), 0), None);
-        assert_eq!(SectionLatency::new(Vec::new(), 10).unwrap().exceeds(0).to_bits(), 0.0_f64.to_bits());
+        assert_eq!(
+            SectionLatency::new(Vec::new(), 10)
+                .unwrap()
+                .exceeds(0)
+                .to_bits(),
+            0.0_f64.to_bits()
+        );
     }
 
     #[test]
@@ -99,10 +143,15 @@ mod tests {
         // Sections of 400 in 1000: of the moments 0 to 999 those in the section wait for its rest.
         let model = SectionLatency::new(vec![400], 1000).unwrap();
         let way = 7;
-        let mut samples: Vec<u64> = (0..1000).map(|moment| way + 400_u64.saturating_sub(moment)).collect();
+        let mut samples: Vec<u64> = (0..1000)
+            .map(|moment| way + 400_u64.saturating_sub(moment))
+            .collect();
         samples.sort_unstable();
         let near = model.distance(&samples, way, way + 1).unwrap();
-        assert!(near.distance < 0.002 && near.distance < near.critical && near.samples == 1000, "{near:?}");
+        assert!(
+            near.distance < 0.002 && near.distance < near.critical && near.samples == 1000,
+            "{near:?}"
+        );
         let mut late: Vec<u64> = samples.iter().map(|sample| sample + 150).collect();
         late.sort_unstable();
         let far = model.distance(&late, way, way + 1).unwrap();

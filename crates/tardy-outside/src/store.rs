@@ -1,4 +1,5 @@
-//! What stays of a watched guest in its run folder: every section, compressed, and the names of the functions where they begin and end.
+//! What stays of a watched guest in its run folder: every section, compressed, and the names of the
+//! functions where they begin and end.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +24,8 @@ const DESCRIPTION_NAME: &str = "outside.json";
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 /// QEMU takes no slower clock (`-icount shift`, at most 10).
 const INSTRUCTION_NS_MAX: u64 = 1 << 10;
-/// Version of [`WatchedGuest`]. History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches.
+/// Version of [`WatchedGuest`]. History: 1, the first; 2, what was executed before the worst
+/// samples; 3, the longest stretches.
 const VERSION: u32 = 3;
 
 /// What is known of a watched guest besides its sections.
@@ -82,8 +84,16 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64) -> Result<WatchedGuest, StoreError> {
-    let stream_error = |error| StoreError::Stream { path: raw.to_owned(), error };
+pub fn keep(
+    raw: &Path,
+    run: &Path,
+    symbols: &KernelSymbols,
+    instruction_ns: u64,
+) -> Result<WatchedGuest, StoreError> {
+    let stream_error = |error| StoreError::Stream {
+        path: raw.to_owned(),
+        error,
+    };
     let open = || File::open(raw).map_err(file_error(raw));
     let mut reader = StreamReader::new(BufReader::new(open()?)).map_err(stream_error)?;
     let (mut sections, mut windows, mut of_longest) = (0, 0, Vec::new());
@@ -96,11 +106,27 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
             Item::End(end) => break end,
         }
     };
-    let addresses = reader.sites().iter().flat_map(|site| [site.begin_pc, site.end_pc]).chain(of_longest);
-    let name = |address: u64| Some((format!("{address:x}"), symbols.function(address)?.to_owned()));
+    let addresses = reader
+        .sites()
+        .iter()
+        .flat_map(|site| [site.begin_pc, site.end_pc])
+        .chain(of_longest);
+    let name = |address: u64| {
+        Some((
+            format!("{address:x}"),
+            symbols.function(address)?.to_owned(),
+        ))
+    };
     let functions = addresses.filter_map(name).collect();
     let code = symbols.functions(reader.blocks().iter().map(|block| block.pc));
-    let End { corrected, unstored, knows_preemption, left_out_windows, knows_scheduler, left_out_paths } = end;
+    let End {
+        corrected,
+        unstored,
+        knows_preemption,
+        left_out_windows,
+        knows_scheduler,
+        left_out_paths,
+    } = end;
     let watched = WatchedGuest {
         version: VERSION,
         instruction_ns,
@@ -122,7 +148,11 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     let packed = replace_in_run(&path, |file| {
         let mut encoder = DeflateEncoder::new(BufWriter::new(file), Compression::new(6));
         io::copy(&mut File::open(raw)?, &mut encoder)?;
-        encoder.finish()?.into_inner().map(drop).map_err(|error| error.into_error())
+        encoder
+            .finish()?
+            .into_inner()
+            .map(drop)
+            .map_err(|error| error.into_error())
     });
     packed.map_err(file_error(&path))?;
     let path = folder.join(DESCRIPTION_NAME);
@@ -144,12 +174,21 @@ pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
         Err(error) => return Err(StoreError::File { path, error }),
     };
     let watched: WatchedGuest =
-        serde_json::from_slice(&bytes).map_err(|error| StoreError::File { path: path.clone(), error: error.into() })?;
+        serde_json::from_slice(&bytes).map_err(|error| StoreError::File {
+            path: path.clone(),
+            error: error.into(),
+        })?;
     if watched.version > VERSION {
-        return Err(StoreError::Version { path, version: watched.version });
+        return Err(StoreError::Version {
+            path,
+            version: watched.version,
+        });
     }
     if watched.instruction_ns > INSTRUCTION_NS_MAX {
-        return Err(StoreError::Clock { path, instruction_ns: watched.instruction_ns });
+        return Err(StoreError::Clock {
+            path,
+            instruction_ns: watched.instruction_ns,
+        });
     }
     Ok(Some(watched))
 }
@@ -164,8 +203,12 @@ pub fn read_items(
 ) -> Result<(), StoreError> {
     let path = run.join(FOLDER).join(SECTIONS_NAME);
     let file = regular_file::open(&path).map_err(file_error(&path))?;
-    let stream_error = |error| StoreError::Stream { path: path.clone(), error };
-    let mut reader = StreamReader::new(BufReader::new(DeflateDecoder::new(BufReader::new(file)))).map_err(stream_error)?;
+    let stream_error = |error| StoreError::Stream {
+        path: path.clone(),
+        error,
+    };
+    let mut reader = StreamReader::new(BufReader::new(DeflateDecoder::new(BufReader::new(file))))
+        .map_err(stream_error)?;
     loop {
         let item = reader.next_item().map_err(stream_error)?;
         let is_end = matches!(item, Item::End(_));

@@ -1,7 +1,8 @@
-//! What the plugin writes: a stream of items, read one by one. No bytes make the reader panic, and a stream that was cut ends with an error that says so.
+//! What the plugin writes: a stream of items, read one by one. No bytes make the reader panic, and
+//! a stream that was cut ends with an error that says so.
 //!
-//! Numbers are little-endian base-128, as in Perfetto and DWARF (unsigned LEB128); addresses are eight bytes. The format has one version; `outside/README.md`
-//! describes it.
+//! Numbers are little-endian base-128, as in Perfetto and DWARF (unsigned LEB128); addresses are
+//! eight bytes. The format has one version; `outside/README.md` describes it.
 
 use std::io::{self, BufRead};
 
@@ -11,7 +12,8 @@ use crate::kind::{Kind, Longest};
 
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"tardyout";
-/// History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches of each phase and how they were called.
+/// History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches
+/// of each phase and how they were called.
 const VERSION: u64 = 3;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
@@ -23,7 +25,8 @@ const STEPS_MAX: u64 = 1 << 23;
 /// A block ends with the second page that it reaches into at the latest.
 const BLOCK_BYTES_MAX: u64 = 1 << 13;
 
-/// More instructions, or ns, than any guest executes: 13 days at one a ns. Times of a damaged stream can thus be added up.
+/// More instructions, or ns, than any guest executes: 13 days at one a ns. Times of a damaged
+/// stream can thus be added up.
 const TIME_MAX: u64 = 1 << 50;
 
 const TAG_SITE: u64 = 0;
@@ -40,13 +43,19 @@ const TAG_FIRST_SITE: u64 = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// It stops in the middle.
-    #[error("the record of sections is cut off: the guest did not end, or the disk was full; measure again")]
+    #[error(
+        "the record of sections is cut off: the guest did not end, or the disk was full; measure \
+         again"
+    )]
     Cut,
     /// It holds what no plugin writes.
     #[error("the record of sections is damaged at byte {0}: measure again")]
     Damaged(u64),
     /// A newer plugin's.
-    #[error("the record of sections has version {0}, this tardy knows {VERSION}: use the tardy that made it")]
+    #[error(
+        "the record of sections has version {0}, this tardy knows {VERSION}: use the tardy that \
+         made it"
+    )]
     Version(u64),
     #[error("the record of sections cannot be read: {0}")]
     Io(io::Error),
@@ -80,7 +89,8 @@ pub struct Section {
     pub site: u32,
     /// The task that had the CPU at its beginning, by number; 0 where it is not known.
     pub task: u32,
-    /// When it ended: instructions executed since the guest's program began. An idle CPU executes none.
+    /// When it ended: instructions executed since the guest's program began. An idle CPU executes
+    /// none.
     pub ended_at: u64,
     /// Instructions executed in it.
     pub length: u64,
@@ -126,7 +136,8 @@ pub struct LongestStretch {
     pub ended_at: u64,
     /// Instructions executed in it, by the kind without hard interrupts.
     pub length: u64,
-    /// What was executed until it began, as a sample's window that ends there; without steps where it was not kept.
+    /// What was executed until it began, as a sample's window that ends there; without steps where
+    /// it was not kept.
     pub before: Window,
 }
 
@@ -201,7 +212,8 @@ pub enum Item {
 /// What the plugin says at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// How often interrupts came although they were taken for off: what turned them on was not seen.
+    /// How often interrupts came although they were taken for off: what turned them on was not
+    /// seen.
     pub corrected: u64,
     /// Sections left out because there were too many places.
     pub unstored: u64,
@@ -234,13 +246,25 @@ impl<R: BufRead> StreamReader<R> {
     /// # Errors
     /// [`StreamError`].
     pub fn new(source: R) -> Result<Self, StreamError> {
-        let mut reader =
-            Self { source, version: 0, position: 0, at: 0, task: 0, sites: Vec::new(), tasks: vec![String::new()], blocks: Vec::new() };
+        let mut reader = Self {
+            source,
+            version: 0,
+            position: 0,
+            at: 0,
+            task: 0,
+            sites: Vec::new(),
+            tasks: vec![String::new()],
+            blocks: Vec::new(),
+        };
         if reader.bytes::<8>()? != *MAGIC {
             return Err(StreamError::Damaged(0));
         }
         reader.version = reader.number()?;
-        if (1..=VERSION).contains(&reader.version) { Ok(reader) } else { Err(StreamError::Version(reader.version)) }
+        if (1..=VERSION).contains(&reader.version) {
+            Ok(reader)
+        } else {
+            Err(StreamError::Version(reader.version))
+        }
     }
 
     /// The next item; the last one is [`Item::End`].
@@ -262,9 +286,13 @@ impl<R: BufRead> StreamReader<R> {
                 }
                 TAG_TASK => {
                     let name: [u8; NAME_BYTES] = self.bytes()?;
-                    let length = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+                    let length = name
+                        .iter()
+                        .position(|byte| *byte == 0)
+                        .unwrap_or(NAME_BYTES);
                     self.hold(self.tasks.len())?;
-                    self.tasks.push(String::from_utf8_lossy(&name[..length]).into_owned());
+                    self.tasks
+                        .push(String::from_utf8_lossy(&name[..length]).into_owned());
                 }
                 TAG_OF_TASK => {
                     let task = self.number()?;
@@ -276,15 +304,33 @@ impl<R: BufRead> StreamReader<R> {
                     return Ok(Item::Mark { what, at: self.at });
                 }
                 TAG_END => {
-                    let (corrected, unstored, knows_preemption) = (self.number()?, self.number()?, self.number()? == 1);
+                    let (corrected, unstored, knows_preemption) =
+                        (self.number()?, self.number()?, self.number()? == 1);
                     let left_out_windows = if self.version > 1 { self.number()? } else { 0 };
-                    let (knows_scheduler, left_out_paths) =
-                        if self.version > 2 { (self.number()? == 1, self.number()?) } else { (false, 0) };
-                    return Ok(Item::End(End { corrected, unstored, knows_preemption, left_out_windows, knows_scheduler, left_out_paths }));
+                    let (knows_scheduler, left_out_paths) = if self.version > 2 {
+                        (self.number()? == 1, self.number()?)
+                    } else {
+                        (false, 0)
+                    };
+                    return Ok(Item::End(End {
+                        corrected,
+                        unstored,
+                        knows_preemption,
+                        left_out_windows,
+                        knows_scheduler,
+                        left_out_paths,
+                    }));
                 }
                 TAG_BLOCK => {
-                    let block = Block { pc: u64::from_le_bytes(self.bytes()?), bytes: self.number()?, instructions: self.number()? };
-                    if self.blocks.len() >= BLOCKS_MAX || block.bytes > BLOCK_BYTES_MAX || block.instructions > block.bytes {
+                    let block = Block {
+                        pc: u64::from_le_bytes(self.bytes()?),
+                        bytes: self.number()?,
+                        instructions: self.number()?,
+                    };
+                    if self.blocks.len() >= BLOCKS_MAX
+                        || block.bytes > BLOCK_BYTES_MAX
+                        || block.instructions > block.bytes
+                    {
                         return Err(StreamError::Damaged(self.position));
                     }
                     self.blocks.push(block);
@@ -295,7 +341,12 @@ impl<R: BufRead> StreamReader<R> {
                     let site = self.known(tag - TAG_FIRST_SITE, self.sites.len())?;
                     self.advance()?;
                     let length = self.time()?;
-                    return Ok(Item::Section(Section { site, task: self.task, ended_at: self.at, length }));
+                    return Ok(Item::Section(Section {
+                        site,
+                        task: self.task,
+                        ended_at: self.at,
+                        length,
+                    }));
                 }
                 _ => return Err(StreamError::Damaged(self.position)),
             }
@@ -329,18 +380,41 @@ impl<R: BufRead> StreamReader<R> {
         if due.unsigned_abs() > TIME_MAX {
             return Err(StreamError::Damaged(self.position));
         }
-        Ok(Window { due, latency, task, clock_at, after, steps: self.steps()? })
+        Ok(Window {
+            due,
+            latency,
+            task,
+            clock_at,
+            after,
+            steps: self.steps()?,
+        })
     }
 
     fn longest(&mut self) -> Result<LongestStretch, StreamError> {
         let what = self.number()?;
         let what = Longest::of_number(what).ok_or(StreamError::Damaged(self.position))?;
-        let (begin_pc, end_pc) = (u64::from_le_bytes(self.bytes()?), u64::from_le_bytes(self.bytes()?));
+        let (begin_pc, end_pc) = (
+            u64::from_le_bytes(self.bytes()?),
+            u64::from_le_bytes(self.bytes()?),
+        );
         let task = self.number()?;
         let task = self.known(task, self.tasks.len())?;
         let (ended_at, length, after) = (self.time()?, self.time()?, self.time()?);
-        let before = Window { task, after, steps: self.steps()?, ..Window::default() };
-        Ok(LongestStretch { what, begin_pc, end_pc, task, ended_at, length, before })
+        let before = Window {
+            task,
+            after,
+            steps: self.steps()?,
+            ..Window::default()
+        };
+        Ok(LongestStretch {
+            what,
+            begin_pc,
+            end_pc,
+            task,
+            ended_at,
+            length,
+            before,
+        })
     }
 
     fn steps(&mut self) -> Result<Vec<Step>, StreamError> {
@@ -356,7 +430,10 @@ impl<R: BufRead> StreamReader<R> {
                 0 => Step::Block(self.known(value, self.blocks.len())?),
                 1 => {
                     let task = self.known(value & 0xf_ffff, self.tasks.len())?;
-                    Step::Task { task, priority: (value >> 20 & 0xff) as i32 - 1 }
+                    Step::Task {
+                        task,
+                        priority: (value >> 20 & 0xff) as i32 - 1,
+                    }
                 }
                 2 => Step::Context(Context((value & 0xffff_ffff) as u32)),
                 _ => Step::Halt,
@@ -366,24 +443,38 @@ impl<R: BufRead> StreamReader<R> {
     }
 
     fn hold(&self, count: usize) -> Result<(), StreamError> {
-        if count >= DEFINITIONS_MAX { Err(StreamError::Damaged(self.position)) } else { Ok(()) }
+        if count >= DEFINITIONS_MAX {
+            Err(StreamError::Damaged(self.position))
+        } else {
+            Ok(())
+        }
     }
 
     fn known(&self, number: u64, count: usize) -> Result<u32, StreamError> {
-        let known = u32::try_from(number).ok().filter(|number| (*number as usize) < count);
+        let known = u32::try_from(number)
+            .ok()
+            .filter(|number| (*number as usize) < count);
         known.ok_or(StreamError::Damaged(self.position))
     }
 
     fn advance(&mut self) -> Result<(), StreamError> {
         let step = self.number()?;
-        self.at = self.at.checked_add(step).filter(|at| *at <= TIME_MAX).ok_or(StreamError::Damaged(self.position))?;
+        self.at = self
+            .at
+            .checked_add(step)
+            .filter(|at| *at <= TIME_MAX)
+            .ok_or(StreamError::Damaged(self.position))?;
         Ok(())
     }
 
     /// A length or a time.
     fn time(&mut self) -> Result<u64, StreamError> {
         let time = self.number()?;
-        if time > TIME_MAX { Err(StreamError::Damaged(self.position)) } else { Ok(time) }
+        if time > TIME_MAX {
+            Err(StreamError::Damaged(self.position))
+        } else {
+            Ok(time)
+        }
     }
 
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StreamError> {
@@ -462,7 +553,9 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn section(&mut self, site: u64, step: u64, length: u64) -> &mut Self {
-            self.number(TAG_FIRST_SITE + site).number(step).number(length)
+            self.number(TAG_FIRST_SITE + site)
+                .number(step)
+                .number(length)
         }
 
         pub(crate) fn block(&mut self, pc: u64, bytes: u64, instructions: u64) -> &mut Self {
@@ -472,15 +565,23 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn window(&mut self, window: &Window) -> &mut Self {
-            self.number(TAG_WINDOW).number(tardy_core::varint::fold(window.due)).number(window.latency).number(window.task.into());
-            self.number(window.clock_at).number(window.after).steps(&window.steps)
+            self.number(TAG_WINDOW)
+                .number(tardy_core::varint::fold(window.due))
+                .number(window.latency)
+                .number(window.task.into());
+            self.number(window.clock_at)
+                .number(window.after)
+                .steps(&window.steps)
         }
 
         pub(crate) fn longest(&mut self, longest: &LongestStretch) -> &mut Self {
             self.number(TAG_LONGEST).number(longest.what.number());
             self.0.extend(longest.begin_pc.to_le_bytes());
             self.0.extend(longest.end_pc.to_le_bytes());
-            self.number(longest.task.into()).number(longest.ended_at).number(longest.length).number(longest.before.after);
+            self.number(longest.task.into())
+                .number(longest.ended_at)
+                .number(longest.length)
+                .number(longest.before.after);
             self.steps(&longest.before.steps)
         }
 
@@ -489,7 +590,9 @@ pub(crate) mod tests {
             for step in steps {
                 self.number(match *step {
                     Step::Block(block) => u64::from(block) << 2,
-                    Step::Task { task, priority } => (u64::from(task) | ((priority + 1) as u64) << 20) << 2 | 1,
+                    Step::Task { task, priority } => {
+                        (u64::from(task) | ((priority + 1) as u64) << 20) << 2 | 1
+                    }
                     Step::Context(context) => u64::from(context.0) << 2 | 2,
                     Step::Halt => 3,
                 });
@@ -498,18 +601,46 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn end(&mut self) -> Vec<u8> {
-            self.number(TAG_END).number(0).number(0).number(1).number(0).number(1).number(0);
+            self.number(TAG_END)
+                .number(0)
+                .number(0)
+                .number(1)
+                .number(0)
+                .number(1)
+                .number(0);
             self.0.clone()
         }
     }
 
     fn window() -> Window {
-        let steps = vec![Step::Task { task: 1, priority: -1 }, Step::Context(Context(0x10_0001)), Step::Halt, Step::Block(0)];
-        Window { due: -7, latency: 1_000, task: 1, clock_at: 1 << 40, after: 3, steps }
+        let steps = vec![
+            Step::Task {
+                task: 1,
+                priority: -1,
+            },
+            Step::Context(Context(0x10_0001)),
+            Step::Halt,
+            Step::Block(0),
+        ];
+        Window {
+            due: -7,
+            latency: 1_000,
+            task: 1,
+            clock_at: 1 << 40,
+            after: 3,
+            steps,
+        }
     }
 
     pub(crate) fn longest(what: Longest, length: u64) -> LongestStretch {
-        let steps = vec![Step::Task { task: 1, priority: 120 }, Step::Context(Context(0)), Step::Block(0)];
+        let steps = vec![
+            Step::Task {
+                task: 1,
+                priority: 120,
+            },
+            Step::Context(Context(0)),
+            Step::Block(0),
+        ];
         LongestStretch {
             what,
             begin_pc: 0xffff_ffff_8100_0010,
@@ -517,7 +648,12 @@ pub(crate) mod tests {
             task: 1,
             ended_at: 1 << 33,
             length,
-            before: Window { task: 1, after: 2, steps, ..Window::default() },
+            before: Window {
+                task: 1,
+                after: 2,
+                steps,
+                ..Window::default()
+            },
         }
     }
 
@@ -534,9 +670,23 @@ pub(crate) mod tests {
 
     fn small() -> Vec<u8> {
         let mut writer = Writer::new();
-        writer.mark(1, 100).site(Kind::PreemptionOff, 0xffff_ffff_8100_0000, 0xffff_ffff_8100_0100).task("kworker/0:1");
-        writer.of_task(1).section(0, 300, 250).section(0, u64::from(u32::MAX), 7);
-        writer.block(0xffff_ffff_8100_0000, 20, 5).window(&window()).longest(&longest(Longest::Stretch(Stretch::NoChance), 77)).mark(2, 1);
+        writer
+            .mark(1, 100)
+            .site(
+                Kind::PreemptionOff,
+                0xffff_ffff_8100_0000,
+                0xffff_ffff_8100_0100,
+            )
+            .task("kworker/0:1");
+        writer
+            .of_task(1)
+            .section(0, 300, 250)
+            .section(0, u64::from(u32::MAX), 7);
+        writer
+            .block(0xffff_ffff_8100_0000, 20, 5)
+            .window(&window())
+            .longest(&longest(Longest::Stretch(Stretch::NoChance), 77))
+            .mark(2, 1);
         writer.end()
     }
 
@@ -544,10 +694,29 @@ pub(crate) mod tests {
     fn what_is_written_is_read() {
         let items = items(&small()).unwrap();
         assert_eq!(items[0], Item::Mark { what: 1, at: 100 });
-        assert_eq!(items[1], Item::Section(Section { site: 0, task: 1, ended_at: 400, length: 250 }));
-        assert_eq!(items[2], Item::Section(Section { site: 0, task: 1, ended_at: 400 + u64::from(u32::MAX), length: 7 }));
+        assert_eq!(
+            items[1],
+            Item::Section(Section {
+                site: 0,
+                task: 1,
+                ended_at: 400,
+                length: 250
+            })
+        );
+        assert_eq!(
+            items[2],
+            Item::Section(Section {
+                site: 0,
+                task: 1,
+                ended_at: 400 + u64::from(u32::MAX),
+                length: 7
+            })
+        );
         assert_eq!(items[3], Item::Window(Box::new(window())));
-        assert_eq!(items[4], Item::Longest(Box::new(longest(Longest::Stretch(Stretch::NoChance), 77))));
+        assert_eq!(
+            items[4],
+            Item::Longest(Box::new(longest(Longest::Stretch(Stretch::NoChance), 77)))
+        );
         assert_eq!(
             items[6],
             Item::End(End {
@@ -565,7 +734,10 @@ pub(crate) mod tests {
     fn times_that_no_guest_reaches_are_damage() {
         let section = |step: u64, length: u64| {
             let mut writer = Writer::new();
-            writer.site(Kind::PreemptionOff, 1, 2).section(0, step, length).section(0, 1, 1);
+            writer
+                .site(Kind::PreemptionOff, 1, 2)
+                .section(0, step, length)
+                .section(0, 1, 1);
             items(&writer.end()).is_ok()
         };
         assert!(section(TIME_MAX - 1, TIME_MAX));
@@ -575,10 +747,25 @@ pub(crate) mod tests {
             writer.task("dd").block(0, 20, 5).window(&window);
             items(&writer.end()).is_ok()
         };
-        assert!(late(Window { due: -(1 << 50), latency: TIME_MAX, ..window() }));
-        for far in
-            [Window { due: i64::MAX, ..window() }, Window { due: i64::MIN, ..window() }, Window { latency: TIME_MAX + 1, ..window() }]
-        {
+        assert!(late(Window {
+            due: -(1 << 50),
+            latency: TIME_MAX,
+            ..window()
+        }));
+        for far in [
+            Window {
+                due: i64::MAX,
+                ..window()
+            },
+            Window {
+                due: i64::MIN,
+                ..window()
+            },
+            Window {
+                latency: TIME_MAX + 1,
+                ..window()
+            },
+        ] {
             assert!(!late(far.clone()), "{far:?}");
         }
     }
@@ -587,7 +774,11 @@ pub(crate) mod tests {
     fn every_cut_is_noticed() {
         let whole = small();
         for length in 0..whole.len() {
-            assert!(items(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
+            assert!(
+                items(&whole[..length]).is_err(),
+                "{length} of {} bytes",
+                whole.len()
+            );
         }
     }
 

@@ -1,5 +1,6 @@
-//! Theory beside measurement: from the sections of a phase the bound of the scheduling latency (ECRTS 2020) and the distribution of the latency by sections
-//! (abeni2002), each beside what the same guests measured.
+//! Theory beside measurement: from the sections of a phase the bound of the scheduling latency
+//! (ECRTS 2020) and the distribution of the latency by sections (abeni2002), each beside what the
+//! same guests measured.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -10,8 +11,9 @@ use crate::lnp::{Distance, SectionLatency};
 
 /// Latencies at which the shares of model and probe are set side by side.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
-/// Below, the way of an undisturbed sample differs from one to the next by as much as short sections last: model and samples are compared from here on,
-/// behind the way of a sample that waits for no section.
+/// Below, the way of an undisturbed sample differs from one to the next by as much as short
+/// sections last: model and samples are compared from here on, behind the way of a sample that
+/// waits for no section.
 const COMPARED_FROM_NS: u64 = 10_000;
 
 /// Points of the curve in a factor of ten.
@@ -27,11 +29,13 @@ pub struct LongestRow {
     pub end: String,
     /// The task that had the CPU at its beginning.
     pub task: String,
-    /// The function that was executed as it began, and its callers, outwards; empty where that was not kept.
+    /// The function that was executed as it began, and its callers, outwards; empty where that was
+    /// not kept.
     pub path: Vec<String>,
 }
 
-/// The bound of the scheduling latency, from the moment that a switch is due until the scheduler is done.
+/// The bound of the scheduling latency, from the moment that a switch is due until the scheduler is
+/// done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulingBound {
     /// `max(D_ST, D_POID) + D_PAIE + D_PSD`.
@@ -90,8 +94,17 @@ pub(crate) struct GuestTotals {
 }
 
 /// The bound, where the plugin told the stretches that it is made of.
-pub(crate) fn scheduling_bound(longest: &[LongestRow], gathered: &GuestTotals, instruction_ns: u64) -> Option<SchedulingBound> {
-    let of = |stretch| longest.iter().find(|row| row.what == Longest::Stretch(stretch)).map(|row| row.length_ns.0.max(0).cast_unsigned());
+pub(crate) fn scheduling_bound(
+    longest: &[LongestRow],
+    gathered: &GuestTotals,
+    instruction_ns: u64,
+) -> Option<SchedulingBound> {
+    let of = |stretch| {
+        longest
+            .iter()
+            .find(|row| row.what == Longest::Stretch(stretch))
+            .map(|row| row.length_ns.0.max(0).cast_unsigned())
+    };
     let instructions = |stretch| of(stretch).map_or(0, |ns| ns / instruction_ns.max(1));
     of(Stretch::ToSchedule)?;
     let stretches = Stretches {
@@ -101,11 +114,18 @@ pub(crate) fn scheduling_bound(longest: &[LongestRow], gathered: &GuestTotals, i
         switch_tail: instructions(Stretch::SwitchTail),
     };
     let observed = of(Stretch::SwitchDelay).filter(|ns| *ns > 0);
-    let nanos = |count: u64| Nanos(i64::try_from(count.saturating_mul(instruction_ns)).unwrap_or(i64::MAX));
+    let nanos =
+        |count: u64| Nanos(i64::try_from(count.saturating_mul(instruction_ns)).unwrap_or(i64::MAX));
     let assumed = |interrupts| {
         let bound_ns = bound(stretches, &gathered.interrupts, interrupts).map(nanos);
-        let ratio = bound_ns.zip(observed).map(|(bound, observed)| bound.0 as f64 / observed as f64);
-        AssumedBound { interrupts, bound_ns, ratio }
+        let ratio = bound_ns
+            .zip(observed)
+            .map(|(bound, observed)| bound.0 as f64 / observed as f64);
+        AssumedBound {
+            interrupts,
+            bound_ns,
+            ratio,
+        }
     };
     Some(SchedulingBound {
         without_interrupts_ns: nanos(stretches.sum()),
@@ -115,8 +135,9 @@ pub(crate) fn scheduling_bound(longest: &[LongestRow], gathered: &GuestTotals, i
     })
 }
 
-/// The place of the median of those sorted samples that wait for no section: of the lowest share. The very shortest would not do: a due time within a timer's
-/// interrupt has its wake-up without one of its own.
+/// The place of the median of those sorted samples that wait for no section: of the lowest share.
+/// The very shortest would not do: a due time within a timer's interrupt has its wake-up without
+/// one of its own.
 fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
@@ -134,18 +155,32 @@ pub(crate) fn section_latency(gathered: &mut GuestTotals) -> Option<SectionLaten
         let behind = samples.partition_point(|sample| *sample <= above);
         ShareAbove {
             above_ns: nanos(above),
-            by_sections: if above < way { 1.0 } else { model.exceeds(above - way) },
+            by_sections: if above < way {
+                1.0
+            } else {
+                model.exceeds(above - way)
+            },
             by_probes: (samples.len() - behind) as f64 / samples.len() as f64,
         }
     };
-    let longest = samples.last()?.saturating_add(1).max(way.saturating_add(model.longest()));
-    let steps = ((longest as f64 / way.max(1) as f64).log10() * POINTS_A_DECADE).ceil().max(1.0);
-    let latency = |step: u32| (way as f64 * (longest as f64 / way.max(1) as f64).powf(f64::from(step) / steps)).round() as u64;
+    let longest = samples
+        .last()?
+        .saturating_add(1)
+        .max(way.saturating_add(model.longest()));
+    let steps = ((longest as f64 / way.max(1) as f64).log10() * POINTS_A_DECADE)
+        .ceil()
+        .max(1.0);
+    let latency = |step: u32| {
+        (way as f64 * (longest as f64 / way.max(1) as f64).powf(f64::from(step) / steps)).round()
+            as u64
+    };
     Some(SectionLatencyRow {
         phase_ns: nanos(gathered.phase_ns),
         way_ns: nanos(way),
         shares: LIMITS_US.map(|micros| share(micros * 1_000)).to_vec(),
-        curve: (0..=steps as u32).map(|step| share(latency(step))).collect(),
+        curve: (0..=steps as u32)
+            .map(|step| share(latency(step)))
+            .collect(),
         compared_from_ns: nanos(from),
         distance,
     })
@@ -157,40 +192,107 @@ mod tests {
 
     fn row(stretch: Stretch, ns: i64) -> LongestRow {
         let name = String::new;
-        LongestRow { what: Longest::Stretch(stretch), length_ns: Nanos(ns), begin: name(), end: name(), task: name(), path: Vec::new() }
+        LongestRow {
+            what: Longest::Stretch(stretch),
+            length_ns: Nanos(ns),
+            begin: name(),
+            end: name(),
+            task: name(),
+            path: Vec::new(),
+        }
     }
 
     #[test]
     fn the_bound_stands_beside_what_was_observed_under_each_assumption() {
-        let longest = [row(Stretch::BeforeScheduler, 4000), row(Stretch::ToSchedule, 2000), row(Stretch::SwitchDelay, 3000)];
+        let longest = [
+            row(Stretch::BeforeScheduler, 4000),
+            row(Stretch::ToSchedule, 2000),
+            row(Stretch::SwitchDelay, 3000),
+        ];
         let mut interrupts = Instances::default();
         interrupts.add(1, 0, 500);
-        let gathered = GuestTotals { interrupts: vec![interrupts], ..GuestTotals::default() };
+        let gathered = GuestTotals {
+            interrupts: vec![interrupts],
+            ..GuestTotals::default()
+        };
         let bound = scheduling_bound(&longest, &gathered, 4).unwrap();
-        assert_eq!((bound.without_interrupts_ns, bound.observed_ns, bound.interrupts), (Nanos(6000), Some(Nanos(3000)), 1));
-        let assumed: Vec<_> = bound.bounds.iter().map(|assumed| (assumed.bound_ns, assumed.ratio)).collect();
+        assert_eq!(
+            (
+                bound.without_interrupts_ns,
+                bound.observed_ns,
+                bound.interrupts
+            ),
+            (Nanos(6000), Some(Nanos(3000)), 1)
+        );
+        let assumed: Vec<_> = bound
+            .bounds
+            .iter()
+            .map(|assumed| (assumed.bound_ns, assumed.ratio))
+            .collect();
         assert_eq!(assumed[0], (Some(Nanos(6000)), Some(2.0)));
         assert_eq!(assumed[1], (Some(Nanos(8000)), Some(8.0 / 3.0)));
-        assert_eq!(scheduling_bound(&longest[..1], &gathered, 4), None, "no scheduler was seen");
+        assert_eq!(
+            scheduling_bound(&longest[..1], &gathered, 4),
+            None,
+            "no scheduler was seen"
+        );
     }
 
     #[test]
     fn the_distribution_begins_behind_the_way_of_what_waits_for_no_section() {
         let samples = vec![14_000, 14_000, 64_000, 14_000];
-        let mut gathered = GuestTotals { blocked: vec![100_000, 200_000], phase_ns: 1_000_000, samples, ..GuestTotals::default() };
+        let mut gathered = GuestTotals {
+            blocked: vec![100_000, 200_000],
+            phase_ns: 1_000_000,
+            samples,
+            ..GuestTotals::default()
+        };
         let row = section_latency(&mut gathered).unwrap();
-        assert_eq!((row.way_ns, row.compared_from_ns, row.distance.samples), (Nanos(14_000), Nanos(24_000), 4));
-        let share = row.shares.iter().find(|share| share.above_ns == Nanos(50_000)).unwrap();
+        assert_eq!(
+            (row.way_ns, row.compared_from_ns, row.distance.samples),
+            (Nanos(14_000), Nanos(24_000), 4)
+        );
+        let share = row
+            .shares
+            .iter()
+            .find(|share| share.above_ns == Nanos(50_000))
+            .unwrap();
         // Of both sections, what is longer than 36 us.
-        assert!((share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9, "{share:?}");
+        assert!(
+            (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
+            "{share:?}"
+        );
         // From that way to the end of the longest section behind it, downwards.
         let (first, last) = (row.curve.first().unwrap(), row.curve.last().unwrap());
-        assert_eq!((first.above_ns, last.above_ns, last.by_sections, last.by_probes), (Nanos(14_000), Nanos(214_000), 0.0, 0.0));
-        assert!((first.by_sections - 0.3).abs() < 1e-9 && row.curve.is_sorted_by(|a, b| a.by_sections >= b.by_sections), "{:?}", row.curve);
+        assert_eq!(
+            (
+                first.above_ns,
+                last.above_ns,
+                last.by_sections,
+                last.by_probes
+            ),
+            (Nanos(14_000), Nanos(214_000), 0.0, 0.0)
+        );
+        assert!(
+            (first.by_sections - 0.3).abs() < 1e-9
+                && row
+                    .curve
+                    .is_sorted_by(|a, b| a.by_sections >= b.by_sections),
+            "{:?}",
+            row.curve
+        );
         // One sample without an interrupt of its own is not taken for the way.
         let samples = vec![2_000, 14_000, 14_000, 14_000, 14_000, 64_000];
-        let mut gathered = GuestTotals { blocked: vec![100_000, 200_000], phase_ns: 1_000_000, samples, ..GuestTotals::default() };
-        assert_eq!(section_latency(&mut gathered).unwrap().way_ns, Nanos(14_000));
+        let mut gathered = GuestTotals {
+            blocked: vec![100_000, 200_000],
+            phase_ns: 1_000_000,
+            samples,
+            ..GuestTotals::default()
+        };
+        assert_eq!(
+            section_latency(&mut gathered).unwrap().way_ns,
+            Nanos(14_000)
+        );
         assert_eq!(section_latency(&mut GuestTotals::default()), None);
     }
 }

@@ -1,10 +1,12 @@
-//! The plugin's own code: which machine code of kernels changes the preemption count, what a count says, and which samples are kept.
+//! The plugin's own code: which machine code of kernels changes the preemption count, what a count
+//! says, and which samples are kept.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::process::Command;
 
-/// Instructions are those of Debian's 6.12 (32 bits) and 7.3 (64 bits), at an address from where they reach the count.
+/// Instructions are those of Debian's 6.12 (32 bits) and 7.3 (64 bits), at an address from where
+/// they reach the count.
 const PROGRAM: &str = r#"
 #include PLUGIN
 #include <stdio.h>
@@ -144,9 +146,24 @@ fn printed(program: &str) -> String {
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../outside/tardy_outside.c");
     std::fs::write(&source, program.replace("PLUGIN", &format!("{plugin:?}"))).unwrap();
     // QEMU's functions are called by nothing here.
-    let options = ["-std=gnu11", "-O1", "-Wl,--unresolved-symbols=ignore-all", "-no-pie", "-o"];
-    let cc = Command::new("cc").args(options).arg(&built).arg(&source).output().unwrap();
-    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    let options = [
+        "-std=gnu11",
+        "-O1",
+        "-Wl,--unresolved-symbols=ignore-all",
+        "-no-pie",
+        "-o",
+    ];
+    let cc = Command::new("cc")
+        .args(options)
+        .arg(&built)
+        .arg(&source)
+        .output()
+        .unwrap();
+    assert!(
+        cc.status.success(),
+        "{}",
+        String::from_utf8_lossy(&cc.stderr)
+    );
     let ran = Command::new(&built).output().unwrap();
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(ran.status.success(), "{text}{}", ran.status);
@@ -159,7 +176,10 @@ fn where_memory_ends_the_worst_samples_are_kept_and_the_others_counted() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "65/100 70/2500 and 6 left out, 0 steps kept");
     // The next phase has all the room again; only the eight that were asked for are kept.
-    assert_eq!(lines[1], "2/100 3/100 4/100 5/100 6/100 7/100 8/100 9/100 and 6 left out, 0 steps kept");
+    assert_eq!(
+        lines[1],
+        "2/100 3/100 4/100 5/100 6/100 7/100 8/100 9/100 and 6 left out, 0 steps kept"
+    );
 }
 
 #[test]

@@ -44,13 +44,15 @@ pub struct Claim {
     pub rule: Rule,
     /// The values of the rule, by name.
     pub values: Vec<Value>,
-    /// What must be known to read the outcome: what stands for what, or why it comes out as it does.
+    /// What must be known to read the outcome: what stands for what, or why it comes out as it
+    /// does.
     pub note: Option<String>,
     /// Why it cannot be tested in the lab; absent where it can.
     pub lab: Option<String>,
     /// Why it cannot be tested on this machine alone; absent where it can.
     pub local: Option<String>,
-    /// The paper's own numbers break the rule: it contradicts itself, or says it of another experiment.
+    /// The paper's own numbers break the rule: it contradicts itself, or says it of another
+    /// experiment.
     pub contradicts: bool,
 }
 
@@ -70,9 +72,11 @@ pub struct TableBeside {
     /// The table's name.
     pub published: String,
     pub experiment: String,
-    /// The unit of its cells, as of [`PublishedCell`]; `own` where the row's cell `unit` or the column's ending says it.
+    /// The unit of its cells, as of [`PublishedCell`]; `own` where the row's cell `unit` or the
+    /// column's ending says it.
     pub unit: String,
-    /// Keys of its rows, with commas between, and the words that stand for them in a quantity: [`NOTHING`] where nothing of ours does.
+    /// Keys of its rows, with commas between, and the words that stand for them in a quantity:
+    /// [`NOTHING`] where nothing of ours does.
     pub rows: Vec<(String, String)>,
     /// Its columns, with the rest of the quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
@@ -143,27 +147,61 @@ pub enum ClaimError {
 /// If a file that is part of the binary were wrong, which the tests of this module rule out.
 #[must_use]
 pub fn papers() -> Vec<Paper> {
-    FILES.iter().map(|(name, text)| parse(name, text).unwrap_or_else(|error| panic!("{name}: {error}"))).collect()
+    FILES
+        .iter()
+        .map(|(name, text)| parse(name, text).unwrap_or_else(|error| panic!("{name}: {error}")))
+        .collect()
 }
 
 fn parse(name: &'static str, text: &str) -> Result<Paper, ClaimError> {
     let file: File = toml::from_str(text)?;
-    let claims = file.claim.into_iter().map(WrittenClaim::read).collect::<Result<Vec<_>, _>>()?;
-    let paper = Paper { name, title: file.title, experiments: file.experiment, claims, tables: file.table, figures: file.figure };
-    let knows = |experiment: &str| paper.experiments.iter().any(|known| known.name == experiment);
+    let claims = file
+        .claim
+        .into_iter()
+        .map(WrittenClaim::read)
+        .collect::<Result<Vec<_>, _>>()?;
+    let paper = Paper {
+        name,
+        title: file.title,
+        experiments: file.experiment,
+        claims,
+        tables: file.table,
+        figures: file.figure,
+    };
+    let knows = |experiment: &str| {
+        paper
+            .experiments
+            .iter()
+            .any(|known| known.name == experiment)
+    };
     for claim in &paper.claims {
-        let of_values = claim.values.iter().filter_map(|value| value.ours.experiment.as_deref());
-        if let Some(unknown) = of_values.chain([claim.experiment.as_str()]).find(|name| !knows(name)) {
-            return Err(ClaimError::Experiment { what: claim.id.clone(), experiment: unknown.to_owned() });
+        let of_values = claim
+            .values
+            .iter()
+            .filter_map(|value| value.ours.experiment.as_deref());
+        if let Some(unknown) = of_values
+            .chain([claim.experiment.as_str()])
+            .find(|name| !knows(name))
+        {
+            return Err(ClaimError::Experiment {
+                what: claim.id.clone(),
+                experiment: unknown.to_owned(),
+            });
         }
     }
     for figure in &paper.figures {
         if let Some(unknown) = figure.experiments.iter().find(|name| !knows(name)) {
-            return Err(ClaimError::Experiment { what: figure.place.clone(), experiment: unknown.clone() });
+            return Err(ClaimError::Experiment {
+                what: figure.place.clone(),
+                experiment: unknown.clone(),
+            });
         }
     }
     match paper.tables.iter().find(|table| !knows(&table.experiment)) {
-        Some(table) => Err(ClaimError::Experiment { what: table.published.clone(), experiment: table.experiment.clone() }),
+        Some(table) => Err(ClaimError::Experiment {
+            what: table.published.clone(),
+            experiment: table.experiment.clone(),
+        }),
         None => Ok(paper),
     }
 }
@@ -171,30 +209,86 @@ fn parse(name: &'static str, text: &str) -> Result<Paper, ClaimError> {
 impl WrittenClaim {
     fn read(self) -> Result<Claim, ClaimError> {
         let id = self.id;
-        let rule: Rule = self.rule.parse().map_err(|source| ClaimError::Rule { id: id.clone(), source })?;
-        let refuse = |source| ClaimError::Quantity { id: id.clone(), source };
-        let value = |(name, written): (String, WrittenValue)| {
-            let paper = written.paper.map(|text| text.parse()).transpose().map_err(refuse)?;
-            Ok(Value { name, ours: written.ours.parse().map_err(refuse)?, paper })
+        let rule: Rule = self.rule.parse().map_err(|source| ClaimError::Rule {
+            id: id.clone(),
+            source,
+        })?;
+        let refuse = |source| ClaimError::Quantity {
+            id: id.clone(),
+            source,
         };
-        let values: Vec<Value> = self.values.into_iter().map(value).collect::<Result<_, ClaimError>>()?;
-        let (mut asked, mut given) = (rule.names(), values.iter().map(|value| value.name.as_str()).collect::<Vec<_>>());
+        let value = |(name, written): (String, WrittenValue)| {
+            let paper = written
+                .paper
+                .map(|text| text.parse())
+                .transpose()
+                .map_err(refuse)?;
+            Ok(Value {
+                name,
+                ours: written.ours.parse().map_err(refuse)?,
+                paper,
+            })
+        };
+        let values: Vec<Value> = self
+            .values
+            .into_iter()
+            .map(value)
+            .collect::<Result<_, ClaimError>>()?;
+        let (mut asked, mut given) = (
+            rule.names(),
+            values
+                .iter()
+                .map(|value| value.name.as_str())
+                .collect::<Vec<_>>(),
+        );
         asked.sort_unstable();
         given.sort_unstable();
         if asked != given {
-            let names = asked.iter().chain(&given).map(|name| (*name).to_owned()).collect();
+            let names = asked
+                .iter()
+                .chain(&given)
+                .map(|name| (*name).to_owned())
+                .collect();
             return Err(ClaimError::Names { id, names });
         }
-        let Self { place, words, experiment, note, lab, local, contradicts, .. } = self;
-        Ok(Claim { id, place, words, experiment, rule, values, note, lab, local, contradicts })
+        let Self {
+            place,
+            words,
+            experiment,
+            note,
+            lab,
+            local,
+            contradicts,
+            ..
+        } = self;
+        Ok(Claim {
+            id,
+            place,
+            words,
+            experiment,
+            rule,
+            values,
+            note,
+            lab,
+            local,
+            contradicts,
+        })
     }
 }
 
 impl Claim {
-    /// Whether the paper's own numbers keep the rule; `None` where it printed none for one of the values.
+    /// Whether the paper's own numbers keep the rule; `None` where it printed none for one of the
+    /// values.
     #[must_use]
     pub fn holds_in_the_paper(&self) -> Option<bool> {
-        let value = |name: &str| self.values.iter().find(|value| value.name == name)?.paper.as_ref().map(|cell| cell.value);
+        let value = |name: &str| {
+            self.values
+                .iter()
+                .find(|value| value.name == name)?
+                .paper
+                .as_ref()
+                .map(|cell| cell.value)
+        };
         // A rule of limits alone is not about the paper's numbers.
         self.rule.holds(&value)
     }
@@ -206,8 +300,14 @@ impl TableBeside {
     pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
         // Spaces within a key would end it.
         let keys = row.replace(' ', "_").replace(',', " ");
-        let unit = if self.unit == "own" { self.own_unit(&keys, column)? } else { &self.unit };
-        format!("{} {keys} {column} {unit}", self.published).parse().ok()
+        let unit = if self.unit == "own" {
+            self.own_unit(&keys, column)?
+        } else {
+            &self.unit
+        };
+        format!("{} {keys} {column} {unit}", self.published)
+            .parse()
+            .ok()
     }
 
     fn own_unit<'a>(&self, keys: &str, column: &'a str) -> Option<&'a str> {
@@ -216,13 +316,22 @@ impl TableBeside {
         of_row.or_else(|| column.rsplit_once('_').map(|(_, unit)| unit))
     }
 
-    /// Our number for a cell, by the words of its row and column; `None` where nothing of ours stands for it.
+    /// Our number for a cell, by the words of its row and column; `None` where nothing of ours
+    /// stands for it.
     ///
     /// # Errors
     /// [`QuantityError`] for words that are no quantity.
     pub fn quantity(&self, row: &str, column: &str) -> Result<Option<Quantity>, QuantityError> {
-        let (kernel, rest) = if self.is_of_services { (column, row) } else { (row, column) };
-        if [row, column].contains(&NOTHING) { Ok(None) } else { format!("{kernel} {rest}").parse().map(Some) }
+        let (kernel, rest) = if self.is_of_services {
+            (column, row)
+        } else {
+            (row, column)
+        };
+        if [row, column].contains(&NOTHING) {
+            Ok(None)
+        } else {
+            format!("{kernel} {rest}").parse().map(Some)
+        }
     }
 }
 
@@ -236,13 +345,20 @@ mod tests {
     #[test]
     fn there_are_at_least_forty_claims_with_names_of_their_own() {
         let papers = papers();
-        let ids: Vec<&str> = papers.iter().flat_map(|paper| &paper.claims).map(|claim| claim.id.as_str()).collect();
+        let ids: Vec<&str> = papers
+            .iter()
+            .flat_map(|paper| &paper.claims)
+            .map(|claim| claim.id.as_str())
+            .collect();
         assert!(ids.len() >= 40, "{}", ids.len());
         for (index, id) in ids.iter().enumerate() {
             assert!(!ids[..index].contains(id), "{id} twice");
         }
         assert!(papers.iter().all(|paper| paper.claims.len() >= 8));
-        assert_eq!(papers.iter().map(|paper| paper.name).collect::<Vec<_>>(), crate::PAPERS);
+        assert_eq!(
+            papers.iter().map(|paper| paper.name).collect::<Vec<_>>(),
+            crate::PAPERS
+        );
     }
 
     /// A rule that the paper's own numbers break would not test what the paper says.
@@ -264,12 +380,26 @@ mod tests {
             for claim in &paper.claims {
                 for value in &claim.values {
                     let name = value.ours.experiment.as_ref().unwrap_or(&claim.experiment);
-                    let experiment = paper.experiments.iter().find(|known| known.name == *name).unwrap();
+                    let experiment = paper
+                        .experiments
+                        .iter()
+                        .find(|known| known.name == *name)
+                        .unwrap();
                     let kernels = experiment.kernel_names();
-                    let is_known = value.ours.kernel == EACH || kernels.contains(&value.ours.kernel);
-                    assert!(is_known || experiment.kernels.is_empty(), "{}: {} is none of {kernels:?}", claim.id, value.ours.kernel);
+                    let is_known =
+                        value.ours.kernel == EACH || kernels.contains(&value.ours.kernel);
+                    assert!(
+                        is_known || experiment.kernels.is_empty(),
+                        "{}: {} is none of {kernels:?}",
+                        claim.id,
+                        value.ours.kernel
+                    );
                     let is_cost = matches!(value.ours.of, QuantitySource::Cost { .. });
-                    assert!(is_cost == experiment.cost.is_some() || experiment.arguments.is_empty(), "{}", claim.id);
+                    assert!(
+                        is_cost == experiment.cost.is_some() || experiment.arguments.is_empty(),
+                        "{}",
+                        claim.id
+                    );
                 }
             }
         }
@@ -278,16 +408,39 @@ mod tests {
     #[test]
     fn every_table_that_is_set_beside_ours_has_a_number_in_it_and_quantities() {
         for table in papers().iter().flat_map(|paper| &paper.tables) {
-            assert!(published::find(&table.published).is_some(), "{}", table.published);
+            assert!(
+                published::find(&table.published).is_some(),
+                "{}",
+                table.published
+            );
             for (row, kernel) in &table.rows {
-                assert!(table.columns.iter().any(|(column, _)| table.published(row, column).is_some()), "{} {row}", table.published);
+                assert!(
+                    table
+                        .columns
+                        .iter()
+                        .any(|(column, _)| table.published(row, column).is_some()),
+                    "{} {row}",
+                    table.published
+                );
                 for (column, rest) in &table.columns {
                     let quantity = table.quantity(kernel, rest);
-                    assert!(quantity.is_ok(), "{} {column}: {quantity:?}", table.published);
+                    assert!(
+                        quantity.is_ok(),
+                        "{} {column}: {quantity:?}",
+                        table.published
+                    );
                 }
             }
-            let is_open = table.rows.iter().chain(&table.columns).any(|(_, words)| words == NOTHING);
-            assert!(!is_open || table.note.is_some(), "{}: why nothing of ours stands there", table.published);
+            let is_open = table
+                .rows
+                .iter()
+                .chain(&table.columns)
+                .any(|(_, words)| words == NOTHING);
+            assert!(
+                !is_open || table.note.is_some(),
+                "{}: why nothing of ours stands there",
+                table.published
+            );
         }
     }
 
@@ -297,9 +450,16 @@ mod tests {
         let tables: Vec<&TableBeside> = papers.iter().flat_map(|paper| &paper.tables).collect();
         for published in published::TABLES {
             let of_table = |table: &&&TableBeside| table.published == published.name;
-            let shown: Vec<&str> = tables.iter().filter(of_table).flat_map(|table| &table.rows).map(|(row, _)| row.as_str()).collect();
+            let shown: Vec<&str> = tables
+                .iter()
+                .filter(of_table)
+                .flat_map(|table| &table.rows)
+                .map(|(row, _)| row.as_str())
+                .collect();
             for row in published.rows() {
-                let is_there = shown.iter().any(|keys| keys.split(',').zip(&row).all(|(key, cell)| key == *cell));
+                let is_there = shown
+                    .iter()
+                    .any(|keys| keys.split(',').zip(&row).all(|(key, cell)| key == *cell));
                 assert!(is_there, "{}: {row:?}", published.name);
             }
         }
@@ -312,20 +472,45 @@ mod tests {
         for paper in papers() {
             for figure in &paper.figures {
                 for name in &figure.experiments {
-                    let experiment = paper.experiments.iter().find(|known| known.name == *name).unwrap();
+                    let experiment = paper
+                        .experiments
+                        .iter()
+                        .find(|known| known.name == *name)
+                        .unwrap();
                     let kernels = experiment.kernel_names();
-                    assert!(figure.kernels.iter().all(|kernel| kernels.contains(kernel)), "{}: {kernels:?}", figure.place);
+                    assert!(
+                        figure.kernels.iter().all(|kernel| kernels.contains(kernel)),
+                        "{}: {kernels:?}",
+                        figure.place
+                    );
                     assert!(!experiment.is_for_culprits, "{}", figure.place);
                 }
                 let is_sweep = figure.kind == FigureKind::Sweep;
-                assert_eq!((figure.at.len() == figure.experiments.len(), !figure.curves.is_empty()), (is_sweep, is_sweep));
+                assert_eq!(
+                    (
+                        figure.at.len() == figure.experiments.len(),
+                        !figure.curves.is_empty()
+                    ),
+                    (is_sweep, is_sweep)
+                );
                 for (curve, rest) in &figure.curves {
                     assert!(format!("rt {rest}").parse::<Quantity>().is_ok(), "{curve}");
                 }
                 drawn += 1;
             }
-            let of_culprits = |name: &str| paper.experiments.iter().any(|known| known.name == name && known.is_for_culprits);
-            assert!(paper.claims.iter().all(|claim| !of_culprits(&claim.experiment)), "a look at culprits takes time");
+            let of_culprits = |name: &str| {
+                paper
+                    .experiments
+                    .iter()
+                    .any(|known| known.name == name && known.is_for_culprits)
+            };
+            assert!(
+                paper
+                    .claims
+                    .iter()
+                    .all(|claim| !of_culprits(&claim.experiment)),
+                "a look at culprits takes time"
+            );
         }
         assert!(drawn >= 4, "{drawn}");
     }
@@ -335,7 +520,10 @@ mod tests {
         for paper in papers() {
             for experiment in &paper.experiments {
                 let is_in_lab = experiment.command(Place::Lab, Extent::Quick, 1).is_some();
-                let claims = paper.claims.iter().filter(|claim| claim.experiment == experiment.name);
+                let claims = paper
+                    .claims
+                    .iter()
+                    .filter(|claim| claim.experiment == experiment.name);
                 for claim in claims {
                     assert!(is_in_lab || claim.lab.is_some(), "{}", claim.id);
                 }
@@ -347,13 +535,24 @@ mod tests {
     fn a_rule_whose_names_are_not_its_values_is_refused() {
         let text = |rule: &str| {
             format!(
-                "title = \"x\"\n[[experiment]]\nname = \"e\"\nabout = \"\"\n[[claim]]\nid = \"a\"\nplace = \"1\"\nwords = \"w\"\nexperiment = \"e\"\nrule = \"{rule}\"\nvalues.full = {{ ours = \"full io max\" }}\n"
+                "title = \"x\"\n[[experiment]]\nname = \"e\"\nabout = \"\"\n[[claim]]\nid = \
+                 \"a\"\nplace = \"1\"\nwords = \"w\"\nexperiment = \"e\"\nrule = \
+                 \"{rule}\"\nvalues.full = {{ ours = \"full io max\" }}\n"
             )
         };
         assert!(parse("abeni2002", &text("full < 1ms")).is_ok());
-        assert!(matches!(parse("abeni2002", &text("full < none")), Err(ClaimError::Names { .. })));
-        assert!(matches!(parse("abeni2002", &text("full = 1")), Err(ClaimError::Rule { .. })));
+        assert!(matches!(
+            parse("abeni2002", &text("full < none")),
+            Err(ClaimError::Names { .. })
+        ));
+        assert!(matches!(
+            parse("abeni2002", &text("full = 1")),
+            Err(ClaimError::Rule { .. })
+        ));
         let elsewhere = text("full < 1ms").replace("experiment = \"e\"", "experiment = \"f\"");
-        assert!(matches!(parse("abeni2002", &elsewhere), Err(ClaimError::Experiment { .. })));
+        assert!(matches!(
+            parse("abeni2002", &elsewhere),
+            Err(ClaimError::Experiment { .. })
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! Experiments: command lines of this tool that repeat a paper's, each of them what a user could type.
+//! Experiments: command lines of this tool that repeat a paper's, each of them what a user could
+//! type.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,8 @@ pub struct Experiment {
     pub full: Vec<String>,
     /// Services whose cost is measured with `tardy cost`, in place of latencies.
     pub cost: Option<Vec<String>>,
-    /// Kernels of the lab: each the name, then `preempt=MODEL` or other words of its command line. None: not for the lab.
+    /// Kernels of the lab: each the name, then `preempt=MODEL` or other words of its command line.
+    /// None: not for the lab.
     #[serde(default)]
     pub kernels: Vec<String>,
     /// Further options of `tardy lab run`.
@@ -50,7 +52,8 @@ pub struct Experiment {
     /// Further options of `tardy run` on this machine.
     #[serde(default)]
     pub local: Vec<String>,
-    /// Whether it is run to learn who makes samples late: no claim is tested on it, because being looked at takes time.
+    /// Whether it is run to learn who makes samples late: no claim is tested on it, because being
+    /// looked at takes time.
     #[serde(default)]
     pub is_for_culprits: bool,
 }
@@ -63,21 +66,46 @@ impl Experiment {
             Extent::Quick => &self.quick,
             Extent::Full => &self.full,
         };
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+        let words = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<String>>()
+        };
         let measured = self.arguments.iter().chain(length).cloned();
         if self.arguments.is_empty() && self.cost.is_none() {
             return None;
         }
         match (place, &self.cost) {
             (Place::Local, Some(metrics)) => {
-                let each = metrics.iter().flat_map(|metric| ["--metric".to_owned(), metric.clone()]);
-                Some(words(&["cost"]).into_iter().chain(each).chain(measured).collect())
+                let each = metrics
+                    .iter()
+                    .flat_map(|metric| ["--metric".to_owned(), metric.clone()]);
+                Some(
+                    words(&["cost"])
+                        .into_iter()
+                        .chain(each)
+                        .chain(measured)
+                        .collect(),
+                )
             }
-            (Place::Local, None) => Some(words(&["run"]).into_iter().chain(measured).chain(self.local.iter().cloned()).collect()),
+            (Place::Local, None) => Some(
+                words(&["run"])
+                    .into_iter()
+                    .chain(measured)
+                    .chain(self.local.iter().cloned())
+                    .collect(),
+            ),
             (Place::Lab, _) if self.kernels.is_empty() => None,
             (Place::Lab, metrics) => {
                 // Most of what a short experiment takes would else be boots.
-                let mut command = words(&["lab", "run", "--snapshots", "--replicas", &replicas.to_string()]);
+                let mut command = words(&[
+                    "lab",
+                    "run",
+                    "--snapshots",
+                    "--replicas",
+                    &replicas.to_string(),
+                ]);
                 for kernel in &self.kernels {
                     command.extend(kernel_arguments(kernel));
                 }
@@ -99,10 +127,16 @@ impl Experiment {
             let mut words = kernel.split_whitespace();
             let source = words.next().unwrap_or_default();
             let rest: Vec<&str> = words.collect();
-            let is_older = source.strip_prefix("debian:").is_some_and(|release| release.starts_with("5."));
+            let is_older = source
+                .strip_prefix("debian:")
+                .is_some_and(|release| release.starts_with("5."));
             let asked = rest.iter().find_map(|word| word.strip_prefix("preempt="));
             // Debian's kernels are built with PREEMPT_VOLUNTARY.
-            let mode = asked.unwrap_or(if source.ends_with("-rt") { "rt" } else { "voluntary" });
+            let mode = asked.unwrap_or(if source.ends_with("-rt") {
+                "rt"
+            } else {
+                "voluntary"
+            });
             kernel_name(mode, is_older, rest.contains(&"highres=off"))
         };
         self.kernels.iter().map(name).collect()
@@ -112,15 +146,26 @@ impl Experiment {
 /// A kernel's name in claims, from its preemption model, its age and its timers.
 #[must_use]
 pub fn kernel_name(mode: &str, is_older: bool, has_ticks: bool) -> String {
-    format!("{}{mode}{}", if is_older { "older-" } else { "" }, if has_ticks { "+ticks" } else { "" })
+    format!(
+        "{}{mode}{}",
+        if is_older { "older-" } else { "" },
+        if has_ticks { "+ticks" } else { "" }
+    )
 }
 
 fn kernel_arguments(kernel: &str) -> Vec<String> {
     let mut words = kernel.split_whitespace();
-    let mut arguments = vec!["--kernel".to_owned(), words.next().unwrap_or_default().to_owned()];
-    let (models, line): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with("preempt="));
+    let mut arguments = vec![
+        "--kernel".to_owned(),
+        words.next().unwrap_or_default().to_owned(),
+    ];
+    let (models, line): (Vec<&str>, Vec<&str>) =
+        words.partition(|word| word.starts_with("preempt="));
     for model in models {
-        arguments.extend(["--preempt".to_owned(), model.trim_start_matches("preempt=").to_owned()]);
+        arguments.extend([
+            "--preempt".to_owned(),
+            model.trim_start_matches("preempt=").to_owned(),
+        ]);
     }
     if !line.is_empty() {
         arguments.extend(["--cmdline".to_owned(), line.join(" ")]);
@@ -141,7 +186,12 @@ mod tests {
             quick: words(&["--for", "2s"]),
             full: Vec::new(),
             cost: None,
-            kernels: words(&["debian:6.1 preempt=none", "debian:6.1 highres=off nohz=off", "debian:6.1-rt", "debian:5.10"]),
+            kernels: words(&[
+                "debian:6.1 preempt=none",
+                "debian:6.1 highres=off nohz=off",
+                "debian:6.1-rt",
+                "debian:5.10",
+            ]),
             lab: words(&["--module", "snd-dummy"]),
             local: words(&["--explain=stacks"]),
             is_for_culprits: false,
@@ -151,23 +201,50 @@ mod tests {
     #[test]
     fn an_experiment_is_a_command_that_a_user_could_type() {
         let line = |place, extent| experiment().command(place, extent, 2).unwrap().join(" ");
-        assert_eq!(line(Place::Local, Extent::Quick), "run --scenario abeni2002 --for 2s --explain=stacks");
+        assert_eq!(
+            line(Place::Local, Extent::Quick),
+            "run --scenario abeni2002 --for 2s --explain=stacks"
+        );
         assert_eq!(
             line(Place::Lab, Extent::Full),
-            "lab run --snapshots --replicas 2 --kernel debian:6.1 --preempt none --kernel debian:6.1 --cmdline highres=off nohz=off --kernel debian:6.1-rt \
-             --kernel debian:5.10 --module snd-dummy -- --scenario abeni2002"
+            "lab run --snapshots --replicas 2 --kernel debian:6.1 --preempt none --kernel \
+             debian:6.1 --cmdline highres=off nohz=off --kernel debian:6.1-rt --kernel \
+             debian:5.10 --module snd-dummy -- --scenario abeni2002"
         );
-        let cost = Experiment { cost: Some(vec!["null-call".into(), "fork".into()]), arguments: Vec::new(), ..experiment() };
-        assert!(cost.command(Place::Lab, Extent::Full, 1).unwrap().join(" ").ends_with("--cost null-call,fork --"));
-        let local_alone = Experiment { kernels: Vec::new(), ..experiment() };
+        let cost = Experiment {
+            cost: Some(vec!["null-call".into(), "fork".into()]),
+            arguments: Vec::new(),
+            ..experiment()
+        };
+        assert!(
+            cost.command(Place::Lab, Extent::Full, 1)
+                .unwrap()
+                .join(" ")
+                .ends_with("--cost null-call,fork --")
+        );
+        let local_alone = Experiment {
+            kernels: Vec::new(),
+            ..experiment()
+        };
         assert_eq!(local_alone.command(Place::Lab, Extent::Quick, 1), None);
-        assert_eq!(cost.command(Place::Local, Extent::Quick, 1).unwrap().join(" "), "cost --metric null-call --metric fork --for 2s");
-        let by_hand = Experiment { arguments: Vec::new(), ..experiment() };
+        assert_eq!(
+            cost.command(Place::Local, Extent::Quick, 1)
+                .unwrap()
+                .join(" "),
+            "cost --metric null-call --metric fork --for 2s"
+        );
+        let by_hand = Experiment {
+            arguments: Vec::new(),
+            ..experiment()
+        };
         assert_eq!(by_hand.command(Place::Local, Extent::Full, 1), None);
     }
 
     #[test]
     fn kernels_have_the_names_that_claims_use() {
-        assert_eq!(experiment().kernel_names(), ["none", "voluntary+ticks", "rt", "older-voluntary"]);
+        assert_eq!(
+            experiment().kernel_names(),
+            ["none", "voluntary+ticks", "rt", "older-voluntary"]
+        );
     }
 }

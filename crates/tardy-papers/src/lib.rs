@@ -1,4 +1,5 @@
-//! What papers published and claimed, as data: their tables, the experiments that repeat theirs, and claims with the rules that test them. Measures and reads nothing.
+//! What papers published and claimed, as data: their tables, the experiments that repeat theirs,
+//! and claims with the rules that test them. Measures and reads nothing.
 #![forbid(unsafe_code)]
 
 pub mod claim;

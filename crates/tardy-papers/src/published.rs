@@ -45,13 +45,19 @@ impl Table {
     /// The paper, by its name in this project.
     #[must_use]
     pub fn paper(&self) -> &'static str {
-        self.name.split_once('_').map_or(self.name, |(paper, _)| paper)
+        self.name
+            .split_once('_')
+            .map_or(self.name, |(paper, _)| paper)
     }
 
     /// Where its numbers come from, and what must be known to read them.
     #[must_use]
     pub fn source(&self) -> &'static str {
-        self.text.lines().next().and_then(|line| line.strip_prefix("# source: ")).unwrap_or_default()
+        self.text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("# source: "))
+            .unwrap_or_default()
     }
 
     /// The names of its columns.
@@ -66,18 +72,25 @@ impl Table {
         self.lines().skip(1).collect()
     }
 
-    /// What is printed in `column` of the row that begins with `keys`, in which an underscore may stand for a space; empty where the paper has nothing, `None` where there is no such cell.
+    /// What is printed in `column` of the row that begins with `keys`, in which an underscore may
+    /// stand for a space; empty where the paper has nothing, `None` where there is no such cell.
     #[must_use]
     pub fn cell(&self, keys: &[&str], column: &str) -> Option<&'static str> {
         let place = self.head().iter().position(|name| *name == column)?;
         let is = |(cell, key): (&&str, &&str)| cell == key || cell.replace(' ', "_") == **key;
-        let row = self.rows().into_iter().find(|row| row.len() >= keys.len() && row.iter().zip(keys).all(is))?;
+        let row = self
+            .rows()
+            .into_iter()
+            .find(|row| row.len() >= keys.len() && row.iter().zip(keys).all(is))?;
         row.get(place).copied()
     }
 
     // No cell is quoted.
     fn lines(&self) -> impl Iterator<Item = Vec<&'static str>> {
-        self.text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(',').collect())
+        self.text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.split(',').collect())
     }
 }
 
@@ -111,8 +124,15 @@ mod tests {
     #[test]
     fn every_number_is_that_of_the_reference_files() {
         for (name, expected) in REFERENCE {
-            let digest: String = Sha256::digest(find(name).unwrap().text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(digest, *expected, "{name}: a number was changed: compare it with the paper");
+            let digest: String = Sha256::digest(find(name).unwrap().text)
+                .iter()
+                .take(8)
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            assert_eq!(
+                digest, *expected,
+                "{name}: a number was changed: compare it with the paper"
+            );
         }
         assert_eq!(TABLES.len(), REFERENCE.len());
     }
@@ -120,7 +140,12 @@ mod tests {
     #[test]
     fn every_table_has_a_source_a_paper_and_as_many_cells_as_its_head() {
         for table in TABLES {
-            assert!(table.source().starts_with(table.paper()), "{}: {}", table.name, table.source());
+            assert!(
+                table.source().starts_with(table.paper()),
+                "{}: {}",
+                table.name,
+                table.source()
+            );
             assert!(crate::PAPERS.contains(&table.paper()), "{}", table.name);
             for row in table.rows() {
                 assert_eq!(row.len(), table.head().len(), "{}: {row:?}", table.name);
@@ -131,8 +156,17 @@ mod tests {
     #[test]
     fn a_cell_is_found_by_the_names_of_its_row_and_column() {
         let cyclictest = find("koolwal2009_cyclictest").unwrap();
-        assert_eq!(cyclictest.cell(&["2.6.26-rt1", "yes", "24h"], "max"), Some("100"));
+        assert_eq!(
+            cyclictest.cell(&["2.6.26-rt1", "yes", "24h"], "max"),
+            Some("100")
+        );
         assert_eq!(cyclictest.cell(&["2.6.26-rt1", "yes", "1h"], "max"), None);
-        assert_eq!(find("mckenney2009_jitter").unwrap().cell(&["real-fast", "idle"], "p99_999_us"), Some(""), "empty in the paper");
+        assert_eq!(
+            find("mckenney2009_jitter")
+                .unwrap()
+                .cell(&["real-fast", "idle"], "p99_999_us"),
+            Some(""),
+            "empty in the paper"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Quantities that claims are about: one number of one experiment on one kernel, and the cell of a published table that it stands beside.
+//! Quantities that claims are about: one number of one experiment on one kernel, and the cell of a
+//! published table that it stands beside.
 
 use std::str::FromStr;
 
@@ -90,11 +91,20 @@ impl FromStr for Statistic {
             _ => {}
         }
         if let Some(limit) = text.strip_prefix('<') {
-            return limit.parse::<Nanos>().map(|limit| Self::Below(limit.get())).map_err(|_| "after < stands a time, as in <10us");
+            return limit
+                .parse::<Nanos>()
+                .map(|limit| Self::Below(limit.get()))
+                .map_err(|_| "after < stands a time, as in <10us");
         }
-        let percent: Option<f64> = text.strip_prefix('p').and_then(|percent| percent.parse().ok());
-        let share = percent.map(|percent| percent / 100.0).filter(|share| (0.0..=1.0).contains(share));
-        share.map(Self::Quantile).ok_or("a statistic is max, min, mean, sd, samples, range, magnitude, p99.9 or <10us")
+        let percent: Option<f64> = text
+            .strip_prefix('p')
+            .and_then(|percent| percent.parse().ok());
+        let share = percent
+            .map(|percent| percent / 100.0)
+            .filter(|share| (0.0..=1.0).contains(share));
+        share
+            .map(Self::Quantile)
+            .ok_or("a statistic is max, min, mean, sd, samples, range, magnitude, p99.9 or <10us")
     }
 }
 
@@ -103,7 +113,8 @@ impl FromStr for Statistic {
 pub struct Quantity {
     /// The experiment, where it is not that of the claim.
     pub experiment: Option<String>,
-    /// Which kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with `+ticks` where timers fire on ticks only and `older` before it; or [`EACH`].
+    /// Which kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with `+ticks` where timers fire on
+    /// ticks only and `older` before it; or [`EACH`].
     pub kernel: String,
     /// What is taken of it.
     pub of: QuantitySource,
@@ -113,7 +124,11 @@ pub struct Quantity {
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuantitySource {
     /// Samples of a phase, of the probe named or the only one.
-    Phase { phase: String, probe: Option<String>, statistic: Statistic },
+    Phase {
+        phase: String,
+        probe: Option<String>,
+        statistic: Statistic,
+    },
     /// What one operation of a service costs.
     Cost { metric: String },
 }
@@ -134,32 +149,53 @@ impl FromStr for Quantity {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refuse = |what| QuantityError { text: text.to_owned(), what };
+        let refuse = |what| QuantityError {
+            text: text.to_owned(),
+            what,
+        };
         let words: Vec<&str> = text.split_whitespace().collect();
-        let (experiment, kernel) = match words.first().ok_or_else(|| refuse("there is nothing"))?.split_once(':') {
+        let (experiment, kernel) = match words
+            .first()
+            .ok_or_else(|| refuse("there is nothing"))?
+            .split_once(':')
+        {
             Some((experiment, kernel)) => (Some(experiment.to_owned()), kernel),
             None => (None, words[0]),
         };
         let of = match words[1..] {
-            ["cost", metric] => QuantitySource::Cost { metric: metric.to_owned() },
-            [phase, statistic] => {
-                QuantitySource::Phase { phase: phase.to_owned(), probe: None, statistic: statistic.parse().map_err(refuse)? }
-            }
+            ["cost", metric] => QuantitySource::Cost {
+                metric: metric.to_owned(),
+            },
+            [phase, statistic] => QuantitySource::Phase {
+                phase: phase.to_owned(),
+                probe: None,
+                statistic: statistic.parse().map_err(refuse)?,
+            },
             [phase, statistic, probe] => QuantitySource::Phase {
                 phase: phase.to_owned(),
                 probe: Some(probe.to_owned()),
                 statistic: statistic.parse().map_err(refuse)?,
             },
-            _ => return Err(refuse("write KERNEL PHASE STATISTIC, as in `none procfs max`")),
+            _ => {
+                return Err(refuse(
+                    "write KERNEL PHASE STATISTIC, as in `none procfs max`",
+                ));
+            }
         };
-        Ok(Self { experiment, kernel: kernel.to_owned(), of })
+        Ok(Self {
+            experiment,
+            kernel: kernel.to_owned(),
+            of,
+        })
     }
 }
 
-/// A cell of a published table: `TABLE KEY... COLUMN UNIT`; in a key, an underscore may stand for a space.
+/// A cell of a published table: `TABLE KEY... COLUMN UNIT`; in a key, an underscore may stand for a
+/// space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedCell {
-    /// The number, in ns where it is a time, as a share of 1 where it is one; of a bandwidth its reciprocal, which grows with the cost.
+    /// The number, in ns where it is a time, as a share of 1 where it is one; of a bandwidth its
+    /// reciprocal, which grows with the cost.
     pub value: f64,
     pub unit: Unit,
     /// As printed, with its unit.
@@ -170,10 +206,15 @@ impl FromStr for PublishedCell {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refuse = |what| QuantityError { text: text.to_owned(), what };
+        let refuse = |what| QuantityError {
+            text: text.to_owned(),
+            what,
+        };
         let words: Vec<&str> = text.split_whitespace().collect();
         let [table, keys @ .., column, unit] = words.as_slice() else {
-            return Err(refuse("write TABLE KEY... COLUMN UNIT, as in `abeni2002_table1 monolithic procfs us`"));
+            return Err(refuse(
+                "write TABLE KEY... COLUMN UNIT, as in `abeni2002_table1 monolithic procfs us`",
+            ));
         };
         let (factor, kind) = match *unit {
             "us" => (1e3, Unit::Time),
@@ -185,11 +226,27 @@ impl FromStr for PublishedCell {
             _ => return Err(refuse("the unit is us, ms, s, %, share, MB/s or number")),
         };
         let table = published::find(table).ok_or_else(|| refuse("there is no such table"))?;
-        let printed = table.cell(keys, column).ok_or_else(|| refuse("the table has no such cell"))?;
-        let number: f64 = printed.parse().map_err(|_| refuse("the paper has no number there"))?;
-        let value = if *unit == "MB/s" { 1.0 / number } else { number * factor };
-        let shown_unit = if matches!(*unit, "number" | "share") { String::new() } else { format!(" {unit}") };
-        Ok(Self { value, unit: kind, printed: format!("{printed}{shown_unit}") })
+        let printed = table
+            .cell(keys, column)
+            .ok_or_else(|| refuse("the table has no such cell"))?;
+        let number: f64 = printed
+            .parse()
+            .map_err(|_| refuse("the paper has no number there"))?;
+        let value = if *unit == "MB/s" {
+            1.0 / number
+        } else {
+            number * factor
+        };
+        let shown_unit = if matches!(*unit, "number" | "share") {
+            String::new()
+        } else {
+            format!(" {unit}")
+        };
+        Ok(Self {
+            value,
+            unit: kind,
+            printed: format!("{printed}{shown_unit}"),
+        })
     }
 }
 
@@ -200,13 +257,41 @@ mod tests {
     #[test]
     fn a_quantity_names_kernel_phase_and_statistic_and_may_name_experiment_and_probe() {
         let found: Quantity = "sweep:rt idle p99.999 parallel".parse().unwrap();
-        assert_eq!((found.experiment.as_deref(), &*found.kernel, found.unit()), (Some("sweep"), "rt", Unit::Time));
-        let QuantitySource::Phase { phase, probe, statistic } = found.of else { panic!() };
+        assert_eq!(
+            (found.experiment.as_deref(), &*found.kernel, found.unit()),
+            (Some("sweep"), "rt", Unit::Time)
+        );
+        let QuantitySource::Phase {
+            phase,
+            probe,
+            statistic,
+        } = found.of
+        else {
+            panic!()
+        };
         assert_eq!((&*phase, probe.as_deref()), ("idle", Some("parallel")));
-        assert!(matches!(statistic, Statistic::Quantile(share) if (share - 0.99999).abs() < 1e-12), "{statistic:?}");
-        assert_eq!("none io <10us".parse::<Quantity>().unwrap().unit(), Unit::Share);
-        assert_eq!("rt cost fork".parse::<Quantity>().unwrap().of, QuantitySource::Cost { metric: "fork".into() });
-        for wrong in ["", "none", "none io", "none io largest", "none io p101", "none io <ten"] {
+        assert!(
+            matches!(statistic, Statistic::Quantile(share) if (share - 0.99999).abs() < 1e-12),
+            "{statistic:?}"
+        );
+        assert_eq!(
+            "none io <10us".parse::<Quantity>().unwrap().unit(),
+            Unit::Share
+        );
+        assert_eq!(
+            "rt cost fork".parse::<Quantity>().unwrap().of,
+            QuantitySource::Cost {
+                metric: "fork".into()
+            }
+        );
+        for wrong in [
+            "",
+            "none",
+            "none io",
+            "none io largest",
+            "none io p101",
+            "none io <ten",
+        ] {
             assert!(wrong.parse::<Quantity>().is_err(), "{wrong}");
         }
     }
@@ -214,10 +299,20 @@ mod tests {
     #[test]
     fn a_published_cell_is_read_in_its_unit() {
         let cell = |text: &str| text.parse::<PublishedCell>().unwrap();
-        let procfs = PublishedCell { value: 3_084_000.0, unit: Unit::Time, printed: "3084 us".into() };
+        let procfs = PublishedCell {
+            value: 3_084_000.0,
+            unit: Unit::Time,
+            printed: "3084 us".into(),
+        };
         assert_eq!(cell("abeni2002_table1 monolithic procfs us"), procfs);
-        assert_eq!(cell("koolwal2009_lmbench TCP_bandwidth 2.6.26-rt1 MB/s").value, 1.0 / 1.46);
-        assert_eq!(cell("abeni2002_cdf preemptible below_10us share").value, 0.99466);
+        assert_eq!(
+            cell("koolwal2009_lmbench TCP_bandwidth 2.6.26-rt1 MB/s").value,
+            1.0 / 1.46
+        );
+        assert_eq!(
+            cell("abeni2002_cdf preemptible below_10us share").value,
+            0.99466
+        );
         for wrong in [
             "mckenney2009_jitter real-fast idle p99_999_us us",
             "abeni2002_table1 monolithic disk us",
@@ -232,6 +327,9 @@ mod tests {
     #[test]
     fn numbers_have_few_digits_and_a_unit() {
         assert_eq!(Unit::Share.show(0.99466), "99.4660 %");
-        assert_eq!((Unit::Number.show(2.5), Unit::Number.show(37671.2)), ("2.50".to_owned(), "37671".to_owned()));
+        assert_eq!(
+            (Unit::Number.show(2.5), Unit::Number.show(37671.2)),
+            ("2.50".to_owned(), "37671".to_owned())
+        );
     }
 }

@@ -19,7 +19,8 @@ struct Comparison {
     right: Side,
 }
 
-/// Terms, worked out from left to right; one kind of operator in a side, or multiplications before additions.
+/// Terms, worked out from left to right; one kind of operator in a side, or multiplications before
+/// additions.
 #[derive(Debug, Clone, PartialEq)]
 struct Side {
     first: Term,
@@ -50,7 +51,10 @@ enum Operator {
 
 /// Why a text is no rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no rule ({what}): write names, numbers and times with spaces between, as in `full < none / 5 and rt < 100us`")]
+#[error(
+    "`{text}` is no rule ({what}): write names, numbers and times with spaces between, as in \
+     `full < none / 5 and rt < 100us`"
+)]
 pub struct RuleError {
     text: String,
     what: &'static str,
@@ -60,8 +64,13 @@ impl Rule {
     /// The names in it, each once.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
-        let sides = self.comparisons.iter().flat_map(|comparison| [&comparison.left, &comparison.right]);
-        let terms = sides.flat_map(|side| std::iter::once(&side.first).chain(side.then.iter().map(|(_, term)| term)));
+        let sides = self
+            .comparisons
+            .iter()
+            .flat_map(|comparison| [&comparison.left, &comparison.right]);
+        let terms = sides.flat_map(|side| {
+            std::iter::once(&side.first).chain(side.then.iter().map(|(_, term)| term))
+        });
         let mut names = Vec::new();
         for term in terms {
             if let Term::Value(name) = term
@@ -76,7 +85,11 @@ impl Rule {
     /// Whether it holds; `None` where a value is not known.
     #[must_use]
     pub fn holds(&self, value: &dyn Fn(&str) -> Option<f64>) -> Option<bool> {
-        let holds = self.comparisons.iter().map(|comparison| comparison.holds(value)).collect::<Option<Vec<bool>>>()?;
+        let holds = self
+            .comparisons
+            .iter()
+            .map(|comparison| comparison.holds(value))
+            .collect::<Option<Vec<bool>>>()?;
         Some(holds.into_iter().all(|holds| holds))
     }
 }
@@ -99,15 +112,17 @@ impl Side {
             Term::Value(name) => value(name),
             Term::Number(number) => Some(*number),
         };
-        self.then.iter().try_fold(of(&self.first)?, |worth, (operator, term)| {
-            let term = of(term)?;
-            Some(match operator {
-                Operator::Plus => worth + term,
-                Operator::Minus => worth - term,
-                Operator::Times => worth * term,
-                Operator::Over => worth / term,
+        self.then
+            .iter()
+            .try_fold(of(&self.first)?, |worth, (operator, term)| {
+                let term = of(term)?;
+                Some(match operator {
+                    Operator::Plus => worth + term,
+                    Operator::Minus => worth - term,
+                    Operator::Times => worth * term,
+                    Operator::Over => worth / term,
+                })
             })
-        })
     }
 
     fn parse(words: &[&str]) -> Result<Self, &'static str> {
@@ -115,19 +130,26 @@ impl Side {
         let mut then = Vec::new();
         let mut may_multiply = true;
         for pair in rest.chunks(2) {
-            let [operator, term] = pair else { return Err("an operator without a value behind it") };
+            let [operator, term] = pair else {
+                return Err("an operator without a value behind it");
+            };
             let operator = match *operator {
                 "+" => Operator::Plus,
                 "-" => Operator::Minus,
                 "*" if may_multiply => Operator::Times,
                 "/" if may_multiply => Operator::Over,
-                "*" | "/" => return Err("multiply before you add: terms are worked out from left to right"),
+                "*" | "/" => {
+                    return Err("multiply before you add: terms are worked out from left to right");
+                }
                 _ => return Err("an operator is +, -, * or /"),
             };
             may_multiply = matches!(operator, Operator::Times | Operator::Over);
             then.push((operator, Term::parse(term)?));
         }
-        Ok(Self { first: Term::parse(first)?, then })
+        Ok(Self {
+            first: Term::parse(first)?,
+            then,
+        })
     }
 }
 
@@ -135,10 +157,21 @@ impl Term {
     fn parse(word: &str) -> Result<Self, &'static str> {
         if word.starts_with(|first: char| first.is_ascii_digit()) {
             let time = || word.parse::<Nanos>().ok().map(|time| time.get() as f64);
-            return word.parse().ok().or_else(time).map(Self::Number).ok_or("a number is one, or a time with its unit");
+            return word
+                .parse()
+                .ok()
+                .or_else(time)
+                .map(Self::Number)
+                .ok_or("a number is one, or a time with its unit");
         }
-        let is_name = word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-        if is_name { Ok(Self::Value(word.to_owned())) } else { Err("names are lower case") }
+        let is_name = word
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        if is_name {
+            Ok(Self::Value(word.to_owned()))
+        } else {
+            Err("names are lower case")
+        }
     }
 }
 
@@ -146,10 +179,16 @@ impl FromStr for Rule {
     type Err = RuleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refuse = |what| RuleError { text: text.to_owned(), what };
+        let refuse = |what| RuleError {
+            text: text.to_owned(),
+            what,
+        };
         let words: Vec<&str> = text.split_whitespace().collect();
         let comparison = |words: &[&str]| {
-            let place = words.iter().position(|word| word.starts_with(['<', '>'])).ok_or("a comparison needs <, <=, > or >=")?;
+            let place = words
+                .iter()
+                .position(|word| word.starts_with(['<', '>']))
+                .ok_or("a comparison needs <, <=, > or >=")?;
             let relation = match words[place] {
                 "<" => Relation::Less,
                 "<=" => Relation::AtMost,
@@ -157,10 +196,21 @@ impl FromStr for Rule {
                 ">=" => Relation::AtLeast,
                 _ => return Err("a comparison needs <, <=, > or >="),
             };
-            Ok(Comparison { left: Side::parse(&words[..place])?, relation, right: Side::parse(&words[place + 1..])? })
+            Ok(Comparison {
+                left: Side::parse(&words[..place])?,
+                relation,
+                right: Side::parse(&words[place + 1..])?,
+            })
         };
-        let comparisons = words.split(|word| *word == "and").map(comparison).collect::<Result<_, _>>().map_err(refuse)?;
-        Ok(Self { text: words.join(" "), comparisons })
+        let comparisons = words
+            .split(|word| *word == "and")
+            .map(comparison)
+            .collect::<Result<_, _>>()
+            .map_err(refuse)?;
+        Ok(Self {
+            text: words.join(" "),
+            comparisons,
+        })
     }
 }
 
@@ -196,7 +246,13 @@ mod tests {
     #[test]
     fn a_value_that_is_not_known_leaves_the_rule_open() {
         assert_eq!(holds("lazy < none"), None);
-        assert_eq!("lazy < none / rt and rt < none".parse::<Rule>().unwrap().names(), ["lazy", "none", "rt"]);
+        assert_eq!(
+            "lazy < none / rt and rt < none"
+                .parse::<Rule>()
+                .unwrap()
+                .names(),
+            ["lazy", "none", "rt"]
+        );
     }
 
     #[test]

@@ -2,9 +2,12 @@
 //!
 //! - [`probe`]: the measuring loops, one file each, and what they share
 //! - [`work`]: a calibrated unit of work, for the probe `work`
-//! - [`app`]: loops in users' programs: the shared memory, the program, and the relay from its ring to the recorder
-//! - [`link`]: links to whatever answers a stimulus, one file each with both ends, and the list of them ([`link::LINKS`])
-//! - [`recording`]: the ring, the recorder of a series, and the stop signal for measuring threads ([`recording::control`])
+//! - [`app`]: loops in users' programs: the shared memory, the program, and the relay from its ring
+//!   to the recorder
+//! - [`link`]: links to whatever answers a stimulus, one file each with both ends, and the list of
+//!   them ([`link::LINKS`])
+//! - [`recording`]: the ring, the recorder of a series, and the stop signal for measuring threads
+//!   ([`recording::control`])
 #![forbid(unsafe_code)]
 
 pub mod app;

@@ -1,7 +1,9 @@
-//! Links: the ways from this machine out to something that answers, and back. The initiator's end is the probe `response`; the other end is
-//! the kernel of another machine (`icmp`), or `tardy respond` there.
+//! Links: the ways from this machine out to something that answers, and back. The initiator's end
+//! is the probe `response`; the other end is the kernel of another machine (`icmp`), or
+//! `tardy respond` there.
 //!
-//! A link is one file in this folder and one line in [`LINKS`]. The file has the link's [`LinkInfo`], and its [`Place`]: where it leads, and how both ends open.
+//! A link is one file in this folder and one line in [`LINKS`]. The file has the link's
+//! [`LinkInfo`], and its [`Place`]: where it leads, and how both ends open.
 
 pub mod answer_log;
 mod budget;
@@ -33,15 +35,23 @@ use respond::Responder;
 use secret::{Secret, SecretError};
 
 /// Every kind of link, in the order in which they are listed.
-pub const LINKS: &[&LinkInfo] =
-    &[&icmp::INFO, &udp::INFO, &modem_lines::INFO, &byte_stream::INFO, &gpio::INFO, &parport::INFO, &loopback::INFO];
+pub const LINKS: &[&LinkInfo] = &[
+    &icmp::INFO,
+    &udp::INFO,
+    &modem_lines::INFO,
+    &byte_stream::INFO,
+    &gpio::INFO,
+    &parport::INFO,
+    &loopback::INFO,
+];
 
 /// A kind of link.
 #[derive(Debug)]
 pub struct LinkInfo {
     /// What stands before the place, as in `udp:board7`.
     pub name: &'static str,
-    /// What stands behind the name, as help writes it: `HOST[:PORT]`. Empty where the link leads to one place only.
+    /// What stands behind the name, as help writes it: `HOST[:PORT]`. Empty where the link leads to
+    /// one place only.
     pub form: &'static str,
     /// A place as an error message proposes it.
     pub example: &'static str,
@@ -57,7 +67,11 @@ impl LinkInfo {
     /// How it is written, as in `udp:HOST[:PORT]`.
     #[must_use]
     pub fn written(&self) -> String {
-        if self.form.is_empty() { self.name.to_owned() } else { format!("{}:{}", self.name, self.form) }
+        if self.form.is_empty() {
+            self.name.to_owned()
+        } else {
+            format!("{}:{}", self.name, self.form)
+        }
     }
 }
 
@@ -83,7 +97,8 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// The same place, where a session begins with showing that both ends know a secret; nothing where nobody but the other end can reach it.
+    /// The same place, where a session begins with showing that both ends know a secret; nothing
+    /// where nobody but the other end can reach it.
     fn with_secret(&self, _: Secret) -> Option<Arc<dyn Place>> {
         None
     }
@@ -98,7 +113,8 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// What every round trip includes beside the two machines; nothing where it is nothing worth a note.
+    /// What every round trip includes beside the two machines; nothing where it is nothing worth a
+    /// note.
     fn includes(&self) -> Option<&'static str> {
         None
     }
@@ -126,8 +142,14 @@ impl Link {
     /// # Errors
     /// [`SecretError`].
     pub fn with_secret(&self, file: &Path) -> Result<Self, SecretError> {
-        let place = self.place.with_secret(Secret::read(file)?).ok_or_else(|| SecretError::NotTaken(self.to_string()))?;
-        Ok(Self { info: self.info, place })
+        let place = self
+            .place
+            .with_secret(Secret::read(file)?)
+            .ok_or_else(|| SecretError::NotTaken(self.to_string()))?;
+        Ok(Self {
+            info: self.info,
+            place,
+        })
     }
 }
 
@@ -154,7 +176,11 @@ pub enum ParseLinkError {
 /// All forms, as in `icmp:HOST, udp:HOST[:PORT] or loopback`.
 fn forms() -> String {
     let forms: Vec<String> = LINKS.iter().map(|info| info.written()).collect();
-    forms.split_last().map_or_else(String::new, |(last, others)| format!("{} or {last}", others.join(", ")))
+    forms
+        .split_last()
+        .map_or_else(String::new, |(last, others)| {
+            format!("{} or {last}", others.join(", "))
+        })
 }
 
 impl FromStr for Link {
@@ -162,19 +188,29 @@ impl FromStr for Link {
 
     fn from_str(text: &str) -> Result<Self, ParseLinkError> {
         let (name, place) = text.split_once(':').unwrap_or((text, ""));
-        let info = LINKS.iter().copied().find(|info| info.name == name && (place.is_empty() || !info.form.is_empty()));
+        let info = LINKS
+            .iter()
+            .copied()
+            .find(|info| info.name == name && (place.is_empty() || !info.form.is_empty()));
         let info = info.ok_or_else(|| ParseLinkError::Unknown(text.to_owned()))?;
         if place.is_empty() && !info.form.is_empty() {
             return Err(ParseLinkError::NoPlace(info.name, info.example));
         }
-        Ok(Self { info, place: (info.parse)(place)? })
+        Ok(Self {
+            info,
+            place: (info.parse)(place)?,
+        })
     }
 }
 
 impl fmt::Display for Link {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, place) = (self.info.name, &self.place);
-        if self.info.form.is_empty() { formatter.write_str(name) } else { write!(formatter, "{name}:{place}") }
+        if self.info.form.is_empty() {
+            formatter.write_str(name)
+        } else {
+            write!(formatter, "{name}:{place}")
+        }
     }
 }
 
@@ -197,25 +233,58 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Link>().unwrap().to_string(), text);
         }
-        assert_eq!("udp:board7".parse::<Link>().unwrap().to_string(), "udp:board7:5455");
-        assert_eq!("serial-bytes:/dev/pts/3".parse::<Link>().unwrap().to_string(), "serial-bytes:/dev/pts/3");
+        assert_eq!(
+            "udp:board7".parse::<Link>().unwrap().to_string(),
+            "udp:board7:5455"
+        );
+        assert_eq!(
+            "serial-bytes:/dev/pts/3"
+                .parse::<Link>()
+                .unwrap()
+                .to_string(),
+            "serial-bytes:/dev/pts/3"
+        );
     }
 
     #[test]
     fn every_link_is_read_by_its_own_example() {
         for (index, info) in LINKS.iter().enumerate() {
-            assert!(LINKS[..index].iter().all(|other| other.name != info.name), "{} twice", info.name);
-            let text = if info.form.is_empty() { info.name.to_owned() } else { format!("{}:{}", info.name, info.example) };
-            assert_eq!(text.parse::<Link>().map(|link| link.info.name), Ok(info.name), "{text}");
-            assert!(!info.carries.is_empty() && !info.answered_by.is_empty(), "{}", info.name);
+            assert!(
+                LINKS[..index].iter().all(|other| other.name != info.name),
+                "{} twice",
+                info.name
+            );
+            let text = if info.form.is_empty() {
+                info.name.to_owned()
+            } else {
+                format!("{}:{}", info.name, info.example)
+            };
+            assert_eq!(
+                text.parse::<Link>().map(|link| link.info.name),
+                Ok(info.name),
+                "{text}"
+            );
+            assert!(
+                !info.carries.is_empty() && !info.answered_by.is_empty(),
+                "{}",
+                info.name
+            );
         }
     }
 
     #[test]
     fn what_is_no_link_is_told_how_to_write_one() {
         let error = |text: &str| text.parse::<Link>().unwrap_err().to_string();
-        assert!(error("tcp:board7").contains("icmp:HOST, udp:HOST[:PORT], serial:DEVICE"), "{}", error("tcp:board7"));
-        assert!(error("tcp:board7").ends_with("parport:DEVICE or loopback"), "{}", error("tcp:board7"));
+        assert!(
+            error("tcp:board7").contains("icmp:HOST, udp:HOST[:PORT], serial:DEVICE"),
+            "{}",
+            error("tcp:board7")
+        );
+        assert!(
+            error("tcp:board7").ends_with("parport:DEVICE or loopback"),
+            "{}",
+            error("tcp:board7")
+        );
         assert!(error("icmp").contains("write icmp:board7"));
         assert!(error("udp:board7:99999").contains("`99999` is no port"));
         assert!(error("serial-bytes:/dev/ttyS0:fast").contains("`fast` is no speed"));

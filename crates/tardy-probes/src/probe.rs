@@ -1,28 +1,38 @@
-//! Probes: the ways to cause a wake-up and time it. One file each; a new probe is one new file and one line in [`PROBES`].
+//! Probes: the ways to cause a wake-up and time it. One file each; a new probe is one new file and
+//! one line in [`PROBES`].
 //!
-//! Its [`ProbeInfo`] describes it: what it times, where its timer expires, its parameters, its series, where it runs ([`Placement`]), what it waits for,
-//! which system calls its loop makes, whose cycles it times. A description says only what differs from `ProbeInfo::USUAL`. Every probe also has `period`,
-//! `policy`, `priority`, `dither`, `offset` and `name`. Parameters are kinds of [`tardy_run::parameter`]. Two functions belong to it:
+//! Its [`ProbeInfo`] describes it: what it times, where its timer expires, its parameters, its
+//! series, where it runs ([`Placement`]), what it waits for, which system calls its loop makes,
+//! whose cycles it times. A description says only what differs from `ProbeInfo::USUAL`. Every probe
+//! also has `period`, `policy`, `priority`, `dither`, `offset` and `name`. Parameters are kinds of
+//! [`tardy_run::parameter`]. Two functions belong to it:
 //!
 //! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
-//! - `open` takes hold of what one place needs. It runs on the main thread before any thread of the run exists, and returns [`ProbeInstance`]: the [`Member`]s,
-//!   notes for the reader, and the error of the probe's clock.
+//! - `open` takes hold of what one place needs. It runs on the main thread before any thread of the
+//!   run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the reader, and the
+//!   error of the probe's clock.
 //!
-//! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`] separates preparation from the loop and hands over the start
-//! time and the stop signal. One thread and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair of threads is two members of
-//! one `open`. They share what `open` made, such as an `Arc` or two ends of a pipe. `role` names the second one in reports.
+//! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`]
+//! separates preparation from the loop and hands over the start time and the stop signal. One
+//! thread and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair
+//! of threads is two members of one `open`. They share what `open` made, such as an `Arc` or two
+//! ends of a pipe. `role` names the second one in reports.
 //!
-//! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`]. Whoever takes one must close it. The first series has the
-//! probe's name, the others are called `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`] says when samples are due and what values mean;
-//! `is_outside_verdict` keeps values that are not lateness out of verdicts. On a grid the clock tells how many samples to expect; elsewhere `begin_cycle`
-//! counts them.
+//! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
+//! Whoever takes one must close it. The first series has the probe's name, the others are called
+//! `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`] says when samples are
+//! due and what values mean; `is_outside_verdict` keeps values that are not lateness out of
+//! verdicts. On a grid the clock tells how many samples to expect; elsewhere `begin_cycle` counts
+//! them.
 //!
-//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over one by one, so the ring counts them in bins (`bins_below_least`,
-//! `Producer::count`): recorded, not stored, in the histogram. `Producer::observed` says how long the probe looked for gaps. The share of time in the summary
-//! rests on it.
+//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over
+//! one by one, so the ring counts them in bins (`bins_below_least`, `Producer::count`): recorded,
+//! not stored, in the histogram. `Producer::observed` says how long the probe looked for gaps. The
+//! share of time in the summary rests on it.
 //!
-//! **Tests.** Kernel calls of the loop stand in `tardy-sys`. `tests/alone/hot_loop.rs` walks [`PROBES`]: no loop allocates, and none makes a system call that
-//! its description does not name. Tests of one probe's own behaviour go into `tests/integration/probes.rs`.
+//! **Tests.** Kernel calls of the loop stand in `tardy-sys`. `tests/alone/hot_loop.rs` walks
+//! [`PROBES`]: no loop allocates, and none makes a system call that its description does not name.
+//! Tests of one probe's own behaviour go into `tests/integration/probes.rs`.
 
 pub mod app;
 mod busy_loop;
@@ -94,7 +104,10 @@ pub const RENAMED: &[(&str, &str)] = &[("spin", "oslat"), ("deadline", "sched-de
 /// The probe of that name, or that had it before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeInfo> {
-    let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
+    let name = RENAMED
+        .iter()
+        .find(|(old, _)| *old == name)
+        .map_or(name, |(_, new)| new);
     PROBES.iter().copied().find(|probe| probe.name == name)
 }
 
@@ -105,13 +118,32 @@ mod tests {
     #[test]
     fn names_are_unique_and_every_probe_says_what_it_times() {
         for (index, info) in PROBES.iter().enumerate() {
-            assert!(PROBES[..index].iter().all(|other| other.name != info.name), "{} twice", info.name);
-            assert!(RENAMED.iter().all(|(old, _)| *old != info.name), "{}: the name of another before", info.name);
-            assert!(info.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", info.name);
+            assert!(
+                PROBES[..index].iter().all(|other| other.name != info.name),
+                "{} twice",
+                info.name
+            );
+            assert!(
+                RENAMED.iter().all(|(old, _)| *old != info.name),
+                "{}: the name of another before",
+                info.name
+            );
+            assert!(
+                info.name
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+                "{}",
+                info.name
+            );
             for text in [info.times, info.context, info.source] {
                 assert!(!text.is_empty(), "{}", info.name);
             }
-            assert!(info.context.contains("stock: ") && info.context.contains("RT: "), "{}: {}", info.name, info.context);
+            assert!(
+                info.context.contains("stock: ") && info.context.contains("RT: "),
+                "{}: {}",
+                info.name,
+                info.context
+            );
         }
     }
 
@@ -125,14 +157,37 @@ mod tests {
     #[test]
     fn series_of_a_probe_have_names_of_their_own_and_parameters_pass_their_limits() {
         for info in PROBES {
-            assert!(!info.series.is_empty() && info.series[0].part.is_empty(), "{}: the first series has the probe's name", info.name);
+            assert!(
+                !info.series.is_empty() && info.series[0].part.is_empty(),
+                "{}: the first series has the probe's name",
+                info.name
+            );
             for (index, series) in info.series.iter().enumerate() {
-                assert!(info.series[..index].iter().all(|other| other.part != series.part), "{}: {} twice", info.name, series.part);
+                assert!(
+                    info.series[..index]
+                        .iter()
+                        .all(|other| other.part != series.part),
+                    "{}: {} twice",
+                    info.name,
+                    series.part
+                );
             }
             for parameter in info.parameters {
-                assert!(request::COMMON.iter().all(|common| common.name != parameter.name), "{}: {}", info.name, parameter.name);
+                assert!(
+                    request::COMMON
+                        .iter()
+                        .all(|common| common.name != parameter.name),
+                    "{}: {}",
+                    info.name,
+                    parameter.name
+                );
                 if let Some(default) = parameter.default {
-                    assert!(parameter.parse(default).is_ok(), "{}: {}={default}", info.name, parameter.name);
+                    assert!(
+                        parameter.parse(default).is_ok(),
+                        "{}: {}={default}",
+                        info.name,
+                        parameter.name
+                    );
                 }
             }
         }

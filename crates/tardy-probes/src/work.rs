@@ -1,8 +1,9 @@
 //! A unit of work of known length: what a task does once it has been woken up.
 //!
-//! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The length is calibrated before anything is measured, on the
-//! CPU that will do it, undisturbed as far as the machine lets it: what a run then finds above it was taken by others, or by a kernel that works
-//! more slowly.
+//! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The
+//! length is calibrated before anything is measured, on the CPU that will do it, undisturbed as far
+//! as the machine lets it: what a run then finds above it was taken by others, or by a kernel that
+//! works more slowly.
 
 mod calibrate;
 mod compute;
@@ -36,15 +37,21 @@ enum Body {
 }
 
 impl UnitOfWork {
-    /// Bytes that `memory` goes through by default: more than the second-level caches hold, and than most shares of a last-level one.
+    /// Bytes that `memory` goes through by default: more than the second-level caches hold, and
+    /// than most shares of a last-level one.
     pub const AREA_BYTES: u64 = 32 << 20;
 
-    /// A unit that takes `length` where nothing disturbs it; `area_bytes` is what `memory` goes through. The calling thread should be on the CPU
-    /// that will do it, and takes at most about half a second of it, or three lengths where they are more.
+    /// A unit that takes `length` where nothing disturbs it; `area_bytes` is what `memory` goes
+    /// through. The calling thread should be on the CPU that will do it, and takes at most about
+    /// half a second of it, or three lengths where they are more.
     ///
     /// # Errors
     /// Those of making a pipe, and of its system calls.
-    pub fn calibrated(kind: WorkKind, length: Nanos, area_bytes: u64) -> io::Result<(Self, Calibration)> {
+    pub fn calibrated(
+        kind: WorkKind,
+        length: Nanos,
+        area_bytes: u64,
+    ) -> io::Result<(Self, Calibration)> {
         let body = match kind {
             WorkKind::Compute => Body::Compute(Compute::new()),
             WorkKind::Syscalls => Body::Syscalls(SystemCalls::new()?),
@@ -83,8 +90,12 @@ mod tests {
     #[test]
     fn every_kind_is_calibrated_and_can_be_done() {
         for kind in WorkKind::ALL {
-            let (mut unit, calibration) = UnitOfWork::calibrated(kind, Nanos::from_micros(50), 1 << 20).unwrap();
-            assert!(calibration.steps > 1 && calibration.measured > Nanos::ZERO, "{kind}: {calibration:?}");
+            let (mut unit, calibration) =
+                UnitOfWork::calibrated(kind, Nanos::from_micros(50), 1 << 20).unwrap();
+            assert!(
+                calibration.steps > 1 && calibration.measured > Nanos::ZERO,
+                "{kind}: {calibration:?}"
+            );
             assert_eq!(unit.steps, calibration.steps);
             unit.run().unwrap();
         }

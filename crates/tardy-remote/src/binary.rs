@@ -1,4 +1,5 @@
-//! The binary for a board: this one where it is of the same architecture, else one that stands beside it.
+//! The binary for a board: this one where it is of the same architecture, else one that stands
+//! beside it.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,10 @@ pub enum BinaryError {
         "its architecture is {architecture}: build tardy for it (`cargo xtask build {architecture}`) and put it beside {} as tardy-{architecture}, or give it \
          with --board-binary", beside.display()
     )]
-    Missing { architecture: &'static str, beside: PathBuf },
+    Missing {
+        architecture: &'static str,
+        beside: PathBuf,
+    },
     #[error("cannot read {0}: {1}")]
     Unreadable(PathBuf, std::io::Error),
 }
@@ -41,8 +45,11 @@ const ARCHITECTURES: [(&str, &str, &str); 7] = [
 /// [`BinaryError`].
 pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, BinaryError> {
     let known = |machine: &str| ARCHITECTURES.iter().find(|(name, ..)| *name == machine);
-    let Some((_, architecture, target)) = known(machine) else { return Err(BinaryError::Unknown(machine.to_owned())) };
-    let own = std::env::current_exe().map_err(|error| BinaryError::Unreadable(PathBuf::from("/proc/self/exe"), error))?;
+    let Some((_, architecture, target)) = known(machine) else {
+        return Err(BinaryError::Unknown(machine.to_owned()));
+    };
+    let own = std::env::current_exe()
+        .map_err(|error| BinaryError::Unreadable(PathBuf::from("/proc/self/exe"), error))?;
     if known(std::env::consts::ARCH).is_some_and(|(_, here, _)| here == architecture) {
         return Ok(own);
     }
@@ -51,9 +58,21 @@ pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, Binar
     }
     let name = format!("tardy-{architecture}");
     // A checkout has them where they were built.
-    let built = own.ancestors().skip(1).take(3).map(|folder| folder.join(target).join("dist/tardy"));
-    let candidates = [own.with_file_name(&name), Path::new(INSTALLED).join(&name)].into_iter().chain(built);
-    candidates.into_iter().find(|path| path.is_file()).ok_or(BinaryError::Missing { architecture, beside: own })
+    let built = own
+        .ancestors()
+        .skip(1)
+        .take(3)
+        .map(|folder| folder.join(target).join("dist/tardy"));
+    let candidates = [own.with_file_name(&name), Path::new(INSTALLED).join(&name)]
+        .into_iter()
+        .chain(built);
+    candidates
+        .into_iter()
+        .find(|path| path.is_file())
+        .ok_or(BinaryError::Missing {
+            architecture,
+            beside: own,
+        })
 }
 
 /// SHA-256 of a file, as `sha256sum` writes it.
@@ -61,7 +80,10 @@ pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, Binar
 /// # Errors
 /// Those of reading.
 pub fn digest(path: &Path) -> std::io::Result<String> {
-    Ok(Sha256::digest(regular_file::read(path, BYTES_MAX)?).iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(Sha256::digest(regular_file::read(path, BYTES_MAX)?)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 #[cfg(test)]
@@ -72,8 +94,20 @@ mod tests {
     fn a_board_of_this_architecture_gets_this_binary_and_another_one_the_binary_that_was_given() {
         let own = std::env::current_exe().unwrap();
         assert_eq!(for_machine(std::env::consts::ARCH, None).unwrap(), own);
-        let other = if std::env::consts::ARCH == "riscv64" { "aarch64" } else { "riscv64" };
-        assert_eq!(for_machine(other, Some(Path::new("/x/tardy"))).unwrap(), Path::new("/x/tardy"));
-        assert!(for_machine("vax", None).unwrap_err().to_string().contains("vax"));
+        let other = if std::env::consts::ARCH == "riscv64" {
+            "aarch64"
+        } else {
+            "riscv64"
+        };
+        assert_eq!(
+            for_machine(other, Some(Path::new("/x/tardy"))).unwrap(),
+            Path::new("/x/tardy")
+        );
+        assert!(
+            for_machine("vax", None)
+                .unwrap_err()
+                .to_string()
+                .contains("vax")
+        );
     }
 }

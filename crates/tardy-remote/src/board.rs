@@ -1,4 +1,5 @@
-//! A command on one board, step by step: found out, copied, started, waited for, brought back, cleaned up.
+//! A command on one board, step by step: found out, copied, started, waited for, brought back,
+//! cleaned up.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -15,11 +16,15 @@ use super::ssh::{Ssh, UNREACHED};
 
 /// What the folder on a board is called.
 const FOLDER: &str = "tardy-on.";
-/// Finds a folder of a disk in which programs may run; memory is the last resort but one, and a home the last.
-const FIND_FOLDER: &str = "echo tardy-machine \"$(uname -m)\"; for place in \"$TMPDIR\" /var/tmp /tmp \"$HOME\"; do [ -n \"$place\" ] || continue; \
-folder=$(mktemp -d \"$place/tardy-on.XXXXXX\" 2>/dev/null) || continue; printf '#!/bin/sh\\n' > \"$folder/try\" && chmod 700 \"$folder/try\" && \
-\"$folder/try\" 2>/dev/null && rm \"$folder/try\" && echo tardy-folder \"$folder\" && exit 0; rm -rf \"$folder\"; done; \
-echo 'no folder in which programs may run: set TMPDIR' >&2; exit 1";
+/// Finds a folder of a disk in which programs may run; memory is the last resort but one, and a
+/// home the last.
+const FIND_FOLDER: &str = "echo tardy-machine \"$(uname -m)\"; for place in \"$TMPDIR\" /var/tmp \
+                           /tmp \"$HOME\"; do [ -n \"$place\" ] || continue; folder=$(mktemp -d \
+                           \"$place/tardy-on.XXXXXX\" 2>/dev/null) || continue; printf \
+                           '#!/bin/sh\\n' > \"$folder/try\" && chmod 700 \"$folder/try\" && \
+                           \"$folder/try\" 2>/dev/null && rm \"$folder/try\" && echo tardy-folder \
+                           \"$folder\" && exit 0; rm -rf \"$folder\"; done; echo 'no folder in \
+                           which programs may run: set TMPDIR' >&2; exit 1";
 /// How long to wait before each further try to reach a board whose connection broke.
 const AGAIN: [u64; 6] = [1, 2, 5, 10, 20, 30];
 
@@ -41,13 +46,33 @@ pub enum BoardError {
     #[error("the copy of tardy differs from {0}: the connection or the board's disk changes bytes")]
     Copied(PathBuf),
     /// The command goes on, and waits to be fetched.
-    #[error("the connection is lost ({said}); the command goes on there. To get what it makes: tardy fetch {address}{folder}")]
-    Lost { said: String, address: Address, folder: String },
+    #[error(
+        "the connection is lost ({said}); the command goes on there. To get what it makes: tardy \
+         fetch {address}{folder}"
+    )]
+    Lost {
+        said: String,
+        address: Address,
+        folder: String,
+    },
     /// The connection broke while the command was started, and nobody can tell whether it was.
-    #[error("the connection broke while it was started ({said}); it may go on there. To get what it makes: tardy fetch {address}{folder}")]
-    PerhapsStarted { said: String, address: Address, folder: String },
-    #[error("what it made cannot be taken over: {error}. It stays there: tardy fetch {address}{folder}")]
-    Taken { error: io::Error, address: Address, folder: String },
+    #[error(
+        "the connection broke while it was started ({said}); it may go on there. To get what it \
+         makes: tardy fetch {address}{folder}"
+    )]
+    PerhapsStarted {
+        said: String,
+        address: Address,
+        folder: String,
+    },
+    #[error(
+        "what it made cannot be taken over: {error}. It stays there: tardy fetch {address}{folder}"
+    )]
+    Taken {
+        error: io::Error,
+        address: Address,
+        folder: String,
+    },
 }
 
 /// What to do.
@@ -103,39 +128,72 @@ impl Board<'_> {
     ///
     /// # Errors
     /// [`BoardError`]. Nothing stays on the board but where the error says so.
-    pub fn carry_out(&self, order: &Order, out: &Path, tell: &dyn Fn(Event)) -> Result<BoardOutput, BoardError> {
-        let found = self.capture("looking for a folder", self.ssh.shell(self.address, FIND_FOLDER))?;
+    pub fn carry_out(
+        &self,
+        order: &Order,
+        out: &Path,
+        tell: &dyn Fn(Event),
+    ) -> Result<BoardOutput, BoardError> {
+        let found = self.capture(
+            "looking for a folder",
+            self.ssh.shell(self.address, FIND_FOLDER),
+        )?;
         // A board's shell may greet before.
-        let value = |name: &str| found.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+        let value = |name: &str| {
+            found
+                .lines()
+                .find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+        };
         let machine = value("tardy-machine ").unwrap_or_default();
         let folder = value("tardy-folder ").filter(|folder| is_ours(folder));
-        let folder =
-            folder.ok_or_else(|| BoardError::Step { step: "looking for a folder", said: format!("the answer was `{}`", found.trim()) })?;
+        let folder = folder.ok_or_else(|| BoardError::Step {
+            step: "looking for a folder",
+            said: format!("the answer was `{}`", found.trim()),
+        })?;
         if let Err(error) = self.copy(order, &machine, &folder, tell) {
             self.remove(&folder);
             return Err(error);
         }
-        tell(Event::Starting { folder: folder.clone() });
+        tell(Event::Starting {
+            folder: folder.clone(),
+        });
         self.start(order, &folder, tell)?;
-        tell(Event::Started { folder: folder.clone() });
+        tell(Event::Started {
+            folder: folder.clone(),
+        });
         self.fetch(&folder, out, tell)
     }
 
-    /// Waits for the command in `folder` of the board, brings back what it made, and removes it there.
+    /// Waits for the command in `folder` of the board, brings back what it made, and removes it
+    /// there.
     ///
     /// # Errors
     /// [`BoardError`].
-    pub fn fetch(&self, folder: &str, out: &Path, tell: &dyn Fn(Event)) -> Result<BoardOutput, BoardError> {
-        let lost = |said: String| BoardError::Lost { said, address: self.address.clone(), folder: folder.to_owned() };
-        self.through_breaks(tell, || self.capture("waiting", self.on_board(folder, "wait"))).map_err(|error| match error {
+    pub fn fetch(
+        &self,
+        folder: &str,
+        out: &Path,
+        tell: &dyn Fn(Event),
+    ) -> Result<BoardOutput, BoardError> {
+        let lost = |said: String| BoardError::Lost {
+            said,
+            address: self.address.clone(),
+            folder: folder.to_owned(),
+        };
+        self.through_breaks(tell, || {
+            self.capture("waiting", self.on_board(folder, "wait"))
+        })
+        .map_err(|error| match error {
             BoardError::Unreached(said) => lost(said),
             error => error,
         })?;
         tell(Event::Ended);
-        let returned = self.through_breaks(tell, || self.receive(folder, out)).map_err(|error| match error {
-            BoardError::Unreached(said) => lost(said),
-            error => error,
-        })?;
+        let returned = self
+            .through_breaks(tell, || self.receive(folder, out))
+            .map_err(|error| match error {
+                BoardError::Unreached(said) => lost(said),
+                error => error,
+            })?;
         self.remove(folder);
         Ok(returned)
     }
@@ -145,30 +203,52 @@ impl Board<'_> {
     /// # Errors
     /// [`BoardError`].
     pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
-        self.capture("ending it early", self.on_board(folder, "stop")).map(drop)
+        self.capture("ending it early", self.on_board(folder, "stop"))
+            .map(drop)
     }
 
     fn on_board(&self, folder: &str, verb: &str) -> Command {
-        self.ssh.program(self.address, &[&format!("{folder}/tardy"), COMMAND, verb, folder])
+        self.ssh.program(
+            self.address,
+            &[&format!("{folder}/tardy"), COMMAND, verb, folder],
+        )
     }
 
-    fn copy(&self, order: &Order, machine: &str, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
+    fn copy(
+        &self,
+        order: &Order,
+        machine: &str,
+        folder: &str,
+        tell: &dyn Fn(Event),
+    ) -> Result<(), BoardError> {
         let binary = binary::for_machine(machine, order.binary.as_deref())?;
         let at = |path: &Path| {
             let path = path.to_owned();
             move |error| BoardError::File(path, error)
         };
         let bytes = binary.metadata().map_err(at(&binary))?.len();
-        let line = format!("cat > {folder}/tardy && chmod 700 {folder}/tardy && {folder}/tardy {COMMAND} digest");
+        let line = format!(
+            "cat > {folder}/tardy && chmod 700 {folder}/tardy && {folder}/tardy {COMMAND} digest"
+        );
         let said = self.put("copying tardy", &line, &binary)?;
         let digest = binary::digest(&binary).map_err(at(&binary))?;
-        if !said.lines().any(|line| line.strip_prefix("tardy-digest ").is_some_and(|there| there.trim() == digest)) {
+        if !said.lines().any(|line| {
+            line.strip_prefix("tardy-digest ")
+                .is_some_and(|there| there.trim() == digest)
+        }) {
             return Err(BoardError::Copied(binary));
         }
         tell(Event::Copied { bytes });
         for (index, word) in order.words.iter().enumerate() {
             if let Word::File(_, path) = word {
-                self.put("copying a file", &format!("mkdir -p {folder}/files && cat > {}", name_there(folder, index)), path)?;
+                self.put(
+                    "copying a file",
+                    &format!(
+                        "mkdir -p {folder}/files && cat > {}",
+                        name_there(folder, index)
+                    ),
+                    path,
+                )?;
             }
         }
         Ok(())
@@ -177,18 +257,29 @@ impl Board<'_> {
     /// A shell's line that reads a file.
     fn put(&self, step: &'static str, line: &str, file: &Path) -> Result<String, BoardError> {
         let mut command = self.ssh.shell(self.address, line);
-        command.stdin(regular_file::open(file).map_err(|error| BoardError::File(file.to_owned(), error))?);
+        command.stdin(
+            regular_file::open(file).map_err(|error| BoardError::File(file.to_owned(), error))?,
+        );
         self.capture(step, command)
     }
 
-    /// Starts the command. Where the connection breaks meanwhile it may run: it is started again, which a board does once, and nothing is removed.
+    /// Starts the command. Where the connection breaks meanwhile it may run: it is started again,
+    /// which a board does once, and nothing is removed.
     fn start(&self, order: &Order, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
-        let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"].map(ToString::to_string).to_vec();
-        words.extend(order.words.iter().enumerate().map(|(index, word)| match word {
-            Word::Text(text) => text.clone(),
-            Word::File(before, _) => format!("{before}{}", name_there(folder, index)),
-            Word::Out => format!("{folder}/out"),
-        }));
+        let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"]
+            .map(ToString::to_string)
+            .to_vec();
+        words.extend(
+            order
+                .words
+                .iter()
+                .enumerate()
+                .map(|(index, word)| match word {
+                    Word::Text(text) => text.clone(),
+                    Word::File(before, _) => format!("{before}{}", name_there(folder, index)),
+                    Word::Out => format!("{folder}/out"),
+                }),
+        );
         let has_broken = Cell::new(false);
         let started = self.through_breaks(tell, || {
             let started = self.capture("starting it", self.ssh.program(self.address, &words));
@@ -198,8 +289,16 @@ impl Board<'_> {
         match started {
             Ok(_) => Ok(()),
             Err(error) if has_broken.get() => {
-                let said = if let BoardError::Unreached(said) = error { said } else { error.to_string() };
-                Err(BoardError::PerhapsStarted { said, address: self.address.clone(), folder: folder.to_owned() })
+                let said = if let BoardError::Unreached(said) = error {
+                    said
+                } else {
+                    error.to_string()
+                };
+                Err(BoardError::PerhapsStarted {
+                    said,
+                    address: self.address.clone(),
+                    folder: folder.to_owned(),
+                })
             }
             Err(error) => {
                 self.remove(folder);
@@ -210,31 +309,56 @@ impl Board<'_> {
 
     fn receive(&self, folder: &str, out: &Path) -> Result<BoardOutput, BoardError> {
         let mut command = self.on_board(folder, "send");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(BoardError::NoSsh)?;
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(BoardError::NoSsh)?;
         let from = child.stdout.take().expect("it is piped");
         let received = on_board::receive(io::BufReader::new(from), out);
         let mut said = String::new();
-        let _ = child.stderr.take().expect("it is piped").take(1 << 16).read_to_string(&mut said);
+        let _ = child
+            .stderr
+            .take()
+            .expect("it is piped")
+            .take(1 << 16)
+            .read_to_string(&mut said);
         let status = child.wait().map_err(BoardError::NoSsh)?;
         match received {
             Ok(returned) => Ok(returned),
-            Err(_) if status.code() == Some(UNREACHED) => Err(BoardError::Unreached(last_line(&said))),
-            Err(error) => Err(BoardError::Taken { error, address: self.address.clone(), folder: folder.to_owned() }),
+            Err(_) if status.code() == Some(UNREACHED) => {
+                Err(BoardError::Unreached(last_line(&said)))
+            }
+            Err(error) => Err(BoardError::Taken {
+                error,
+                address: self.address.clone(),
+                folder: folder.to_owned(),
+            }),
         }
     }
 
     /// Removes the folder; where the board is gone it stays, in a place for such folders.
     fn remove(&self, folder: &str) {
         if is_ours(folder) {
-            let _ = self.ssh.program(self.address, &["rm", "-rf", "--", folder]).status();
+            let _ = self
+                .ssh
+                .program(self.address, &["rm", "-rf", "--", folder])
+                .status();
         }
     }
 
     /// Does it again for a while where the connection breaks.
-    fn through_breaks<T>(&self, tell: &dyn Fn(Event), step: impl Fn() -> Result<T, BoardError>) -> Result<T, BoardError> {
+    fn through_breaks<T>(
+        &self,
+        tell: &dyn Fn(Event),
+        step: impl Fn() -> Result<T, BoardError>,
+    ) -> Result<T, BoardError> {
         for (index, seconds) in AGAIN.into_iter().enumerate() {
             match step() {
-                Err(BoardError::Unreached(said)) => tell(Event::Interrupted { said, tries_left: AGAIN.len() - index }),
+                Err(BoardError::Unreached(said)) => tell(Event::Interrupted {
+                    said,
+                    tries_left: AGAIN.len() - index,
+                }),
                 result => return result,
             }
             std::thread::sleep(Duration::from_secs(seconds));
@@ -244,14 +368,21 @@ impl Board<'_> {
 
     /// What a command on the board printed.
     fn capture(&self, step: &'static str, mut command: Command) -> Result<String, BoardError> {
-        let output: Output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().map_err(BoardError::NoSsh)?;
+        let output: Output = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .output()
+            .map_err(BoardError::NoSsh)?;
         let said = last_line(&String::from_utf8_lossy(&output.stderr));
         match output.status.code() {
             Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             Some(UNREACHED) => Err(BoardError::Unreached(said)),
             code => {
                 let said = if said.is_empty() {
-                    format!("it ended with {}", code.map_or_else(|| "a signal".to_owned(), |code| code.to_string()))
+                    format!(
+                        "it ended with {}",
+                        code.map_or_else(|| "a signal".to_owned(), |code| code.to_string())
+                    )
                 } else {
                     said
                 };
@@ -265,7 +396,8 @@ fn name_there(folder: &str, index: usize) -> String {
     format!("{folder}/files/{index}")
 }
 
-/// Whether a board's folder is one that was made for a command: nothing else is removed, and a shell takes nothing of it apart.
+/// Whether a board's folder is one that was made for a command: nothing else is removed, and a
+/// shell takes nothing of it apart.
 #[must_use]
 pub fn is_ours(folder: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
@@ -279,8 +411,16 @@ pub fn is_ours(folder: &str) -> bool {
 
 /// What ssh said last, without what would move a terminal's cursor.
 fn last_line(text: &str) -> String {
-    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    line.chars().filter(|letter| !letter.is_control()).collect::<String>().trim().to_owned()
+    let line = text
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    line.chars()
+        .filter(|letter| !letter.is_control())
+        .collect::<String>()
+        .trim()
+        .to_owned()
 }
 
 #[cfg(test)]

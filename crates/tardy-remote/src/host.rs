@@ -36,26 +36,47 @@ impl FromStr for Address {
         let refused = || ParseAddressError(text.to_owned());
         let rest = text.strip_prefix("ssh://").ok_or_else(refused)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
+        let (user, rest) = rest
+            .rsplit_once('@')
+            .map_or((None, rest), |(user, rest)| (Some(user), rest));
         let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             // An address of IPv6 stands in brackets, because it has colons itself.
-            Some((host, behind)) => (host, behind.strip_prefix(':').or_else(|| behind.is_empty().then_some(""))),
-            None => rest.split_once(':').map_or((rest, Some("")), |(host, port)| (host, Some(port))),
+            Some((host, behind)) => (
+                host,
+                behind
+                    .strip_prefix(':')
+                    .or_else(|| behind.is_empty().then_some("")),
+            ),
+            None => rest
+                .split_once(':')
+                .map_or((rest, Some("")), |(host, port)| (host, Some(port))),
         };
         let port = match port.ok_or_else(refused)? {
             "" if !rest.ends_with(':') => None,
-            port => Some(port.parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(refused)?),
+            port => Some(
+                port.parse::<u16>()
+                    .ok()
+                    .filter(|&port| port > 0)
+                    .ok_or_else(refused)?,
+            ),
         };
-        // What begins with a dash would be an option, and what a shell or ssh takes apart is no name.
+        // What begins with a dash would be an option, and what a shell or ssh takes apart is no
+        // name.
         let is_name = |text: &str| {
             !text.is_empty()
                 && !text.starts_with('-')
-                && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-:%".contains(letter))
+                && text
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || "._-:%".contains(letter))
         };
         if !is_name(host) || user.is_some_and(|user| !is_name(user)) {
             return Err(refused());
         }
-        Ok(Self { host: host.to_owned(), user: user.map(ToOwned::to_owned), port })
+        Ok(Self {
+            host: host.to_owned(),
+            user: user.map(ToOwned::to_owned),
+            port,
+        })
     }
 }
 
@@ -65,8 +86,13 @@ impl fmt::Display for Address {
         if let Some(user) = &self.user {
             write!(formatter, "{user}@")?;
         }
-        if self.host.contains(':') { write!(formatter, "[{}]", self.host) } else { formatter.write_str(&self.host) }?;
-        self.port.map_or(Ok(()), |port| write!(formatter, ":{port}"))
+        if self.host.contains(':') {
+            write!(formatter, "[{}]", self.host)
+        } else {
+            formatter.write_str(&self.host)
+        }?;
+        self.port
+            .map_or(Ok(()), |port| write!(formatter, ":{port}"))
     }
 }
 
@@ -74,7 +100,8 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     Machine(Address),
-    /// A line a machine: its address, with a name before it where it shall have another; `#` begins a comment.
+    /// A line a machine: its address, with a name before it where it shall have another; `#` begins
+    /// a comment.
     List(PathBuf),
 }
 
@@ -82,7 +109,11 @@ impl FromStr for Place {
     type Err = ParseAddressError;
 
     fn from_str(text: &str) -> Result<Self, ParseAddressError> {
-        if text.contains("://") { text.parse().map(Self::Machine) } else { Ok(Self::List(PathBuf::from(text))) }
+        if text.contains("://") {
+            text.parse().map(Self::Machine)
+        } else {
+            Ok(Self::List(PathBuf::from(text)))
+        }
     }
 }
 
@@ -92,14 +123,31 @@ pub enum ListError {
     #[error("{0}: {1}: give a machine as in ssh://root@board7, or a file with a line for each")]
     Unreadable(PathBuf, std::io::Error),
     #[error("{path}, line {line}: {error}")]
-    Malformed { path: PathBuf, line: usize, error: ParseAddressError },
-    #[error("{path}, line {line}: a line is an address, or a name and an address, as in `board7 ssh://root@10.0.0.7`")]
+    Malformed {
+        path: PathBuf,
+        line: usize,
+        error: ParseAddressError,
+    },
+    #[error(
+        "{path}, line {line}: a line is an address, or a name and an address, as in `board7 \
+         ssh://root@10.0.0.7`"
+    )]
     TooManyWords { path: PathBuf, line: usize },
-    #[error("{path}, line {line}: `{name}` is no name for a folder: use letters, digits, dots, dashes and underscores")]
-    BadName { path: PathBuf, line: usize, name: String },
+    #[error(
+        "{path}, line {line}: `{name}` is no name for a folder: use letters, digits, dots, dashes \
+         and underscores"
+    )]
+    BadName {
+        path: PathBuf,
+        line: usize,
+        name: String,
+    },
     #[error("{0} lists no machine")]
     Empty(PathBuf),
-    #[error("two machines are called {0}: give names of their own in a file, as in `board7 ssh://root@10.0.0.7`")]
+    #[error(
+        "two machines are called {0}: give names of their own in a file, as in `board7 \
+         ssh://root@10.0.0.7`"
+    )]
     Twice(String),
 }
 
@@ -111,7 +159,10 @@ pub fn all(places: &[Place]) -> Result<Vec<Host>, ListError> {
     let mut hosts = Vec::new();
     for place in places {
         match place {
-            Place::Machine(address) => hosts.push(Host { name: name_of(address), address: address.clone() }),
+            Place::Machine(address) => hosts.push(Host {
+                name: name_of(address),
+                address: address.clone(),
+            }),
             Place::List(path) => hosts.extend(listed(path)?),
         }
     }
@@ -124,42 +175,76 @@ pub fn all(places: &[Place]) -> Result<Vec<Host>, ListError> {
             host.name = format!("{}-{port}", host.name);
         }
     }
-    match hosts.iter().enumerate().find(|(index, host)| hosts[..*index].iter().any(|other| other.name == host.name)) {
+    match hosts
+        .iter()
+        .enumerate()
+        .find(|(index, host)| hosts[..*index].iter().any(|other| other.name == host.name))
+    {
         Some((_, host)) => Err(ListError::Twice(host.name.clone())),
         None => Ok(hosts),
     }
 }
 
 fn name_of(address: &Address) -> String {
-    address.host.chars().map(|letter| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' }).collect()
+    address
+        .host
+        .chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() || "._-".contains(letter) {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }
 
 fn listed(path: &Path) -> Result<Vec<Host>, ListError> {
-    let bytes = regular_file::read(path, FILE_BYTES_MAX).map_err(|error| ListError::Unreadable(path.to_owned(), error))?;
+    let bytes = regular_file::read(path, FILE_BYTES_MAX)
+        .map_err(|error| ListError::Unreadable(path.to_owned(), error))?;
     let mut hosts = Vec::new();
     for (index, text) in String::from_utf8_lossy(&bytes).lines().enumerate() {
         let (path, line) = (path.to_owned(), index + 1);
-        let words: Vec<&str> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
+        let words: Vec<&str> = text
+            .split('#')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
         let (name, address) = match words.as_slice() {
             [] => continue,
             [address] => (None, address),
             [name, address] => (Some(*name), address),
             _ => return Err(ListError::TooManyWords { path, line }),
         };
-        let address: Address = address.parse().map_err(|error| ListError::Malformed { path: path.clone(), line, error })?;
+        let address: Address = address.parse().map_err(|error| ListError::Malformed {
+            path: path.clone(),
+            line,
+            error,
+        })?;
         let name = match name {
             None => name_of(&address),
             Some(name)
                 if name.starts_with(['.', '-'])
-                    || name.chars().any(|letter| !letter.is_ascii_alphanumeric() && !"._-".contains(letter)) =>
+                    || name.chars().any(|letter| {
+                        !letter.is_ascii_alphanumeric() && !"._-".contains(letter)
+                    }) =>
             {
-                return Err(ListError::BadName { path, line, name: name.to_owned() });
+                return Err(ListError::BadName {
+                    path,
+                    line,
+                    name: name.to_owned(),
+                });
             }
             Some(name) => name.to_owned(),
         };
         hosts.push(Host { name, address });
     }
-    if hosts.is_empty() { Err(ListError::Empty(path.to_owned())) } else { Ok(hosts) }
+    if hosts.is_empty() {
+        Err(ListError::Empty(path.to_owned()))
+    } else {
+        Ok(hosts)
+    }
 }
 
 #[cfg(test)]
@@ -172,10 +257,18 @@ mod tests {
 
     #[test]
     fn an_address_has_host_and_perhaps_user_and_port() {
-        let written = ["ssh://board7", "ssh://root@board7", "ssh://root@10.0.0.7:2222", "ssh://root@[fe80::1%eth0]:22"];
+        let written = [
+            "ssh://board7",
+            "ssh://root@board7",
+            "ssh://root@10.0.0.7:2222",
+            "ssh://root@[fe80::1%eth0]:22",
+        ];
         assert_eq!(written.map(|text| address(text).to_string()), written);
         let full = address("ssh://root@board7:2222/");
-        assert_eq!((full.host.as_str(), full.user.as_deref(), full.port), ("board7", Some("root"), Some(2222)));
+        assert_eq!(
+            (full.host.as_str(), full.user.as_deref(), full.port),
+            ("board7", Some("root"), Some(2222))
+        );
     }
 
     #[test]
@@ -208,7 +301,11 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             all(&[Place::List(path.clone())])
         };
-        let hosts = read("# the rack\n\narm1 ssh://root@10.0.0.7   # above\nssh://x86\nssh://gate:1\nssh://gate:2\n").unwrap();
+        let hosts = read(
+            "# the rack\n\narm1 ssh://root@10.0.0.7   # \
+             above\nssh://x86\nssh://gate:1\nssh://gate:2\n",
+        )
+        .unwrap();
         let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
         assert_eq!(names, ["arm1", "x86", "gate-1", "gate-2"]);
         for (text, said) in [

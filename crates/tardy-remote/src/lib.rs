@@ -1,7 +1,9 @@
-//! Commands of tardy on other machines: the binary is copied there, runs without the connection, and its folder is brought back.
+//! Commands of tardy on other machines: the binary is copied there, runs without the connection,
+//! and its folder is brought back.
 //!
-//! The engine is OpenSSH's client, so that its configuration, keys and jump hosts hold. What runs on the board is the same binary ([`on_board`]); of the
-//! board itself only a shell, `uname`, `mktemp`, `cat`, `chmod` and `rm` are needed.
+//! The engine is OpenSSH's client, so that its configuration, keys and jump hosts hold. What runs
+//! on the board is the same binary ([`on_board`]); of the board itself only a shell, `uname`,
+//! `mktemp`, `cat`, `chmod` and `rm` are needed.
 #![forbid(unsafe_code)]
 
 pub mod binary;

@@ -1,4 +1,5 @@
-//! The side of the board: what the copied binary does there, so that the command goes on when the connection does not.
+//! The side of the board: what the copied binary does there, so that the command goes on when the
+//! connection does not.
 //!
 //! ```text
 //! FOLDER/tardy            the binary
@@ -38,20 +39,30 @@ impl Job {
         self.0.join("job").join(name)
     }
 
-    /// Starts this binary with `words`, and returns once it runs; it needs neither this process nor the connection from then on.
-    /// What was started before is not started again: who lost the connection meanwhile may ask twice.
+    /// Starts this binary with `words`, and returns once it runs; it needs neither this process nor
+    /// the connection from then on. What was started before is not started again: who lost the
+    /// connection meanwhile may ask twice.
     ///
     /// # Errors
     /// Those of starting it; `TimedOut`.
     pub fn start(&self, words: &[String]) -> io::Result<()> {
         match fs::create_dir(self.0.join("job")) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return self.begun(|| Ok(true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return self.begun(|| Ok(true));
+            }
             Err(error) => return Err(error),
         }
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([COMMAND, "supervise"]).arg(&self.0).arg("--").args(words);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(self.file("supervisor"))?);
+        command
+            .args([COMMAND, "supervise"])
+            .arg(&self.0)
+            .arg("--")
+            .args(words);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(self.file("supervisor"))?);
         let mut supervisor = command.spawn()?;
         self.begun(|| Ok(supervisor.try_wait()?.is_none()))
     }
@@ -65,7 +76,10 @@ impl Job {
                 return Err(io::Error::other(said.trim().to_owned()));
             }
             if begin.elapsed() > START {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("it did not begin within {} s", START.as_secs())));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("it did not begin within {} s", START.as_secs()),
+                ));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -82,11 +96,19 @@ impl Job {
         lock.lock()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(words).stdin(Stdio::null());
-        command.stdout(File::create(self.file("stdout"))?).stderr(File::create(self.file("stderr"))?);
+        command
+            .stdout(File::create(self.file("stdout"))?)
+            .stderr(File::create(self.file("stderr"))?);
         let mut child = command.spawn()?;
         self.note("pid", &child.id().to_string())?;
         let status = child.wait()?;
-        self.note("status", &status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)).to_string())
+        self.note(
+            "status",
+            &status
+                .code()
+                .unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+                .to_string(),
+        )
     }
 
     /// A file that is whole or not there.
@@ -98,13 +120,17 @@ impl Job {
         fs::rename(part, self.file(name))
     }
 
-    /// Waits until the command has ended, without waking meanwhile; how it ended, nothing where something ended it with its supervisor, as a restart does.
+    /// Waits until the command has ended, without waking meanwhile; how it ended, nothing where
+    /// something ended it with its supervisor, as a restart does.
     ///
     /// # Errors
     /// Those of files; `NotFound` where no command was started, `TimedOut` where it does not begin.
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
-            let text = format!("nothing was started in {0}, or it was fetched; if it is there: rm -r {0}", self.0.display());
+            let text = format!(
+                "nothing was started in {0}, or it was fetched; if it is there: rm -r {0}",
+                self.0.display()
+            );
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
         // From its first number on it holds the lock.
@@ -114,7 +140,11 @@ impl Job {
     }
 
     fn status(&self) -> Option<i32> {
-        fs::read_to_string(self.file("status")).ok()?.trim().parse().ok()
+        fs::read_to_string(self.file("status"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
     }
 
     /// Asks the command to end early, as Ctrl-C would; nothing where it has ended.
@@ -122,15 +152,20 @@ impl Job {
     /// # Errors
     /// Those of files and of kill(2).
     pub fn stop(&self) -> io::Result<()> {
-        // While its supervisor holds the lock, the number is that of the command and of no other process.
+        // While its supervisor holds the lock, the number is that of the command and of no other
+        // process.
         if File::open(self.file("lock"))?.try_lock_shared().is_ok() {
             return Ok(());
         }
         let pid = fs::read_to_string(self.file("pid"))?;
-        process::kill(pid.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?, INTERRUPT)
+        process::kill(
+            pid.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?,
+            INTERRUPT,
+        )
     }
 
-    /// Writes what the command said and made as a tar archive; the last entry says that it is whole.
+    /// Writes what the command said and made as a tar archive; the last entry says that it is
+    /// whole.
     ///
     /// # Errors
     /// Those of reading and writing.
@@ -162,7 +197,8 @@ const COMPLETE: &str = "complete";
 /// What a command left on its board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoardOutput {
-    /// What it ended with; nothing where something ended it from outside, as a restart of the board.
+    /// What it ended with; nothing where something ended it from outside, as a restart of the
+    /// board.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -173,9 +209,13 @@ pub struct BoardOutput {
 /// Unpacks what [`Job::send`] wrote: what the command made becomes `out`, all of it or nothing.
 ///
 /// # Errors
-/// Those of reading and writing; `InvalidData` for what no board sends, `UnexpectedEof` where the end is missing, `AlreadyExists`.
+/// Those of reading and writing; `InvalidData` for what no board sends, `UnexpectedEof` where the
+/// end is missing, `AlreadyExists`.
 pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
-    let place = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = out
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     fs::create_dir_all(place)?;
     let folder = Scratch::make(place, "fetched")?;
     let mut is_complete = false;
@@ -186,11 +226,17 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
         let mut entry = entry?;
         let kind = entry.header().entry_type();
         if !kind.is_file() && !kind.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a board sent what is neither a file nor a folder"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a board sent what is neither a file nor a folder",
+            ));
         }
         is_complete = entry.path()?.as_os_str() == COMPLETE;
         if !entry.unpack_in(folder.path())? {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a board sent a file for a place outside of its folder"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a board sent a file for a place outside of its folder",
+            ));
         }
     }
     if !is_complete {
@@ -206,7 +252,12 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
         fs::rename(made, out)?;
     }
     let code = String::from_utf8_lossy(&read("status")).trim().parse().ok();
-    Ok(BoardOutput { code, stdout: read("stdout"), stderr: read("stderr"), has_out })
+    Ok(BoardOutput {
+        code,
+        stdout: read("stdout"),
+        stderr: read("stderr"),
+        has_out,
+    })
 }
 
 #[cfg(test)]
@@ -231,21 +282,43 @@ mod tests {
 
     #[test]
     fn what_a_command_made_arrives_and_where_it_was_cut_nothing_does() {
-        let board =
-            job(&[("job/stdout", "said"), ("job/stderr", "warned"), ("job/status", "4"), ("out/run.json", "{}"), ("out/samples/a", "xyz")]);
+        let board = job(&[
+            ("job/stdout", "said"),
+            ("job/stderr", "warned"),
+            ("job/status", "4"),
+            ("out/run.json", "{}"),
+            ("out/samples/a", "xyz"),
+        ]);
         let bytes = sent(board.path());
         let here = tempfile::tempdir().unwrap();
         let out = here.path().join("boards/one");
         let returned = receive(&bytes[..], &out).unwrap();
-        assert_eq!(returned, BoardOutput { code: Some(4), stdout: b"said".to_vec(), stderr: b"warned".to_vec(), has_out: true });
+        assert_eq!(
+            returned,
+            BoardOutput {
+                code: Some(4),
+                stdout: b"said".to_vec(),
+                stderr: b"warned".to_vec(),
+                has_out: true
+            }
+        );
         assert_eq!(fs::read_to_string(out.join("samples/a")).unwrap(), "xyz");
-        assert_eq!(receive(&bytes[..], &out).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            receive(&bytes[..], &out).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
         // Every block is a place where the connection may end.
         for end in (0..bytes.len() - 1024).step_by(512) {
             let cut = here.path().join("cut");
-            assert!(receive(&bytes[..end], &cut).is_err() && !cut.exists(), "{end}");
+            assert!(
+                receive(&bytes[..end], &cut).is_err() && !cut.exists(),
+                "{end}"
+            );
         }
-        let left: Vec<_> = fs::read_dir(here.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let left: Vec<_> = fs::read_dir(here.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert_eq!(left, ["boards"]);
     }
 
@@ -266,9 +339,17 @@ mod tests {
             builder.append(&header, io::empty()).unwrap();
             builder.into_inner().unwrap()
         };
-        for (name, kind) in [("../outside", tar::EntryType::Regular), ("out", tar::EntryType::Symlink), ("out", tar::EntryType::Fifo)] {
+        for (name, kind) in [
+            ("../outside", tar::EntryType::Regular),
+            ("out", tar::EntryType::Symlink),
+            ("out", tar::EntryType::Fifo),
+        ] {
             let out = here.path().join("folder/run");
-            assert_eq!(receive(&archive(name, kind)[..], &out).unwrap_err().kind(), io::ErrorKind::InvalidData, "{name}");
+            assert_eq!(
+                receive(&archive(name, kind)[..], &out).unwrap_err().kind(),
+                io::ErrorKind::InvalidData,
+                "{name}"
+            );
             assert!(!here.path().join("outside").exists() && !out.exists());
         }
     }
@@ -278,6 +359,9 @@ mod tests {
         let board = job(&[("job/stdout", "12 checks"), ("job/status", "0")]);
         let out = tempfile::tempdir().unwrap().path().join("none");
         let returned = receive(&sent(board.path())[..], &out).unwrap();
-        assert_eq!((returned.code, returned.has_out, returned.stdout.as_slice()), (Some(0), false, &b"12 checks"[..]));
+        assert_eq!(
+            (returned.code, returned.has_out, returned.stdout.as_slice()),
+            (Some(0), false, &b"12 checks"[..])
+        );
     }
 }

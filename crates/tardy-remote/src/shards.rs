@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Puts the guests of all shards (`SHARD/VARIANT/GUEST`) into one folder (`OUT/VARIANT/GUEST`), as one machine would have left them. A shard that is not
-/// there is left out.
+/// Puts the guests of all shards (`SHARD/VARIANT/GUEST`) into one folder (`OUT/VARIANT/GUEST`), as
+/// one machine would have left them. A shard that is not there is left out.
 ///
 /// # Errors
 /// Those of the file system; what was not moved stays where it was.
@@ -25,7 +25,9 @@ pub fn bring_together(shards: &[PathBuf], out: &Path) -> io::Result<()> {
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
+    fs::read_dir(folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -36,14 +38,21 @@ mod tests {
     fn guests_of_all_shards_come_into_one_folder_and_a_missing_shard_keeps_none_away() {
         let place = tempfile::tempdir().unwrap();
         let out = place.path().join("exp");
-        let guests = ["a/6.1/replica-000", "a/6.12/replica-001", "b/6.1/replica-001"];
+        let guests = [
+            "a/6.1/replica-000",
+            "a/6.12/replica-001",
+            "b/6.1/replica-001",
+        ];
         for guest in guests {
             fs::create_dir_all(out.join(guest)).unwrap();
             fs::write(out.join(guest).join("run.json"), guest).unwrap();
         }
         bring_together(&["a", "b", "c"].map(|shard| out.join(shard)), &out).unwrap();
         let read = |guest: &str| fs::read_to_string(out.join(guest).join("run.json")).unwrap();
-        assert_eq!(["6.1/replica-000", "6.12/replica-001", "6.1/replica-001"].map(read), guests);
+        assert_eq!(
+            ["6.1/replica-000", "6.12/replica-001", "6.1/replica-001"].map(read),
+            guests
+        );
         assert!(!out.join("a").exists() && !out.join("b").exists());
     }
 }

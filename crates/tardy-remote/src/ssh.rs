@@ -22,7 +22,8 @@ pub struct Ssh {
 }
 
 impl Ssh {
-    /// A command that runs `line` in a shell on the machine. It ends with this process; its standard streams are closed until they are set.
+    /// A command that runs `line` in a shell on the machine. It ends with this process; its
+    /// standard streams are closed until they are set.
     #[must_use]
     pub fn shell(&self, address: &Address, line: &str) -> Command {
         let mut words: Vec<OsString> = vec!["-T".into()];
@@ -31,7 +32,13 @@ impl Ssh {
         }
         let mut option = |text: &str| words.extend(["-o".into(), text.into()]);
         // A board that hangs is noticed after a minute.
-        ["ConnectTimeout=15", "ServerAliveInterval=15", "ServerAliveCountMax=4"].into_iter().for_each(&mut option);
+        [
+            "ConnectTimeout=15",
+            "ServerAliveInterval=15",
+            "ServerAliveCountMax=4",
+        ]
+        .into_iter()
+        .for_each(&mut option);
         if !self.may_ask {
             option("BatchMode=yes");
         }
@@ -43,7 +50,11 @@ impl Ssh {
         }
         words.extend(["--".into(), address.host.as_str().into(), line.into()]);
         let mut command = Command::new("ssh");
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         child::kill_with_parent(&mut command);
         command
     }
@@ -61,11 +72,31 @@ mod tests {
 
     #[test]
     fn words_reach_the_shell_in_quotes_and_options_are_none_of_the_hosts() {
-        let ssh = Ssh { configuration: Some("conf".into()), may_ask: false };
-        let command = ssh.program(&"ssh://root@b:22".parse().unwrap(), &["tardy", "--label", "note=it's; $(reboot)"]);
-        let words: Vec<&str> = command.get_args().map(|word| word.to_str().unwrap()).collect();
+        let ssh = Ssh {
+            configuration: Some("conf".into()),
+            may_ask: false,
+        };
+        let command = ssh.program(
+            &"ssh://root@b:22".parse().unwrap(),
+            &["tardy", "--label", "note=it's; $(reboot)"],
+        );
+        let words: Vec<&str> = command
+            .get_args()
+            .map(|word| word.to_str().unwrap())
+            .collect();
         assert_eq!(words[..3], ["-T", "-F", "conf"]);
         assert!(words.contains(&"BatchMode=yes"));
-        assert_eq!(words[words.len() - 7..], ["-p", "22", "-l", "root", "--", "b", "tardy --label 'note=it'\\''s; $(reboot)'"]);
+        assert_eq!(
+            words[words.len() - 7..],
+            [
+                "-p",
+                "22",
+                "-l",
+                "root",
+                "--",
+                "b",
+                "tardy --label 'note=it'\\''s; $(reboot)'"
+            ]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! An atlas: kernels under loads. Each cell has the latencies of several replicas, and between releases stands what got worse or better.
+//! An atlas: kernels under loads. Each cell has the latencies of several replicas, and between
+//! releases stands what got worse or better.
 
 mod changes;
 
@@ -83,7 +84,8 @@ pub struct AtlasKernel {
     pub words: Vec<String>,
     /// `uname -r`; absent where no run says it.
     pub release: Option<String>,
-    /// How it preempts: none, voluntary, full, lazy, rt, or rt with a model other than full, as rt-lazy.
+    /// How it preempts: none, voluntary, full, lazy, rt, or rt with a model other than full, as
+    /// rt-lazy.
     pub model: Option<String>,
 }
 
@@ -124,7 +126,14 @@ impl Atlas {
     /// Reads all runs. One that cannot be read counts as failed.
     #[must_use]
     pub fn new(input: AtlasInput) -> Self {
-        let AtlasInput { meaning, kernels, absent, loads, replicas, cells } = input;
+        let AtlasInput {
+            meaning,
+            kernels,
+            absent,
+            loads,
+            replicas,
+            cells,
+        } = input;
         let row = |kernel: KernelInput| AtlasKernel {
             name: kernel.name,
             package: kernel.package,
@@ -137,13 +146,25 @@ impl Atlas {
         let mut table: Vec<Vec<AtlasCell>> = Vec::new();
         for (row, kernel) in kernels.iter_mut().enumerate() {
             let of_load = |load: usize| {
-                let of_cell = cells.iter().filter(|cell| (cell.kernel, cell.load) == (row, load));
+                let of_cell = cells
+                    .iter()
+                    .filter(|cell| (cell.kernel, cell.load) == (row, load));
                 gather(of_cell, kernel, &mut period_ns)
             };
             table.push((0..loads.len()).map(of_load).collect());
         }
         let (changes, compared) = changes::changes(&kernels, &loads, &table);
-        Self { meaning, replicas, period_ns, kernels, absent, loads, cells: table, changes, compared }
+        Self {
+            meaning,
+            replicas,
+            period_ns,
+            kernels,
+            absent,
+            loads,
+            cells: table,
+            changes,
+            compared,
+        }
     }
 
     /// How many replicas of cells there are, and how many there are to be.
@@ -151,12 +172,24 @@ impl Atlas {
     pub fn complete(&self) -> (usize, usize) {
         let of_cell = |cell: &AtlasCell| cell.runs as usize + cell.failures.len();
         let there = self.cells.iter().flatten().map(of_cell).sum();
-        (there, self.kernels.len() * self.loads.len() * self.replicas as usize)
+        (
+            there,
+            self.kernels.len() * self.loads.len() * self.replicas as usize,
+        )
     }
 }
 
-fn gather<'a>(cells: impl Iterator<Item = &'a CellInput>, kernel: &mut AtlasKernel, period: &mut Option<Nanos>) -> AtlasCell {
-    let mut gathered = CellRuns { together: Histogram::new(Budget::ANALYSIS), p999: Vec::new(), max: Vec::new(), failures: Vec::new() };
+fn gather<'a>(
+    cells: impl Iterator<Item = &'a CellInput>,
+    kernel: &mut AtlasKernel,
+    period: &mut Option<Nanos>,
+) -> AtlasCell {
+    let mut gathered = CellRuns {
+        together: Histogram::new(Budget::ANALYSIS),
+        p999: Vec::new(),
+        max: Vec::new(),
+        failures: Vec::new(),
+    };
     for cell in cells {
         match &cell.result {
             Err(failure) => gathered.failures.push(failure.clone()),
@@ -166,7 +199,11 @@ fn gather<'a>(cells: impl Iterator<Item = &'a CellInput>, kernel: &mut AtlasKern
                     let facts = &run.record.machine.kernel;
                     kernel.release = kernel.release.take().or_else(|| facts.release.clone());
                     kernel.model = kernel.model.take().or_else(|| model(facts));
-                    *period = period.or_else(|| run.series.first().map(|series| series.descriptor().schedule.period()));
+                    *period = period.or_else(|| {
+                        run.series
+                            .first()
+                            .map(|series| series.descriptor().schedule.period())
+                    });
                     gathered.add(&run);
                 }
             },
@@ -195,7 +232,10 @@ impl CellRuns {
     }
 
     fn fail(&mut self, words: String) {
-        self.failures.push(CellFailure { words, is_of_kernel: false });
+        self.failures.push(CellFailure {
+            words,
+            is_of_kernel: false,
+        });
     }
 
     fn finish(self) -> AtlasCell {
@@ -211,7 +251,11 @@ impl CellRuns {
                 max_of_runs_ns: self.max.clone(),
             })
         };
-        AtlasCell { runs: u32::try_from(self.max.len()).unwrap_or(u32::MAX), numbers: numbers(), failures: self.failures }
+        AtlasCell {
+            runs: u32::try_from(self.max.len()).unwrap_or(u32::MAX),
+            numbers: numbers(),
+            failures: self.failures,
+        }
     }
 }
 

@@ -72,11 +72,13 @@ pub struct ThreadRow {
     /// Of these, how many were later than the deadline; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
-    /// Of these, how many have a lateness that is a lower bound, because no switch to the thread was seen.
+    /// Of these, how many have a lateness that is a lower bound, because no switch to the thread
+    /// was seen.
     pub unseen: u64,
     #[serde(flatten)]
     pub lateness: Figures,
-    /// The parts of the lateness, in the order of time. Quantiles of parts do not add up to that of their sum.
+    /// The parts of the lateness, in the order of time. Quantiles of parts do not add up to that of
+    /// their sum.
     pub parts: Vec<PartFigures>,
 }
 
@@ -179,7 +181,10 @@ struct Row {
 /// What the wake-ups are held to.
 #[must_use]
 pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement {
-    Requirement { misses_allowed: misses, ..Requirement::window(deadline.map(Window::deadline)) }
+    Requirement {
+        misses_allowed: misses,
+        ..Requirement::window(deadline.map(Window::deadline))
+    }
 }
 
 impl Tally {
@@ -188,21 +193,37 @@ impl Tally {
     pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
         let requirement = requirement(deadline, misses);
         let all = Histogram::new(Budget::ANALYSIS);
-        Self { requirement, rows: BTreeMap::new(), all, clocks: BTreeMap::new(), worst: Vec::new() }
+        Self {
+            requirement,
+            rows: BTreeMap::new(),
+            all,
+            clocks: BTreeMap::new(),
+            worst: Vec::new(),
+        }
     }
 
     /// Counts a wake-up.
     pub fn add(&mut self, wake_up: &TimerWakeUp) {
-        let row = self.rows.entry((wake_up.thread, wake_up.kind)).or_insert_with(|| Row {
-            lateness: Histogram::new(Budget::ANALYSIS),
-            parts: std::array::from_fn(|_| Histogram::new(Budget::RECORDER)),
-            misses: 0,
-            unseen: 0,
-        });
+        let row = self
+            .rows
+            .entry((wake_up.thread, wake_up.kind))
+            .or_insert_with(|| Row {
+                lateness: Histogram::new(Budget::ANALYSIS),
+                parts: std::array::from_fn(|_| Histogram::new(Budget::RECORDER)),
+                misses: 0,
+                unseen: 0,
+            });
         let lateness = wake_up.lateness();
         row.lateness.record(lateness);
-        row.parts.iter_mut().zip(wake_up.parts.values()).for_each(|(part, value)| part.record(value));
-        row.misses += u64::from(self.requirement.window.is_some_and(|window| window.misses(Nanos(lateness))));
+        row.parts
+            .iter_mut()
+            .zip(wake_up.parts.values())
+            .for_each(|(part, value)| part.record(value));
+        row.misses += u64::from(
+            self.requirement
+                .window
+                .is_some_and(|window| window.misses(Nanos(lateness))),
+        );
         row.unseen += u64::from(wake_up.start == Start::Unseen);
         self.all.record(lateness);
         *self.clocks.entry(wake_up.clock).or_default() += 1;
@@ -218,8 +239,13 @@ impl Tally {
         self.keep_worst();
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
         let has_deadline = self.requirement.window.is_some();
-        let mut threads: Vec<ThreadRow> =
-            self.rows.iter().filter_map(|(&(thread, timer), row)| row.told(thread, timer, name(thread), has_deadline)).collect();
+        let mut threads: Vec<ThreadRow> = self
+            .rows
+            .iter()
+            .filter_map(|(&(thread, timer), row)| {
+                row.told(thread, timer, name(thread), has_deadline)
+            })
+            .collect();
         threads.sort_by_key(|row| std::cmp::Reverse(row.lateness.max_ns));
         let begin = attached.begin;
         let told = |wake_up: &TimerWakeUp| WorstWakeUp {
@@ -231,10 +257,17 @@ impl Tally {
             due_ns: Nanos(wake_up.due),
             at_ns: Nanos(wake_up.due) - begin,
             lateness_ns: Nanos(wake_up.lateness()),
-            parts: Parts::NAMES.into_iter().zip(wake_up.parts.values()).collect(),
+            parts: Parts::NAMES
+                .into_iter()
+                .zip(wake_up.parts.values())
+                .collect(),
         };
-        let timers: Vec<KindCounts> =
-            attached.counts.iter().filter(|(_, counts)| counts.started > 0).map(|&(timer, counts)| KindCounts { timer, counts }).collect();
+        let timers: Vec<KindCounts> = attached
+            .counts
+            .iter()
+            .filter(|(_, counts)| counts.started > 0)
+            .map(|&(timer, counts)| KindCounts { timer, counts })
+            .collect();
         let mut notes = attached.notes.clone();
         notes.extend(self.notes(&timers, &attached.trace, &threads));
         AttachResult {
@@ -242,7 +275,11 @@ impl Tally {
             wake_ups: self.all.count(),
             worst: self.worst.iter().map(told).collect(),
             verdict: has_deadline.then(|| self.verdict(&attached, &timers)),
-            clocks: self.clocks.iter().map(|(&clock, &wake_ups)| ClockCount { clock, wake_ups }).collect(),
+            clocks: self
+                .clocks
+                .iter()
+                .map(|(&clock, &wake_ups)| ClockCount { clock, wake_ups })
+                .collect(),
             threads,
             timers,
             notes,
@@ -257,13 +294,15 @@ impl Tally {
     }
 
     fn keep_worst(&mut self) {
-        self.worst.sort_by_key(|wake_up| (std::cmp::Reverse(wake_up.lateness()), wake_up.due));
+        self.worst
+            .sort_by_key(|wake_up| (std::cmp::Reverse(wake_up.lateness()), wake_up.due));
         self.worst.truncate(WORST_MAX);
     }
 
     fn verdict(&self, attached: &AttachFacts, timers: &[KindCounts]) -> Verdict {
         let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
-        let incomplete = (lost > 0 || attached.trace.losses > 0).then(|| lost_words(lost, &attached.trace));
+        let incomplete =
+            (lost > 0 || attached.trace.losses > 0).then(|| lost_words(lost, &attached.trace));
         let evidence = Evidence {
             misses: self.rows.values().map(|row| row.misses).sum(),
             due_times: self.all.count(),
@@ -274,7 +313,12 @@ impl Tally {
         judge(&self.requirement, evidence)
     }
 
-    fn notes(&self, timers: &[KindCounts], trace: &AttachTrace, threads: &[ThreadRow]) -> Vec<String> {
+    fn notes(
+        &self,
+        timers: &[KindCounts],
+        trace: &AttachTrace,
+        threads: &[ThreadRow],
+    ) -> Vec<String> {
         let mut notes = Vec::new();
         let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
         if lost > 0 || trace.losses > 0 {
@@ -284,13 +328,15 @@ impl Tally {
         // A thread that is woken on its way to sleep is rare.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
-                "of {unseen} of {} wake-ups no switch to the thread is in the trace: their lateness ends with the waking, and is a lower bound",
+                "of {unseen} of {} wake-ups no switch to the thread is in the trace: their \
+                 lateness ends with the waking, and is a lower bound",
                 self.all.count()
             ));
         }
         if let Some(set) = self.clocks.get(&TimerClock::Set) {
             notes.push(format!(
-                "{set} wake-ups were by a clock that was set meanwhile: they may have been later by what the timer's interrupt took"
+                "{set} wake-ups were by a clock that was set meanwhile: they may have been later \
+                 by what the timer's interrupt took"
             ));
         }
         notes
@@ -298,8 +344,19 @@ impl Tally {
 }
 
 impl Row {
-    fn told(&self, thread: i32, timer: TimerKind, name: String, has_deadline: bool) -> Option<ThreadRow> {
-        let part = |(part, histogram): (&'static str, &Histogram)| Some(PartFigures { part, figures: figures(histogram)? });
+    fn told(
+        &self,
+        thread: i32,
+        timer: TimerKind,
+        name: String,
+        has_deadline: bool,
+    ) -> Option<ThreadRow> {
+        let part = |(part, histogram): (&'static str, &Histogram)| {
+            Some(PartFigures {
+                part,
+                figures: figures(histogram)?,
+            })
+        };
         Some(ThreadRow {
             thread,
             name,
@@ -308,7 +365,11 @@ impl Row {
             misses: has_deadline.then_some(self.misses),
             unseen: self.unseen,
             lateness: figures(&self.lateness)?,
-            parts: Parts::NAMES.into_iter().zip(&self.parts).filter_map(part).collect(),
+            parts: Parts::NAMES
+                .into_iter()
+                .zip(&self.parts)
+                .filter_map(part)
+                .collect(),
         })
     }
 }
@@ -318,7 +379,10 @@ impl AttachResult {
     #[must_use]
     pub fn exit(&self) -> Exit {
         let has_lost = self.timers.iter().any(|row| row.counts.lost > 0) || self.trace.losses > 0;
-        match (self.verdict.as_ref().map(|verdict| verdict.outcome), self.end) {
+        match (
+            self.verdict.as_ref().map(|verdict| verdict.outcome),
+            self.end,
+        ) {
             (Some(Outcome::Failed), _) => Exit::Failed,
             (Some(Outcome::Inconclusive), _) => Exit::Inconclusive,
             _ if has_lost || self.wake_ups == 0 => Exit::Inconclusive,
@@ -329,14 +393,21 @@ impl AttachResult {
 }
 
 fn lost_words(lost: u64, trace: &AttachTrace) -> String {
-    format!("the kernel's trace lost {} events at {} places: the end of {lost} timers is not known", trace.lost_events, trace.losses)
+    format!(
+        "the kernel's trace lost {} events at {} places: the end of {lost} timers is not known",
+        trace.lost_events, trace.losses
+    )
 }
 
 /// The values that half, and 99 %, of all are at or below, and the largest.
 fn figures(histogram: &Histogram) -> Option<Figures> {
     let count = histogram.count();
     let values = histogram.values_at(&[count.div_ceil(2), count - count / 100]);
-    Some(Figures { median_ns: Nanos((*values.first()?)?), p99_ns: Nanos((*values.get(1)?)?), max_ns: Nanos(histogram.max()?) })
+    Some(Figures {
+        median_ns: Nanos((*values.first()?)?),
+        p99_ns: Nanos((*values.get(1)?)?),
+        max_ns: Nanos(histogram.max()?),
+    })
 }
 
 #[cfg(test)]
@@ -351,21 +422,37 @@ mod tests {
             cpu: 1,
             due,
             ran: due + 60 + switch,
-            parts: Parts { slack: 50, timer: 10, switch, ..Parts::default() },
+            parts: Parts {
+                slack: 50,
+                timer: 10,
+                switch,
+                ..Parts::default()
+            },
             start: Start::Switch,
         }
     }
 
     fn attached(counts: TimerCounts, losses: u64) -> AttachFacts {
         AttachFacts {
-            process: AttachedProcess { id: 7, name: "loop".into(), thread: None },
+            process: AttachedProcess {
+                id: 7,
+                name: "loop".into(),
+                thread: None,
+            },
             end: AttachEnd::Finished,
             begin: Nanos(1_000),
             length: Nanos(1_000_000_000),
             names: BTreeMap::from([(7, "loop".to_owned()), (8, "worker".to_owned())]),
-            counts: vec![(TimerKind::Sleep, counts), (TimerKind::Itimer, TimerCounts::default())],
+            counts: vec![
+                (TimerKind::Sleep, counts),
+                (TimerKind::Itimer, TimerCounts::default()),
+            ],
             other_wake_ups: 3,
-            trace: AttachTrace { events: 10, losses, lost_events: 5 * losses },
+            trace: AttachTrace {
+                events: 10,
+                losses,
+                lost_events: 5 * losses,
+            },
             notes: Vec::new(),
             folder: None,
         }
@@ -375,20 +462,57 @@ mod tests {
         let mut tally = Tally::new(deadline.map(Nanos), None);
         (1..=1000).for_each(|place| tally.add(&wake_up(7, 1_000 * place, place)));
         tally.add(&wake_up(8, 5_000, 5_000));
-        let counts = TimerCounts { started: 1001 + lost, wake_ups: 1001, lost, ..TimerCounts::default() };
+        let counts = TimerCounts {
+            started: 1001 + lost,
+            wake_ups: 1001,
+            lost,
+            ..TimerCounts::default()
+        };
         tally.result(attached(counts, lost))
     }
 
     #[test]
     fn figures_are_values_that_were_counted_and_the_worst_thread_comes_first() {
         let found = result(None, 0);
-        assert_eq!(found.threads.iter().map(|row| (row.name.as_str(), row.wake_ups)).collect::<Vec<_>>(), [("worker", 1), ("loop", 1000)]);
-        assert_eq!(found.threads[1].lateness, Figures { median_ns: Nanos(560), p99_ns: Nanos(1050), max_ns: Nanos(1060) });
-        let switch = found.threads[1].parts.iter().find(|part| part.part == "switch").unwrap();
-        assert_eq!(switch.figures, Figures { median_ns: Nanos(500), p99_ns: Nanos(990), max_ns: Nanos(1000) });
+        assert_eq!(
+            found
+                .threads
+                .iter()
+                .map(|row| (row.name.as_str(), row.wake_ups))
+                .collect::<Vec<_>>(),
+            [("worker", 1), ("loop", 1000)]
+        );
+        assert_eq!(
+            found.threads[1].lateness,
+            Figures {
+                median_ns: Nanos(560),
+                p99_ns: Nanos(1050),
+                max_ns: Nanos(1060)
+            }
+        );
+        let switch = found.threads[1]
+            .parts
+            .iter()
+            .find(|part| part.part == "switch")
+            .unwrap();
+        assert_eq!(
+            switch.figures,
+            Figures {
+                median_ns: Nanos(500),
+                p99_ns: Nanos(990),
+                max_ns: Nanos(1000)
+            }
+        );
         assert_eq!(found.timers.len(), 1, "kinds without a timer are left out");
         assert_eq!((found.wake_ups, found.worst.len()), (1001, WORST_MAX));
-        assert_eq!((found.worst[0].thread, found.worst[0].at_ns, found.worst[1].lateness_ns), (8, Nanos(4_000), Nanos(1060)));
+        assert_eq!(
+            (
+                found.worst[0].thread,
+                found.worst[0].at_ns,
+                found.worst[1].lateness_ns
+            ),
+            (8, Nanos(4_000), Nanos(1060))
+        );
         for worst in &found.worst {
             assert_eq!(worst.parts.values().sum::<i64>(), worst.lateness_ns.get());
         }
@@ -398,7 +522,14 @@ mod tests {
     #[test]
     fn misses_fail_a_deadline_and_losses_leave_it_open() {
         let failed = result(Some(1_059), 0);
-        assert_eq!(failed.threads.iter().filter_map(|row| row.misses).sum::<u64>(), 2);
+        assert_eq!(
+            failed
+                .threads
+                .iter()
+                .filter_map(|row| row.misses)
+                .sum::<u64>(),
+            2
+        );
         assert_eq!(failed.exit(), Exit::Failed);
         assert_eq!(result(Some(5_060), 0).exit(), Exit::Done);
         let open = result(Some(5_060), 1);

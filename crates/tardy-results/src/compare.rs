@@ -1,4 +1,5 @@
-//! Runs against runs: what differs, by how much at least and at most, whether that matters, and what else changed between them.
+//! Runs against runs: what differs, by how much at least and at most, whether that matters, and
+//! what else changed between them.
 
 mod alike;
 pub mod blocks;

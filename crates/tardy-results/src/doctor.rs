@@ -1,4 +1,5 @@
-//! What `tardy doctor` found of a machine: the table of checks for one profile, and what that comes to.
+//! What `tardy doctor` found of a machine: the table of checks for one profile, and what that comes
+//! to.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
@@ -22,20 +23,29 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// What should be otherwise, what matters most first; rows of equal weight in the order of the table.
+    /// What should be otherwise, what matters most first; rows of equal weight in the order of the
+    /// table.
     pub fn faults(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.is_improvable())
+        self.findings
+            .iter()
+            .filter(|finding| finding.is_improvable())
     }
 
     /// How many findings are in a state.
     pub fn count(&self, is_wanted: fn(&State) -> bool) -> usize {
-        self.findings.iter().filter(|finding| is_wanted(&finding.state)).count()
+        self.findings
+            .iter()
+            .filter(|finding| is_wanted(&finding.state))
+            .count()
     }
 
-    /// What to end with if faults of this importance and above fail: one that cannot be seen leaves the answer open.
+    /// What to end with if faults of this importance and above fail: one that cannot be seen leaves
+    /// the answer open.
     #[must_use]
     pub fn exit(&self, fail_on: Option<Importance>) -> Exit {
-        let Some(least) = fail_on else { return Exit::Done };
+        let Some(least) = fail_on else {
+            return Exit::Done;
+        };
         let counts = |finding: &&Finding| finding.importance <= least;
         let is_unknown = |finding: &Finding| matches!(finding.state, State::Unknown { .. });
         if self.faults().any(|finding| counts(&finding)) {
@@ -53,27 +63,74 @@ mod tests {
     use super::*;
 
     fn finding(importance: Importance, state: State) -> Finding {
-        Finding { check: "a", importance, state, why: "", source: "", reads: &[] }
+        Finding {
+            check: "a",
+            importance,
+            state,
+            why: "",
+            source: "",
+            reads: &[],
+        }
     }
 
     fn fault(importance: Importance) -> Finding {
         let text = String::new;
-        finding(importance, State::Improvable { current: text(), expected: text(), remedy: text(), needs_restart: false })
+        finding(
+            importance,
+            State::Improvable {
+                current: text(),
+                expected: text(),
+                remedy: text(),
+                needs_restart: false,
+            },
+        )
     }
 
     fn exit(findings: Vec<Finding>, fail_on: Option<Importance>) -> Exit {
         let (machine, profile) = (String::new(), Profile::Periodic);
-        Diagnosis { machine, profile, cpus: CpuList::default(), program: None, findings }.exit(fail_on)
+        Diagnosis {
+            machine,
+            profile,
+            cpus: CpuList::default(),
+            program: None,
+            findings,
+        }
+        .exit(fail_on)
     }
 
     #[test]
     fn faults_fail_from_the_importance_that_was_asked_for_and_unknown_rows_decide_nothing() {
-        let unknown = || finding(Importance::High, State::Unknown { missing: String::new() });
+        let unknown = || {
+            finding(
+                Importance::High,
+                State::Unknown {
+                    missing: String::new(),
+                },
+            )
+        };
         assert_eq!(exit(vec![fault(Importance::Fatal)], None), Exit::Done);
-        assert_eq!(exit(vec![fault(Importance::Fatal)], Some(Importance::High)), Exit::Failed);
-        assert_eq!(exit(vec![fault(Importance::Medium)], Some(Importance::High)), Exit::Done);
-        assert_eq!(exit(vec![fault(Importance::Medium), unknown()], Some(Importance::High)), Exit::Inconclusive);
-        assert_eq!(exit(vec![fault(Importance::High), unknown()], Some(Importance::High)), Exit::Failed);
+        assert_eq!(
+            exit(vec![fault(Importance::Fatal)], Some(Importance::High)),
+            Exit::Failed
+        );
+        assert_eq!(
+            exit(vec![fault(Importance::Medium)], Some(Importance::High)),
+            Exit::Done
+        );
+        assert_eq!(
+            exit(
+                vec![fault(Importance::Medium), unknown()],
+                Some(Importance::High)
+            ),
+            Exit::Inconclusive
+        );
+        assert_eq!(
+            exit(
+                vec![fault(Importance::High), unknown()],
+                Some(Importance::High)
+            ),
+            Exit::Failed
+        );
         assert_eq!(exit(vec![unknown()], Some(Importance::Fatal)), Exit::Done);
     }
 }

@@ -1,10 +1,12 @@
-//! JSON documents of commands: the first key of each says what it is, so that a reader can refuse what it does not know.
+//! JSON documents of commands: the first key of each says what it is, so that a reader can refuse
+//! what it does not know.
 
 use serde::Serialize;
 
 /// What a document is, as key `format`.
 ///
-/// The version grows when a key gets another meaning or goes away. Keys that come are no new version: readers skip those they do not know.
+/// The version grows when a key gets another meaning or goes away. Keys that come are no new
+/// version: readers skip those they do not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Format {
     /// As `tardy schema` calls it.
@@ -25,9 +27,15 @@ impl Format {
     pub const ADVISE_PAPER: Self = Self::first("advise-paper");
     pub const ATTACH: Self = Self::first("attach");
     /// 1 (2026-11): `skipped` was `missed`.
-    pub const BREAKDOWN: Self = Self { name: "breakdown", version: 2 };
+    pub const BREAKDOWN: Self = Self {
+        name: "breakdown",
+        version: 2,
+    };
     /// 1 (2026-11): `skipped` was `missed`.
-    pub const COMPARE: Self = Self { name: "compare", version: 2 };
+    pub const COMPARE: Self = Self {
+        name: "compare",
+        version: 2,
+    };
     pub const COMPARE_OVER_TIME: Self = Self::first("compare-over-time");
     pub const COST: Self = Self::first("cost");
     pub const COST_COMPARE: Self = Self::first("cost-compare");
@@ -36,7 +44,10 @@ impl Format {
     pub const EXPLAIN_RUN: Self = Self::first("explain-run");
     pub const EXPLAIN_TRACE: Self = Self::first("explain-trace");
     /// 1 (2026-11): its key `format` was a number. 2: `skipped` was `missed`.
-    pub const EXPORT: Self = Self { name: "export", version: 3 };
+    pub const EXPORT: Self = Self {
+        name: "export",
+        version: 3,
+    };
     pub const HISTORY: Self = Self::first("history");
     pub const LAB_ATLAS: Self = Self::first("lab-atlas");
     pub const LAB_BISECT: Self = Self::first("lab-bisect");
@@ -52,7 +63,10 @@ impl Format {
     pub const SECTIONS: Self = Self::first("sections");
     pub const SECTIONS_COMPARE: Self = Self::first("sections-compare");
     /// 1 (2026-11): `skipped` was `missed`.
-    pub const SHOW: Self = Self { name: "show", version: 2 };
+    pub const SHOW: Self = Self {
+        name: "show",
+        version: 2,
+    };
     pub const TUNE_LAB: Self = Self::first("tune-lab");
     pub const TUNE_PLAN: Self = Self::first("tune-plan");
     pub const TUNE_SEARCH: Self = Self::first("tune-search");
@@ -67,8 +81,13 @@ impl Format {
     /// Where the content is no object of plain data; all types of results are.
     #[must_use]
     pub fn document(self, content: &impl Serialize) -> String {
-        let document = Document { format: self, content };
-        serde_json::to_string_pretty(&document).expect("all keys are text and all numbers finite or null") + "\n"
+        let document = Document {
+            format: self,
+            content,
+        };
+        serde_json::to_string_pretty(&document)
+            .expect("all keys are text and all numbers finite or null")
+            + "\n"
     }
 
     /// The same on one line, without its end.
@@ -77,7 +96,11 @@ impl Format {
     /// As [`Self::document`].
     #[must_use]
     pub fn line(self, content: &impl Serialize) -> String {
-        serde_json::to_string(&Document { format: self, content }).expect("all keys are text and all numbers finite or null")
+        serde_json::to_string(&Document {
+            format: self,
+            content,
+        })
+        .expect("all keys are text and all numbers finite or null")
     }
 }
 
@@ -88,7 +111,10 @@ mod tests {
     #[test]
     fn the_format_comes_first() {
         let content = serde_json::json!({"a": 1, "worst": null});
-        assert_eq!(Format::SHOW.line(&content), r#"{"format":{"name":"show","version":2},"a":1,"worst":null}"#);
+        assert_eq!(
+            Format::SHOW.line(&content),
+            r#"{"format":{"name":"show","version":2},"a":1,"worst":null}"#
+        );
         assert!(Format::SHOW.document(&content).ends_with("\n}\n"));
     }
 }

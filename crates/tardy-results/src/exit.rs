@@ -23,7 +23,8 @@ pub enum Exit {
     Inconclusive = 4,
     /// `lab check` only: the kernel does not boot, so that `git bisect run` skips it.
     Skip = 125,
-    /// `lab check` only: this machine cannot tell, so that `git bisect run` stops, which it does from 128 on.
+    /// `lab check` only: this machine cannot tell, so that `git bisect run` stops, which it does
+    /// from 128 on.
     StopBisect = 128,
     /// Ended by a signal, with what was measured kept.
     Interrupted = 130,
@@ -36,12 +37,18 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// What a run ends with: a failed verdict before an inconclusive one, and that before an interruption.
+    /// What a run ends with: a failed verdict before an inconclusive one, and that before an
+    /// interruption.
     #[must_use]
     pub fn of_run(summary: &Summary) -> Self {
-        let decides_nothing = |warning: &Warning| warning.severity() == Severity::Incomplete || warning.is_of_changed_probes();
+        let decides_nothing = |warning: &Warning| {
+            warning.severity() == Severity::Incomplete || warning.is_of_changed_probes()
+        };
         let incomplete = summary.warnings.iter().any(decides_nothing);
-        match (summary.state, summary.verdict.as_ref().map(|verdict| verdict.outcome)) {
+        match (
+            summary.state,
+            summary.verdict.as_ref().map(|verdict| verdict.outcome),
+        ) {
             (State::Stopped, _) | (_, Some(Outcome::Failed)) => Self::Failed,
             (State::EndedByWatchdog, _) | (_, Some(Outcome::Inconclusive)) => Self::Inconclusive,
             _ if incomplete => Self::Inconclusive,

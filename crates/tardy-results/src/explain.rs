@@ -1,7 +1,8 @@
-//! Who made a thread late, from a trace: wake-ups counted, ranked by who held the CPU, the worst ones whole, and rules for loops.
+//! Who made a thread late, from a trace: wake-ups counted, ranked by who held the CPU, the worst
+//! ones whole, and rules for loops.
 //!
-//! A trace is read twice: once for which clock its stamps are of, once for all else. Nothing of it is kept but a number a wake-up and component, one row a
-//! holder, and the worst wake-ups.
+//! A trace is read twice: once for which clock its stamps are of, once for all else. Nothing of it
+//! is kept but a number a wake-up and component, one row a holder, and the worst wake-ups.
 
 mod due;
 pub mod executed;
@@ -47,7 +48,8 @@ pub struct Question {
     pub above: Nanos,
     /// Whether the kernel takes the CPU from kernel code, if the user says so.
     pub preemption: Option<Preemption>,
-    /// The thread's period, where due times are to be taken from a grid of it that is fitted to its wake-ups.
+    /// The thread's period, where due times are to be taken from a grid of it that is fitted to its
+    /// wake-ups.
     pub period: Option<Nanos>,
 }
 
@@ -65,11 +67,15 @@ pub enum ExplainError {
         there: Vec<String>,
     },
     /// Its stamps are no times.
-    #[error("the trace was recorded with the clock {0}, whose stamps are no times: record it with `trace-cmd record -C mono`")]
+    #[error(
+        "the trace was recorded with the clock {0}, whose stamps are no times: record it with \
+         `trace-cmd record -C mono`"
+    )]
     Clock(String),
     /// The thread is never woken in it.
     #[error(
-        "the trace has no wake-up of {asked}: give --task one of {there}, or record sched:sched_waking and sched:sched_switch of all threads"
+        "the trace has no wake-up of {asked}: give --task one of {there}, or record \
+         sched:sched_waking and sched:sched_switch of all threads"
     )]
     NoWakeUp {
         asked: String,
@@ -77,7 +83,10 @@ pub enum ExplainError {
         there: String,
     },
     /// There are too few wake-ups for a grid.
-    #[error("the trace has less than two periods in which an interrupt woke {asked}: no due times can be fitted; leave --period out")]
+    #[error(
+        "the trace has less than two periods in which an interrupt woke {asked}: no due times can \
+         be fitted; leave --period out"
+    )]
     NoPeriod { asked: String },
     /// The trace for Perfetto cannot be written.
     #[error("the trace for Perfetto cannot be written: {0}")]
@@ -99,7 +108,8 @@ pub struct Explanation {
     pub components: Vec<ComponentRow>,
     /// Who held the CPU, most lateness first.
     pub holders: Vec<HolderRow>,
-    /// Of the lateness that is ranked, what has no holder, because events were lost or the trace began later.
+    /// Of the lateness that is ranked, what has no holder, because events were lost or the trace
+    /// began later.
     pub unexplained_ns: u64,
     /// Of it what is one of two causes.
     pub cannot_tell_ns: u64,
@@ -117,10 +127,12 @@ pub struct Explanation {
 pub struct TraceFacts {
     /// The release, as in 6.1.0-32-rt-amd64.
     pub kernel: Option<String>,
-    /// The clock of the stamps as the file names it; trace-cmd extract names that of another buffer at times.
+    /// The clock of the stamps as the file names it; trace-cmd extract names that of another buffer
+    /// at times.
     pub clock: String,
-    /// Whether the stamps are of the monotonic clock, as their distance from what timers read shows. If not, due times are off by what the timer interrupt
-    /// takes to get to its timers, about 1 us: too late, which makes latenesses too small.
+    /// Whether the stamps are of the monotonic clock, as their distance from what timers read
+    /// shows. If not, due times are off by what the timer interrupt takes to get to its timers,
+    /// about 1 us: too late, which makes latenesses too small.
     pub is_monotonic: bool,
     /// CPUs with events.
     pub cpus: usize,
@@ -147,7 +159,8 @@ pub struct ThreadFacts {
     pub name: String,
     /// Its numbers, outside of any container.
     pub pids: BTreeSet<i32>,
-    /// The kernel's priority when it was woken last: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to 139 others.
+    /// The kernel's priority when it was woken last: -1 deadline, 0 to 98 real-time (99 minus the
+    /// priority), 100 to 139 others.
     pub priority: i32,
     /// Where due times are those of a grid: the period that was fitted to the wake-ups, in ns.
     pub period_ns: Option<f64>,
@@ -170,33 +183,56 @@ pub struct WakeUpCounts {
     pub unfinished: u64,
 }
 
-/// How far a timer's event may be behind the reading of its clock, at its nearest, for stamps to be of that clock.
+/// How far a timer's event may be behind the reading of its clock, at its nearest, for stamps to be
+/// of that clock.
 const SAME_CLOCK_NS: u64 = 20_000;
 /// How many items are read to find that out.
 const CLOCK_ITEMS_MAX: usize = 1_000_000;
 /// Threads named where the one asked for is not there.
 const THREADS_NAMED: usize = 12;
 
-/// Explains the wake-ups of a thread. Where `perfetto` is given, the schedule and all wake-ups go there too, as a trace for Perfetto.
+/// Explains the wake-ups of a thread. Where `perfetto` is given, the schedule and all wake-ups go
+/// there too, as a trace for Perfetto.
 ///
 /// # Errors
 /// If the trace cannot be read, or has none; if `perfetto` cannot be written.
-pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Write>) -> Result<Explanation, ExplainError> {
+pub fn explain(
+    bytes: &[u8],
+    question: &Question,
+    perfetto: Option<&mut dyn Write>,
+) -> Result<Explanation, ExplainError> {
     let file = TraceFile::parse(bytes)?;
     let buffer = buffer(&file, question.buffer.as_deref())?;
-    if matches!(buffer.clock.as_str(), "counter" | "uptime") || (buffer.clock == "x86-tsc" && file.counter.is_none()) {
+    if matches!(buffer.clock.as_str(), "counter" | "uptime")
+        || (buffer.clock == "x86-tsc" && file.counter.is_none())
+    {
         return Err(ExplainError::Clock(buffer.clock.clone()));
     }
     let decoder = Decoder::new(&file.formats);
     let items = || Merge::new(buffer, &decoder, file.counter);
-    let kernel = file.kernel.as_deref().and_then(|uname| uname.split_whitespace().nth(2)).map(str::to_owned);
-    let is_realtime = kernel.as_ref().is_some_and(|release| release.contains("-rt"));
+    let kernel = file
+        .kernel
+        .as_deref()
+        .and_then(|uname| uname.split_whitespace().nth(2))
+        .map(str::to_owned);
+    let is_realtime = kernel
+        .as_ref()
+        .is_some_and(|release| release.contains("-rt"));
     let is_monotonic = is_monotonic(items()).unwrap_or(buffer.clock == "mono");
-    let preemption = question.preemption.or(is_realtime.then_some(Preemption::Full));
-    let facts = Facts { preemption, is_monotonic, ..Facts::default() };
+    let preemption = question
+        .preemption
+        .or(is_realtime.then_some(Preemption::Full));
+    let facts = Facts {
+        preemption,
+        is_monotonic,
+        ..Facts::default()
+    };
     let new_explainer = || Explainer::new(question.target.clone(), facts, &file.commands);
 
-    let grids = question.period.map(|period| due::grids(new_explainer(), items(), period, !is_monotonic)).unwrap_or_default();
+    let grids = question
+        .period
+        .map(|period| due::grids(new_explainer(), items(), period, !is_monotonic))
+        .unwrap_or_default();
     let period_ns = grids.values().next().map(|grid| grid.period_ns);
     let mut explainer = new_explainer().with_grids(grids);
     let mut seen = TraceContents::default();
@@ -219,17 +255,32 @@ pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Writ
         }
     }
     let asked = || match &question.target {
-        Target::Pids(pids) => pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        Target::Names(names) => names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        Target::Pids(pids) => pids
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
+        Target::Names(names) => names
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
     };
     let Some(thread) = ranking.thread() else {
-        return Err(ExplainError::NoWakeUp { asked: asked(), there: seen.woken() });
+        return Err(ExplainError::NoWakeUp {
+            asked: asked(),
+            there: seen.woken(),
+        });
     };
     if question.period.is_some() && period_ns.is_none() {
         return Err(ExplainError::NoPeriod { asked: asked() });
     }
     let left_out = perfetto.map(Writer::finish).transpose()?;
-    let damage = merge.damage().iter().map(|(cpu, damage)| format!("CPU {cpu}: {damage}")).collect();
+    let damage = merge
+        .damage()
+        .iter()
+        .map(|(cpu, damage)| format!("CPU {cpu}: {damage}"))
+        .collect();
     let rules = rules::rows(&LoopRules::of(thread, explainer.rules(), seen.kinds));
     let trace = seen.facts(kernel, buffer.clock.clone(), is_monotonic, damage);
     let mut explanation = ranking.explanation(trace, rules, explainer.unfinished(), &file.symbols);
@@ -238,13 +289,22 @@ pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Writ
     Ok(explanation)
 }
 
-fn buffer<'a, 'b>(file: &'a TraceFile<'b>, name: Option<&str>) -> Result<&'a Buffer<'b>, ExplainError> {
+fn buffer<'a, 'b>(
+    file: &'a TraceFile<'b>,
+    name: Option<&str>,
+) -> Result<&'a Buffer<'b>, ExplainError> {
     file.buffer(name).ok_or_else(|| ExplainError::Buffer {
         asked: name.unwrap_or_default().to_owned(),
         there: file
             .buffers
             .iter()
-            .map(|buffer| if buffer.name.is_empty() { "the main one".to_owned() } else { buffer.name.clone() })
+            .map(|buffer| {
+                if buffer.name.is_empty() {
+                    "the main one".to_owned()
+                } else {
+                    buffer.name.clone()
+                }
+            })
             .collect(),
     })
 }
@@ -253,12 +313,18 @@ fn buffer<'a, 'b>(file: &'a TraceFile<'b>, name: Option<&str>) -> Result<&'a Buf
 fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
     let distance = |item| match item {
         Item::Event(event) => match event.kind {
-            Kind::TimerExpireEntry { now, .. } => u64::try_from(now).ok().map(|now| event.time.checked_sub(now).unwrap_or(u64::MAX)),
+            Kind::TimerExpireEntry { now, .. } => u64::try_from(now)
+                .ok()
+                .map(|now| event.time.checked_sub(now).unwrap_or(u64::MAX)),
             _ => None,
         },
         Item::Lost { .. } => None,
     };
-    items.take(CLOCK_ITEMS_MAX).filter_map(distance).min().map(|nearest| nearest < SAME_CLOCK_NS)
+    items
+        .take(CLOCK_ITEMS_MAX)
+        .filter_map(distance)
+        .min()
+        .map(|nearest| nearest < SAME_CLOCK_NS)
 }
 
 /// What there is in a trace, whosever it is.
@@ -317,11 +383,25 @@ impl TraceContents {
     fn woken(&self) -> String {
         let mut threads: Vec<_> = self.threads.iter().collect();
         threads.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-        let names: Vec<_> = threads.iter().take(THREADS_NAMED).map(|(name, _)| name.to_string()).collect();
-        if names.is_empty() { "none, because no waking is in it".to_owned() } else { names.join(", ") }
+        let names: Vec<_> = threads
+            .iter()
+            .take(THREADS_NAMED)
+            .map(|(name, _)| name.to_string())
+            .collect();
+        if names.is_empty() {
+            "none, because no waking is in it".to_owned()
+        } else {
+            names.join(", ")
+        }
     }
 
-    fn facts(self, kernel: Option<String>, clock: String, is_monotonic: bool, damage: Vec<String>) -> TraceFacts {
+    fn facts(
+        self,
+        kernel: Option<String>,
+        clock: String,
+        is_monotonic: bool,
+        damage: Vec<String>,
+    ) -> TraceFacts {
         let needed = [
             (self.has_timer_start, "timer:hrtimer_start"),
             (self.has_timer_expiry, "timer:hrtimer_expire_entry"),
@@ -340,7 +420,11 @@ impl TraceContents {
             damage,
             switches_into_idle: self.into_idle,
             switches_out_of_idle: self.out_of_idle,
-            missing: needed.into_iter().filter(|&(is_there, _)| !is_there).map(|(_, event)| event).collect(),
+            missing: needed
+                .into_iter()
+                .filter(|&(is_there, _)| !is_there)
+                .map(|(_, event)| event)
+                .collect(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Builds of many boards over time: after which build numbers became worse, and whether somebody accepted that.
+//! Builds of many boards over time: after which build numbers became worse, and whether somebody
+//! accepted that.
 
 mod accepted;
 mod collected;
@@ -78,25 +79,48 @@ pub struct LastingChange {
     pub probability: f64,
     /// Whether it is for the worse, not accepted, and not made up for since.
     pub is_open: bool,
-    /// What two runs of one board, before and after, say of their machines and plans that is not the same.
+    /// What two runs of one board, before and after, say of their machines and plans that is not
+    /// the same.
     pub changed: Vec<FactDifference>,
 }
 
-/// What the runs that were collected come to; a change that begins with one of the `accepted` builds is the new normal.
+/// What the runs that were collected come to; a change that begins with one of the `accepted`
+/// builds is the new normal.
 #[must_use]
 pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin) -> History {
     let (builds, places) = runs.builds(accepted);
     let series = runs.series(&places);
-    let boards: Vec<String> = series.iter().map(|series| &series.board).collect::<BTreeSet<_>>().into_iter().cloned().collect();
+    let boards: Vec<String> = series
+        .iter()
+        .map(|series| &series.board)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .cloned()
+        .collect();
     let changed = |board: &str, from: usize| runs.changed(board, &places, from);
     let changes = changes(&series, &builds, changed, margin);
     let (verdict, reason) = verdict(&changes, &builds);
-    History { verdict, reason, margin, boards, builds, series, changes }
+    History {
+        verdict,
+        reason,
+        margin,
+        boards,
+        builds,
+        series,
+        changes,
+    }
 }
 
-/// Series that may change together, each family with its name: each alone, those of a load on a board and on all, of a board, and all.
+/// Series that may change together, each family with its name: each alone, those of a load on a
+/// board and on all, of a board, and all.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
-    let percent = |series: &Series| format!("{} % of {}", (series.quantile * 1e9).round() / 1e7, series.key);
+    let percent = |series: &Series| {
+        format!(
+            "{} % of {}",
+            (series.quantile * 1e9).round() / 1e7,
+            series.key
+        )
+    };
     let mut families: Vec<(String, Vec<usize>)> = Vec::new();
     let mut add = |name: &dyn Fn(&Series) -> String| {
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -132,16 +156,40 @@ fn changes(
         Margin::Share(share) => share.ln_1p(),
         Margin::Time(_) => 0.0,
     };
-    let values: Vec<Vec<Option<f64>>> =
-        series.iter().map(|series| series.values_ns.iter().map(|value| value.map(|value| value.max(1.0).ln())).collect()).collect();
-    let members: Vec<Vec<usize>> = families.iter().map(|(_, members)| members.clone()).collect();
-    let found = alarms(&values, &members, Watch { difference_min, ..Watch::default() });
+    let values: Vec<Vec<Option<f64>>> = series
+        .iter()
+        .map(|series| {
+            series
+                .values_ns
+                .iter()
+                .map(|value| value.map(|value| value.max(1.0).ln()))
+                .collect()
+        })
+        .collect();
+    let members: Vec<Vec<usize>> = families
+        .iter()
+        .map(|(_, members)| members.clone())
+        .collect();
+    let found = alarms(
+        &values,
+        &members,
+        Watch {
+            difference_min,
+            ..Watch::default()
+        },
+    );
     let is_open = |alarm: &Alarm, later: &[Alarm]| {
         let own: HashSet<usize> = members[alarm.family].iter().copied().collect();
-        let shares_series = |other: &Alarm| members[other.family].iter().any(|member| own.contains(member));
+        let shares_series = |other: &Alarm| {
+            members[other.family]
+                .iter()
+                .any(|member| own.contains(member))
+        };
         alarm.difference > 0.0
             && !builds[alarm.from].is_accepted
-            && !later.iter().any(|other| other.difference < 0.0 && shares_series(other))
+            && !later
+                .iter()
+                .any(|other| other.difference < 0.0 && shares_series(other))
     };
     let change = |(index, alarm): (usize, &Alarm)| {
         let series_of: &[usize] = &members[alarm.family];
@@ -159,29 +207,60 @@ fn changes(
     let matters = |change: &LastingChange| match margin {
         Margin::Share(_) => true,
         Margin::Time(_) => change.series.iter().any(|&place| {
-            let before = series[place].values_ns[..change.from].iter().flatten().last().copied().unwrap_or(0.0);
+            let before = series[place].values_ns[..change.from]
+                .iter()
+                .flatten()
+                .last()
+                .copied()
+                .unwrap_or(0.0);
             (before * change.share).abs() > margin.of(before)
         }),
     };
-    found.iter().enumerate().map(change).filter(matters).collect()
+    found
+        .iter()
+        .enumerate()
+        .map(change)
+        .filter(matters)
+        .collect()
 }
 
 fn verdict(changes: &[LastingChange], builds: &[Build]) -> (Outcome, String) {
-    let words = |change: &LastingChange| format!("{} by {:+.0} % since {}", change.what, change.share * 100.0, builds[change.from].name);
+    let words = |change: &LastingChange| {
+        format!(
+            "{} by {:+.0} % since {}",
+            change.what,
+            change.share * 100.0,
+            builds[change.from].name
+        )
+    };
     let open: Vec<&LastingChange> = changes.iter().filter(|change| change.is_open).collect();
     let needed = Watch::default().baseline_min + 2;
     match (open.first(), changes.last()) {
         (Some(first), _) => {
-            let more = if open.len() > 1 { format!(", and {} more", open.len() - 1) } else { String::new() };
+            let more = if open.len() > 1 {
+                format!(", and {} more", open.len() - 1)
+            } else {
+                String::new()
+            };
             (Outcome::Worse, format!("{}{more}", words(first)))
         }
         (None, Some(last)) if last.share < 0.0 => (Outcome::Better, words(last)),
         (None, None) if builds.len() < needed => {
-            let few = if builds.len() == 1 { "1 build is".to_owned() } else { format!("{} builds are", builds.len()) };
-            (Outcome::Inconclusive, format!("{few} too few to show a change: at least {needed} are needed"))
+            let few = if builds.len() == 1 {
+                "1 build is".to_owned()
+            } else {
+                format!("{} builds are", builds.len())
+            };
+            (
+                Outcome::Inconclusive,
+                format!("{few} too few to show a change: at least {needed} are needed"),
+            )
         }
         (None, Some(_)) => (Outcome::Equivalent, "every change is accepted".to_owned()),
-        (None, None) => (Outcome::Equivalent, format!("no change in {} builds", builds.len())),
+        (None, None) => (
+            Outcome::Equivalent,
+            format!("no change in {} builds", builds.len()),
+        ),
     }
 }
 
@@ -191,14 +270,38 @@ mod tests {
 
     #[test]
     fn a_set_of_series_has_its_narrowest_name() {
-        let key = |load: &str| Key { probe: "cyclic".into(), quantity: "latency".into(), unit: "ns".into(), load: Some(load.into()) };
-        let series = |board: &str, load: &str| Series { board: board.into(), key: key(load), quantile: 0.999, values_ns: Vec::new() };
+        let key = |load: &str| Key {
+            probe: "cyclic".into(),
+            quantity: "latency".into(),
+            unit: "ns".into(),
+            load: Some(load.into()),
+        };
+        let series = |board: &str, load: &str| Series {
+            board: board.into(),
+            key: key(load),
+            quantile: 0.999,
+            values_ns: Vec::new(),
+        };
         let alone = families(&[series("a", "idle")]);
-        assert_eq!(alone, [("99.9 % of cyclic latency under idle on a".to_owned(), vec![0])]);
-        let all = [series("a", "idle"), series("a", "io"), series("b", "idle"), series("b", "io")];
+        assert_eq!(
+            alone,
+            [(
+                "99.9 % of cyclic latency under idle on a".to_owned(),
+                vec![0]
+            )]
+        );
+        let all = [
+            series("a", "idle"),
+            series("a", "io"),
+            series("b", "idle"),
+            series("b", "io"),
+        ];
         let names: Vec<(String, Vec<usize>)> = families(&all);
         assert_eq!(names.len(), 4 + 2 + 2 + 1);
-        assert!(names.contains(&("99.9 % of cyclic latency under io on all boards".to_owned(), vec![1, 3])));
+        assert!(names.contains(&(
+            "99.9 % of cyclic latency under io on all boards".to_owned(),
+            vec![1, 3]
+        )));
         assert!(names.contains(&("all numbers of b".to_owned(), vec![2, 3])));
     }
 }

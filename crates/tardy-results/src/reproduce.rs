@@ -1,4 +1,5 @@
-//! What papers claimed, tested on runs: the folders of their experiments, read back to quantities, and each claim's outcome by its rule.
+//! What papers claimed, tested on runs: the folders of their experiments, read back to quantities,
+//! and each claim's outcome by its rule.
 
 pub mod culprits;
 pub mod measured;
@@ -97,7 +98,8 @@ pub struct ValueResult {
     pub name: String,
     /// As the paper prints it.
     pub published: Option<String>,
-    /// Ours: the median of the cases, then the least and the largest; times in ns, shares of 1. Absent where there is none.
+    /// Ours: the median of the cases, then the least and the largest; times in ns, shares of 1.
+    /// Absent where there is none.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }
@@ -126,8 +128,17 @@ pub struct TableRow {
 
 /// Tests the claims of `papers` on the folders of their experiments below `folder`.
 #[must_use]
-pub fn reproduce(papers: &[Paper], folder: &Path, place: Place, extent: Extent, replicas: u32) -> Reproduction {
-    let papers: Vec<PaperResult> = papers.iter().map(|paper| of_paper(paper, folder, place, extent, replicas)).collect();
+pub fn reproduce(
+    papers: &[Paper],
+    folder: &Path,
+    place: Place,
+    extent: Extent,
+    replicas: u32,
+) -> Reproduction {
+    let papers: Vec<PaperResult> = papers
+        .iter()
+        .map(|paper| of_paper(paper, folder, place, extent, replicas))
+        .collect();
     let mut counts = Counts::default();
     for claim in papers.iter().flat_map(|paper| &paper.claims) {
         match claim.outcome {
@@ -136,33 +147,67 @@ pub fn reproduce(papers: &[Paper], folder: &Path, place: Place, extent: Extent, 
             Outcome::NotTested { .. } => counts.not_tested += 1,
         }
     }
-    Reproduction { place, extent, papers, counts }
+    Reproduction {
+        place,
+        extent,
+        papers,
+        counts,
+    }
 }
 
-fn of_paper(paper: &Paper, folder: &Path, place: Place, extent: Extent, replicas: u32) -> PaperResult {
+fn of_paper(
+    paper: &Paper,
+    folder: &Path,
+    place: Place,
+    extent: Extent,
+    replicas: u32,
+) -> PaperResult {
     let measured = PaperRuns::read(paper, folder);
     let experiment = |experiment: &tardy_papers::experiment::Experiment| ExperimentResult {
         name: experiment.name.clone(),
         about: experiment.about.clone(),
-        command: experiment.command(place, extent, replicas).map(|words| typed(&words)),
+        command: experiment
+            .command(place, extent, replicas)
+            .map(|words| typed(&words)),
         kernels: measured.kernels(&experiment.name),
         remarks: measured.remarks(&experiment.name),
-        culprits: if experiment.is_for_culprits { culprits(&PaperRuns::first_runs(&experiment.name, folder)) } else { Vec::new() },
+        culprits: if experiment.is_for_culprits {
+            culprits(&PaperRuns::first_runs(&experiment.name, folder))
+        } else {
+            Vec::new()
+        },
     };
     PaperResult {
         name: paper.name,
         title: paper.title.clone(),
         experiments: paper.experiments.iter().map(experiment).collect(),
-        claims: paper.claims.iter().map(|claim| of_claim(claim, &measured, place)).collect(),
-        tables: paper.tables.iter().map(|table| of_table(table, &measured)).collect(),
+        claims: paper
+            .claims
+            .iter()
+            .map(|claim| of_claim(claim, &measured, place))
+            .collect(),
+        tables: paper
+            .tables
+            .iter()
+            .map(|table| of_table(table, &measured))
+            .collect(),
     }
 }
 
 /// The command line as a user types it, with quotes where a shell needs them.
 #[must_use]
 pub fn typed(words: &[String]) -> String {
-    let quoted = |word: &String| if word.contains([' ', '<', '*']) { format!("'{word}'") } else { word.clone() };
-    format!("tardy {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "))
+    let quoted = |word: &String| {
+        if word.contains([' ', '<', '*']) {
+            format!("'{word}'")
+        } else {
+            word.clone()
+        }
+    };
+    format!(
+        "tardy {}",
+        words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    )
 }
 
 fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
@@ -214,27 +259,60 @@ struct Case {
 
 fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
     let is_of_each = claim.values.iter().any(|value| value.ours.kernel == EACH);
-    let kernels: Vec<Option<String>> =
-        if is_of_each { measured.kernels(&claim.experiment).into_iter().map(|(kernel, _)| Some(kernel)).collect() } else { vec![None] };
+    let kernels: Vec<Option<String>> = if is_of_each {
+        measured
+            .kernels(&claim.experiment)
+            .into_iter()
+            .map(|(kernel, _)| Some(kernel))
+            .collect()
+    } else {
+        vec![None]
+    };
     let mut cases = Vec::new();
     for kernel in &kernels {
-        let quantities: Vec<Quantity> = claim.values.iter().map(|value| with_kernel(&value.ours, kernel.as_deref())).collect();
-        let replicas = quantities.iter().map(|quantity| measured.replicas(quantity, &claim.experiment)).min().unwrap_or(0);
+        let quantities: Vec<Quantity> = claim
+            .values
+            .iter()
+            .map(|value| with_kernel(&value.ours, kernel.as_deref()))
+            .collect();
+        let replicas = quantities
+            .iter()
+            .map(|quantity| measured.replicas(quantity, &claim.experiment))
+            .min()
+            .unwrap_or(0);
         // Without a replica, the first is asked for all the same, to learn why there is none.
         for replica in 0..replicas.max(1) {
-            let values: Vec<f64> =
-                quantities.iter().map(|quantity| measured.value(quantity, &claim.experiment, replica)).collect::<Result<_, _>>()?;
-            let of_name = |name: &str| claim.values.iter().position(|value| value.name == name).map(|index| values[index]);
-            let holds = claim.rule.holds(&of_name).ok_or_else(|| Refusal("a value of the rule is missing".to_owned()))?;
+            let values: Vec<f64> = quantities
+                .iter()
+                .map(|quantity| measured.value(quantity, &claim.experiment, replica))
+                .collect::<Result<_, _>>()?;
+            let of_name = |name: &str| {
+                claim
+                    .values
+                    .iter()
+                    .position(|value| value.name == name)
+                    .map(|index| values[index])
+            };
+            let holds = claim
+                .rule
+                .holds(&of_name)
+                .ok_or_else(|| Refusal("a value of the rule is missing".to_owned()))?;
             cases.push(Case { holds, values });
         }
     }
-    if cases.is_empty() { Err(Refusal(format!("there is no run of {}", claim.experiment))) } else { Ok(cases) }
+    if cases.is_empty() {
+        Err(Refusal(format!("there is no run of {}", claim.experiment)))
+    } else {
+        Ok(cases)
+    }
 }
 
 fn with_kernel(quantity: &Quantity, kernel: Option<&str>) -> Quantity {
     match kernel {
-        Some(kernel) if quantity.kernel == EACH => Quantity { kernel: kernel.to_owned(), ..quantity.clone() },
+        Some(kernel) if quantity.kernel == EACH => Quantity {
+            kernel: kernel.to_owned(),
+            ..quantity.clone()
+        },
         _ => quantity.clone(),
     }
 }
@@ -242,25 +320,47 @@ fn with_kernel(quantity: &Quantity, kernel: Option<&str>) -> Quantity {
 /// The lower median, which is a value that occurred, the least and the largest.
 fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
-    Some([*values.get(values.len().checked_sub(1)? / 2)?, *values.first()?, *values.last()?])
+    Some([
+        *values.get(values.len().checked_sub(1)? / 2)?,
+        *values.first()?,
+        *values.last()?,
+    ])
 }
 
 fn of_table(table: &TableBeside, measured: &PaperRuns) -> TableResult {
     let cell = |row: &str, kernel: &str, column: &str, rest: &str| {
         let published = table.published(row, column).map(|cell| cell.printed);
-        let Some(quantity) = table.quantity(kernel, rest).expect("a test parses every cell") else { return (published, None) };
+        let Some(quantity) = table
+            .quantity(kernel, rest)
+            .expect("a test parses every cell")
+        else {
+            return (published, None);
+        };
         let replicas = 0..measured.replicas(&quantity, &table.experiment);
-        let values = replicas.filter_map(|replica| measured.value(&quantity, &table.experiment, replica).ok()).collect();
-        (published, middle(values).map(|[median, ..]| quantity.unit().show(median)))
+        let values = replicas
+            .filter_map(|replica| measured.value(&quantity, &table.experiment, replica).ok())
+            .collect();
+        (
+            published,
+            middle(values).map(|[median, ..]| quantity.unit().show(median)),
+        )
     };
     let row = |(name, kernel): &(String, String)| TableRow {
         published_name: name.replace(',', " "),
         our_name: kernel.clone(),
-        cells: table.columns.iter().map(|(column, rest)| cell(name, kernel, column, rest)).collect(),
+        cells: table
+            .columns
+            .iter()
+            .map(|(column, rest)| cell(name, kernel, column, rest))
+            .collect(),
     };
     TableResult {
         source: published::find(&table.published).map_or("", published::Table::source),
-        columns: table.columns.iter().map(|(column, _)| column.clone()).collect(),
+        columns: table
+            .columns
+            .iter()
+            .map(|(column, _)| column.clone())
+            .collect(),
         rows: table.rows.iter().map(row).collect(),
         note: table.note.clone(),
     }
@@ -286,8 +386,13 @@ mod tests {
             assert_eq!((found.counts.hold, found.counts.do_not_hold), (0, 0));
             assert!(found.counts.not_tested >= 40);
             for claim in found.papers.iter().flat_map(|paper| &paper.claims) {
-                let Outcome::NotTested { why } = &claim.outcome else { panic!("{claim:?}") };
-                assert!(!why.is_empty() && claim.values.iter().all(|value| value.ours.is_none()), "{claim:?}");
+                let Outcome::NotTested { why } = &claim.outcome else {
+                    panic!("{claim:?}")
+                };
+                assert!(
+                    !why.is_empty() && claim.values.iter().all(|value| value.ours.is_none()),
+                    "{claim:?}"
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The run folder of a program that was watched from outside: a series for each thread and kind of its timers, which come as they are found.
+//! The run folder of a program that was watched from outside: a series for each thread and kind of
+//! its timers, which come as they are found.
 //!
 //! It is a run of kind `imported`: nothing was planned, and the samples were not taken by a probe.
 
@@ -36,7 +37,8 @@ pub struct AttachedFolder {
 #[derive(Debug)]
 struct Series {
     descriptor: Descriptor,
-    /// A program may have had more threads than a process may have files open: the file is opened for each chunk.
+    /// A program may have had more threads than a process may have files open: the file is opened
+    /// for each chunk.
     path: PathBuf,
     encoder: ChunkEncoder,
     bytes: Vec<u8>,
@@ -56,7 +58,8 @@ impl Series {
 }
 
 impl AttachedFolder {
-    /// Makes the folder `path`, which must not exist, for the program called `name`, whose wake-ups are held to `requirement`.
+    /// Makes the folder `path`, which must not exist, for the program called `name`, whose wake-ups
+    /// are held to `requirement`.
     ///
     /// # Errors
     /// [`FolderError`].
@@ -69,8 +72,17 @@ impl AttachedFolder {
     ) -> Result<Self, FolderError> {
         let folder = RunFolder::create(path)?;
         let cpus = CpuList::default();
-        let Requirement { window, misses_allowed, skipped_allowed } = requirement;
-        let plan = Plan { window, misses_allowed, skipped_allowed, ..Plan::without_probes("attached", &cpus, &cpus) };
+        let Requirement {
+            window,
+            misses_allowed,
+            skipped_allowed,
+        } = requirement;
+        let plan = Plan {
+            window,
+            misses_allowed,
+            skipped_allowed,
+            ..Plan::without_probes("attached", &cpus, &cpus)
+        };
         let imported = ImportRecord {
             format: FORMAT_OF_TIMERS.to_owned(),
             file: format!("process {process} ({name})"),
@@ -78,31 +90,65 @@ impl AttachedFolder {
             series: Vec::new(),
             has_no_times: false,
         };
-        let record = RunRecord { imported: Some(imported), ..RunRecord::begun(RunKind::Imported, plan, machine, started) };
+        let record = RunRecord {
+            imported: Some(imported),
+            ..RunRecord::begun(RunKind::Imported, plan, machine, started)
+        };
         folder.publish(&record)?;
-        Ok(Self { folder, record, series: BTreeMap::new() })
+        Ok(Self {
+            folder,
+            record,
+            series: BTreeMap::new(),
+        })
     }
 
     /// Adds a wake-up of a thread by a timer of this kind.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn push(&mut self, (thread, name): (i32, &str), timer: &'static str, due: Nanos, latency: Nanos) -> io::Result<()> {
+    pub fn push(
+        &mut self,
+        (thread, name): (i32, &str),
+        timer: &'static str,
+        due: Nanos,
+        latency: Nanos,
+    ) -> io::Result<()> {
         if !self.series.contains_key(&(thread, timer)) {
             self.open(thread, name, timer)?;
         }
-        let Some(series) = self.series.get_mut(&(thread, timer)) else { return Ok(()) };
+        let Some(series) = self.series.get_mut(&(thread, timer)) else {
+            return Ok(());
+        };
         series.counts.recorded += 1;
         series.counts.expected += 1;
-        series.encoder.push(Record::Sample(Sample { due, latency, skipped: 0 }));
-        if series.encoder.samples() >= SAMPLES_A_CHUNK { series.write(false) } else { Ok(()) }
+        series.encoder.push(Record::Sample(Sample {
+            due,
+            latency,
+            skipped: 0,
+        }));
+        if series.encoder.samples() >= SAMPLES_A_CHUNK {
+            series.write(false)
+        } else {
+            Ok(())
+        }
     }
 
     fn open(&mut self, thread: i32, name: &str, timer: &'static str) -> io::Result<()> {
         let probe = series_name(name, timer);
-        let before = self.series.values().filter(|series| series.descriptor.probe == probe).count();
+        let before = self
+            .series
+            .values()
+            .filter(|series| series.descriptor.probe == probe)
+            .count();
         let copy = u32::try_from(before).ok().filter(|&before| before > 0);
-        let plain = Descriptor::latency(&probe, None, ClockKind::Hardware, Schedule::Event { request: Nanos::ZERO });
+        let plain = Descriptor::latency(
+            &probe,
+            None,
+            ClockKind::Hardware,
+            Schedule::Event {
+                request: Nanos::ZERO,
+            },
+        );
         let descriptor = Descriptor { copy, ..plain };
         let path = self.folder.samples().join(descriptor.file_name());
         drop(SeriesWriter::create(&path, &descriptor)?);
@@ -117,20 +163,37 @@ impl AttachedFolder {
             elsewhere: Vec::new(),
         });
         if let Some(imported) = &mut self.record.imported {
-            imported.series.push(StatedTotals { resolution_ns: Nanos(1), ..StatedTotals::default() });
+            imported.series.push(StatedTotals {
+                resolution_ns: Nanos(1),
+                ..StatedTotals::default()
+            });
         }
         let place = self.record.series.len() - 1;
-        let series = Series { descriptor, path, encoder, bytes: Vec::new(), counts: Counts::default(), place };
+        let series = Series {
+            descriptor,
+            path,
+            encoder,
+            bytes: Vec::new(),
+            counts: Counts::default(),
+            place,
+        };
         self.series.insert((thread, timer), series);
         // Whoever reads the folder while it grows finds the series.
         self.folder.publish(&self.record).map_err(io::Error::other)
     }
 
-    /// Writes the rest, and how it ended. `lost` are timers of each kind of which the trace lost the end; they are told of the first series of their kind.
+    /// Writes the rest, and how it ended. `lost` are timers of each kind of which the trace lost
+    /// the end; they are told of the first series of their kind.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn finish(mut self, state: State, ended: Nanos, notes: Vec<Warning>, lost: &[(&'static str, u64)]) -> io::Result<()> {
+    pub fn finish(
+        mut self,
+        state: State,
+        ended: Nanos,
+        notes: Vec<Warning>,
+        lost: &[(&'static str, u64)],
+    ) -> io::Result<()> {
         let mut left: BTreeMap<&str, u64> = lost.iter().copied().collect();
         for ((_, timer), series) in &mut self.series {
             let lost = left.remove(timer).unwrap_or(0);
@@ -149,12 +212,23 @@ impl AttachedFolder {
     }
 }
 
-/// A name that is the same in the next run of the program, so that the two can be compared, and that is one of a file: a program names its threads as it
-/// likes. Threads of the same name are copies, in the order in which they were first woken.
+/// A name that is the same in the next run of the program, so that the two can be compared, and
+/// that is one of a file: a program names its threads as it likes. Threads of the same name are
+/// copies, in the order in which they were first woken.
 fn series_name(name: &str, timer: &str) -> String {
-    let plain = |character: char| if character.is_ascii_alphanumeric() || "-_".contains(character) { character } else { '_' };
+    let plain = |character: char| {
+        if character.is_ascii_alphanumeric() || "-_".contains(character) {
+            character
+        } else {
+            '_'
+        }
+    };
     let name: String = name.chars().map(plain).collect();
-    let name = if name.is_empty() { "thread".to_owned() } else { name };
+    let name = if name.is_empty() {
+        "thread".to_owned()
+    } else {
+        name
+    };
     format!("{name}.{timer}")
 }
 
@@ -168,34 +242,120 @@ mod tests {
     fn a_folder_has_a_series_for_each_thread_and_kind_and_reads_as_it_was_written() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("attached");
-        let started = StartTime { realtime_ns: Nanos(5), monotonic_ns: Nanos(100) };
-        let required = Requirement { misses_allowed: Some(1e-3), ..Requirement::deadline(Nanos(20)) };
-        let mut attached = AttachedFolder::create(&path, (7, "my/loop"), required, MachineFacts::default(), started).unwrap();
+        let started = StartTime {
+            realtime_ns: Nanos(5),
+            monotonic_ns: Nanos(100),
+        };
+        let required = Requirement {
+            misses_allowed: Some(1e-3),
+            ..Requirement::deadline(Nanos(20))
+        };
+        let mut attached = AttachedFolder::create(
+            &path,
+            (7, "my/loop"),
+            required,
+            MachineFacts::default(),
+            started,
+        )
+        .unwrap();
         assert_eq!(folder::open(&path).unwrap().state, State::Running);
         for due in 0..3_000 {
-            attached.push((7, "../my loop"), "sleep", Nanos(200 + due * 1000), Nanos(due % 77 - 1)).unwrap();
+            attached
+                .push(
+                    (7, "../my loop"),
+                    "sleep",
+                    Nanos(200 + due * 1000),
+                    Nanos(due % 77 - 1),
+                )
+                .unwrap();
         }
-        attached.push((8, ""), "timerfd", Nanos(300), Nanos(9)).unwrap();
-        attached.push((9, "../my loop"), "sleep", Nanos(400), Nanos(7)).unwrap();
-        let links = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
-        let is_series = |link: &PathBuf| link.starts_with(&path) && link.extension().is_some_and(|extension| extension == "series");
-        assert_eq!(links.filter(is_series).count(), 0, "threads come and go: none holds a file");
-        let note = Warning::Note { text: "the process ended".into() };
-        attached.finish(State::Finished, Nanos(5_000_000), vec![note], &[("sleep", 2), ("timerfd", 0), ("itimer", 1)]).unwrap();
+        attached
+            .push((8, ""), "timerfd", Nanos(300), Nanos(9))
+            .unwrap();
+        attached
+            .push((9, "../my loop"), "sleep", Nanos(400), Nanos(7))
+            .unwrap();
+        let links = std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        let is_series = |link: &PathBuf| {
+            link.starts_with(&path)
+                && link
+                    .extension()
+                    .is_some_and(|extension| extension == "series")
+        };
+        assert_eq!(
+            links.filter(is_series).count(),
+            0,
+            "threads come and go: none holds a file"
+        );
+        let note = Warning::Note {
+            text: "the process ended".into(),
+        };
+        attached
+            .finish(
+                State::Finished,
+                Nanos(5_000_000),
+                vec![note],
+                &[("sleep", 2), ("timerfd", 0), ("itimer", 1)],
+            )
+            .unwrap();
         let record = folder::open(&path).unwrap();
-        assert_eq!((record.state, record.kind, record.ended_ns), (State::Finished, RunKind::Imported, Some(Nanos(5_000_000))));
-        assert_eq!(record.plan.requirement(), required, "what it is held to is kept");
-        let files: Vec<_> = record.series.iter().map(|series| series.file.as_str()).collect();
-        assert_eq!(files, ["___my_loop.sleep.series", "thread.timerfd.series", "___my_loop.sleep.copy1.series"]);
-        let counts: Vec<_> = record.series.iter().map(|series| series.counts.unwrap()).collect();
-        assert_eq!((counts[0].expected, counts[0].recorded, counts[0].lost), (3_002, 3_000, 2));
+        assert_eq!(
+            (record.state, record.kind, record.ended_ns),
+            (State::Finished, RunKind::Imported, Some(Nanos(5_000_000)))
+        );
+        assert_eq!(
+            record.plan.requirement(),
+            required,
+            "what it is held to is kept"
+        );
+        let files: Vec<_> = record
+            .series
+            .iter()
+            .map(|series| series.file.as_str())
+            .collect();
+        assert_eq!(
+            files,
+            [
+                "___my_loop.sleep.series",
+                "thread.timerfd.series",
+                "___my_loop.sleep.copy1.series"
+            ]
+        );
+        let counts: Vec<_> = record
+            .series
+            .iter()
+            .map(|series| series.counts.unwrap())
+            .collect();
+        assert_eq!(
+            (counts[0].expected, counts[0].recorded, counts[0].lost),
+            (3_002, 3_000, 2)
+        );
         assert!(counts.iter().all(Counts::is_exact));
         let file = SeriesFile::open(&path.join("samples").join(files[0])).unwrap();
         let mut read = Vec::new();
-        file.read(|chunk| read.extend(chunk.samples(&file.descriptor().schedule).map(|(_, sample)| sample))).unwrap();
-        let written = |due: i64| Sample { due: Nanos(200 + due * 1000), latency: Nanos(due % 77 - 1), skipped: 0 };
+        file.read(|chunk| {
+            read.extend(
+                chunk
+                    .samples(&file.descriptor().schedule)
+                    .map(|(_, sample)| sample),
+            )
+        })
+        .unwrap();
+        let written = |due: i64| Sample {
+            due: Nanos(200 + due * 1000),
+            latency: Nanos(due % 77 - 1),
+            skipped: 0,
+        };
         assert!(read.into_iter().eq((0..3_000).map(written)));
-        let again = AttachedFolder::create(&path, (7, "loop"), required, MachineFacts::default(), started);
+        let again = AttachedFolder::create(
+            &path,
+            (7, "loop"),
+            required,
+            MachineFacts::default(),
+            started,
+        );
         assert!(again.is_err(), "a run is never overwritten");
     }
 }

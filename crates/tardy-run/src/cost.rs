@@ -1,8 +1,10 @@
 //! What `run.json` of a folder of kind `cost` says beyond that of other runs.
 //!
-//! Each metric is an event series: a sample is a trial, due when it began (ns on the run's clock), its value the time of *one operation* in the unit of the
-//! descriptor (`ps`), so that less is better for every metric, bandwidths included, and values of two runs can be divided by each other whatever the loops'
-//! lengths were. Trials come in rounds, which are the run's phases; in each round every metric is prepared anew.
+//! Each metric is an event series: a sample is a trial, due when it began (ns on the run's clock),
+//! its value the time of *one operation* in the unit of the descriptor (`ps`), so that less is
+//! better for every metric, bandwidths included, and values of two runs can be divided by each
+//! other whatever the loops' lengths were. Trials come in rounds, which are the run's phases; in
+//! each round every metric is prepared anew.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -24,7 +26,8 @@ pub struct CostRecord {
     pub rounds: u32,
     /// Trials of each metric in a round.
     pub trials: u32,
-    /// Length of a trial that the number of operations was chosen for; 0 where a trial is one operation.
+    /// Length of a trial that the number of operations was chosen for; 0 where a trial is one
+    /// operation.
     pub trial_length_ns: Nanos,
     /// Cost of one read of the clock, which was taken off each trial.
     pub clock_read_ns: Nanos,
@@ -54,7 +57,8 @@ pub enum CostSet {
 pub enum CostUnit {
     /// Time, in ps.
     Time,
-    /// Executed instructions, in thousandths: the machine is emulated, and its clock moves by this much with each.
+    /// Executed instructions, in thousandths: the machine is emulated, and its clock moves by this
+    /// much with each.
     Instructions {
         /// Virtual time of one instruction.
         instruction_ns: Nanos,
@@ -105,7 +109,8 @@ pub struct MetricRecord {
     pub file: String,
 }
 
-/// Idle time during a metric's trials. The clock of an emulated machine moves on while its CPU is idle, without any instruction.
+/// Idle time during a metric's trials. The clock of an emulated machine moves on while its CPU is
+/// idle, without any instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleTime {
     /// How long the CPU was idle, as the kernel tells it, to 10 ms a round.
@@ -118,7 +123,11 @@ impl IdleTime {
     /// The idle part of the time; 0 of no time.
     #[must_use]
     pub fn share(self) -> f64 {
-        if self.of_ns > Nanos::ZERO { self.idle_ns.get() as f64 / self.of_ns.get() as f64 } else { 0.0 }
+        if self.of_ns > Nanos::ZERO {
+            self.idle_ns.get() as f64 / self.of_ns.get() as f64
+        } else {
+            0.0
+        }
     }
 }
 
@@ -176,7 +185,8 @@ impl Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// The same was done just before: code and data are in the caches that they fit into, files in the page cache.
+    /// The same was done just before: code and data are in the caches that they fit into, files in
+    /// the page cache.
     Warm,
     /// Each operation works on memory or files that are new.
     Cold,
@@ -197,7 +207,14 @@ mod tests {
 
     #[test]
     fn the_share_of_waiting_is_of_all_trials_and_nothing_of_no_time() {
-        assert_eq!(IdleTime { idle_ns: Nanos(30), of_ns: Nanos(120) }.share(), 0.25);
+        assert_eq!(
+            IdleTime {
+                idle_ns: Nanos(30),
+                of_ns: Nanos(120)
+            }
+            .share(),
+            0.25
+        );
         assert_eq!(IdleTime::default().share(), 0.0);
     }
 }

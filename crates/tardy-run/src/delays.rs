@@ -1,4 +1,5 @@
-//! Files `trace/SERIES.delays`: of each sample of a series who held the CPU, from due to the clock read. Keyed by the sample's due time.
+//! Files `trace/SERIES.delays`: of each sample of a series who held the CPU, from due to the clock
+//! read. Keyed by the sample's due time.
 //!
 //! ```text
 //! head    "TARDYDL1"
@@ -13,8 +14,9 @@
 //!         where stacks or senders are known: stacks, then for each: functions, then for each its text; then for each holder: the stack that was
 //!           interrupted, the one that gave the CPU up, and the sender's text (0 none, else its place + 1)
 //! ```
-//! Fixed-width integers are little-endian. Causes and components are places in `Cause::ALL` and `Component::ALL` of tardy-trace. Each chunk can be read
-//! alone; one that is damaged costs itself only. The lengths of a sample's pieces add up to its latency, which is not stored here.
+//! Fixed-width integers are little-endian. Causes and components are places in `Cause::ALL` and
+//! `Component::ALL` of tardy-trace. Each chunk can be read alone; one that is damaged costs itself
+//! only. The lengths of a sample's pieces add up to its latency, which is not stored here.
 //!
 //! History: 1 (2026-11): first; stacks and senders (2026-11), which readers from before skip.
 
@@ -53,7 +55,8 @@ pub struct DelayHolder {
     pub priority: Option<i32>,
     /// The function that a kernel worker was busy with.
     pub work: Option<String>,
-    /// The functions that were under way when the interrupt that woke the thread came, the innermost first; empty where no stack was recorded.
+    /// The functions that were under way when the interrupt that woke the thread came, the
+    /// innermost first; empty where no stack was recorded.
     pub stack: Vec<Arc<str>>,
     /// Those that gave the CPU up in the end.
     pub ended: Vec<Arc<str>>,
@@ -108,7 +111,10 @@ impl SampleDelay {
     /// All pieces together.
     #[must_use]
     pub fn sum(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.length).fold(0, u64::saturating_add)
+        self.pieces
+            .iter()
+            .map(|piece| piece.length)
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -124,7 +130,9 @@ pub struct DelayChunk {
 /// The path of the file that goes with a series file of the run in `folder`.
 #[must_use]
 pub fn path(folder: &Path, series_file: &str) -> PathBuf {
-    folder.join("trace").join(Path::new(series_file).with_extension("delays"))
+    folder
+        .join("trace")
+        .join(Path::new(series_file).with_extension("delays"))
 }
 
 /// The shape of a sample's way: all of it but lengths.
@@ -140,7 +148,14 @@ struct Shape {
 type ShapePiece = (Component, usize, u32);
 
 /// A holder with its texts by place: name, and work; and its stacks and sender by place and 1.
-type ChunkHolder = (Cause, Certainty, usize, Option<i32>, Option<usize>, [usize; 3]);
+type ChunkHolder = (
+    Cause,
+    Certainty,
+    usize,
+    Option<i32>,
+    Option<usize>,
+    [usize; 3],
+);
 /// Functions of a stack, by the place of their texts.
 type ChunkStack = Vec<usize>;
 
@@ -174,13 +189,20 @@ struct Table<T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { places: HashMap::default(), values: Vec::new() }
+        Self {
+            places: HashMap::default(),
+            values: Vec::new(),
+        }
     }
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Table<T> {
     /// The place of a value; `owned` makes one to keep.
-    fn place<Q: Eq + std::hash::Hash + ?Sized>(&mut self, value: &Q, owned: impl FnOnce(&Q) -> T) -> usize
+    fn place<Q: Eq + std::hash::Hash + ?Sized>(
+        &mut self,
+        value: &Q,
+        owned: impl FnOnce(&Q) -> T,
+    ) -> usize
     where
         T: std::borrow::Borrow<Q>,
     {
@@ -200,7 +222,11 @@ impl Encoder {
         shape.pieces.clear();
         for piece in &sample.pieces {
             let holder = self.holder(piece.holder, holders);
-            let cpu = if piece.cpu == sample.cpu { 0 } else { piece.cpu.saturating_add(1) };
+            let cpu = if piece.cpu == sample.cpu {
+                0
+            } else {
+                piece.cpu.saturating_add(1)
+            };
             shape.pieces.push((piece.component, holder, cpu));
         }
         let mut named = |kind, name: &Arc<str>| {
@@ -219,8 +245,16 @@ impl Encoder {
             DelayWaker::Thread(name) => named(4, name),
         };
         shape.is_switch_seen = sample.is_switch_seen;
-        let is_last = self.shapes.values.get(self.last_shape).is_some_and(|last| *last == shape);
-        let place = if is_last { self.last_shape } else { self.shapes.place(&shape, Shape::clone) };
+        let is_last = self
+            .shapes
+            .values
+            .get(self.last_shape)
+            .is_some_and(|last| *last == shape);
+        let place = if is_last {
+            self.last_shape
+        } else {
+            self.shapes.place(&shape, Shape::clone)
+        };
         self.last_shape = place;
         self.shape = shape;
         let step = sample.due.get().wrapping_sub(self.due);
@@ -228,7 +262,10 @@ impl Encoder {
         (self.due, self.step) = (sample.due.get(), step);
         put(&mut self.entries, sample.cpu.into());
         put(&mut self.entries, place as u64);
-        sample.pieces.iter().for_each(|piece| put(&mut self.entries, piece.length));
+        sample
+            .pieces
+            .iter()
+            .for_each(|piece| put(&mut self.entries, piece.length));
         self.samples += 1;
     }
 
@@ -238,10 +275,25 @@ impl Encoder {
         }
         let holder = &holders[place];
         let name = self.texts.place(&*holder.name, |name| name.into());
-        let work = holder.work.as_ref().map(|work| self.texts.place(&**work, |work| work.into()));
-        let sender = holder.sender.as_ref().map_or(0, |sender| self.texts.place(&**sender, |sender| sender.into()) + 1);
+        let work = holder
+            .work
+            .as_ref()
+            .map(|work| self.texts.place(&**work, |work| work.into()));
+        let sender = holder.sender.as_ref().map_or(0, |sender| {
+            self.texts.place(&**sender, |sender| sender.into()) + 1
+        });
         let more = [self.stack(&holder.stack), self.stack(&holder.ended), sender];
-        let found = self.holders.place(&(holder.cause, holder.known, name, holder.priority, work, more), |holder| *holder);
+        let found = self.holders.place(
+            &(
+                holder.cause,
+                holder.known,
+                name,
+                holder.priority,
+                work,
+                more,
+            ),
+            |holder| *holder,
+        );
         self.known.resize(self.known.len().max(place + 1), None);
         self.known[place] = Some(found);
         found
@@ -249,13 +301,28 @@ impl Encoder {
 
     /// The place of a stack and 1; 0 where there is none.
     fn stack(&mut self, frames: &[Arc<str>]) -> usize {
-        let texts: ChunkStack = frames.iter().map(|frame| self.texts.place(&**frame, |_| Arc::clone(frame))).collect();
-        if texts.is_empty() { 0 } else { self.stacks.place(&texts, ChunkStack::clone) + 1 }
+        let texts: ChunkStack = frames
+            .iter()
+            .map(|frame| self.texts.place(&**frame, |_| Arc::clone(frame)))
+            .collect();
+        if texts.is_empty() {
+            0
+        } else {
+            self.stacks.place(&texts, ChunkStack::clone) + 1
+        }
     }
 
     /// The chunk's bytes; the encoder is empty then.
     fn finish(&mut self) -> Vec<u8> {
-        let Self { texts, holders, stacks, shapes, samples, entries, .. } = std::mem::take(self);
+        let Self {
+            texts,
+            holders,
+            stacks,
+            shapes,
+            samples,
+            entries,
+            ..
+        } = std::mem::take(self);
         let mut body = Vec::with_capacity(entries.len() + 1024);
         put(&mut body, texts.values.len() as u64);
         for text in &texts.values {
@@ -274,11 +341,19 @@ impl Encoder {
                 },
             );
             put(&mut body, name as u64);
-            put(&mut body, priority.map_or(0, |priority| fold(priority.into()) + 1));
+            put(
+                &mut body,
+                priority.map_or(0, |priority| fold(priority.into()) + 1),
+            );
             put(&mut body, work.map_or(0, |work| work as u64 + 1));
         }
         put(&mut body, shapes.values.len() as u64);
-        for Shape { waker: (kind, name), is_switch_seen, pieces } in &shapes.values {
+        for Shape {
+            waker: (kind, name),
+            is_switch_seen,
+            pieces,
+        } in &shapes.values
+        {
             put(&mut body, *kind);
             put(&mut body, *name);
             put(&mut body, u64::from(*is_switch_seen));
@@ -297,7 +372,11 @@ impl Encoder {
                 put(&mut body, stack.len() as u64);
                 stack.iter().for_each(|&text| put(&mut body, text as u64));
             }
-            holders.values.iter().flat_map(|holder| holder.5).for_each(|place| put(&mut body, place as u64));
+            holders
+                .values
+                .iter()
+                .flat_map(|holder| holder.5)
+                .for_each(|place| put(&mut body, place as u64));
         }
         let mut out = CHUNK_MAGIC.to_vec();
         out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -308,7 +387,9 @@ impl Encoder {
 }
 
 fn code<T: PartialEq>(all: &[T], value: T) -> u64 {
-    all.iter().position(|known| *known == value).expect("every value is in the list of all") as u64
+    all.iter()
+        .position(|known| *known == value)
+        .expect("every value is in the list of all") as u64
 }
 
 /// Appends delays to a file.
@@ -326,19 +407,33 @@ impl DelayWriter {
     /// # Errors
     /// AlreadyExists where there is such a file, and those of writing.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         file.write_all(&FILE_MAGIC)?;
-        Ok(Self { file, encoder: Encoder::default(), bytes: FILE_MAGIC.len() as u64, samples: 0 })
+        Ok(Self {
+            file,
+            encoder: Encoder::default(),
+            bytes: FILE_MAGIC.len() as u64,
+            samples: 0,
+        })
     }
 
-    /// Takes in a sample, whose pieces name holders by their places in `holders`, a list that only grows from call to call; writes a chunk when there are enough for one.
+    /// Takes in a sample, whose pieces name holders by their places in `holders`, a list that only
+    /// grows from call to call; writes a chunk when there are enough for one.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) -> io::Result<()> {
         self.encoder.push(sample, holders);
         self.samples += 1;
-        if self.encoder.samples >= CHUNK_SAMPLES || self.encoder.entries.len() > BODY_BYTES_MAX / 4 { self.flush() } else { Ok(()) }
+        if self.encoder.samples >= CHUNK_SAMPLES || self.encoder.entries.len() > BODY_BYTES_MAX / 4
+        {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes what waits.
@@ -378,12 +473,16 @@ impl DelayReader {
         let mut magic = [0; 8];
         file.read_exact(&mut magic)?;
         if magic != FILE_MAGIC {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not begin as a file of delays does"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "it does not begin as a file of delays does",
+            ));
         }
         Ok(Self { file, damaged: 0 })
     }
 
-    /// The next chunk; nothing at the end. A cut-off end is no damage, as of a run that was killed: the counts of run.json tell what is missing.
+    /// The next chunk; nothing at the end. A cut-off end is no damage, as of a run that was killed:
+    /// the counts of run.json tell what is missing.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -394,7 +493,9 @@ impl DelayReader {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
                 result => result?,
             }
-            let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let word = |at: usize| {
+                u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+            };
             let length = word(4) as usize;
             if head[..4] != CHUNK_MAGIC || length > BODY_BYTES_MAX {
                 // Where the next chunk begins is unknown.
@@ -403,10 +504,19 @@ impl DelayReader {
                 return Ok(None);
             }
             let mut body = Vec::new();
-            if self.file.by_ref().take(length as u64).read_to_end(&mut body)? < length {
+            if self
+                .file
+                .by_ref()
+                .take(length as u64)
+                .read_to_end(&mut body)?
+                < length
+            {
                 return Ok(None);
             }
-            match (crc32fast::hash(&body) == word(8)).then(|| decode(&body)).flatten() {
+            match (crc32fast::hash(&body) == word(8))
+                .then(|| decode(&body))
+                .flatten()
+            {
                 Some(chunk) => return Ok(Some(chunk)),
                 None => self.damaged += (head.len() + length) as u64,
             }
@@ -420,16 +530,25 @@ impl DelayReader {
     }
 }
 
-/// Reads the body of a chunk. Every count is bounded by the bytes that are there: each thing counted takes one at least.
+/// Reads the body of a chunk. Every count is bounded by the bytes that are there: each thing
+/// counted takes one at least.
 #[must_use]
 pub fn decode(body: &[u8]) -> Option<DelayChunk> {
     let mut reader = Reader::new(body);
-    let count = |reader: &mut Reader<'_>| usize::try_from(reader.take()?).ok().filter(|&count| count <= body.len());
+    let count = |reader: &mut Reader<'_>| {
+        usize::try_from(reader.take()?)
+            .ok()
+            .filter(|&count| count <= body.len())
+    };
     let mut texts: Vec<Arc<str>> = Vec::new();
     for _ in 0..count(&mut reader)? {
         let length = count(&mut reader)?;
         let text = std::str::from_utf8(reader.take_bytes(length)?).ok()?;
-        texts.push(Arc::from(text.chars().filter(|character| !character.is_control()).collect::<String>()));
+        texts.push(Arc::from(
+            text.chars()
+                .filter(|character| !character.is_control())
+                .collect::<String>(),
+        ));
     }
     let mut holders = Vec::new();
     for _ in 0..count(&mut reader)? {
@@ -448,7 +567,16 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
             0 => None,
             place => Some(texts.get(place - 1)?.to_string()),
         };
-        holders.push(DelayHolder { cause, known, name, priority, work, stack: Vec::new(), ended: Vec::new(), sender: None });
+        holders.push(DelayHolder {
+            cause,
+            known,
+            name,
+            priority,
+            work,
+            stack: Vec::new(),
+            ended: Vec::new(),
+            sender: None,
+        });
     }
     let mut shapes: Vec<(DelayWaker, bool, Vec<ShapePiece>)> = Vec::new();
     let mut pieces_left = body.len();
@@ -484,9 +612,20 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
         let (waker, is_switch_seen, shape) = shapes.get(count(&mut reader)?)?;
         let mut pieces = Vec::with_capacity(shape.len());
         for &(component, holder, other) in shape {
-            pieces.push(DelayPiece { component, holder, cpu: other.checked_sub(1).unwrap_or(cpu), length: reader.take()? });
+            pieces.push(DelayPiece {
+                component,
+                holder,
+                cpu: other.checked_sub(1).unwrap_or(cpu),
+                length: reader.take()?,
+            });
         }
-        samples.push(SampleDelay { due: Nanos(due), cpu, waker: waker.clone(), is_switch_seen: *is_switch_seen, pieces });
+        samples.push(SampleDelay {
+            due: Nanos(due),
+            cpu,
+            waker: waker.clone(),
+            is_switch_seen: *is_switch_seen,
+            pieces,
+        });
     }
     if reader.is_empty() {
         return Some(DelayChunk { holders, samples });
@@ -496,7 +635,11 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
     for _ in 0..count(&mut reader)? {
         let length = count(&mut reader)?;
         frames_left = frames_left.checked_sub(length)?;
-        stacks.push((0..length).map(|_| texts.get(count(&mut reader)?).cloned()).collect::<Option<_>>()?);
+        stacks.push(
+            (0..length)
+                .map(|_| texts.get(count(&mut reader)?).cloned())
+                .collect::<Option<_>>()?,
+        );
     }
     // A stack of many frames that many holders have would take the square of the body's length.
     let mut frames_left = FRAMES_MAX;
@@ -515,106 +658,4 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn holder(cause: Cause, known: Certainty, name: &str) -> DelayHolder {
-        let stack = |of: &str| if name == of { vec!["_raw_spin_lock".into(), "shrink_node".into()] } else { Vec::new() };
-        let work = (name == "kworker/0:1").then(|| "vmstat_update".into());
-        DelayHolder {
-            cause,
-            known,
-            name: name.into(),
-            priority: Some(-1),
-            work,
-            stack: stack("dd"),
-            ended: stack("kworker/0:1"),
-            sender: (name == "dd").then(|| "sh".into()),
-        }
-    }
-
-    fn holders() -> Vec<DelayHolder> {
-        let cannot_tell = Certainty::CannotTell(Cause::LateInterrupt);
-        let named = [("", Certainty::Seen), ("dd", Certainty::Inferred), ("kworker/0:1", cannot_tell)];
-        Cause::ALL.iter().flat_map(|&cause| named.map(|(name, known)| holder(cause, known, name))).collect()
-    }
-
-    fn sample() -> impl Strategy<Value = SampleDelay> {
-        let waker = prop_oneof![
-            Just(DelayWaker::Nobody),
-            Just(DelayWaker::Timer("hrtimer_wakeup".into())),
-            Just(DelayWaker::Interrupt),
-            Just(DelayWaker::Softirq),
-            "[a-z]{0,3}".prop_map(|name| DelayWaker::Thread(name.into()))
-        ];
-        let piece = (0..Component::ALL.len(), 0..holders().len(), 0_u32..4, any::<u32>()).prop_map(|(component, holder, cpu, length)| {
-            DelayPiece { component: Component::ALL[component], holder, cpu, length: length.into() }
-        });
-        (any::<i32>(), 0_u32..4, waker, any::<bool>(), proptest::collection::vec(piece, 0..6)).prop_map(
-            |(due, cpu, waker, is_switch_seen, pieces)| SampleDelay { due: Nanos(due.into()), cpu, waker, is_switch_seen, pieces },
-        )
-    }
-
-    fn by_name(chunk: &DelayChunk) -> Vec<(SampleDelay, Vec<DelayHolder>)> {
-        let with_holders = |sample: &SampleDelay| {
-            let holders = sample.pieces.iter().map(|piece| chunk.holders[piece.holder].clone()).collect();
-            let pieces = sample.pieces.iter().map(|piece| DelayPiece { holder: 0, ..*piece }).collect();
-            (SampleDelay { pieces, ..sample.clone() }, holders)
-        };
-        chunk.samples.iter().map(with_holders).collect()
-    }
-
-    fn read(path: &Path) -> (Vec<DelayChunk>, u64) {
-        let mut reader = DelayReader::open(path).unwrap();
-        let chunks = std::iter::from_fn(|| reader.next_chunk().unwrap()).collect();
-        (chunks, reader.damaged_bytes())
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_written_is_read(samples in proptest::collection::vec(sample(), 0..40), cut in 1_usize..40) {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("a.delays");
-            let mut writer = DelayWriter::create(&path).unwrap();
-            for (index, sample) in samples.iter().enumerate() {
-                writer.push(sample, &holders()).unwrap();
-                if index % cut == 0 {
-                    writer.flush().unwrap();
-                }
-            }
-            writer.flush().unwrap();
-            prop_assert_eq!(writer.written(), (samples.len() as u64, fs::metadata(&path).unwrap().len()));
-            let (chunks, damaged) = read(&path);
-            prop_assert_eq!(damaged, 0);
-            let found: Vec<_> = chunks.iter().flat_map(by_name).collect();
-            prop_assert_eq!(found, by_name(&DelayChunk { holders: holders(), samples }));
-        }
-
-        #[test]
-        fn no_bytes_make_the_reader_panic(body in proptest::collection::vec(any::<u8>(), 0..400)) {
-            let _ = decode(&body);
-        }
-    }
-
-    #[test]
-    fn a_damaged_chunk_costs_itself_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.delays");
-        let mut writer = DelayWriter::create(&path).unwrap();
-        for due in [1, 2, 3] {
-            let sample = SampleDelay { due: Nanos(due), cpu: 0, waker: DelayWaker::Nobody, is_switch_seen: true, pieces: Vec::new() };
-            writer.push(&sample, &[]).unwrap();
-            writer.flush().unwrap();
-        }
-        let mut bytes = fs::read(&path).unwrap();
-        let middle = 8 + (bytes.len() - 8) / 2;
-        bytes[middle] ^= 0xff;
-        bytes.pop();
-        fs::write(&path, &bytes).unwrap();
-        let (chunks, damaged) = read(&path);
-        let dues: Vec<_> = chunks.iter().flat_map(|chunk| &chunk.samples).map(|sample| sample.due.get()).collect();
-        assert_eq!((dues, damaged > 0), (vec![1], true), "the last one is cut off");
-    }
-}
+mod tests;

@@ -1,4 +1,5 @@
-//! How much a run's loads write to devices: flash wears by it, so that it is said before they start.
+//! How much a run's loads write to devices: flash wears by it, so that it is said before they
+//! start.
 
 use std::collections::BTreeMap;
 
@@ -22,27 +23,50 @@ impl DeviceWrites {
     /// Bytes in so long a time. A load may write a second's worth as soon as it starts.
     #[must_use]
     pub fn bytes_in(&self, length: Nanos) -> u64 {
-        let bytes = u128::from(self.rate) * u128::from((length.get().max(0) as u64).saturating_add(1_000_000_000)) / 1_000_000_000;
+        let bytes = u128::from(self.rate)
+            * u128::from((length.get().max(0) as u64).saturating_add(1_000_000_000))
+            / 1_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
-/// One line a device: how much is written to it at most, and by which loads. Each load is its label, what it writes, and how long it runs.
-pub fn lines<'a>(loads: impl IntoIterator<Item = (&'a str, &'a DeviceWrites, Nanos)>) -> Vec<String> {
+/// One line a device: how much is written to it at most, and by which loads. Each load is its
+/// label, what it writes, and how long it runs.
+pub fn lines<'a>(
+    loads: impl IntoIterator<Item = (&'a str, &'a DeviceWrites, Nanos)>,
+) -> Vec<String> {
     let mut devices = BTreeMap::<&str, BTreeMap<&str, (u64, bool)>>::new();
     for (label, writes, length) in loads {
-        let entry = devices.entry(&writes.device).or_default().entry(label).or_default();
-        *entry = (entry.0.saturating_add(writes.bytes_in(length)), writes.is_estimate);
+        let entry = devices
+            .entry(&writes.device)
+            .or_default()
+            .entry(label)
+            .or_default();
+        *entry = (
+            entry.0.saturating_add(writes.bytes_in(length)),
+            writes.is_estimate,
+        );
     }
-    devices.into_iter().map(|(device, loads)| line(device, &loads)).collect()
+    devices
+        .into_iter()
+        .map(|(device, loads)| line(device, &loads))
+        .collect()
 }
 
 fn line(device: &str, loads: &BTreeMap<&str, (u64, bool)>) -> String {
-    let sum = loads.values().fold(0_u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
+    let sum = loads
+        .values()
+        .fold(0_u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
     let is_estimate = loads.values().any(|(_, is_estimate)| *is_estimate);
     let parts: Vec<String> = loads
         .iter()
-        .map(|(label, (bytes, is_estimate))| format!("{label} {}{}", if *is_estimate { "about " } else { "" }, format_bytes(*bytes)))
+        .map(|(label, (bytes, is_estimate))| {
+            format!(
+                "{label} {}{}",
+                if *is_estimate { "about " } else { "" },
+                format_bytes(*bytes)
+            )
+        })
         .collect();
     format!(
         "{} {} to {device}, whose flash wears by it: {}",
@@ -57,7 +81,11 @@ mod tests {
     use super::*;
 
     fn writes(rate: u64, is_estimate: bool) -> DeviceWrites {
-        DeviceWrites { device: "/dev/mmcblk0".into(), rate, is_estimate }
+        DeviceWrites {
+            device: "/dev/mmcblk0".into(),
+            rate,
+            is_estimate,
+        }
     }
 
     #[test]
@@ -65,13 +93,29 @@ mod tests {
         let (io, fs) = (writes(1 << 20, false), writes(2 << 20, false));
         let second = Nanos::from_secs(1);
         assert!(lines([]).is_empty());
-        let lines = lines([("io", &io, second), ("fs", &fs, second), ("io", &io, second * 3)]);
-        assert_eq!(lines, ["at most 10MiB to /dev/mmcblk0, whose flash wears by it: fs 4MiB, io 6MiB"]);
+        let lines = lines([
+            ("io", &io, second),
+            ("fs", &fs, second),
+            ("io", &io, second * 3),
+        ]);
+        assert_eq!(
+            lines,
+            ["at most 10MiB to /dev/mmcblk0, whose flash wears by it: fs 4MiB, io 6MiB"]
+        );
     }
 
     #[test]
     fn what_is_no_bound_is_not_called_one() {
-        let lines = lines([("io", &writes(1 << 20, false), Nanos::ZERO), ("kernel-build", &writes(1 << 20, true), Nanos::ZERO)]);
-        assert_eq!(lines, ["about 2MiB to /dev/mmcblk0, whose flash wears by it: io 1MiB, kernel-build about 1MiB"]);
+        let lines = lines([
+            ("io", &writes(1 << 20, false), Nanos::ZERO),
+            ("kernel-build", &writes(1 << 20, true), Nanos::ZERO),
+        ]);
+        assert_eq!(
+            lines,
+            [
+                "about 2MiB to /dev/mmcblk0, whose flash wears by it: io 1MiB, kernel-build about \
+                 1MiB"
+            ]
+        );
     }
 }

@@ -2,16 +2,21 @@
 
 use serde_json::Value;
 
-/// No time of a run, in ns: the year 2116 on the wall clock, 146 years on another. Differences of nearer ones fit 64 bits.
+/// No time of a run, in ns: the year 2116 on the wall clock, 146 years on another. Differences of
+/// nearer ones fit 64 bits.
 pub const FAR_NS: i64 = 1 << 62;
 
 /// The key of a time that no run has; keys of times end in `_ns`.
 #[must_use]
 pub fn far_time(value: &Value) -> Option<&str> {
     match value {
-        Value::Object(members) => {
-            members.iter().find_map(|(key, value)| if key.ends_with("_ns") && is_far(value) { Some(key.as_str()) } else { far_time(value) })
-        }
+        Value::Object(members) => members.iter().find_map(|(key, value)| {
+            if key.ends_with("_ns") && is_far(value) {
+                Some(key.as_str())
+            } else {
+                far_time(value)
+            }
+        }),
         Value::Array(values) => values.iter().find_map(far_time),
         _ => None,
     }
@@ -22,7 +27,9 @@ fn is_far(value: &Value) -> bool {
     match value {
         // The end of what has none.
         Value::Number(number) if number.as_i64() == Some(i64::MAX) => false,
-        Value::Number(number) => number.as_f64().is_none_or(|number| number.abs() >= FAR_NS as f64),
+        Value::Number(number) => number
+            .as_f64()
+            .is_none_or(|number| number.abs() >= FAR_NS as f64),
         Value::Array(values) => values.iter().any(is_far),
         Value::Object(members) => members.values().any(is_far),
         _ => false,
@@ -39,7 +46,10 @@ mod tests {
         let near = json!({"seed": u64::MAX, "phases": [{"begin_ns": -5, "planned_ns": [0, 1_900_000_000_000_000_000_i64], "end_ns": null}], "clock_error_ns": i64::MAX});
         assert_eq!(far_time(&near), None);
         for (value, key) in [
-            (json!({"phases": [{"name": "a", "begin_ns": i64::MIN}]}), "begin_ns"),
+            (
+                json!({"phases": [{"name": "a", "begin_ns": i64::MIN}]}),
+                "begin_ns",
+            ),
             (json!([{"planned_ns": [0, u64::MAX]}]), "planned_ns"),
             (json!({"cpu_busy_ns": {"0": 1_u64 << 62}}), "cpu_busy_ns"),
         ] {

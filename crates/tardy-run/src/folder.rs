@@ -17,14 +17,18 @@ const RECORD_BYTES_RESERVED: usize = 1 << 20;
 /// Largest `run.json` that is believed, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// How deep below a folder its runs may lie: `lab run` puts those of a variant into `VARIANT/replica-000`, and shards of it have a folder each.
+/// How deep below a folder its runs may lie: `lab run` puts those of a variant into
+/// `VARIANT/replica-000`, and shards of it have a folder each.
 const DEPTH: usize = 3;
 
 /// Why a folder cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// It is there already.
-    #[error("{0} exists already, and a run is never overwritten: give another folder with --out, or remove it")]
+    #[error(
+        "{0} exists already, and a run is never overwritten: give another folder with --out, or \
+         remove it"
+    )]
     Exists(PathBuf),
     /// It could not be made or written.
     #[error("cannot write {path}: {error}: give another folder with --out")]
@@ -85,7 +89,11 @@ impl FolderIdentity {
     /// Those of stat(2).
     pub fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
-        Ok(Self { path: path.to_owned(), device: metadata.dev(), number: metadata.ino() })
+        Ok(Self {
+            path: path.to_owned(),
+            device: metadata.dev(),
+            number: metadata.ino(),
+        })
     }
 
     /// Whether the same folder is at its path still.
@@ -111,8 +119,14 @@ impl RunFolder {
     /// # Errors
     /// [`FolderError::Exists`], [`FolderError::Unwritable`].
     pub fn create(path: &Path) -> Result<Self, FolderError> {
-        let unwritable = |error| FolderError::Unwritable { path: path.to_owned(), error };
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        let unwritable = |error| FolderError::Unwritable {
+            path: path.to_owned(),
+            error,
+        };
+        if let Some(parent) = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
             fs::create_dir_all(parent).map_err(unwritable)?;
         }
         fs::create_dir(path).map_err(|error| match error.kind() {
@@ -123,7 +137,12 @@ impl RunFolder {
             let lock = lock(path)?.ok_or(io::ErrorKind::ResourceBusy)?;
             fs::create_dir(path.join("samples"))?;
             let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
-            Ok(Self { path: path.to_owned(), identity: FolderIdentity::of(path)?, reserved: Some(reserved), lock })
+            Ok(Self {
+                path: path.to_owned(),
+                identity: FolderIdentity::of(path)?,
+                reserved: Some(reserved),
+                lock,
+            })
         };
         folder().map_err(|error| {
             let _ = fs::remove_dir_all(path);
@@ -138,9 +157,17 @@ impl RunFolder {
     pub(crate) fn moved_to(self, path: &Path) -> Result<Self, FolderError> {
         let reopened = || -> io::Result<Self> {
             let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
-            Ok(Self { path: path.to_owned(), identity: FolderIdentity::of(path)?, reserved: Some(reserved), lock: self.lock })
+            Ok(Self {
+                path: path.to_owned(),
+                identity: FolderIdentity::of(path)?,
+                reserved: Some(reserved),
+                lock: self.lock,
+            })
         };
-        reopened().map_err(|error| FolderError::Unwritable { path: path.to_owned(), error })
+        reopened().map_err(|error| FolderError::Unwritable {
+            path: path.to_owned(),
+            error,
+        })
     }
 
     /// Where it is.
@@ -169,7 +196,8 @@ impl RunFolder {
         self.put(&encode(record), reserved_file::replace)
     }
 
-    /// Replaces `run.json` without waiting for the disk: readers see it, and it outlives the tool, but not a failure of power.
+    /// Replaces `run.json` without waiting for the disk: readers see it, and it outlives the tool,
+    /// but not a failure of power.
     ///
     /// # Errors
     /// [`FolderError::Unwritable`]; the old one then stands.
@@ -177,11 +205,24 @@ impl RunFolder {
         self.put(&encode(record), reserved_file::replace_in_memory)
     }
 
-    fn put(&self, json: &[u8], replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>) -> Result<(), FolderError> {
+    fn put(
+        &self,
+        json: &[u8],
+        replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
+    ) -> Result<(), FolderError> {
         let path = self.path.join("run.json");
         // What stands at the folder's path now may be another one.
-        let gone = || io::Error::new(io::ErrorKind::NotFound, "the folder was removed, moved or replaced");
-        let replaced = if self.identity.is_there() { replace(&path, json) } else { Err(gone()) };
+        let gone = || {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "the folder was removed, moved or replaced",
+            )
+        };
+        let replaced = if self.identity.is_there() {
+            replace(&path, json)
+        } else {
+            Err(gone())
+        };
         replaced.map_err(|error| FolderError::Unwritable { path, error })
     }
 
@@ -215,7 +256,8 @@ pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn encode(record: &RunRecord) -> Vec<u8> {
-    let mut json = serde_json::to_vec_pretty(record).expect("all keys are text and all numbers finite or null");
+    let mut json = serde_json::to_vec_pretty(record)
+        .expect("all keys are text and all numbers finite or null");
     json.push(b'\n');
     json
 }
@@ -226,36 +268,63 @@ fn encode(record: &RunRecord) -> Vec<u8> {
 /// [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::TooNew`].
 pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     let path = folder.join("run.json");
-    let not_a_run = |error| FolderError::NotARun { path: folder.to_owned(), error };
+    let not_a_run = |error| FolderError::NotARun {
+        path: folder.to_owned(),
+        error,
+    };
     let text = regular_file::read(&path, RECORD_BYTES_MAX).map_err(not_a_run)?;
-    let malformed = |error: serde_json::Error| FolderError::Malformed { path: path.clone(), line: error.line(), reason: error.to_string() };
+    let malformed = |error: serde_json::Error| FolderError::Malformed {
+        path: path.clone(),
+        line: error.line(),
+        reason: error.to_string(),
+    };
     let mut value: serde_json::Value = serde_json::from_slice(&text).map_err(malformed)?;
     match value.get("format").and_then(serde_json::Value::as_u64) {
-        Some(format) if format > u64::from(FORMAT) => return Err(FolderError::TooNew { path, format }),
+        Some(format) if format > u64::from(FORMAT) => {
+            return Err(FolderError::TooNew { path, format });
+        }
         _ => {}
     }
     if let Some(key) = far_time(&value) {
-        return Err(FolderError::FarTime { key: key.to_owned(), path });
+        return Err(FolderError::FarTime {
+            key: key.to_owned(),
+            path,
+        });
     }
     // Read from the text, which tells the line of what is wrong.
-    let text = if harmless(&mut value) { serde_json::to_vec_pretty(&value).map_err(malformed)? } else { text };
+    let text = if harmless(&mut value) {
+        serde_json::to_vec_pretty(&value).map_err(malformed)?
+    } else {
+        text
+    };
     let mut record: RunRecord = serde_json::from_slice(&text).map_err(malformed)?;
     // `tardy restore` moves the samples of a run that was killed to the run.
     record.samples_folder = record.samples_folder.filter(|spool| spool.is_dir());
     if record.state == State::Running {
-        // Files are made before the start is chosen, and get their heads after it: a run that was killed in between has no sample.
-        let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
-        record.series.retain(|series| fs::metadata(samples.join(&series.file)).map_or(true, |file| file.len() > 0));
+        // Files are made before the start is chosen, and get their heads after it: a run that was
+        // killed in between has no sample.
+        let samples = record
+            .samples_folder
+            .clone()
+            .unwrap_or_else(|| folder.join("samples"));
+        record.series.retain(|series| {
+            fs::metadata(samples.join(&series.file)).map_or(true, |file| file.len() > 0)
+        });
     }
     Ok(record)
 }
 
-/// The run folders at or below `path`; `path` itself where there are none, so that opening it says what is wrong.
+/// The run folders at or below `path`; `path` itself where there are none, so that opening it says
+/// what is wrong.
 #[must_use]
 pub fn folders(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     find(path, DEPTH, &mut found);
-    if found.is_empty() { vec![path.to_owned()] } else { found }
+    if found.is_empty() {
+        vec![path.to_owned()]
+    } else {
+        found
+    }
 }
 
 fn find(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
@@ -264,9 +333,14 @@ fn find(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     } else if depth > 0
         && let Ok(entries) = std::fs::read_dir(path)
     {
-        let mut children: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
+        let mut children: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.is_dir())
+            .collect();
         children.sort();
-        children.iter().for_each(|child| find(child, depth - 1, found));
+        children
+            .iter()
+            .for_each(|child| find(child, depth - 1, found));
     }
 }
 
@@ -284,7 +358,10 @@ mod tests {
         fs::create_dir(&run).unwrap();
         let put = folder.put(b"second", reserved_file::replace);
         for error in [put.unwrap_err(), folder.put_last(b"third").unwrap_err()] {
-            assert!(error.to_string().contains("removed, moved or replaced"), "{error}");
+            assert!(
+                error.to_string().contains("removed, moved or replaced"),
+                "{error}"
+            );
         }
         assert_eq!(fs::read_dir(&run).unwrap().count(), 0);
         assert_eq!(fs::read(moved.join("run.json")).unwrap(), b"first");

@@ -1,4 +1,5 @@
-//! How the guest of a run began, for runs that come out of the lab: as much of `lab.json` as comparisons must know.
+//! How the guest of a run began, for runs that come out of the lab: as much of `lab.json` as
+//! comparisons must know.
 
 use std::path::Path;
 
@@ -48,10 +49,20 @@ impl GuestStart {
     /// Of the run in `folder`; `None` where it was made on no guest, or its record cannot be read.
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
-        let record: Provenance =
-            serde_json::from_slice(&regular_file::read(&folder.join(PROVENANCE_NAME), PROVENANCE_BYTES_MAX).ok()?).ok()?;
-        let Inputs { variant, command_line, snapshot } = record.inputs;
-        Some(Self { kernel: variant.kernel.digest, command_line, snapshot })
+        let record: Provenance = serde_json::from_slice(
+            &regular_file::read(&folder.join(PROVENANCE_NAME), PROVENANCE_BYTES_MAX).ok()?,
+        )
+        .ok()?;
+        let Inputs {
+            variant,
+            command_line,
+            snapshot,
+        } = record.inputs;
+        Some(Self {
+            kernel: variant.kernel.digest,
+            command_line,
+            snapshot,
+        })
     }
 }
 
@@ -65,9 +76,15 @@ mod tests {
         assert_eq!(GuestStart::read(folder.path()), None);
         std::fs::write(folder.path().join(PROVENANCE_NAME), "{}").unwrap();
         assert_eq!(GuestStart::read(folder.path()), None);
-        let record =
-            r#"{"version":1,"inputs":{"variant":{"name":"a","kernel":{"name":"b","digest":"c0"}},"command_line":"quiet","pad":3}}"#;
+        let record = r#"{"version":1,"inputs":{"variant":{"name":"a","kernel":{"name":"b","digest":"c0"}},"command_line":"quiet","pad":3}}"#;
         std::fs::write(folder.path().join(PROVENANCE_NAME), record).unwrap();
-        assert_eq!(GuestStart::read(folder.path()), Some(GuestStart { kernel: "c0".into(), command_line: "quiet".into(), snapshot: None }));
+        assert_eq!(
+            GuestStart::read(folder.path()),
+            Some(GuestStart {
+                kernel: "c0".into(),
+                command_line: "quiet".into(),
+                snapshot: None
+            })
+        );
     }
 }

@@ -2,18 +2,36 @@
 
 use serde_json::Value;
 
-/// Replaces what would act on a terminal or begin a line of its own in all texts of a document; whether there was anything.
+/// Replaces what would act on a terminal or begin a line of its own in all texts of a document;
+/// whether there was anything.
 pub fn harmless(value: &mut Value) -> bool {
     match value {
         Value::String(text) if text.contains(char::is_control) => {
-            *text = text.chars().map(|character| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }).collect();
+            *text = text
+                .chars()
+                .map(|character| {
+                    if character.is_control() {
+                        char::REPLACEMENT_CHARACTER
+                    } else {
+                        character
+                    }
+                })
+                .collect();
             true
         }
         // No short cut: each is to be looked at.
-        Value::Array(values) => values.iter_mut().fold(false, |found, value| harmless(value) | found),
+        Value::Array(values) => values
+            .iter_mut()
+            .fold(false, |found, value| harmless(value) | found),
         Value::Object(members) => {
-            let found = members.values_mut().fold(false, |found, value| harmless(value) | found);
-            let keys: Vec<String> = members.keys().filter(|key| key.contains(char::is_control)).cloned().collect();
+            let found = members
+                .values_mut()
+                .fold(false, |found, value| harmless(value) | found);
+            let keys: Vec<String> = members
+                .keys()
+                .filter(|key| key.contains(char::is_control))
+                .cloned()
+                .collect();
             for key in &keys {
                 members.remove(key);
             }
@@ -32,7 +50,10 @@ mod tests {
     fn nothing_that_acts_on_a_terminal_is_left() {
         let mut value = json!({"name": "a\n\u{1b}[31mPASSED", "list": ["plain", {"deep": "\u{9b}2J"}], "number": 1.5, "key\u{7}": 1});
         assert!(harmless(&mut value));
-        assert_eq!(value, json!({"name": "a\u{fffd}\u{fffd}[31mPASSED", "list": ["plain", {"deep": "\u{fffd}2J"}], "number": 1.5}));
+        assert_eq!(
+            value,
+            json!({"name": "a\u{fffd}\u{fffd}[31mPASSED", "list": ["plain", {"deep": "\u{fffd}2J"}], "number": 1.5})
+        );
         assert!(!harmless(&mut value));
     }
 }

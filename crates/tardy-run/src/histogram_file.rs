@@ -1,4 +1,5 @@
-//! The histogram of a series whose samples are not all kept: `PROBE.cpuN.histogram` beside the series file.
+//! The histogram of a series whose samples are not all kept: `PROBE.cpuN.histogram` beside the
+//! series file.
 //!
 //! ```text
 //! "TARDYHG1"  body  u32 CRC-32 of the body, little-endian
@@ -49,7 +50,8 @@ pub fn encode(histogram: &Histogram) -> Vec<u8> {
     bytes
 }
 
-/// The same in at most so many bytes, if the counts fit into that at all: values lose digits where they do not.
+/// The same in at most so many bytes, if the counts fit into that at all: values lose digits where
+/// they do not.
 #[must_use]
 pub fn encode_within(histogram: &Histogram, bytes_max: usize) -> Vec<u8> {
     let (mut bytes, mut values) = (encode(histogram), 1 << 16);
@@ -68,13 +70,20 @@ pub fn read(path: &Path) -> Option<StoredHistogram> {
     decode(&regular_file::read(path, FILE_BYTES_MAX).ok()?)
 }
 
-/// All samples of the series in `path`, open as `series`, where not every one is there by itself. `kept` are those that are.
+/// All samples of the series in `path`, open as `series`, where not every one is there by itself.
+/// `kept` are those that are.
 #[must_use]
-pub fn of_all<'a>(path: &Path, series: &SeriesFile, kept: impl IntoIterator<Item = &'a Histogram>) -> Option<Histogram> {
+pub fn of_all<'a>(
+    path: &Path,
+    series: &SeriesFile,
+    kept: impl IntoIterator<Item = &'a Histogram>,
+) -> Option<Histogram> {
     let kept: Vec<&Histogram> = kept.into_iter().collect();
     let earlier = series.hours().filter(|hours| hours.samples > 0);
-    let known = kept.iter().map(|kept| kept.count()).sum::<u64>() + earlier.map_or(0, |hours| hours.samples);
-    let stored = read(&path.with_extension("histogram")).filter(|stored| stored.histogram.count() > known);
+    let known = kept.iter().map(|kept| kept.count()).sum::<u64>()
+        + earlier.map_or(0, |hours| hours.samples);
+    let stored =
+        read(&path.with_extension("histogram")).filter(|stored| stored.histogram.count() > known);
     stored.map(|stored| stored.histogram).or_else(|| {
         let mut all = earlier?.latency();
         kept.iter().for_each(|kept| all.merge(kept));
@@ -109,10 +118,20 @@ mod tests {
     #[test]
     fn a_histogram_survives_a_round_trip_and_damage_is_noticed() {
         let mut histogram = Histogram::new(Budget::RECORDER);
-        [-5, 7, 7, 12_000, 90_000_000].iter().for_each(|&value| histogram.record(value));
+        [-5, 7, 7, 12_000, 90_000_000]
+            .iter()
+            .for_each(|&value| histogram.record(value));
         let bytes = encode(&histogram);
         let read = decode(&bytes).unwrap();
-        assert_eq!((read.histogram.count(), read.histogram.min(), read.histogram.max(), read.coarse), (5, Some(-5), Some(90_000_000), 0));
+        assert_eq!(
+            (
+                read.histogram.count(),
+                read.histogram.min(),
+                read.histogram.max(),
+                read.coarse
+            ),
+            (5, Some(-5), Some(90_000_000), 0)
+        );
         for position in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[position] ^= 1;
@@ -124,7 +143,9 @@ mod tests {
     fn counts_that_no_series_reaches_are_damage() {
         let file = |counts: &[u64]| {
             let mut body = Vec::new();
-            [counts.len() as u64, 0].iter().for_each(|&number| varint::put(&mut body, number));
+            [counts.len() as u64, 0]
+                .iter()
+                .for_each(|&number| varint::put(&mut body, number));
             for &count in counts {
                 varint::put_signed(&mut body, 7);
                 varint::put(&mut body, count);
@@ -132,7 +153,16 @@ mod tests {
             let checksum = crc32fast::hash(&body).to_le_bytes();
             [&MAGIC[..], &body, &checksum].concat()
         };
-        assert_eq!(decode(&file(&[COUNT_MAX - 1, 1])).unwrap().histogram.count(), COUNT_MAX);
-        assert!(decode(&file(&[COUNT_MAX, 1])).is_none() && decode(&file(&[u64::MAX, u64::MAX])).is_none());
+        assert_eq!(
+            decode(&file(&[COUNT_MAX - 1, 1]))
+                .unwrap()
+                .histogram
+                .count(),
+            COUNT_MAX
+        );
+        assert!(
+            decode(&file(&[COUNT_MAX, 1])).is_none()
+                && decode(&file(&[u64::MAX, u64::MAX])).is_none()
+        );
     }
 }

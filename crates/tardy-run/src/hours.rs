@@ -1,4 +1,5 @@
-//! Samples that gave way to newer ones, as histograms by hour: `PROBE.cpuN.hours` beside the series file of a run with `--disk`.
+//! Samples that gave way to newer ones, as histograms by hour: `PROBE.cpuN.hours` beside the series
+//! file of a run with `--disk`.
 //!
 //! ```text
 //! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
@@ -11,10 +12,12 @@
 //!          then three histograms (latencies; of skipped due times; the most that it can have been of others): entries, then for each
 //!          in ascending order: difference to the value before (folded), count
 //! ```
-//! A stretch has the samples that were due in an hour of the clock. When the file reaches its size, two stretches become one, twice as long, and so on. One that is
-//! too large alone loses digits: its values are then known to 1/64, its counts, its sum and its worst sample are not touched.
+//! A stretch has the samples that were due in an hour of the clock. When the file reaches its size,
+//! two stretches become one, twice as long, and so on. One that is too large alone loses digits:
+//! its values are then known to 1/64, its counts, its sum and its worst sample are not touched.
 //!
-//! The file is replaced as a whole before a segment is removed, and names it. A segment that is there all the same is not counted again.
+//! The file is replaced as a whole before a segment is removed, and names it. A segment that is
+//! there all the same is not counted again.
 //!
 //! History: 1 (2026-11): first.
 
@@ -40,7 +43,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const SAMPLES_MAX: u64 = 1 << 52;
 /// How often a stretch is doubled before parts of the run are put together: more than a lifetime.
 const DOUBLINGS_MAX: usize = 20;
-/// Values of a stretch that keep their digits, where that is too large alone; halved until it is not.
+/// Values of a stretch that keep their digits, where that is too large alone; halved until it is
+/// not.
 const EXACT_VALUES_FIRST: usize = 1 << 16;
 
 /// What a stretch has the samples of, unless there were too many: an hour.
@@ -112,7 +116,14 @@ impl Hours {
     /// Of a series whose samples are all there.
     #[must_use]
     pub fn new(rule: &CountingRule) -> Self {
-        Self { through: 0, samples: 0, counts: Counts::default(), window: rule.window, length: rule.stretch, stretches: Vec::new() }
+        Self {
+            through: 0,
+            samples: 0,
+            counts: Counts::default(),
+            window: rule.window,
+            length: rule.stretch,
+            stretches: Vec::new(),
+        }
     }
 
     /// Reads the file; `None` where there is none.
@@ -121,9 +132,12 @@ impl Hours {
     /// Those of reading; InvalidData where it is damaged.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         match regular_file::read(path, FILE_BYTES_MAX) {
-            Ok(bytes) => Self::decode(&bytes)
-                .map(Some)
-                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the histograms by hour are damaged")),
+            Ok(bytes) => Self::decode(&bytes).map(Some).ok_or_else(|| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the histograms by hour are damaged",
+                )
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -131,18 +145,33 @@ impl Hours {
 
     /// In place of a file that is damaged.
     pub(crate) fn unknown() -> Self {
-        Self { through: 0, samples: 0, counts: Counts::default(), window: None, length: HOUR, stretches: Vec::new() }
+        Self {
+            through: 0,
+            samples: 0,
+            counts: Counts::default(),
+            window: None,
+            length: HOUR,
+            stretches: Vec::new(),
+        }
     }
 
-    /// Begins to add the samples of a segment, which come in their order; [`Counting::end_segment`] ends it.
+    /// Begins to add the samples of a segment, which come in their order; [`Counting::end_segment`]
+    /// ends it.
     #[must_use]
     pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {
-        Counting { hours: self, rule, schedule, open: None }
+        Counting {
+            hours: self,
+            rule,
+            schedule,
+            open: None,
+        }
     }
 
     /// The stretches, in order of time.
     pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
-        self.stretches.iter().filter_map(|packed| Stretch::decode(&packed.bytes))
+        self.stretches
+            .iter()
+            .filter_map(|packed| Stretch::decode(&packed.bytes))
     }
 
     /// Wake-up of the last sample in it.
@@ -155,13 +184,29 @@ impl Hours {
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         for packed in std::mem::take(&mut self.stretches) {
-            let Some(mut stretch) = Stretch::decode(&packed.bytes) else { continue };
+            let Some(mut stretch) = Stretch::decode(&packed.bytes) else {
+                continue;
+            };
             stretch.first_due = stretch.first_due.saturating_add(by);
             stretch.last_wake = stretch.last_wake.saturating_add(by);
-            stretch.cell.worst = stretch.cell.worst.map(|worst| Sample { due: worst.due.saturating_add(by), ..worst });
-            let (part, number) = (packed.part, stretch.first_due.get().div_euclid(self.length.get()));
-            let moved = PackedStretch { part, number, bytes: stretch.encode() };
-            match self.stretches.last_mut().filter(|last| (last.part, last.number) == (part, number)) {
+            stretch.cell.worst = stretch.cell.worst.map(|worst| Sample {
+                due: worst.due.saturating_add(by),
+                ..worst
+            });
+            let (part, number) = (
+                packed.part,
+                stretch.first_due.get().div_euclid(self.length.get()),
+            );
+            let moved = PackedStretch {
+                part,
+                number,
+                bytes: stretch.encode(),
+            };
+            match self
+                .stretches
+                .last_mut()
+                .filter(|last| (last.part, last.number) == (part, number))
+            {
                 Some(last) => last.merge(&moved),
                 None => self.stretches.push(moved),
             }
@@ -173,7 +218,8 @@ impl Hours {
     #[must_use]
     pub fn latency(&self) -> Histogram {
         let mut all = Histogram::new(Budget::ANALYSIS);
-        self.stretches().for_each(|stretch| all.merge(&stretch.cell.latency));
+        self.stretches()
+            .for_each(|stretch| all.merge(&stretch.cell.latency));
         all
     }
 
@@ -197,7 +243,9 @@ impl Hours {
         let mut values = EXACT_VALUES_FIRST;
         while too_large(&bytes) && values > 0 {
             values /= 2;
-            self.stretches.iter_mut().for_each(|packed| packed.coarsen(values));
+            self.stretches
+                .iter_mut()
+                .for_each(|packed| packed.coarsen(values));
             bytes = self.encode_as_it_is();
         }
         bytes
@@ -208,9 +256,16 @@ impl Hours {
         let mut renumbered: Vec<PackedStretch> = Vec::new();
         for packed in std::mem::take(&mut self.stretches) {
             let (part, number) = new(packed.part, packed.number);
-            match renumbered.last_mut().filter(|last| (last.part, last.number) == (part, number)) {
+            match renumbered
+                .last_mut()
+                .filter(|last| (last.part, last.number) == (part, number))
+            {
                 Some(last) => last.merge(&packed),
-                None => renumbered.push(PackedStretch { part, number, bytes: packed.bytes }),
+                None => renumbered.push(PackedStretch {
+                    part,
+                    number,
+                    bytes: packed.bytes,
+                }),
             }
         }
         self.stretches = renumbered;
@@ -222,7 +277,13 @@ impl Hours {
             varint::put(&mut bytes, value);
         }
         varint::put_signed(&mut bytes, self.length.get());
-        let Counts { expected, recorded, skipped, lost, unstored } = self.counts;
+        let Counts {
+            expected,
+            recorded,
+            skipped,
+            lost,
+            unstored,
+        } = self.counts;
         for count in [expected, recorded, skipped, lost, unstored] {
             varint::put(&mut bytes, count);
         }
@@ -246,7 +307,11 @@ impl Hours {
             return None;
         }
         let mut reader = Reader::new(body);
-        let (through, samples, length) = (reader.take()?, reader.take()?.min(SAMPLES_MAX), Nanos(reader.take_signed()?));
+        let (through, samples, length) = (
+            reader.take()?,
+            reader.take()?.min(SAMPLES_MAX),
+            Nanos(reader.take_signed()?),
+        );
         let counts = Counts {
             expected: reader.take()?,
             recorded: reader.take()?,
@@ -258,11 +323,26 @@ impl Hours {
         let count = reader.take()?;
         let mut stretches = Vec::new();
         for _ in 0..count {
-            let (part, number, length) = (reader.take()?, reader.take_signed()?, usize::try_from(reader.take()?).ok()?);
-            stretches.push(PackedStretch { part, number, bytes: reader.take_bytes(length)?.to_vec() });
+            let (part, number, length) = (
+                reader.take()?,
+                reader.take_signed()?,
+                usize::try_from(reader.take()?).ok()?,
+            );
+            stretches.push(PackedStretch {
+                part,
+                number,
+                bytes: reader.take_bytes(length)?.to_vec(),
+            });
         }
         (length > Nanos::ZERO).then_some(())?;
-        Some(Self { through, samples, counts, window: latest.map(|latest| Window { latest, earliest }), length, stretches })
+        Some(Self {
+            through,
+            samples,
+            counts,
+            window: latest.map(|latest| Window { latest, earliest }),
+            length,
+            stretches,
+        })
     }
 }
 
@@ -284,7 +364,13 @@ impl Counting<'_> {
             let number = sample.due.get().div_euclid(self.hours.length.get());
             if !matches!(self.open, Some((open, at, _)) if (open, at) == (part, number)) {
                 self.close();
-                self.open = Some((part, number, self.hours.take(part, number).unwrap_or_else(|| Stretch::beginning(sample.due))));
+                self.open = Some((
+                    part,
+                    number,
+                    self.hours
+                        .take(part, number)
+                        .unwrap_or_else(|| Stretch::beginning(sample.due)),
+                ));
             }
             if let Some((_, _, stretch)) = &mut self.open {
                 stretch.add(gap, sample, self.rule, &schedule);
@@ -304,26 +390,37 @@ impl Counting<'_> {
 
     fn close(&mut self) {
         if let Some((part, number, stretch)) = self.open.take() {
-            self.hours.put(PackedStretch { part, number, bytes: stretch.encode() });
+            self.hours.put(PackedStretch {
+                part,
+                number,
+                bytes: stretch.encode(),
+            });
         }
     }
 }
 
 impl Hours {
     fn take(&mut self, part: u64, number: i64) -> Option<Stretch> {
-        let place = self.stretches.iter().rposition(|packed| (packed.part, packed.number) == (part, number))?;
+        let place = self
+            .stretches
+            .iter()
+            .rposition(|packed| (packed.part, packed.number) == (part, number))?;
         Stretch::decode(&self.stretches.remove(place).bytes)
     }
 
     fn put(&mut self, packed: PackedStretch) {
-        let place = self.stretches.partition_point(|other| (other.part, other.number) <= (packed.part, packed.number));
+        let place = self
+            .stretches
+            .partition_point(|other| (other.part, other.number) <= (packed.part, packed.number));
         self.stretches.insert(place, packed);
     }
 }
 
 impl PackedStretch {
     fn merge(&mut self, next: &Self) {
-        if let (Some(mut own), Some(next)) = (Stretch::decode(&self.bytes), Stretch::decode(&next.bytes)) {
+        if let (Some(mut own), Some(next)) =
+            (Stretch::decode(&self.bytes), Stretch::decode(&next.bytes))
+        {
             own.merge(&next);
             self.bytes = own.encode();
         }
@@ -334,7 +431,10 @@ impl PackedStretch {
             let mut coarse = Histogram::new(Budget { pages: 0, values });
             coarse.merge(&stretch.cell.latency);
             stretch.cell.latency = coarse;
-            for histogram in [&mut stretch.cell.latency_skipped, &mut stretch.cell.latency_skipped_at_most] {
+            for histogram in [
+                &mut stretch.cell.latency_skipped,
+                &mut stretch.cell.latency_skipped_at_most,
+            ] {
                 let mut coarse = Histogram::new(Budget { pages: 0, values });
                 coarse.merge(histogram);
                 *histogram = coarse;
@@ -347,7 +447,15 @@ impl PackedStretch {
 impl Stretch {
     fn beginning(due: Nanos) -> Self {
         let gaps = Gap::default();
-        Self { first_due: due, last_wake: due, samples: 0, skipping: 0, gaps, coarse: 0, cell: Cell::default() }
+        Self {
+            first_due: due,
+            last_wake: due,
+            samples: 0,
+            skipping: 0,
+            gaps,
+            coarse: 0,
+            cell: Cell::default(),
+        }
     }
 
     fn add(&mut self, gap: Gap, sample: Sample, rule: &CountingRule, schedule: &Schedule) {
@@ -360,8 +468,18 @@ impl Stretch {
         cell.sum += i128::from(sample.latency.get());
         cell.note_worst(Some(sample));
         if let Some(window) = &rule.window {
-            let late = |sample| SkippedLateness::of(sample, schedule).late(sample.skipped, schedule.period(), window);
-            let skipped = if rule.is_work || sample.skipped == 0 { u64::from(sample.skipped) } else { late(sample) };
+            let late = |sample| {
+                SkippedLateness::of(sample, schedule).late(
+                    sample.skipped,
+                    schedule.period(),
+                    window,
+                )
+            };
+            let skipped = if rule.is_work || sample.skipped == 0 {
+                u64::from(sample.skipped)
+            } else {
+                late(sample)
+            };
             cell.misses += u64::from(window.misses(sample.latency)) + skipped;
             cell.misses_skipped += skipped;
         }
@@ -387,16 +505,37 @@ impl Stretch {
         let cell = &self.cell;
         varint::put_signed(&mut out, self.first_due.get());
         varint::put_signed(&mut out, self.last_wake.get());
-        let counts = [self.samples, self.skipping, self.gaps.lost, self.gaps.skipped, cell.skipped, cell.misses, cell.misses_skipped];
-        counts.iter().for_each(|&count| varint::put(&mut out, count));
+        let counts = [
+            self.samples,
+            self.skipping,
+            self.gaps.lost,
+            self.gaps.skipped,
+            cell.skipped,
+            cell.misses,
+            cell.misses_skipped,
+        ];
+        counts
+            .iter()
+            .for_each(|&count| varint::put(&mut out, count));
         varint::put(&mut out, cell.sum as u64);
         varint::put_signed(&mut out, (cell.sum >> 64) as i64);
-        varint::put(&mut out, (self.coarse + cell.latency.coarse()).min(self.samples));
-        let worst = cell.worst.unwrap_or(Sample { due: self.first_due, latency: Nanos::ZERO, skipped: 0 });
+        varint::put(
+            &mut out,
+            (self.coarse + cell.latency.coarse()).min(self.samples),
+        );
+        let worst = cell.worst.unwrap_or(Sample {
+            due: self.first_due,
+            latency: Nanos::ZERO,
+            skipped: 0,
+        });
         varint::put_signed(&mut out, worst.due.get());
         varint::put_signed(&mut out, worst.latency.get());
         varint::put(&mut out, u64::from(worst.skipped));
-        for histogram in [&cell.latency, &cell.latency_skipped, &cell.latency_skipped_at_most] {
+        for histogram in [
+            &cell.latency,
+            &cell.latency_skipped,
+            &cell.latency_skipped_at_most,
+        ] {
             put_histogram(&mut out, histogram);
         }
         out
@@ -406,7 +545,10 @@ impl Stretch {
         let mut reader = Reader::new(bytes);
         let (first_due, last_wake) = (Nanos(reader.take_signed()?), Nanos(reader.take_signed()?));
         let (samples, skipping) = (reader.take()?, reader.take()?);
-        let gaps = Gap { lost: reader.take()?, skipped: reader.take()? };
+        let gaps = Gap {
+            lost: reader.take()?,
+            skipped: reader.take()?,
+        };
         let (skipped, misses, misses_skipped) = (reader.take()?, reader.take()?, reader.take()?);
         let low = i128::from(reader.take()?);
         let sum = (i128::from(reader.take_signed()?) << 64) | low;
@@ -417,11 +559,30 @@ impl Stretch {
             skipped: u32::try_from(reader.take()?).ok()?,
         };
         let latency = take_histogram(&mut reader)?;
-        let (latency_skipped, latency_skipped_at_most) = (take_histogram(&mut reader)?, take_histogram(&mut reader)?);
+        let (latency_skipped, latency_skipped_at_most) =
+            (take_histogram(&mut reader)?, take_histogram(&mut reader)?);
         let mut cell = Cell::default();
-        (cell.latency, cell.latency_skipped, cell.latency_skipped_at_most) = (latency, latency_skipped, latency_skipped_at_most);
-        (cell.worst, cell.misses, cell.misses_skipped, cell.skipped, cell.sum) = (Some(worst), misses, misses_skipped, skipped, sum);
-        Some(Self { first_due, last_wake, samples, skipping, gaps, coarse, cell })
+        (
+            cell.latency,
+            cell.latency_skipped,
+            cell.latency_skipped_at_most,
+        ) = (latency, latency_skipped, latency_skipped_at_most);
+        (
+            cell.worst,
+            cell.misses,
+            cell.misses_skipped,
+            cell.skipped,
+            cell.sum,
+        ) = (Some(worst), misses, misses_skipped, skipped, sum);
+        Some(Self {
+            first_due,
+            last_wake,
+            samples,
+            skipping,
+            gaps,
+            coarse,
+            cell,
+        })
     }
 }
 

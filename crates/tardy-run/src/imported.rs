@@ -1,4 +1,5 @@
-//! What `run.json` keeps of an import: where the numbers come from, and what the other tool stated about them.
+//! What `run.json` keeps of an import: where the numbers come from, and what the other tool stated
+//! about them.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -24,7 +25,8 @@ pub struct ImportRecord {
 }
 
 impl ImportRecord {
-    /// Whether `tardy attach` saw each timer of the program: every due time is known then, though no period is.
+    /// Whether `tardy attach` saw each timer of the program: every due time is known then, though
+    /// no period is.
     #[must_use]
     pub fn is_of_timers(&self) -> bool {
         self.format == FORMAT_OF_TIMERS
@@ -49,32 +51,42 @@ pub struct StatedTotals {
     /// Samples about which nothing is known.
     #[serde(default)]
     pub lost: u64,
-    /// Periods that passed while the wake-up before them was still late; absent where the tool does not count them.
+    /// Periods that passed while the wake-up before them was still late; absent where the tool does
+    /// not count them.
     #[serde(default, alias = "missed", skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
 }
 
 impl StatedTotals {
-    /// From where on the file knows samples by their number alone: they are counted at the maximum, and may lie anywhere below it. Absent where every
-    /// sample has its place.
+    /// From where on the file knows samples by their number alone: they are counted at the maximum,
+    /// and may lie anywhere below it. Absent where every sample has its place.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         let overflow = self.overflow?;
-        let is_placed = self.max_ns.is_some_and(|max| overflow.samples <= 1 || overflow.from_ns >= max);
+        let is_placed = self
+            .max_ns
+            .is_some_and(|max| overflow.samples <= 1 || overflow.from_ns >= max);
         (!is_placed).then_some(overflow.from_ns)
     }
 
-    /// The window that values rounded down are held to, so that each counts as the largest that it may have been.
+    /// The window that values rounded down are held to, so that each counts as the largest that it
+    /// may have been.
     #[must_use]
     pub fn of_rounded(&self, window: Window) -> Window {
         let cut_off = (self.resolution_ns.get() - 1).max(0);
-        Window { latest: Nanos(window.latest.get().saturating_sub(cut_off)), ..window }
+        Window {
+            latest: Nanos(window.latest.get().saturating_sub(cut_off)),
+            ..window
+        }
     }
 
-    /// How many samples without a bucket may miss `window` or not: those that lie on both sides of it, without the one that is the maximum.
+    /// How many samples without a bucket may miss `window` or not: those that lie on both sides of
+    /// it, without the one that is the maximum.
     #[must_use]
     pub fn undecided(&self, window: &Window) -> u64 {
-        let Some((from, overflow)) = self.open_from().zip(self.overflow) else { return 0 };
+        let Some((from, overflow)) = self.open_from().zip(self.overflow) else {
+            return 0;
+        };
         match self.max_ns {
             _ if window.latest < from => 0,
             Some(max) if window.latest < max => overflow.samples - 1,
@@ -99,24 +111,64 @@ mod tests {
 
     #[test]
     fn a_value_in_whole_microseconds_counts_as_the_end_of_its_microsecond() {
-        let stated = StatedTotals { resolution_ns: Nanos(1_000), ..StatedTotals::default() };
-        let misses = |deadline| stated.of_rounded(Window::deadline(Nanos(deadline))).misses(Nanos(12_000));
-        assert_eq!([12_000, 12_998, 12_999, 13_000].map(misses), [true, true, false, false]);
-        let exact = StatedTotals { resolution_ns: Nanos(1), ..stated };
-        assert!(!exact.of_rounded(Window::deadline(Nanos(12_000))).misses(Nanos(12_000)));
+        let stated = StatedTotals {
+            resolution_ns: Nanos(1_000),
+            ..StatedTotals::default()
+        };
+        let misses = |deadline| {
+            stated
+                .of_rounded(Window::deadline(Nanos(deadline)))
+                .misses(Nanos(12_000))
+        };
+        assert_eq!(
+            [12_000, 12_998, 12_999, 13_000].map(misses),
+            [true, true, false, false]
+        );
+        let exact = StatedTotals {
+            resolution_ns: Nanos(1),
+            ..stated
+        };
+        assert!(
+            !exact
+                .of_rounded(Window::deadline(Nanos(12_000)))
+                .misses(Nanos(12_000))
+        );
     }
 
     #[test]
     fn samples_without_a_bucket_are_decided_only_outside_of_where_they_may_lie() {
-        let overflow = |samples| Some(Overflow { samples, from_ns: Nanos(200) });
-        let of =
-            |samples, max: Option<i64>| StatedTotals { overflow: overflow(samples), max_ns: max.map(Nanos), ..StatedTotals::default() };
-        let undecided = |stated: StatedTotals| [199, 200, 4_999, 5_000].map(|latest| stated.undecided(&Window::deadline(Nanos(latest))));
+        let overflow = |samples| {
+            Some(Overflow {
+                samples,
+                from_ns: Nanos(200),
+            })
+        };
+        let of = |samples, max: Option<i64>| StatedTotals {
+            overflow: overflow(samples),
+            max_ns: max.map(Nanos),
+            ..StatedTotals::default()
+        };
+        let undecided = |stated: StatedTotals| {
+            [199, 200, 4_999, 5_000]
+                .map(|latest| stated.undecided(&Window::deadline(Nanos(latest))))
+        };
         assert_eq!(undecided(of(300, Some(5_000))), [0, 299, 299, 0]);
         assert_eq!(undecided(of(300, None)), [0, 300, 300, 300]);
         // A single one is the maximum.
-        assert_eq!((undecided(of(1, Some(5_000))), of(1, Some(5_000)).open_from()), ([0; 4], None));
+        assert_eq!(
+            (
+                undecided(of(1, Some(5_000))),
+                of(1, Some(5_000)).open_from()
+            ),
+            ([0; 4], None)
+        );
         assert_eq!(of(300, Some(5_000)).open_from(), Some(Nanos(200)));
-        assert_eq!((undecided(StatedTotals::default()), StatedTotals::default().open_from()), ([0; 4], None));
+        assert_eq!(
+            (
+                undecided(StatedTotals::default()),
+                StatedTotals::default().open_from()
+            ),
+            ([0; 4], None)
+        );
     }
 }

@@ -42,10 +42,20 @@ impl Interference {
                 warnings.push(Warning::TimeStolen { cpu, stolen });
             }
         }
-        for (&cpu, &count) in self.management_interrupts.iter().flatten().filter(|(_, count)| **count > 0) {
+        for (&cpu, &count) in self
+            .management_interrupts
+            .iter()
+            .flatten()
+            .filter(|(_, count)| **count > 0)
+        {
             warnings.push(Warning::ManagementInterrupts { cpu, count });
         }
-        if let Some(periods) = self.cgroup.as_ref().map(|cgroup| cgroup.throttled).filter(|&periods| periods > 0) {
+        if let Some(periods) = self
+            .cgroup
+            .as_ref()
+            .map(|cgroup| cgroup.throttled)
+            .filter(|&periods| periods > 0)
+        {
             warnings.push(Warning::CgroupThrottled { periods });
         }
         warnings

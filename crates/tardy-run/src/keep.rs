@@ -38,8 +38,13 @@ impl FromStr for KeptSamples {
         match text.split_once(':') {
             None if text == "all" => Ok(Self::All),
             None if text == "histogram" => Ok(Self::Histogram),
-            Some(("tail", least)) => least.parse().map(Self::Tail).map_err(|error: ParseNanosError| error.to_string()),
-            _ => Err(format!("`{text}` is not all, tail:TIME or histogram: write for example tail:100us")),
+            Some(("tail", least)) => least
+                .parse()
+                .map(Self::Tail)
+                .map_err(|error: ParseNanosError| error.to_string()),
+            _ => Err(format!(
+                "`{text}` is not all, tail:TIME or histogram: write for example tail:100us"
+            )),
         }
     }
 }

@@ -1,9 +1,11 @@
-//! The run folder: what one measurement was to do, on what machine, and everything that it produced. All else is derived from it.
+//! The run folder: what one measurement was to do, on what machine, and everything that it
+//! produced. All else is derived from it.
 //!
-//! `run.json` is a [`record::RunRecord`], which holds the [`plan::Plan`]; samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
-//! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept. In runs with `--disk`, a
-//! series has several files ([`rotation`]), the oldest of which give way to histograms by hour ([`hours`]). Of explained runs,
-//! [`delays`] say who made each sample late.
+//! `run.json` is a [`record::RunRecord`], which holds the [`plan::Plan`]; samples are chunks of
+//! [`tardy_core::chunk`], written by [`series_writer`] and read by [`read_series`], with a
+//! histogram ([`histogram_file`]) where not all of them are kept. In runs with `--disk`, a series
+//! has several files ([`rotation`]), the oldest of which give way to histograms by hour
+//! ([`hours`]). Of explained runs, [`delays`] say who made each sample late.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

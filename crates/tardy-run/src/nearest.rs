@@ -1,6 +1,7 @@
 //! The name that was meant where one was mistyped.
 
-/// Names that are less alike say nothing; 1 is the same. By trial: a letter left out, added, changed or swapped in names of this tool lies above.
+/// Names that are less alike say nothing; 1 is the same. By trial: a letter left out, added,
+/// changed or swapped in names of this tool lies above.
 const LIKENESS_MIN: f64 = 0.6;
 
 /// ` (did you mean NAME?)` with the name that is most like `given`; nothing where none is.
@@ -16,10 +17,19 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     let likeness = |name: &str| {
         let edits = strsim::normalized_damerau_levenshtein(&given, &name.to_lowercase());
         // A beginning is meant as the name that it begins.
-        if given.chars().count() > 2 && name.starts_with(&given) { edits.max(LIKENESS_MIN) } else { edits }
+        if given.chars().count() > 2 && name.starts_with(&given) {
+            edits.max(LIKENESS_MIN)
+        } else {
+            edits
+        }
     };
-    let found = names.into_iter().map(|name| (name, likeness(name))).max_by(|one, other| one.1.total_cmp(&other.1));
-    found.filter(|(_, likeness)| *likeness >= LIKENESS_MIN).map(|(name, _)| name)
+    let found = names
+        .into_iter()
+        .map(|name| (name, likeness(name)))
+        .max_by(|one, other| one.1.total_cmp(&other.1));
+    found
+        .filter(|(_, likeness)| *likeness >= LIKENESS_MIN)
+        .map(|(name, _)| name)
 }
 
 #[cfg(test)]
@@ -28,9 +38,23 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_finger_is_understood_and_another_word_is_not() {
-        let names = ["cyclic", "nanosleep", "usleep", "timerfd", "hackbench", "for", "force", "load"];
-        for (given, meant) in [("cyclik", "cyclic"), ("cylic", "cyclic"), ("hackbnech", "hackbench"), ("fro", "for"), ("hack", "hackbench")]
-        {
+        let names = [
+            "cyclic",
+            "nanosleep",
+            "usleep",
+            "timerfd",
+            "hackbench",
+            "for",
+            "force",
+            "load",
+        ];
+        for (given, meant) in [
+            ("cyclik", "cyclic"),
+            ("cylic", "cyclic"),
+            ("hackbnech", "hackbench"),
+            ("fro", "for"),
+            ("hack", "hackbench"),
+        ] {
             assert_eq!(nearest(given, names), Some(meant), "{given}");
         }
         assert_eq!(nearest("disco", names), None);

@@ -11,16 +11,29 @@ use tardy_sys::{regular_file, unnamed_file};
 use super::reserved_file::sync_name;
 
 /// What a run folder consists of, beside its folders.
-const FILES_OF_A_RUN: [&str; 8] =
-    ["run.json", "state.jsonl", "lab.json", "guest.json", "stdout.log", "stderr.log", "console.log", "qemu.log"];
+const FILES_OF_A_RUN: [&str; 8] = [
+    "run.json",
+    "state.jsonl",
+    "lab.json",
+    "guest.json",
+    "stdout.log",
+    "stderr.log",
+    "console.log",
+    "qemu.log",
+];
 const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 
-/// Writes a file beside `path`, brings it to the disk and renames it, so that nobody reads half a file and a full disk takes no good one. Where another is
-/// replaced, its mode is kept, and its owner and group where this process may set them.
+/// Writes a file beside `path`, brings it to the disk and renames it, so that nobody reads half a
+/// file and a full disk takes no good one. Where another is replaced, its mode is kept, and its
+/// owner and group where this process may set them.
 ///
 /// # Errors
-/// Those of writing and of `write`; `InvalidInput` where `path` names something that is no file, or a file that a run consists of. Nothing is changed then.
-pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> Result<T, E>) -> Result<T, E> {
+/// Those of writing and of `write`; `InvalidInput` where `path` names something that is no file, or
+/// a file that a run consists of. Nothing is changed then.
+pub fn replace<T, E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&File) -> Result<T, E>,
+) -> Result<T, E> {
     refuse_of_run(path)?;
     replace_in_run(path, write)
 }
@@ -29,29 +42,50 @@ pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> 
 ///
 /// # Errors
 /// As [`replace`].
-pub fn replace_in_run<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> Result<T, E>) -> Result<T, E> {
+pub fn replace_in_run<T, E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&File) -> Result<T, E>,
+) -> Result<T, E> {
     refuse_no_file(path)?;
     let old = fs::symlink_metadata(path).ok();
     let mut name = path.file_name().unwrap_or_default().to_owned();
     // Two threads may write the same file.
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
-    name.push(format!(".{}-{}.part", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed)));
+    name.push(format!(
+        ".{}-{}.part",
+        std::process::id(),
+        WRITTEN.fetch_add(1, Ordering::Relaxed)
+    ));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
         // Where the file system has files without names, a process that is killed leaves nothing.
-        let unnamed = unnamed_file::create(part.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")));
+        let unnamed = unnamed_file::create(
+            part.parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+                .unwrap_or(Path::new(".")),
+        );
         let is_unnamed = unnamed.is_ok();
         let mode = if old.is_some() { 0o600 } else { 0o666 };
-        let file = unnamed.or_else(|_| OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&part))?;
+        let file = unnamed.or_else(|_| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(&part)
+        })?;
         if let Some(old) = &old {
             keep_rights(old, &file)?;
         }
         let value = write(&file)?;
         file.sync_all()?;
         if is_unnamed {
-            // One call where nothing is to be replaced: between two, a kill would leave the name of the first.
+            // One call where nothing is to be replaced: between two, a kill would leave the name of
+            // the first.
             match unnamed_file::give_name(&file, path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => unnamed_file::give_name(&file, &part)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    unnamed_file::give_name(&file, &part)?
+                }
                 named => {
                     named?;
                     sync_name(path);
@@ -69,20 +103,28 @@ pub fn replace_in_run<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&Fi
     written
 }
 
-/// Gives `file` the owner, group and mode of the one that it replaces, before there is anything in it to read.
+/// Gives `file` the owner, group and mode of the one that it replaces, before there is anything in
+/// it to read.
 fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o777;
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-        let has_group = fchown(file, Some(old.uid()), Some(old.gid())).or_else(|_| fchown(file, None, Some(old.gid()))).is_ok();
+        let has_group = fchown(file, Some(old.uid()), Some(old.gid()))
+            .or_else(|_| fchown(file, None, Some(old.gid())))
+            .is_ok();
         // What the old file's group might do is not for another group.
         mode &= if has_group { 0o777 } else { 0o707 };
     }
     // A file system without modes refuses to set any.
-    if mode == new.mode() & 0o777 { Ok(()) } else { file.set_permissions(Permissions::from_mode(mode)) }
+    if mode == new.mode() & 0o777 {
+        Ok(())
+    } else {
+        file.set_permissions(Permissions::from_mode(mode))
+    }
 }
 
-/// Writes `bytes` as [`replace`] does; where the path is `-`, to standard output, whose reader may have seen enough.
+/// Writes `bytes` as [`replace`] does; where the path is `-`, to standard output, whose reader may
+/// have seen enough.
 ///
 /// # Errors
 /// As [`replace`]; those of writing.
@@ -108,22 +150,35 @@ fn refused(words: &str) -> io::Result<()> {
 }
 
 fn refuse_no_file(path: &Path) -> io::Result<()> {
-    // A rename would put a file in the place of a device, and of a link instead of what it leads to.
+    // A rename would put a file in the place of a device, and of a link instead of what it leads
+    // to.
     if let Ok(there) = fs::symlink_metadata(path)
         && let Some(name) = regular_file::name(there.file_type())
     {
         return refused(&format!("{name} is there: give the name of a file"));
     }
-    if path.file_name().is_none() { refused("it is no name of a file") } else { Ok(()) }
+    if path.file_name().is_none() {
+        refused("it is no name of a file")
+    } else {
+        Ok(())
+    }
 }
 
 fn refuse_of_run(path: &Path) -> io::Result<()> {
-    let Some(name) = path.file_name() else { return refused("it is no name of a file") };
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(name) = path.file_name() else {
+        return refused("it is no name of a file");
+    };
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let folder = folder.canonicalize()?;
     let is_run = |folder: &Path| folder.join("run.json").exists();
     let is_of_run = is_run(&folder) && FILES_OF_A_RUN.iter().any(|own| name == *own)
-        || folder.parent().is_some_and(is_run) && folder.file_name().is_some_and(|own| FOLDERS_OF_A_RUN.iter().any(|name| own == *name));
+        || folder.parent().is_some_and(is_run)
+            && folder
+                .file_name()
+                .is_some_and(|own| FOLDERS_OF_A_RUN.iter().any(|name| own == *name));
     if is_of_run {
         return refused("the run there consists of such files: give another name");
     }
@@ -182,7 +237,10 @@ mod tests {
             std::os::unix::fs::chown(&path, Some(65534), Some(65533)).unwrap();
             write(&path).unwrap();
             let kept = fs::metadata(&path).unwrap();
-            assert_eq!((kept.uid(), kept.gid(), kept.mode() & 0o777), (65534, 65533, 0o666));
+            assert_eq!(
+                (kept.uid(), kept.gid(), kept.mode() & 0o777),
+                (65534, 65533, 0o666)
+            );
         }
         let other = folder.path().join("other.html");
         write(&other).unwrap();
@@ -195,8 +253,17 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::create_dir(path("samples")).unwrap();
         fs::write(path("run.json"), "{}").unwrap();
-        for own in ["run.json", "state.jsonl", "samples/cyclic.cpu0.series", "samples/../run.json"] {
-            assert_eq!(write(&path(own)).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{own}");
+        for own in [
+            "run.json",
+            "state.jsonl",
+            "samples/cyclic.cpu0.series",
+            "samples/../run.json",
+        ] {
+            assert_eq!(
+                write(&path(own)).unwrap_err().kind(),
+                io::ErrorKind::InvalidInput,
+                "{own}"
+            );
         }
         assert_eq!(fs::read(path("run.json")).unwrap(), b"{}");
         write(&path("report.html")).unwrap();

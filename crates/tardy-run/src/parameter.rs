@@ -1,4 +1,5 @@
-//! Parameters of loads and probes: their units, defaults and limits, and the values that requests give them.
+//! Parameters of loads and probes: their units, defaults and limits, and the values that requests
+//! give them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -47,7 +48,12 @@ pub enum Kind {
 impl std::fmt::Display for Kind {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Bytes { min, max } => write!(formatter, "{} to {}", format_bytes(*min), format_bytes(*max)),
+            Self::Bytes { min, max } => write!(
+                formatter,
+                "{} to {}",
+                format_bytes(*min),
+                format_bytes(*max)
+            ),
             Self::Count { min, max } => write!(formatter, "{min} to {max}"),
             Self::Duration { min, max } => write!(formatter, "{min} to {max}"),
             Self::Choice(choices) => formatter.write_str(&choices.join("|")),
@@ -68,7 +74,8 @@ pub struct Parameter {
     pub means: &'static str,
     /// What it takes.
     pub kind: Kind,
-    /// Its value where the request gives none, as a request would write it; without one, the parameter may stay unset.
+    /// Its value where the request gives none, as a request would write it; without one, the
+    /// parameter may stay unset.
     pub default: Option<&'static str>,
     /// Whether a request must give it, because no default could know.
     pub needed: bool,
@@ -76,31 +83,64 @@ pub struct Parameter {
 
 impl Parameter {
     /// A parameter that has a default, or may stay unset where that is the default.
-    const fn new(name: &'static str, means: &'static str, kind: Kind, default: Option<&'static str>) -> Self {
-        Self { name, means, kind, default, needed: false }
+    const fn new(
+        name: &'static str,
+        means: &'static str,
+        kind: Kind,
+        default: Option<&'static str>,
+    ) -> Self {
+        Self {
+            name,
+            means,
+            kind,
+            default,
+            needed: false,
+        }
     }
 
     /// A size in bytes.
     #[must_use]
-    pub const fn bytes(name: &'static str, means: &'static str, default: &'static str, min: u64, max: u64) -> Self {
+    pub const fn bytes(
+        name: &'static str,
+        means: &'static str,
+        default: &'static str,
+        min: u64,
+        max: u64,
+    ) -> Self {
         Self::new(name, means, Kind::Bytes { min, max }, Some(default))
     }
 
     /// A parameter that is a number from `min` to `max`.
     #[must_use]
-    pub const fn count(name: &'static str, means: &'static str, default: &'static str, min: u64, max: u64) -> Self {
+    pub const fn count(
+        name: &'static str,
+        means: &'static str,
+        default: &'static str,
+        min: u64,
+        max: u64,
+    ) -> Self {
         Self::new(name, means, Kind::Count { min, max }, Some(default))
     }
 
     /// A parameter that is a time from `min` to `max`.
     #[must_use]
-    pub const fn duration(name: &'static str, means: &'static str, default: &'static str, min: Nanos, max: Nanos) -> Self {
+    pub const fn duration(
+        name: &'static str,
+        means: &'static str,
+        default: &'static str,
+        min: Nanos,
+        max: Nanos,
+    ) -> Self {
         Self::new(name, means, Kind::Duration { min, max }, Some(default))
     }
 
     /// One of some words; the first is the default.
     #[must_use]
-    pub const fn choice(name: &'static str, means: &'static str, words: &'static [&'static str]) -> Self {
+    pub const fn choice(
+        name: &'static str,
+        means: &'static str,
+        words: &'static [&'static str],
+    ) -> Self {
         Self::new(name, means, Kind::Choice(words), Some(words[0]))
     }
 
@@ -114,7 +154,9 @@ impl Parameter {
 /// Names stand in file names and tables.
 fn is_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    text.len() <= 32 && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_plain)
+    text.len() <= 32
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(is_plain)
 }
 
 /// The value of a parameter.
@@ -152,13 +194,15 @@ impl std::fmt::Display for Value {
 
 /// The values of the parameters of one load or probe, by name.
 ///
-/// A request's text is checked against the table of parameters, and defaults are filled in from there: a name asked for below is one that the table has.
+/// A request's text is checked against the table of parameters, and defaults are filled in from
+/// there: a name asked for below is one that the table has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, Value>);
 
 impl Values {
-    /// The size in bytes, or the number, of a parameter; 0 where it has none, which the table rules out for those with a default.
+    /// The size in bytes, or the number, of a parameter; 0 where it has none, which the table rules
+    /// out for those with a default.
     #[must_use]
     pub fn number(&self, name: &str) -> u64 {
         match self.0.get(name) {
@@ -234,7 +278,9 @@ impl FromIterator<(String, Value)> for Values {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     /// No size.
-    #[error("`{text}` is no size for `{parameter}`: write a number and B, KiB, MiB or GiB, as in 64MiB")]
+    #[error(
+        "`{text}` is no size for `{parameter}`: write a number and B, KiB, MiB or GiB, as in 64MiB"
+    )]
     NotBytes {
         /// Whose value.
         parameter: &'static str,
@@ -268,7 +314,10 @@ pub enum ValueError {
         choices: &'static [&'static str],
     },
     /// No name.
-    #[error("`{text}` is no name for `{parameter}`: use at most 32 lower-case letters, digits and dashes, a letter first")]
+    #[error(
+        "`{text}` is no name for `{parameter}`: use at most 32 lower-case letters, digits and \
+         dashes, a letter first"
+    )]
     NotAName {
         /// Whose value.
         parameter: &'static str,
@@ -313,37 +362,69 @@ impl Parameter {
         let owned = || text.to_owned();
         match self.kind {
             Kind::Bytes { min, max } => {
-                let bytes = parse_bytes(text).ok_or_else(|| ValueError::NotBytes { parameter, text: owned() })?;
-                self.within(bytes, min, max, text, format_bytes).map(Value::Bytes)
+                let bytes = parse_bytes(text).ok_or_else(|| ValueError::NotBytes {
+                    parameter,
+                    text: owned(),
+                })?;
+                self.within(bytes, min, max, text, format_bytes)
+                    .map(Value::Bytes)
             }
             Kind::Count { min, max } => {
-                let count = text.parse().map_err(|_| ValueError::NotCount { parameter, text: owned() })?;
-                self.within(count, min, max, text, |count| count.to_string()).map(Value::Count)
+                let count = text.parse().map_err(|_| ValueError::NotCount {
+                    parameter,
+                    text: owned(),
+                })?;
+                self.within(count, min, max, text, |count| count.to_string())
+                    .map(Value::Count)
             }
             Kind::Duration { min, max } => {
-                let duration = text.parse().map_err(|source| ValueError::NotDuration { parameter, source })?;
-                self.within(duration, min, max, text, |duration| duration.to_string()).map(Value::Duration)
+                let duration = text
+                    .parse()
+                    .map_err(|source| ValueError::NotDuration { parameter, source })?;
+                self.within(duration, min, max, text, |duration| duration.to_string())
+                    .map(Value::Duration)
             }
             Kind::Choice(choices) if choices.contains(&text) => Ok(Value::Word(owned())),
-            Kind::Choice(choices) => Err(ValueError::NotAChoice { parameter, text: owned(), choices }),
-            Kind::Name if !is_name(text) => Err(ValueError::NotAName { parameter, text: text.to_owned() }),
+            Kind::Choice(choices) => Err(ValueError::NotAChoice {
+                parameter,
+                text: owned(),
+                choices,
+            }),
+            Kind::Name if !is_name(text) => Err(ValueError::NotAName {
+                parameter,
+                text: text.to_owned(),
+            }),
             Kind::Name => Ok(Value::Word(text.to_owned())),
             Kind::Cpus => match text.parse::<CpuList>() {
                 Ok(cpus) if cpus.is_empty() => Err(ValueError::Empty { parameter }),
                 Ok(cpus) => Ok(Value::Word(cpus.to_string())),
                 Err(source) => Err(ValueError::NotCpus { parameter, source }),
             },
-            Kind::Path | Kind::Text if text.trim().is_empty() => Err(ValueError::Empty { parameter }),
+            Kind::Path | Kind::Text if text.trim().is_empty() => {
+                Err(ValueError::Empty { parameter })
+            }
             Kind::Path => Ok(Value::Path(PathBuf::from(text))),
             Kind::Text => Ok(Value::Text(owned())),
         }
     }
 
-    fn within<T: PartialOrd + Copy>(&self, value: T, min: T, max: T, text: &str, print: impl Fn(T) -> String) -> Result<T, ValueError> {
+    fn within<T: PartialOrd + Copy>(
+        &self,
+        value: T,
+        min: T,
+        max: T,
+        text: &str,
+        print: impl Fn(T) -> String,
+    ) -> Result<T, ValueError> {
         if min <= value && value <= max {
             return Ok(value);
         }
-        Err(ValueError::OutOfRange { parameter: self.name, text: text.to_owned(), min: print(min), max: print(max) })
+        Err(ValueError::OutOfRange {
+            parameter: self.name,
+            text: text.to_owned(),
+            min: print(min),
+            max: print(max),
+        })
     }
 }
 
@@ -370,35 +451,57 @@ pub enum ParameterError {
     Value(ValueError),
 }
 
-/// The values in `text`, the part of a request behind its name: `64MiB:block=1MiB`, by name or in the order of `parameters`.
+/// The values in `text`, the part of a request behind its name: `64MiB:block=1MiB`, by name or in
+/// the order of `parameters`.
 ///
 /// # Errors
 /// [`ParameterError`].
-pub fn parse_values(parameters: &[&'static Parameter], text: &str) -> Result<BTreeMap<&'static str, Value>, ParameterError> {
-    let takes_text = parameters.iter().any(|parameter| parameter.kind == Kind::Text);
+pub fn parse_values(
+    parameters: &[&'static Parameter],
+    text: &str,
+) -> Result<BTreeMap<&'static str, Value>, ParameterError> {
+    let takes_text = parameters
+        .iter()
+        .any(|parameter| parameter.kind == Kind::Text);
     let mut given = BTreeMap::new();
     let mut positional = parameters.iter();
     let mut rest = Some(text);
     while let Some(text) = rest {
-        let (part, tail) = text.split_once(':').map_or((text, None), |(part, tail)| (part, Some(tail)));
-        let named = part.split_once('=').filter(|(name, _)| name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty());
+        let (part, tail) = text
+            .split_once(':')
+            .map_or((text, None), |(part, tail)| (part, Some(tail)));
+        let named = part.split_once('=').filter(|(name, _)| {
+            name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty()
+        });
         let (parameter, value) = match named {
-            // A command may contain `a=b`: where a text is taken, only the parameters that there are are names.
-            Some((name, value)) if !takes_text || parameters.iter().any(|parameter| parameter.name == name) => {
-                let parameter = parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| ParameterError::Unknown {
-                    name: name.to_owned(),
-                    known: parameters.iter().map(|parameter| parameter.name).collect(),
-                })?;
+            // A command may contain `a=b`: where a text is taken, only the parameters that there
+            // are are names.
+            Some((name, value))
+                if !takes_text || parameters.iter().any(|parameter| parameter.name == name) =>
+            {
+                let parameter = parameters
+                    .iter()
+                    .find(|parameter| parameter.name == name)
+                    .ok_or_else(|| ParameterError::Unknown {
+                        name: name.to_owned(),
+                        known: parameters.iter().map(|parameter| parameter.name).collect(),
+                    })?;
                 (parameter, value)
             }
             _ => {
-                let too_many = || ParameterError::TooMany { value: part.to_owned(), count: parameters.len() };
+                let too_many = || ParameterError::TooMany {
+                    value: part.to_owned(),
+                    count: parameters.len(),
+                };
                 (positional.next().ok_or_else(too_many)?, part)
             }
         };
         // A text takes everything up to the end.
         let (value, tail) = match parameter.kind {
-            Kind::Text => (&text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..], None),
+            Kind::Text => (
+                &text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..],
+                None,
+            ),
             _ => (value, tail),
         };
         let value = parameter.parse(value).map_err(ParameterError::Value)?;
@@ -416,13 +519,46 @@ mod tests {
 
     #[test]
     fn values_beyond_the_limits_are_refused_with_the_limits() {
-        let size = Parameter { name: "size", means: "", kind: Kind::Bytes { min: 4096, max: 1 << 30 }, default: None, needed: false };
+        let size = Parameter {
+            name: "size",
+            means: "",
+            kind: Kind::Bytes {
+                min: 4096,
+                max: 1 << 30,
+            },
+            default: None,
+            needed: false,
+        };
         assert_eq!(size.parse("1MiB"), Ok(Value::Bytes(1 << 20)));
-        assert_eq!(size.parse("2GiB").unwrap_err().to_string(), "`size` is 2GiB: give a value from 4KiB to 1GiB");
-        let count = Parameter { name: "groups", means: "", kind: Kind::Count { min: 1, max: 10 }, default: None, needed: false };
-        assert!(matches!(count.parse("0"), Err(ValueError::OutOfRange { .. })));
-        assert!(matches!(count.parse("many"), Err(ValueError::NotCount { .. })));
-        let choice = Parameter { name: "with", means: "", kind: Kind::Choice(&["pipe", "socket"]), default: None, needed: false };
-        assert_eq!(choice.parse("tape").unwrap_err().to_string(), "`tape` is not one of the values of `with`: pipe, socket");
+        assert_eq!(
+            size.parse("2GiB").unwrap_err().to_string(),
+            "`size` is 2GiB: give a value from 4KiB to 1GiB"
+        );
+        let count = Parameter {
+            name: "groups",
+            means: "",
+            kind: Kind::Count { min: 1, max: 10 },
+            default: None,
+            needed: false,
+        };
+        assert!(matches!(
+            count.parse("0"),
+            Err(ValueError::OutOfRange { .. })
+        ));
+        assert!(matches!(
+            count.parse("many"),
+            Err(ValueError::NotCount { .. })
+        ));
+        let choice = Parameter {
+            name: "with",
+            means: "",
+            kind: Kind::Choice(&["pipe", "socket"]),
+            default: None,
+            needed: false,
+        };
+        assert_eq!(
+            choice.parse("tape").unwrap_err().to_string(),
+            "`tape` is not one of the values of `with`: pipe, socket"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What a run will do, as a value: stored in its folder, and the same for a guest, a board over SSH and this machine.
+//! What a run will do, as a value: stored in its folder, and the same for a guest, a board over SSH
+//! and this machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,9 +25,11 @@ use crate::tracing::ExplainLevel;
 
 /// Name of a responder's probe and series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
-/// Length that the last phase of a run without an end has in its plan, 100 years: what adds lengths and times goes on to work, and no run comes to its end.
+/// Length that the last phase of a run without an end has in its plan, 100 years: what adds lengths
+/// and times goes on to work, and no run comes to its end.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
-/// The part of a run without an end that amounts of its plan are told for: bytes on the disk, and those that loads write.
+/// The part of a run without an end that amounts of its plan are told for: bytes on the disk, and
+/// those that loads write.
 pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
 /// Name of the scenario that flags make.
 pub const FLAGS: &str = "flags";
@@ -72,9 +75,11 @@ pub struct Plan {
     pub housekeeping_cpus: CpuList,
     /// Phases in their order.
     pub phases: Vec<PhasePlan>,
-    /// Cycles after which each thread ends by itself: where the only phase is counted in them, and has no load.
+    /// Cycles after which each thread ends by itself: where the only phase is counted in them, and
+    /// has no load.
     pub cycles: Option<u64>,
-    /// Whether the run has no end of its own: the last phase lasts until somebody stops it, and its length says nothing.
+    /// Whether the run has no end of its own: the last phase lasts until somebody stops it, and its
+    /// length says nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_stopped: bool,
     /// Latencies that are in time.
@@ -141,28 +146,52 @@ impl Plan {
     /// What the loads write to devices, a line a device, for who would spare them.
     #[must_use]
     pub fn device_writes(&self) -> Vec<String> {
-        let length = |phase: &PhasePlan| if self.until_stopped { phase.length.min(UNTIL_STOPPED_PART) } else { phase.length };
-        let lines = device_writes::lines(
-            self.phases.iter().flat_map(|phase| phase.loads.iter().filter_map(move |load| load.writes_for(length(phase)))),
-        );
-        lines.into_iter().map(|line| if self.until_stopped { format!("in an hour {line}") } else { line }).collect()
+        let length = |phase: &PhasePlan| {
+            if self.until_stopped {
+                phase.length.min(UNTIL_STOPPED_PART)
+            } else {
+                phase.length
+            }
+        };
+        let lines = device_writes::lines(self.phases.iter().flat_map(|phase| {
+            phase
+                .loads
+                .iter()
+                .filter_map(move |load| load.writes_for(length(phase)))
+        }));
+        lines
+            .into_iter()
+            .map(|line| {
+                if self.until_stopped {
+                    format!("in an hour {line}")
+                } else {
+                    line
+                }
+            })
+            .collect()
     }
 
-    /// Where the scenario comes from. Of an older tool's plan its name tells, which a user's file may have too: the file goes before it.
+    /// Where the scenario comes from. Of an older tool's plan its name tells, which a user's file
+    /// may have too: the file goes before it.
     #[must_use]
     pub fn origin(&self) -> Origin {
-        self.origin.unwrap_or(match (&self.scenario_file, self.scenario.as_str()) {
-            (Some(_), _) => Origin::File,
-            (None, FLAGS) => Origin::Flags,
-            (None, RESPOND) => Origin::Responder,
-            (None, _) => Origin::BuiltIn,
-        })
+        self.origin
+            .unwrap_or(match (&self.scenario_file, self.scenario.as_str()) {
+                (Some(_), _) => Origin::File,
+                (None, FLAGS) => Origin::Flags,
+                (None, RESPOND) => Origin::Responder,
+                (None, _) => Origin::BuiltIn,
+            })
     }
 
     /// What the run is held to.
     #[must_use]
     pub fn requirement(&self) -> Requirement {
-        Requirement { window: self.window, misses_allowed: self.misses_allowed, skipped_allowed: self.skipped_allowed }
+        Requirement {
+            window: self.window,
+            misses_allowed: self.misses_allowed,
+            skipped_allowed: self.skipped_allowed,
+        }
     }
 
     /// A plan of a run that probes nothing: of costs, or of another tool's results.
@@ -211,7 +240,8 @@ impl Plan {
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePlan {
-    /// Its name, as that of its series: the probe's own, or another one where several of a kind run side by side.
+    /// Its name, as that of its series: the probe's own, or another one where several of a kind run
+    /// side by side.
     pub name: String,
     /// The probe's own name, where that is another one; see [`ProbePlan::kind`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -314,12 +344,14 @@ pub struct PhasePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
-    /// /dev/cpu_dma_latency is held open with this value; the kernel takes it back when the tool ends, however it ends.
+    /// /dev/cpu_dma_latency is held open with this value; the kernel takes it back when the tool
+    /// ends, however it ends.
     CpuDmaLatency {
         /// In us.
         value_us: i32,
     },
-    /// The wake-up latency that the power management may take on one CPU (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
+    /// The wake-up latency that the power management may take on one CPU
+    /// (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
     ResumeLatency {
         /// The CPU's file below /sys.
         path: PathBuf,
@@ -340,7 +372,9 @@ impl Plan {
     /// Length of the warm-up and all phases.
     #[must_use]
     pub fn length(&self) -> Nanos {
-        self.phases.iter().fold(self.warm_up, |sum, phase| sum.saturating_add(phase.length))
+        self.phases
+            .iter()
+            .fold(self.warm_up, |sum, phase| sum.saturating_add(phase.length))
     }
 
     /// The same of a run that has an end of its own.
@@ -359,14 +393,28 @@ impl Plan {
 impl std::fmt::Display for Change {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::CpuDmaLatency { value_us } => write!(formatter, "/dev/cpu_dma_latency: {value_us} us while the run lasts"),
-            Self::ResumeLatency { path, old, new } => write!(formatter, "{}: {old} -> {new} while the run lasts", path.display()),
-            Self::Interrupt { to } => write!(formatter, "{}: {} -> {} while the run lasts", to.path.display(), to.old, to.new),
+            Self::CpuDmaLatency { value_us } => write!(
+                formatter,
+                "/dev/cpu_dma_latency: {value_us} us while the run lasts"
+            ),
+            Self::ResumeLatency { path, old, new } => write!(
+                formatter,
+                "{}: {old} -> {new} while the run lasts",
+                path.display()
+            ),
+            Self::Interrupt { to } => write!(
+                formatter,
+                "{}: {} -> {} while the run lasts",
+                to.path.display(),
+                to.old,
+                to.new
+            ),
         }
     }
 }
 
-/// One place of a probe: all that its threads need to know. Times are offsets from the run's start until [`ThreadPlan::at`].
+/// One place of a probe: all that its threads need to know. Times are offsets from the run's start
+/// until [`ThreadPlan::at`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
     /// CPU that is measured; absent for copies that move among the measured ones.
@@ -382,7 +430,11 @@ pub struct ThreadPlan {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles: Option<u64>,
     /// Latency from which on all probes stop; none if absent.
-    #[serde(rename = "stop_above_ns", skip_serializing_if = "Option::is_none", default)]
+    #[serde(
+        rename = "stop_above_ns",
+        skip_serializing_if = "Option::is_none",
+        default
+    )]
     pub stop_above: Option<Nanos>,
     /// The clocks that its timer and its grid are on, where one of them is not the run's.
     #[serde(skip_serializing_if = "ThreadClocks::are_plain", default)]
@@ -398,17 +450,29 @@ impl ThreadPlan {
             None => start + offset,
         };
         let schedule = match self.schedule {
-            Schedule::Grid { period, start: offset, dither } => Schedule::Grid { period, start: first(period, offset), dither },
+            Schedule::Grid {
+                period,
+                start: offset,
+                dither,
+            } => Schedule::Grid {
+                period,
+                start: first(period, offset),
+                dither,
+            },
             event @ Schedule::Event { .. } => event,
         };
-        Self { schedule, ..self.clone() }
+        Self {
+            schedule,
+            ..self.clone()
+        }
     }
 }
 
 /// A load as it will run; stored in the run and handed to the guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadPlan {
-    /// What it is called in events and reports: the request as written, numbered where the same was asked for twice.
+    /// What it is called in events and reports: the request as written, numbered where the same was
+    /// asked for twice.
     pub label: String,
     /// The load's name.
     pub name: String,
@@ -424,7 +488,8 @@ pub struct LoadPlan {
     pub finish_limit: Nanos,
     /// Where its named scratch files go, for a load that needs names.
     pub scratch: Option<PathBuf>,
-    /// What it changes on the machine, to be journalled before the start and undone by whoever survives it.
+    /// What it changes on the machine, to be journalled before the start and undone by whoever
+    /// survives it.
     pub undo: Vec<Undo>,
     /// What it writes to a device; nothing where it writes to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -449,7 +514,8 @@ pub enum Share {
     Tasks,
     /// Each of its workers has one, as a session of its own.
     Session,
-    /// Each of its workers has one, as a control group: this path with a dash and the worker's number.
+    /// Each of its workers has one, as a control group: this path with a dash and the worker's
+    /// number.
     Group(PathBuf),
 }
 
@@ -466,10 +532,13 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl LoadPlan {
-    /// What it writes to a device, where it does, in so long a time: as [`device_writes::lines`] takes it.
+    /// What it writes to a device, where it does, in so long a time: as [`device_writes::lines`]
+    /// takes it.
     #[must_use]
     pub fn writes_for(&self, length: Nanos) -> Option<(&str, &DeviceWrites, Nanos)> {
-        self.device_writes.as_ref().map(|writes| (self.label.as_str(), writes, length))
+        self.device_writes
+            .as_ref()
+            .map(|writes| (self.label.as_str(), writes, length))
     }
 
     /// How many workers it has.

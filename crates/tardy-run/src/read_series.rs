@@ -1,8 +1,10 @@
 //! Reading a series file, whole or in parts, in constant memory.
 //!
-//! A damaged stretch is left out and counted; reading goes on at the next chunk whose checksum holds. A cut-off end is no damage.
+//! A damaged stretch is left out and counted; reading goes on at the next chunk whose checksum
+//! holds. A cut-off end is no damage.
 //!
-//! A series of a run with `--disk` has several files ([`crate::rotation`]): they are read as one, and what gave way is in [`SeriesFile::hours`].
+//! A series of a run with `--disk` has several files ([`crate::rotation`]): they are read as one,
+//! and what gave way is in [`SeriesFile::hours`].
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,7 +13,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tardy_core::chunk::{self, CHUNK_HEAD_BYTES, Chunk, ChunkHead, DESCRIPTOR_BYTES_MAX, FormatError};
+use tardy_core::chunk::{
+    self, CHUNK_HEAD_BYTES, Chunk, ChunkHead, DESCRIPTOR_BYTES_MAX, FormatError,
+};
 use tardy_core::series::Descriptor;
 use tardy_sys::{regular_file, scoped};
 
@@ -99,9 +103,15 @@ impl SeriesFile {
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let mut series = Self::open_alone(path)?;
         if hours::path(path).exists() {
-            let unreadable = |error| SeriesError::Unreadable { path: path.to_owned(), error };
+            let unreadable = |error| SeriesError::Unreadable {
+                path: path.to_owned(),
+                error,
+            };
             let segments = SeriesSegments::open(path, series.length).map_err(unreadable)?;
-            series.length = segments.pieces.last().map_or(series.length, |piece| piece.begin + piece.length);
+            series.length = segments
+                .pieces
+                .last()
+                .map_or(series.length, |piece| piece.begin + piece.length);
             series.segments = Some(segments);
         }
         Ok(series)
@@ -109,12 +119,20 @@ impl SeriesFile {
 
     /// The same of one file, whatever is beside it.
     pub(crate) fn open_alone(path: &Path) -> Result<Self, SeriesError> {
-        let unreadable = |error| SeriesError::Unreadable { path: path.to_owned(), error };
+        let unreadable = |error| SeriesError::Unreadable {
+            path: path.to_owned(),
+            error,
+        };
         let file = regular_file::open(path).map_err(unreadable)?;
         let length = file.metadata().map_err(unreadable)?.len();
         let mut head = Vec::new();
-        file.take(DESCRIPTOR_BYTES_MAX as u64 + 16).read_to_end(&mut head).map_err(unreadable)?;
-        let format = |error| SeriesError::Format { path: path.to_owned(), error };
+        file.take(DESCRIPTOR_BYTES_MAX as u64 + 16)
+            .read_to_end(&mut head)
+            .map_err(unreadable)?;
+        let format = |error| SeriesError::Format {
+            path: path.to_owned(),
+            error,
+        };
         let (json, chunks_begin) = chunk::decode_head(&head).map_err(format)?;
         let bad = |_| format(FormatError::BadDescriptor);
         let mut value: serde_json::Value = serde_json::from_slice(json).map_err(bad)?;
@@ -122,24 +140,43 @@ impl SeriesFile {
             return Err(format(FormatError::BadDescriptor));
         }
         let cleaned = harmless(&mut value).then(|| value.to_string());
-        let descriptor: Descriptor = serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
+        let descriptor: Descriptor =
+            serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
         // 0 is an interval that the tool which took the samples did not say.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
         }
-        Ok(Self { path: path.to_owned(), descriptor, chunks_begin: chunks_begin as u64, length, segments: None })
+        Ok(Self {
+            path: path.to_owned(),
+            descriptor,
+            chunks_begin: chunks_begin as u64,
+            length,
+            segments: None,
+        })
     }
 
-    /// A segment of the series in `series`, whose head counts for it where its own is damaged: chunks are looked for then.
+    /// A segment of the series in `series`, whose head counts for it where its own is damaged:
+    /// chunks are looked for then.
     pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
         match Self::open_alone(path) {
             Err(SeriesError::Format { .. }) => {}
             opened => return opened,
         }
-        let unreadable = |error| SeriesError::Unreadable { path: path.to_owned(), error };
-        let length = regular_file::open(path).and_then(|file| file.metadata()).map_err(unreadable)?.len();
-        Ok(Self { path: path.to_owned(), chunks_begin: 0, length, ..Self::open_alone(series)? })
+        let unreadable = |error| SeriesError::Unreadable {
+            path: path.to_owned(),
+            error,
+        };
+        let length = regular_file::open(path)
+            .and_then(|file| file.metadata())
+            .map_err(unreadable)?
+            .len();
+        Ok(Self {
+            path: path.to_owned(),
+            chunks_begin: 0,
+            length,
+            ..Self::open_alone(series)?
+        })
     }
 
     /// The samples that gave way, in a run with `--disk`.
@@ -160,52 +197,81 @@ impl SeriesFile {
         self.length
     }
 
-    /// Ranges of bytes that together are all chunks; each can be read alone, and gives the chunks that begin in it.
+    /// Ranges of bytes that together are all chunks; each can be read alone, and gives the chunks
+    /// that begin in it.
     #[must_use]
     pub fn parts(&self, count: u64) -> Vec<Range<u64>> {
         let total = self.length.saturating_sub(self.chunks_begin);
-        let edge = |index: u64| self.chunks_begin + (u128::from(total) * u128::from(index) / u128::from(count.max(1))) as u64;
-        (0..count.max(1)).map(|index| edge(index)..edge(index + 1)).collect()
+        let edge = |index: u64| {
+            self.chunks_begin
+                + (u128::from(total) * u128::from(index) / u128::from(count.max(1))) as u64
+        };
+        (0..count.max(1))
+            .map(|index| edge(index)..edge(index + 1))
+            .collect()
     }
 
     /// Calls `visit` with each chunk that begins in `part`, in order.
     ///
     /// # Errors
-    /// [`SeriesError::Unreadable`] for errors of the disk; damage is no error, and is told by [`PartEnd`].
-    pub fn read_part(&self, part: Range<u64>, mut visit: impl FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
-        let unreadable = |error| SeriesError::Unreadable { path: self.path.clone(), error };
+    /// [`SeriesError::Unreadable`] for errors of the disk; damage is no error, and is told by
+    /// [`PartEnd`].
+    pub fn read_part(
+        &self,
+        part: Range<u64>,
+        mut visit: impl FnMut(&Chunk),
+    ) -> Result<PartEnd, SeriesError> {
+        let unreadable = |error| SeriesError::Unreadable {
+            path: self.path.clone(),
+            error,
+        };
         if let Some(segments) = &self.segments {
             return segments.read_part(part, &mut visit).map_err(unreadable);
         }
         let mut file = regular_file::open(&self.path).map_err(unreadable)?;
         file.seek(SeekFrom::Start(part.start)).map_err(unreadable)?;
         let is_first = part.start == self.chunks_begin;
-        let mut walk = Walk { window: Window::new(file), place: part.start, is_synchronised: is_first, end: PartEnd::default() };
+        let mut walk = Walk {
+            window: Window::new(file),
+            place: part.start,
+            is_synchronised: is_first,
+            end: PartEnd::default(),
+        };
         walk.run(part.end, &mut visit).map_err(unreadable)?;
         Ok(walk.end)
     }
 
-    /// Calls `visit` with each whole chunk from byte `place` on, of a file that may have grown since it was opened. Returns the byte to go on from: 0 is the
-    /// first one to begin at.
+    /// Calls `visit` with each whole chunk from byte `place` on, of a file that may have grown
+    /// since it was opened. Returns the byte to go on from: 0 is the first one to begin at.
     ///
     /// # Errors
     /// As [`Self::read_part`].
     pub fn read_on(&self, place: u64, mut visit: impl FnMut(&Chunk)) -> Result<u64, SeriesError> {
-        let unreadable = |error| SeriesError::Unreadable { path: self.path.clone(), error };
+        let unreadable = |error| SeriesError::Unreadable {
+            path: self.path.clone(),
+            error,
+        };
         if let Some(segments) = &self.segments {
-            return segments.read_on(&self.path, place, &mut visit).map_err(unreadable);
+            return segments
+                .read_on(&self.path, place, &mut visit)
+                .map_err(unreadable);
         }
         let place = place.max(self.chunks_begin);
         let mut file = regular_file::open(&self.path).map_err(unreadable)?;
         file.seek(SeekFrom::Start(place)).map_err(unreadable)?;
-        let mut walk = Walk { window: Window::new(file), place, is_synchronised: true, end: PartEnd::default() };
+        let mut walk = Walk {
+            window: Window::new(file),
+            place,
+            is_synchronised: true,
+            end: PartEnd::default(),
+        };
         walk.run(u64::MAX, visit).map_err(unreadable)?;
         // A chunk that is just being written is read when it is whole.
         Ok(walk.place - walk.end.torn_bytes)
     }
 
-    /// Adds all chunks to what `new` makes, on up to `threads_max` threads: each has a part of the file of its own, and `merge` takes the parts together in the
-    /// order of the file.
+    /// Adds all chunks to what `new` makes, on up to `threads_max` threads: each has a part of the
+    /// file of its own, and `merge` takes the parts together in the order of the file.
     ///
     /// # Errors
     /// As [`Self::read_part`].
@@ -251,24 +317,36 @@ impl SeriesFile {
 }
 
 impl SeriesSegments {
-    /// The histograms by hour and the segments behind them, as they belong together although the run may go on. `head` is the length of the series' own file.
+    /// The histograms by hour and the segments behind them, as they belong together although the
+    /// run may go on. `head` is the length of the series' own file.
     fn open(series: &Path, head: u64) -> io::Result<Self> {
         let path = hours::path(series);
         for _ in 0..LOOKS_MAX {
             let (hours, damaged_bytes) = match Hours::read(&path) {
                 Ok(Some(hours)) => (hours, 0),
                 // Single samples are there all the same.
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => (Hours::unknown(), std::fs::metadata(&path)?.len().max(1)),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    (Hours::unknown(), std::fs::metadata(&path)?.len().max(1))
+                }
                 Ok(None) => return Err(io::ErrorKind::NotFound.into()),
                 Err(error) => return Err(error),
             };
-            let Some(pieces) = Self::pieces(series, hours.through, head)? else { continue };
-            let is_same = damaged_bytes > 0 || Hours::read(&path)?.is_some_and(|now| now.through == hours.through);
+            let Some(pieces) = Self::pieces(series, hours.through, head)? else {
+                continue;
+            };
+            let is_same = damaged_bytes > 0
+                || Hours::read(&path)?.is_some_and(|now| now.through == hours.through);
             if is_same {
-                return Ok(Self { hours, damaged_bytes, pieces });
+                return Ok(Self {
+                    hours,
+                    damaged_bytes,
+                    pieces,
+                });
             }
         }
-        Err(io::Error::other("samples gave way to histograms faster than they were opened: try again"))
+        Err(io::Error::other(
+            "samples gave way to histograms faster than they were opened: try again",
+        ))
     }
 
     /// `None` where one of them gave way meanwhile.
@@ -290,9 +368,14 @@ impl SeriesSegments {
     fn read_part(&self, part: Range<u64>, visit: &mut impl FnMut(&Chunk)) -> io::Result<PartEnd> {
         let mut end = PartEnd::default();
         for piece in &self.pieces {
-            let (from, to) = (part.start.max(piece.begin), part.end.min(piece.begin + piece.length));
+            let (from, to) = (
+                part.start.max(piece.begin),
+                part.end.min(piece.begin + piece.length),
+            );
             if from < to {
-                let read = piece.read(from - piece.begin, to - piece.begin, &mut *visit)?.0;
+                let read = piece
+                    .read(from - piece.begin, to - piece.begin, &mut *visit)?
+                    .0;
                 end.damaged_bytes += read.damaged_bytes;
                 end.torn_bytes += read.torn_bytes;
                 end.is_closed |= read.is_closed;
@@ -304,8 +387,14 @@ impl SeriesSegments {
         Ok(end)
     }
 
-    /// As [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment. What gave way before it was read is passed over.
-    fn read_on(&self, series: &Path, place: u64, visit: &mut impl FnMut(&Chunk)) -> io::Result<u64> {
+    /// As [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment. What
+    /// gave way before it was read is passed over.
+    fn read_on(
+        &self,
+        series: &Path,
+        place: u64,
+        visit: &mut impl FnMut(&Chunk),
+    ) -> io::Result<u64> {
         let (open, offset) = (place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1));
         let mut reached = place;
         for number in segments_behind(series, open.max(self.hours.through + 1) - 1)? {
@@ -326,19 +415,37 @@ impl Piece {
     fn new(file: File, begin: u64) -> io::Result<Self> {
         let (file, length) = (Arc::new(file), 0);
         let mut head = Vec::new();
-        OpenFile { file: Arc::clone(&file), place: 0 }.take(DESCRIPTOR_BYTES_MAX as u64 + 16).read_to_end(&mut head)?;
+        OpenFile {
+            file: Arc::clone(&file),
+            place: 0,
+        }
+        .take(DESCRIPTOR_BYTES_MAX as u64 + 16)
+        .read_to_end(&mut head)?;
         // Of one whose head is damaged, chunks are looked for.
         let chunks_begin = chunk::decode_head(&head).map_or(length, |(_, begin)| begin as u64);
         let length = file.metadata()?.len();
-        Ok(Self { file, begin, chunks_begin, length })
+        Ok(Self {
+            file,
+            begin,
+            chunks_begin,
+            length,
+        })
     }
 
     /// Visits the chunks that begin from byte `from` on and before `to`, and tells how far it came.
     fn read(&self, from: u64, to: u64, visit: impl FnMut(&Chunk)) -> io::Result<(PartEnd, u64)> {
         let is_synchronised = from <= self.chunks_begin || to == u64::MAX;
         let place = from.max(self.chunks_begin);
-        let window = Window::new(OpenFile { file: Arc::clone(&self.file), place });
-        let mut walk = Walk { window, place, is_synchronised, end: PartEnd::default() };
+        let window = Window::new(OpenFile {
+            file: Arc::clone(&self.file),
+            place,
+        });
+        let mut walk = Walk {
+            window,
+            place,
+            is_synchronised,
+            end: PartEnd::default(),
+        };
         walk.run(to, visit)?;
         Ok((walk.end, walk.place))
     }
@@ -368,7 +475,12 @@ struct Window<R> {
 
 impl<R: Read> Window<R> {
     fn new(file: R) -> Self {
-        Self { file, bytes: Vec::with_capacity(BUFFER_BYTES * 2), begin: 0, is_at_end: false }
+        Self {
+            file,
+            bytes: Vec::with_capacity(BUFFER_BYTES * 2),
+            begin: 0,
+            is_at_end: false,
+        }
     }
 
     /// At least `wanted` bytes from the current place on, or all that there are.
@@ -394,7 +506,8 @@ impl<R: Read> Window<R> {
 struct Walk<R> {
     window: Window<R>,
     place: u64,
-    /// Whether `place` is where a chunk should begin; the middle of a file is found only by looking for one.
+    /// Whether `place` is where a chunk should begin; the middle of a file is found only by looking
+    /// for one.
     is_synchronised: bool,
     end: PartEnd,
 }
@@ -433,13 +546,20 @@ impl<R: Read> Walk<R> {
             return Ok(None);
         };
         let is_whole = chunk::verify(&head, body) && chunk.decode(body).is_ok();
-        Ok(is_whole.then_some(ChunkSpan { bytes, is_last: head.last }))
+        Ok(is_whole.then_some(ChunkSpan {
+            bytes,
+            is_last: head.last,
+        }))
     }
 
     /// Leaves out at least one byte, up to the next place where a chunk may begin.
     fn skip_to_next_magic(&mut self) -> io::Result<()> {
         let window = self.window.fill(BUFFER_BYTES)?;
-        let found = window.windows(4).skip(1).position(|four| four == b"CHNK" || four == b"ENDS").map(|position| position + 1);
+        let found = window
+            .windows(4)
+            .skip(1)
+            .position(|four| four == b"CHNK" || four == b"ENDS")
+            .map(|position| position + 1);
         let is_all = window.len() < BUFFER_BYTES;
         let skipped = match found {
             Some(position) => position,
@@ -463,7 +583,8 @@ impl<R: Read> Walk<R> {
         Ok(match ChunkHead::decode(window) {
             Ok(head) => window.len() < CHUNK_HEAD_BYTES + head.body_bytes,
             Err(FormatError::Truncated) => {
-                b"CHNK".starts_with(&window[..window.len().min(4)]) || b"ENDS".starts_with(&window[..window.len().min(4)])
+                b"CHNK".starts_with(&window[..window.len().min(4)])
+                    || b"ENDS".starts_with(&window[..window.len().min(4)])
             }
             Err(_) => false,
         })

@@ -1,7 +1,8 @@
 //! `run.json`: what was planned, what the machine is, what happened, and how it ended.
 //!
-//! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Unknown keys are skipped by readers, so that a later
-//! minor addition does not break an older tool; `format` rises when that would not be enough.
+//! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Unknown keys
+//! are skipped by readers, so that a later minor addition does not break an older tool; `format`
+//! rises when that would not be enough.
 //!
 //! History of `format`: 1 (2026-11): first.
 
@@ -75,7 +76,8 @@ pub struct PhaseRecord {
     pub loads: Vec<String>,
     /// When it began.
     pub begin_ns: Nanos,
-    /// When it ended; absent while it lasts. Its loads work for a part of it: [`RunRecord::under_load`].
+    /// When it ended; absent while it lasts. Its loads work for a part of it:
+    /// [`RunRecord::under_load`].
     pub end_ns: Option<Nanos>,
     /// When it was to begin and to end.
     pub planned_ns: (Nanos, Nanos),
@@ -277,19 +279,25 @@ pub struct RunRecord {
     pub overhead: Option<Overhead>,
     /// The machine at the start.
     pub machine: MachineFacts,
-    /// What `tardy doctor` found for the measured CPUs at the start; empty in older folders and imported ones.
+    /// What `tardy doctor` found for the measured CPUs at the start; empty in older folders and
+    /// imported ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doctor: Vec<StoredFinding>,
 }
 
 impl RunRecord {
-    /// Of a run that this tool is about to make, in the machine's own time: nothing has happened yet.
+    /// Of a run that this tool is about to make, in the machine's own time: nothing has happened
+    /// yet.
     #[must_use]
     pub fn begun(kind: RunKind, plan: Plan, machine: MachineFacts, started: StartTime) -> Self {
         Self {
             format: FORMAT,
             kind,
-            tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
+            tool: Tool {
+                name: "tardy".into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                process: std::process::id(),
+            },
             state: State::Running,
             clock: ClockKind::Hardware,
             started,

@@ -1,4 +1,5 @@
-//! A file whose room is taken before it is needed, so that a full disk cannot keep it from being written.
+//! A file whose room is taken before it is needed, so that a full disk cannot keep it from being
+//! written.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -6,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::unnamed_file;
 
-/// A file that will take the place of another, atomically. It has no name until then where the file system allows that, so that a tool that is
-/// killed leaves none behind.
+/// A file that will take the place of another, atomically. It has no name until then where the file
+/// system allows that, so that a tool that is killed leaves none behind.
 #[derive(Debug)]
 pub struct ReservedFile {
     file: File,
@@ -22,7 +23,10 @@ impl ReservedFile {
     /// # Errors
     /// Those of creating and writing a file.
     pub fn new(place: &Path, bytes: usize) -> io::Result<Self> {
-        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = place
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let (mut file, waiting) = match unnamed_file::create(folder) {
             Ok(file) => (file, None),
             Err(_) => {
@@ -37,7 +41,11 @@ impl ReservedFile {
             file.write_all(&zeros[..part])?;
             left -= part;
         }
-        Ok(Self { file, place: place.to_owned(), waiting })
+        Ok(Self {
+            file,
+            place: place.to_owned(),
+            waiting,
+        })
     }
 
     /// Writes `content` into the reserved room and moves it to its place.
@@ -56,7 +64,8 @@ impl ReservedFile {
                 // Of a tool that was killed between the two lines below.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
-                    // No room for a name: the content goes where there is one, in the room that this gives back.
+                    // No room for a name: the content goes where there is one, in the room that
+                    // this gives back.
                     let place = std::mem::take(&mut self.place);
                     drop(self);
                     return fs::write(place, content).map_err(|_| error);
@@ -90,11 +99,16 @@ pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The same, and calls `behind` when the new content is on the disk and not yet in its place; where that gives an error, it stays there.
+/// The same, and calls `behind` when the new content is on the disk and not yet in its place; where
+/// that gives an error, it stays there.
 ///
 /// # Errors
 /// As [`replace`], and those of `behind`.
-pub(crate) fn replace_watched(place: &Path, content: &[u8], behind: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn replace_watched(
+    place: &Path,
+    content: &[u8],
+    behind: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     let waiting = beside(place, "new");
     let written = File::create(&waiting).and_then(|mut file| {
         file.write_all(content)?;
@@ -112,9 +126,13 @@ pub(crate) fn replace_watched(place: &Path, content: &[u8], behind: impl FnOnce(
     Ok(())
 }
 
-/// Brings the name of a file to the disk, where the file system can: a failure of power then leaves the file under it.
+/// Brings the name of a file to the disk, where the file system can: a failure of power then leaves
+/// the file under it.
 pub(crate) fn sync_name(file: &Path) {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
@@ -126,7 +144,11 @@ pub fn replace_in_memory(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, |_| Ok(()))
 }
 
-fn replace_with(place: &Path, content: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+fn replace_with(
+    place: &Path,
+    content: &[u8],
+    sync: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let waiting = beside(place, "new");
     let written = File::create(&waiting).and_then(|mut file| {
         file.write_all(content)?;
@@ -157,7 +179,10 @@ mod tests {
         fs::write(&place, "old").unwrap();
         let reserved = ReservedFile::new(&place, 100_000).unwrap();
         let is_unnamed = unnamed_file::create(folder.path()).is_ok();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), if is_unnamed { 1 } else { 2 });
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            if is_unnamed { 1 } else { 2 }
+        );
         assert_eq!(fs::read(&place).unwrap(), b"old");
         reserved.commit(b"new").unwrap();
         assert_eq!(fs::read(&place).unwrap(), b"new");

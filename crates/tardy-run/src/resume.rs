@@ -1,8 +1,10 @@
-//! A run with `--disk` that goes on in its folder after its tool has ended: in order, by a kill, or with the machine.
+//! A run with `--disk` that goes on in its folder after its tool has ended: in order, by a kill, or
+//! with the machine.
 //!
-//! All of its samples give way to histograms by hour. Times are put on the clock as it runs now: the clock of runs begins anew with each boot, and the time of
-//! day says how far apart the two are. That is made in a folder beside the run's, and both change places in one step: a crash leaves the old one whole, or
-//! the new one.
+//! All of its samples give way to histograms by hour. Times are put on the clock as it runs now:
+//! the clock of runs begins anew with each boot, and the time of day says how far apart the two
+//! are. That is made in a folder beside the run's, and both change places in one step: a crash
+//! leaves the old one whole, or the new one.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,8 +23,16 @@ use crate::record::{Interruption, RunRecord, StartTime, State};
 use crate::reserved_file;
 use crate::rotation::{DiskDivision, Rotation, RotationRule};
 
-/// What a run that goes on has in its folder, with what waits to replace it. All else is somebody's, and stays there; so it is in `samples`: see [`is_of_series`].
-const OWN: [&str; 6] = ["run.json", "run.json.new", "run.json.reserved", "samples", "state.jsonl", "state.jsonl.new"];
+/// What a run that goes on has in its folder, with what waits to replace it. All else is
+/// somebody's, and stays there; so it is in `samples`: see [`is_of_series`].
+const OWN: [&str; 6] = [
+    "run.json",
+    "run.json.new",
+    "run.json.reserved",
+    "samples",
+    "state.jsonl",
+    "state.jsonl.new",
+];
 
 /// Why a run cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -31,11 +41,15 @@ pub enum ResumeError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot give way to histograms by hour.
-    #[error("{0} cannot go on: it is no run of `tardy run --until-stopped --disk SIZE` without loads; give another folder with --out")]
+    #[error(
+        "{0} cannot go on: it is no run of `tardy run --until-stopped --disk SIZE` without loads; \
+         give another folder with --out"
+    )]
     NotBounded(PathBuf),
     /// It would not be the same run.
     #[error(
-        "{path} cannot go on, because {what} are others than in this command: give it as it was (`tardy show --full`), or another folder with --out"
+        "{path} cannot go on, because {what} are others than in this command: give it as it was \
+         (`tardy show --full`), or another folder with --out"
     )]
     Other {
         /// The folder.
@@ -44,7 +58,10 @@ pub enum ResumeError {
         what: &'static str,
     },
     /// Kernels are compared, and not added up.
-    #[error("{path} is of kernel {release}, and this is another one: give a folder of its own with --out")]
+    #[error(
+        "{path} is of kernel {release}, and this is another one: give a folder of its own with \
+         --out"
+    )]
     OtherKernel {
         /// The folder.
         path: PathBuf,
@@ -64,21 +81,32 @@ pub enum ResumeError {
     },
 }
 
-/// Takes the run in `path` up, which `plan` is to go on with at `now`. `None` where there is nothing at `path`.
+/// Takes the run in `path` up, which `plan` is to go on with at `now`. `None` where there is
+/// nothing at `path`.
 ///
-/// The record that comes with it is that of the part before, on the clock as it runs now; it ends with the interruption that lasts until `now`.
+/// The record that comes with it is that of the part before, on the clock as it runs now; it ends
+/// with the interruption that lasts until `now`.
 ///
 /// # Errors
 /// [`ResumeError`]; the run is then as it was.
-pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<Option<(RunFolder, RunRecord)>, ResumeError> {
+pub fn resume(
+    path: &Path,
+    plan: &Plan,
+    now: StartTime,
+    root: &Root,
+) -> Result<Option<(RunFolder, RunRecord)>, ResumeError> {
     if !path.try_exists().unwrap_or(true) {
         return Ok(None);
     }
     let process = folder::open(path)?.tool.process;
-    let system = |error| ResumeError::System { path: path.to_owned(), error };
+    let system = |error| ResumeError::System {
+        path: path.to_owned(),
+        error,
+    };
     // Where `path` is a link, what it leads to is taken up, on the disk that it is on.
     let run = fs::canonicalize(path).map_err(system)?;
-    // A process of another container has no number here, and another one may take the run up at the same time.
+    // A process of another container has no number here, and another one may take the run up at the
+    // same time.
     let Some(_lock) = lock(&run).map_err(system)? else {
         return Err(ResumeError::UnderWay(path.to_owned(), process));
     };
@@ -92,9 +120,10 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
     let (taken_up, before) = (RunFolder::create(&beside)?, record.clone());
     let resumed = fill(&run, &taken_up, record, now, root).and_then(|record| {
         file::exchange(&beside, &run).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
-                io::Error::other("its file system cannot exchange two folders: give a folder on another one with --out")
-            }
+            io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => io::Error::other(
+                "its file system cannot exchange two folders: give a folder on another one with \
+                 --out",
+            ),
             _ => error,
         })?;
         reserved_file::sync_name(&run);
@@ -106,20 +135,28 @@ pub fn resume(path: &Path, plan: &Plan, now: StartTime, root: &Root) -> Result<O
     Ok(Some((taken_up.moved_to(path)?, record)))
 }
 
-/// Locks the run's folder; `None` where another tool has it, or took it up just now and put another one in its place.
+/// Locks the run's folder; `None` where another tool has it, or took it up just now and put another
+/// one in its place.
 fn lock(run: &Path) -> io::Result<Option<File>> {
-    let Some(folder) = folder::lock(run)? else { return Ok(None) };
+    let Some(folder) = folder::lock(run)? else {
+        return Ok(None);
+    };
     let (locked, there) = (folder.metadata()?, fs::metadata(run)?);
     Ok(((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(folder))
 }
 
-/// Removes the folder beside the run's, but for what is not of a run: that goes into the run's own. `record` is that of the run.
+/// Removes the folder beside the run's, but for what is not of a run: that goes into the run's own.
+/// `record` is that of the run.
 fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
-    keep_of_others(beside, run, |entry| OWN.iter().any(|own| entry.file_name() == *own))?;
+    keep_of_others(beside, run, |entry| {
+        OWN.iter().any(|own| entry.file_name() == *own)
+    })?;
     let samples = beside.join("samples");
     // What a link leads to is removed by nobody.
     if fs::symlink_metadata(&samples).is_ok_and(|samples| samples.is_dir()) {
-        keep_of_others(&samples, &run.join("samples"), |entry| is_of_series(entry, record))?;
+        keep_of_others(&samples, &run.join("samples"), |entry| {
+            is_of_series(entry, record)
+        })?;
     }
     fs::remove_dir_all(beside)
 }
@@ -137,12 +174,16 @@ fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -
     Ok(())
 }
 
-/// Whether the run in `record` made a file of `samples`: the head of a series, a segment, the hours, or what waits to replace one of them.
+/// Whether the run in `record` made a file of `samples`: the head of a series, a segment, the
+/// hours, or what waits to replace one of them.
 fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-    let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else { return false };
+    let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else {
+        return false;
+    };
     let name = name.strip_suffix(".new").unwrap_or(&name);
-    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    let is_number =
+        |number: &str| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
     let head = match name.rsplit_once('.') {
         Some((series, "hours")) => format!("{series}.series"),
         Some((head, number)) if is_number(number) => head.to_owned(),
@@ -150,24 +191,42 @@ fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
     };
     // A series without a head is not in the record: its tool was killed before the first due time.
     let is_prepared = || {
-        let is_of_a_probe = record.plan.probes.iter().any(|probe| head.starts_with(&probe.name)) && head.ends_with(".series");
-        is_of_a_probe && fs::symlink_metadata(entry.path().with_file_name(&head)).is_ok_and(|file| file.is_file() && file.len() == 0)
+        let is_of_a_probe = record
+            .plan
+            .probes
+            .iter()
+            .any(|probe| head.starts_with(&probe.name))
+            && head.ends_with(".series");
+        is_of_a_probe
+            && fs::symlink_metadata(entry.path().with_file_name(&head))
+                .is_ok_and(|file| file.is_file() && file.len() == 0)
     };
     record.series.iter().any(|series| series.file == head) || is_prepared()
 }
 
 fn check(path: &Path, record: &RunRecord, plan: &Plan, root: &Root) -> Result<(), ResumeError> {
     let has_loads = |plan: &Plan| plan.phases.iter().any(|phase| !phase.loads.is_empty());
-    let is_bounded = record.plan.until_stopped && record.plan.disk.is_some() && !has_loads(&record.plan) && record.samples_folder.is_none();
+    let is_bounded = record.plan.until_stopped
+        && record.plan.disk.is_some()
+        && !has_loads(&record.plan)
+        && record.samples_folder.is_none();
     if !is_bounded || has_loads(plan) {
         return Err(ResumeError::NotBounded(path.to_owned()));
     }
     if record.is_under_way(root) {
         return Err(ResumeError::UnderWay(path.to_owned(), record.tool.process));
     }
-    let other = |what| Err(ResumeError::Other { path: path.to_owned(), what });
+    let other = |what| {
+        Err(ResumeError::Other {
+            path: path.to_owned(),
+            what,
+        })
+    };
     if record.machine.kernel.release != root.text("proc/sys/kernel/osrelease") {
-        return Err(ResumeError::OtherKernel { path: path.to_owned(), release: record.machine.kernel.release.clone().unwrap_or_default() });
+        return Err(ResumeError::OtherKernel {
+            path: path.to_owned(),
+            release: record.machine.kernel.release.clone().unwrap_or_default(),
+        });
     }
     if record.plan.probes != plan.probes {
         return other("its probes");
@@ -175,14 +234,24 @@ fn check(path: &Path, record: &RunRecord, plan: &Plan, root: &Root) -> Result<()
     if record.measured_cpus != plan.measured_cpus {
         return other("its CPUs");
     }
-    if record.plan.window != plan.window { other("its deadlines") } else { Ok(()) }
+    if record.plan.window != plan.window {
+        other("its deadlines")
+    } else {
+        Ok(())
+    }
 }
 
 /// Writes the run into the new folder, and returns its record.
-fn fill(path: &Path, new: &RunFolder, mut record: RunRecord, now: StartTime, root: &Root) -> io::Result<RunRecord> {
+fn fill(
+    path: &Path,
+    new: &RunFolder,
+    mut record: RunRecord,
+    now: StartTime,
+    root: &Root,
+) -> io::Result<RunRecord> {
     let bytes = record.plan.disk.unwrap_or_default();
-    let division =
-        DiskDivision::of(bytes, record.series.len()).map_err(|least| io::Error::other(format!("--disk was below {least} bytes")))?;
+    let division = DiskDivision::of(bytes, record.series.len())
+        .map_err(|least| io::Error::other(format!("--disk was below {least} bytes")))?;
     let mut earlier = Vec::new();
     for series in &record.series {
         let file = path.join("samples").join(&series.file);
@@ -190,30 +259,53 @@ fn fill(path: &Path, new: &RunFolder, mut record: RunRecord, now: StartTime, roo
         if !hours::path(&file).try_exists()? {
             continue;
         }
-        let rotation = Rotation::new(&file, RotationRule::of(division, record.plan.window, Vec::new()));
+        let rotation = Rotation::new(
+            &file,
+            RotationRule::of(division, record.plan.window, Vec::new()),
+        );
         let hours = rotation.with_all_segments()?;
         // One that has not begun yet begins with the rest of the run.
         if hours.through > 0 {
             earlier.push((series.file.clone(), file, hours));
         }
     }
-    let last = earlier.iter().filter_map(|(_, _, hours)| hours.last_wake()).max().unwrap_or(record.started.monotonic_ns);
+    let last = earlier
+        .iter()
+        .filter_map(|(_, _, hours)| hours.last_wake())
+        .max()
+        .unwrap_or(record.started.monotonic_ns);
     let last = record.ended_ns.unwrap_or(last).max(last);
     let boot = root.text("proc/sys/kernel/random/boot_id");
     let is_reboot = boot.is_none() || record.machine.boot_id != boot;
-    // A time of day that is behind, as on a board without a clock of its own, makes nothing come after the present.
-    let by = if is_reboot { ahead(record.started) - ahead(now) } else { Nanos::ZERO }.min(now.monotonic_ns - last - Nanos(1));
+    // A time of day that is behind, as on a board without a clock of its own, makes nothing come
+    // after the present.
+    let by = if is_reboot {
+        ahead(record.started) - ahead(now)
+    } else {
+        Nanos::ZERO
+    }
+    .min(now.monotonic_ns - last - Nanos(1));
     for (name, file, hours) in earlier {
         let place = new.samples().join(name);
         reserved_file::replace(&place, &fs::read(&file)?)?;
-        reserved_file::replace(&hours::path(&place), &hours.shifted(by).encode(division.hours_bytes))?;
+        reserved_file::replace(
+            &hours::path(&place),
+            &hours.shifted(by).encode(division.hours_bytes),
+        )?;
     }
     shift(&mut record, by);
-    record.interruptions.push(Interruption { from_ns: last + by, to_ns: now.monotonic_ns, is_reboot });
+    record.interruptions.push(Interruption {
+        from_ns: last + by,
+        to_ns: now.monotonic_ns,
+        is_reboot,
+    });
     record.state = State::Running;
     record.ended_ns = None;
     // They are told anew when the run ends; until then the samples tell them.
-    record.series.iter_mut().for_each(|series| series.counts = None);
+    record
+        .series
+        .iter_mut()
+        .for_each(|series| series.counts = None);
     new.update(&record).map_err(io::Error::other)?;
     Ok(record)
 }
@@ -229,7 +321,10 @@ fn shift(record: &mut RunRecord, by: Nanos) {
     move_on(&mut record.started.monotonic_ns);
     record.ended_ns.iter_mut().for_each(move_on);
     record.marks_ns.iter_mut().for_each(move_on);
-    record.scheduling_changes.iter_mut().for_each(|change| move_on(&mut change.seen_ns));
+    record
+        .scheduling_changes
+        .iter_mut()
+        .for_each(|change| move_on(&mut change.seen_ns));
     for phase in &mut record.phases {
         move_on(&mut phase.begin_ns);
         phase.end_ns.iter_mut().for_each(move_on);
@@ -241,7 +336,10 @@ fn shift(record: &mut RunRecord, by: Nanos) {
         move_on(&mut interruption.to_ns);
     }
     for series in &mut record.series {
-        series.failure.iter_mut().for_each(|failure| move_on(&mut failure.since));
+        series
+            .failure
+            .iter_mut()
+            .for_each(|failure| move_on(&mut failure.since));
         for stretch in &mut series.elsewhere {
             move_on(&mut stretch.first_due_ns);
             move_on(&mut stretch.last_due_ns);
@@ -257,12 +355,23 @@ impl RunRecord {
         self.phases.clone_from(&earlier.phases);
         self.series.clone_from(&earlier.series);
         self.marks_ns.clone_from(&earlier.marks_ns);
-        self.scheduling_changes.clone_from(&earlier.scheduling_changes);
+        self.scheduling_changes
+            .clone_from(&earlier.scheduling_changes);
         let own = std::mem::replace(&mut self.warnings, earlier.warnings.clone());
-        self.warnings.extend(own.into_iter().filter(|warning| !earlier.warnings.contains(warning)));
+        self.warnings.extend(
+            own.into_iter()
+                .filter(|warning| !earlier.warnings.contains(warning)),
+        );
         if let Some(last) = self.interruptions.last() {
-            let (since_start, away) = (last.from_ns - self.started.monotonic_ns, last.to_ns - last.from_ns);
-            self.warnings.push(Warning::Resumed { since_start, away, is_reboot: last.is_reboot });
+            let (since_start, away) = (
+                last.from_ns - self.started.monotonic_ns,
+                last.to_ns - last.from_ns,
+            );
+            self.warnings.push(Warning::Resumed {
+                since_start,
+                away,
+                is_reboot: last.is_reboot,
+            });
         }
     }
 
@@ -275,7 +384,11 @@ impl RunRecord {
         };
         last.to_ns = start;
         let whole = last.to_ns - last.from_ns;
-        if let Some(Warning::Resumed { away, .. }) = self.warnings.iter_mut().rfind(|warning| matches!(warning, Warning::Resumed { .. })) {
+        if let Some(Warning::Resumed { away, .. }) = self
+            .warnings
+            .iter_mut()
+            .rfind(|warning| matches!(warning, Warning::Resumed { .. }))
+        {
             *away = whole;
         }
     }
@@ -283,8 +396,14 @@ impl RunRecord {
     /// Adds what is known of the series of `earlier` beside their samples.
     pub fn add_series_of(&mut self, earlier: &Self) {
         for series in &mut self.series {
-            if let Some(before) = earlier.series.iter().find(|before| before.file == series.file) {
-                series.elsewhere.splice(..0, before.elsewhere.iter().copied());
+            if let Some(before) = earlier
+                .series
+                .iter()
+                .find(|before| before.file == series.file)
+            {
+                series
+                    .elsewhere
+                    .splice(..0, before.elsewhere.iter().copied());
                 series.failure = before.failure.clone().or(series.failure.take());
             }
         }
@@ -293,14 +412,22 @@ impl RunRecord {
     /// For how long nobody made the run between `begin` and `end`.
     #[must_use]
     pub fn away(&self, begin: Nanos, end: Nanos) -> Nanos {
-        let within = |away: &Interruption| (away.to_ns.min(end) - away.from_ns.max(begin)).max(Nanos::ZERO);
-        self.interruptions.iter().map(within).fold(Nanos::ZERO, Nanos::saturating_add)
+        let within =
+            |away: &Interruption| (away.to_ns.min(end) - away.from_ns.max(begin)).max(Nanos::ZERO);
+        self.interruptions
+            .iter()
+            .map(within)
+            .fold(Nanos::ZERO, Nanos::saturating_add)
     }
 }
 
 /// Where a run is made anew before it takes its place.
 fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     path.with_file_name(format!(".{name}.resuming"))
 }
 

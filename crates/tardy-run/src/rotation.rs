@@ -1,7 +1,10 @@
-//! The files of a series in a run with `--disk`: segments of bounded length, the oldest of which give way to histograms by hour ([`crate::hours`]).
+//! The files of a series in a run with `--disk`: segments of bounded length, the oldest of which
+//! give way to histograms by hour ([`crate::hours`]).
 //!
-//! `PROBE.cpuN.series` has the head alone. `PROBE.cpuN.series.1` and so on have a head each, and the chunks. Whoever writes samples begins a new segment where the
-//! last one is full, and waits for nothing. Another thread adds the oldest segment to the histograms, which are on the disk before it is removed.
+//! `PROBE.cpuN.series` has the head alone. `PROBE.cpuN.series.1` and so on have a head each, and
+//! the chunks. Whoever writes samples begins a new segment where the last one is full, and waits
+//! for nothing. Another thread adds the oldest segment to the histograms, which are on the disk
+//! before it is removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -24,9 +27,11 @@ const BLOCK_BYTES: u64 = 4096;
 const SEGMENTS: u64 = 8;
 /// The least share of one series, in bytes.
 const SHARE_LEAST: u64 = 256 << 10;
-/// The largest file of histograms, in bytes: whoever adds to it holds it in memory a few times over.
+/// The largest file of histograms, in bytes: whoever adds to it holds it in memory a few times
+/// over.
 const HOURS_BYTES_MAX: u64 = 8 << 20;
-/// What the record of a run takes with the room reserved for the last one, while it is replaced, in bytes.
+/// What the record of a run takes with the room reserved for the last one, while it is replaced, in
+/// bytes.
 const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
 /// What the log of the system's state takes at least, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
@@ -34,7 +39,8 @@ const STATE_BYTES_LEAST: u64 = 128 << 10;
 /// Room kept for the histogram of a series that a full disk takes no more samples of, in bytes.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
-/// How long nobody is asked to make room where that failed, at first and at most: each time a whole segment may be read.
+/// How long nobody is asked to make room where that failed, at first and at most: each time a whole
+/// segment may be read.
 const REST_FIRST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(60);
 
@@ -62,11 +68,16 @@ impl DiskDivision {
         if bytes < least {
             return Err(least);
         }
-        let state_bytes = ((bytes - fixed - series * SHARE_LEAST) / 32).clamp(STATE_BYTES_LEAST, 64 << 20);
+        let state_bytes =
+            ((bytes - fixed - series * SHARE_LEAST) / 32).clamp(STATE_BYTES_LEAST, 64 << 20);
         // Both are replaced as a whole: the old and the new one are there for a moment.
         let share = ((bytes - fixed).saturating_sub(2 * state_bytes) / series).max(SHARE_LEAST);
         let hours_bytes = (share / 8).min(HOURS_BYTES_MAX);
-        Ok(Self { state_bytes, kept_bytes: share - 2 * hours_bytes, hours_bytes })
+        Ok(Self {
+            state_bytes,
+            kept_bytes: share - 2 * hours_bytes,
+            hours_bytes,
+        })
     }
 }
 
@@ -89,7 +100,13 @@ impl RotationRule {
     /// Of a series with its share of `division`.
     #[must_use]
     pub fn of(division: DiskDivision, window: Option<Window>, cuts: Vec<Nanos>) -> Self {
-        Self { kept_bytes: division.kept_bytes, hours_bytes: division.hours_bytes, window, cuts, hour: HOUR }
+        Self {
+            kept_bytes: division.kept_bytes,
+            hours_bytes: division.hours_bytes,
+            window,
+            cuts,
+            hour: HOUR,
+        }
     }
 
     fn segment_bytes(&self) -> u64 {
@@ -124,7 +141,10 @@ struct KeptSegments {
 
 impl KeptSegments {
     fn bytes(&self) -> u64 {
-        self.segments.iter().map(|(_, bytes)| in_blocks(*bytes)).sum()
+        self.segments
+            .iter()
+            .map(|(_, bytes)| in_blocks(*bytes))
+            .sum()
     }
 }
 
@@ -145,7 +165,12 @@ impl Rotation {
     /// Of the series whose file is `series`.
     #[must_use]
     pub fn new(series: &Path, rule: RotationRule) -> Self {
-        Self { series: series.to_owned(), rule, kept: Mutex::default(), has_new_head: Mutex::default() }
+        Self {
+            series: series.to_owned(),
+            rule,
+            kept: Mutex::default(),
+            has_new_head: Mutex::default(),
+        }
     }
 
     /// Where the series' file is.
@@ -157,8 +182,15 @@ impl Rotation {
     /// Of a series that goes on behind `earlier`, which are in their place.
     #[must_use]
     pub fn behind(series: &Path, rule: RotationRule, earlier: &Hours) -> Self {
-        let kept = KeptSegments { through: earlier.through, given_way: earlier.samples, ..KeptSegments::default() };
-        Self { kept: Mutex::new(kept), ..Self::new(series, rule) }
+        let kept = KeptSegments {
+            through: earlier.through,
+            given_way: earlier.samples,
+            ..KeptSegments::default()
+        };
+        Self {
+            kept: Mutex::new(kept),
+            ..Self::new(series, rule)
+        }
     }
 
     /// The last segment that gave way before this one's time; 0 for none.
@@ -174,7 +206,10 @@ impl Rotation {
         if self.through() > 0 {
             return Ok(());
         }
-        reserved_file::replace_in_memory(&hours::path(&self.series), &self.no_hours().encode(self.rule.hours_bytes))
+        reserved_file::replace_in_memory(
+            &hours::path(&self.series),
+            &self.no_hours().encode(self.rule.hours_bytes),
+        )
     }
 
     /// Makes segment `number`, which begins with `head`.
@@ -201,11 +236,13 @@ impl Rotation {
     /// Takes room for `bytes` more in the newest segment, or of a new one.
     ///
     /// # Errors
-    /// Where there is none: whoever makes room was kept from it. The samples are counted then, and not stored.
+    /// Where there is none: whoever makes room was kept from it. The samples are counted then, and
+    /// not stored.
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
-                "the bytes of --disk were used up before older samples were counted by hour: the disk or the tool's CPUs are too busy",
+                "the bytes of --disk were used up before older samples were counted by hour: the \
+                 disk or the tool's CPUs are too busy",
             ));
         }
         Ok(())
@@ -213,23 +250,33 @@ impl Rotation {
 
     /// Notes how long segment `number` is.
     pub(crate) fn note_length(&self, number: u64, length: u64) {
-        if let Some((_, bytes)) = self.kept().segments.iter_mut().rev().find(|(own, _)| *own == number) {
+        if let Some((_, bytes)) = self
+            .kept()
+            .segments
+            .iter_mut()
+            .rev()
+            .find(|(own, _)| *own == number)
+        {
             *bytes = length;
         }
     }
 
-    /// Whether room is wanted and nobody was asked for it: whoever asks calls [`Self::make_room`] on another thread.
+    /// Whether room is wanted and nobody was asked for it: whoever asks calls [`Self::make_room`]
+    /// on another thread.
     #[must_use]
     pub fn wants_room(&self) -> bool {
         let mut kept = self.kept();
-        let is_resting = kept.rest.is_some_and(|(length, since)| since.elapsed() < length);
+        let is_resting = kept
+            .rest
+            .is_some_and(|(length, since)| since.elapsed() < length);
         let is_wanted = self.is_wanted(&kept) && !kept.is_asked && !is_resting;
         kept.is_asked |= is_wanted;
         is_wanted
     }
 
     fn is_wanted(&self, kept: &KeptSegments) -> bool {
-        kept.segments.len() > 1 && kept.bytes() > self.rule.kept_bytes - self.rule.kept_bytes / SEGMENTS * 3
+        kept.segments.len() > 1
+            && kept.bytes() > self.rule.kept_bytes - self.rule.kept_bytes / SEGMENTS * 3
     }
 
     /// Lets the oldest segments give way until there is room.
@@ -240,7 +287,9 @@ impl Rotation {
         let made = self.make_room_watched(|_| Ok(()));
         let mut kept = self.kept();
         kept.is_asked = false;
-        let longer = kept.rest.map_or(REST_FIRST, |(length, _)| (2 * length).min(REST_MAX));
+        let longer = kept
+            .rest
+            .map_or(REST_FIRST, |(length, _)| (2 * length).min(REST_MAX));
         kept.rest = made.is_err().then(|| (longer, Instant::now()));
         made
     }
@@ -256,9 +305,17 @@ impl Rotation {
         }
     }
 
-    /// Adds the samples of a segment to the histograms, and removes it then. `behind` is told each step.
-    fn give_way(&self, number: u64, behind: &mut impl FnMut(Step) -> io::Result<()>) -> io::Result<()> {
-        let (path, hours_path) = (segment_path(&self.series, number), hours::path(&self.series));
+    /// Adds the samples of a segment to the histograms, and removes it then. `behind` is told each
+    /// step.
+    fn give_way(
+        &self,
+        number: u64,
+        behind: &mut impl FnMut(Step) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (path, hours_path) = (
+            segment_path(&self.series, number),
+            hours::path(&self.series),
+        );
         let mut samples = 0;
         let hours = self.hours()?;
         if hours.through < number {
@@ -280,9 +337,17 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // A failure of power came before the empty ones were on the disk: nothing gave way yet, or those that count it would be there.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData && segment_path(&self.series, 1).try_exists()? => Ok(self.no_hours()),
-            read => read?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the histograms by hour are gone")),
+            // A failure of power came before the empty ones were on the disk: nothing gave way yet,
+            // or those that count it would be there.
+            Err(error)
+                if error.kind() == io::ErrorKind::InvalidData
+                    && segment_path(&self.series, 1).try_exists()? =>
+            {
+                Ok(self.no_hours())
+            }
+            read => read?.ok_or_else(|| {
+                io::Error::new(io::ErrorKind::NotFound, "the histograms by hour are gone")
+            }),
         }
     }
 
@@ -292,17 +357,21 @@ impl Rotation {
 
     /// The histograms with the samples of segment `number`, which is left as it is.
     fn with_segment(&self, mut hours: Hours, number: u64) -> io::Result<Hours> {
-        let segment = match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
-            // A failure of power came before its head was on the disk, and before that of the series.
-            Err(SeriesError::Format { .. }) => {
-                hours.through = number;
-                return Ok(hours);
-            }
-            segment => segment.map_err(io::Error::other)?,
-        };
+        let segment =
+            match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
+                // A failure of power came before its head was on the disk, and before that of the
+                // series.
+                Err(SeriesError::Format { .. }) => {
+                    hours.through = number;
+                    return Ok(hours);
+                }
+                segment => segment.map_err(io::Error::other)?,
+            };
         let rule = self.counting(Some(segment.descriptor()));
         let mut counting = hours.begin_segment(&rule, segment.descriptor().schedule);
-        segment.read(|chunk| counting.add(chunk)).map_err(io::Error::other)?;
+        segment
+            .read(|chunk| counting.add(chunk))
+            .map_err(io::Error::other)?;
         Ok(counting.end_segment(number))
     }
 
@@ -313,7 +382,9 @@ impl Rotation {
     pub(crate) fn with_all_segments(&self) -> io::Result<Hours> {
         let hours = self.hours()?;
         let numbers = segments_behind(&self.series, hours.through)?;
-        numbers.into_iter().try_fold(hours, |hours, number| self.with_segment(hours, number))
+        numbers
+            .into_iter()
+            .try_fold(hours, |hours, number| self.with_segment(hours, number))
     }
 
     /// How many samples gave way.
@@ -322,19 +393,25 @@ impl Rotation {
         self.kept().given_way
     }
 
-    /// Whether a segment has begun since this was asked: whoever asks calls [`Self::settle`] on another thread.
+    /// Whether a segment has begun since this was asked: whoever asks calls [`Self::settle`] on
+    /// another thread.
     #[must_use]
     pub fn has_new_segment(&self) -> bool {
         std::mem::take(&mut self.kept().has_new)
     }
 
-    /// Brings to the disk what tells readers what the newest segment is, with the head of a series that goes on.
+    /// Brings to the disk what tells readers what the newest segment is, with the head of a series
+    /// that goes on.
     ///
     /// # Errors
     /// Those of the disk.
     pub fn settle(&self) -> io::Result<()> {
         self.place_head()?;
-        for file in self.unsynced().into_iter().chain([hours::path(&self.series)]) {
+        for file in self
+            .unsynced()
+            .into_iter()
+            .chain([hours::path(&self.series)])
+        {
             File::open(file)?.sync_all()?;
         }
         reserved_file::sync_name(&self.series);
@@ -343,12 +420,18 @@ impl Rotation {
 
     /// Notes that the head of a series that goes on waits for its place.
     pub(crate) fn note_new_head(&self) {
-        *self.has_new_head.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self
+            .has_new_head
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
     }
 
     /// Puts that head into its place, once it is on the disk.
     pub(crate) fn place_head(&self) -> io::Result<()> {
-        let mut is_new = self.has_new_head.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_new = self
+            .has_new_head
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if *is_new {
             let new = new_head_path(&self.series);
             File::open(&new)?.sync_all()?;
@@ -362,7 +445,12 @@ impl Rotation {
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         let kept = self.kept();
-        let newest = kept.segments.iter().rev().take(2).map(|(number, _)| segment_path(&self.series, *number));
+        let newest = kept
+            .segments
+            .iter()
+            .rev()
+            .take(2)
+            .map(|(number, _)| segment_path(&self.series, *number));
         newest.chain([self.series.clone()]).collect()
     }
 
@@ -372,9 +460,14 @@ impl Rotation {
             tardy_core::series::Schedule::Event { .. } => None,
         });
         CountingRule {
-            window: self.rule.window.filter(|_| !descriptor.is_some_and(|descriptor| descriptor.is_outside_verdict)),
+            window: self
+                .rule
+                .window
+                .filter(|_| !descriptor.is_some_and(|descriptor| descriptor.is_outside_verdict)),
             is_work: descriptor.is_some_and(Descriptor::is_work),
-            cuts: start.map_or_else(Vec::new, |start| self.rule.cuts.iter().map(|&cut| start + cut).collect()),
+            cuts: start.map_or_else(Vec::new, |start| {
+                self.rule.cuts.iter().map(|&cut| start + cut).collect()
+            }),
             stretch: self.rule.hour,
         }
     }

@@ -1,4 +1,5 @@
-//! The names of the files that the chunks of a series lie in, in a run with `--disk`: see [`crate::rotation`].
+//! The names of the files that the chunks of a series lie in, in a run with `--disk`: see
+//! [`crate::rotation`].
 
 use std::fs;
 use std::io;
@@ -12,7 +13,8 @@ pub fn segment_path(series: &Path, number: u64) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Where the head of a series that goes on waits until it is on the disk; that of the part before stands in `series` until then.
+/// Where the head of a series that goes on waits until it is on the disk; that of the part before
+/// stands in `series` until then.
 pub(crate) fn new_head_path(series: &Path) -> PathBuf {
     series.with_extension("series.new")
 }
@@ -22,12 +24,23 @@ pub(crate) fn new_head_path(series: &Path) -> PathBuf {
 /// # Errors
 /// Those of reading the folder.
 pub fn segments_behind(series: &Path, through: u64) -> io::Result<Vec<u64>> {
-    let folder = series.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = series.file_name().unwrap_or_default().to_string_lossy().into_owned() + ".";
+    let folder = series
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let name = series
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+        + ".";
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?.file_name();
-        let number = entry.to_str().and_then(|entry| entry.strip_prefix(&name)).and_then(|number| number.parse::<u64>().ok());
+        let number = entry
+            .to_str()
+            .and_then(|entry| entry.strip_prefix(&name))
+            .and_then(|number| number.parse::<u64>().ok());
         numbers.extend(number.filter(|&number| number > through));
     }
     numbers.sort_unstable();

@@ -1,7 +1,7 @@
 //! Appends chunks to a series file, and survives a disk that fills up.
 //!
-//! A chunk that cannot be written whole is cut off again, so that what stands in the file stays readable; the next one is tried anew,
-//! because room may have been made.
+//! A chunk that cannot be written whole is cut off again, so that what stands in the file stays
+//! readable; the next one is tried anew, because room may have been made.
 //!
 //! In a run with `--disk` the chunks go to segments: see [`crate::rotation`].
 
@@ -17,7 +17,8 @@ use tardy_core::units::Nanos;
 use crate::rotation::Rotation;
 use crate::segments::new_head_path;
 
-/// How often rings are emptied and chunks written: a killed run loses at most this, and a stalled recorder less than 250 ms in all.
+/// How often rings are emptied and chunks written: a killed run loses at most this, and a stalled
+/// recorder less than 250 ms in all.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 
 /// An open series file.
@@ -52,7 +53,11 @@ impl SeriesWriter {
     /// # Errors
     /// AlreadyExists where there is such a file.
     pub fn without_head(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: OpenOptions::new().write(true).create_new(true).open(path)?, length: 0, segments: None })
+        Ok(Self {
+            file: OpenOptions::new().write(true).create_new(true).open(path)?,
+            length: 0,
+            segments: None,
+        })
     }
 
     /// Opens a file that has its head, to write behind what is there.
@@ -62,7 +67,11 @@ impl SeriesWriter {
     pub fn reopen(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).open(path)?;
         let length = file.metadata()?.len();
-        Ok(Self { file, length, segments: None })
+        Ok(Self {
+            file,
+            length,
+            segments: None,
+        })
     }
 
     /// The same as [`SeriesWriter::without_head`], for a series whose chunks go to segments.
@@ -72,9 +81,19 @@ impl SeriesWriter {
     pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
         let number = rotation.through();
         // The head of a series that goes on is replaced when the new one is on the disk.
-        let writer =
-            if number == 0 { Self::without_head(rotation.series())? } else { Self::without_head(&new_head_path(rotation.series()))? };
-        Ok(Self { segments: Some(Segments { rotation, head: Vec::new(), number }), ..writer })
+        let writer = if number == 0 {
+            Self::without_head(rotation.series())?
+        } else {
+            Self::without_head(&new_head_path(rotation.series()))?
+        };
+        Ok(Self {
+            segments: Some(Segments {
+                rotation,
+                head: Vec::new(),
+                number,
+            }),
+            ..writer
+        })
     }
 
     /// Writes the head, before anything else.
@@ -97,7 +116,9 @@ impl SeriesWriter {
 
     fn begin_segment(&mut self) -> io::Result<()> {
         if let Some(segments) = &mut self.segments {
-            self.file = segments.rotation.create(segments.number + 1, &segments.head)?;
+            self.file = segments
+                .rotation
+                .create(segments.number + 1, &segments.head)?;
             self.length = segments.head.len() as u64;
             segments.number += 1;
         }
@@ -109,8 +130,14 @@ impl SeriesWriter {
     /// # Errors
     /// Those of writing, such as ENOSPC; the file then ends where it ended before.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(segments) = &self.segments else { return self.write_whole(bytes) };
-        let (rotation, more, head) = (Arc::clone(&segments.rotation), bytes.len() as u64, segments.head.len() as u64);
+        let Some(segments) = &self.segments else {
+            return self.write_whole(bytes);
+        };
+        let (rotation, more, head) = (
+            Arc::clone(&segments.rotation),
+            bytes.len() as u64,
+            segments.head.len() as u64,
+        );
         rotation.take_room(more + head)?;
         if rotation.is_full(self.length, more) && self.length > head {
             self.begin_segment()?;

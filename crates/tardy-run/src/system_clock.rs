@@ -1,7 +1,8 @@
 //! Clocks that timers and grids of due times can be on, beside the run's own.
 //!
-//! All times of a run are of CLOCK_MONOTONIC. The others run at its rate, adjustments by NTP and PTP included, and differ from it by a number of ns that changes in
-//! steps alone. So a due time on another clock is one on the run's, as long as nobody steps that clock.
+//! All times of a run are of CLOCK_MONOTONIC. The others run at its rate, adjustments by NTP and
+//! PTP included, and differ from it by a number of ns that changes in steps alone. So a due time on
+//! another clock is one on the run's, as long as nobody steps that clock.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -56,7 +57,10 @@ impl SystemClock {
     /// How far it is ahead of the run's clock now.
     #[must_use]
     pub fn read(self) -> ClockReading {
-        ClockReading { clock: self, ahead: Nanos(self.of_the_system().ahead()) }
+        ClockReading {
+            clock: self,
+            ahead: Nanos(self.of_the_system().ahead()),
+        }
     }
 }
 
@@ -70,7 +74,8 @@ impl std::fmt::Display for SystemClock {
     }
 }
 
-/// A clock, and how far it was ahead of the run's when the run began: add that to a time of the run for the time on this clock.
+/// A clock, and how far it was ahead of the run's when the run began: add that to a time of the run
+/// for the time on this clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClockReading {
     /// Which clock was read.
@@ -81,11 +86,13 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// The first time at `start` or later that is `offset` after a whole multiple of `period` on this clock. All but `offset` and `period` are times of the run.
+    /// The first time at `start` or later that is `offset` after a whole multiple of `period` on
+    /// this clock. All but `offset` and `period` are times of the run.
     #[must_use]
     pub fn first_multiple(&self, start: Nanos, period: Nanos, offset: Nanos) -> Nanos {
         let on_clock = i128::from(start.get()) + i128::from(self.ahead.get());
-        let wait = (i128::from(offset.get()) - on_clock).rem_euclid(i128::from(period.get().max(1)));
+        let wait =
+            (i128::from(offset.get()) - on_clock).rem_euclid(i128::from(period.get().max(1)));
         start.saturating_add(Nanos(wait as i64))
     }
 }
@@ -94,9 +101,14 @@ impl ClockReading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProbeClocks {
     /// Clock of its timer.
-    #[serde(rename = "clock", default, skip_serializing_if = "SystemClock::is_of_the_run")]
+    #[serde(
+        rename = "clock",
+        default,
+        skip_serializing_if = "SystemClock::is_of_the_run"
+    )]
     pub timer: SystemClock,
-    /// Clock on which its due times are whole multiples of its period, where they are; its offset comes on top.
+    /// Clock on which its due times are whole multiples of its period, where they are; its offset
+    /// comes on top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
 }
@@ -106,7 +118,8 @@ impl std::fmt::Display for ProbeClocks {
         if !self.timer.is_of_the_run() {
             write!(formatter, ":clock={}", self.timer.name())?;
         }
-        self.align.map_or(Ok(()), |clock| write!(formatter, ":align={}", clock.name()))
+        self.align
+            .map_or(Ok(()), |clock| write!(formatter, ":align={}", clock.name()))
     }
 }
 
@@ -125,14 +138,23 @@ impl ThreadClocks {
     /// Those of a plan: what the clocks show is not known before the run.
     #[must_use]
     pub fn planned(clocks: ProbeClocks) -> Self {
-        let unread = |clock| ClockReading { clock, ahead: Nanos::ZERO };
-        Self { timer: unread(clocks.timer), grid: clocks.align.map(unread) }
+        let unread = |clock| ClockReading {
+            clock,
+            ahead: Nanos::ZERO,
+        };
+        Self {
+            timer: unread(clocks.timer),
+            grid: clocks.align.map(unread),
+        }
     }
 
     /// The same as the clocks are now.
     #[must_use]
     pub fn read(&self) -> Self {
-        Self { timer: self.timer.clock.read(), grid: self.grid.map(|grid| grid.clock.read()) }
+        Self {
+            timer: self.timer.clock.read(),
+            grid: self.grid.map(|grid| grid.clock.read()),
+        }
     }
 
     /// Whether all is of the run's own clock, and no grid is aligned.
@@ -148,10 +170,21 @@ mod tests {
 
     #[test]
     fn the_first_multiple_lies_within_a_period_of_the_start_and_on_the_clock() {
-        for (ahead, start, offset) in [(1_795_000_000_123_456_789, 77, 0), (-5, 1_000_000, 250), (0, 0, 0), (37, 999_963, 999_999)] {
-            let reading = ClockReading { clock: SystemClock::Tai, ahead: Nanos(ahead) };
+        for (ahead, start, offset) in [
+            (1_795_000_000_123_456_789, 77, 0),
+            (-5, 1_000_000, 250),
+            (0, 0, 0),
+            (37, 999_963, 999_999),
+        ] {
+            let reading = ClockReading {
+                clock: SystemClock::Tai,
+                ahead: Nanos(ahead),
+            };
             let first = reading.first_multiple(Nanos(start), Nanos(1_000_000), Nanos(offset));
-            assert!((start..start + 1_000_000).contains(&first.get()), "{ahead} {start}: {first:?}");
+            assert!(
+                (start..start + 1_000_000).contains(&first.get()),
+                "{ahead} {start}: {first:?}"
+            );
             assert_eq!((first.get() + ahead).rem_euclid(1_000_000), offset);
         }
     }
@@ -164,6 +197,10 @@ mod tests {
             assert_eq!(serde_json::to_string(&clock).unwrap(), format!("{name:?}"));
         }
         assert_eq!(SystemClock::find("boottime"), None);
-        assert_eq!(serde_json::to_string(&ProbeClocks::default()).unwrap(), "{}", "folders without other clocks read as ever");
+        assert_eq!(
+            serde_json::to_string(&ProbeClocks::default()).unwrap(),
+            "{}",
+            "folders without other clocks read as ever"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A file of lines that grows no further than it may: when it is full, every second line gives way, so that the oldest are the furthest apart.
+//! A file of lines that grows no further than it may: when it is full, every second line gives way,
+//! so that the oldest are the furthest apart.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -6,7 +7,8 @@ use std::path::Path;
 
 use crate::reserved_file;
 
-/// Adds whole lines to the file at `path`, which must be there; it is not longer than `length_max` bytes then, if the lines themselves are not.
+/// Adds whole lines to the file at `path`, which must be there; it is not longer than `length_max`
+/// bytes then, if the lines themselves are not.
 ///
 /// # Errors
 /// Those of reading and writing; where lines give way, the file is the old or the new one.
@@ -21,17 +23,27 @@ pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
         reserved_file::replace(path, &content)?;
         length = content.len() as u64;
     }
-    let written = OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(lines));
+    let written = OpenOptions::new()
+        .append(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(lines));
     written.inspect_err(|_| {
         // Half a line would spoil the next one.
-        let _ = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(length));
+        let _ = OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|file| file.set_len(length));
     })
 }
 
 /// The first of every two lines.
 fn every_second(content: &[u8]) -> Vec<u8> {
     let lines: Vec<&[u8]> = content.split_inclusive(|&byte| byte == b'\n').collect();
-    let kept = if lines.len() > 1 { lines.iter().step_by(2).copied().collect() } else { Vec::new() };
+    let kept = if lines.len() > 1 {
+        lines.iter().step_by(2).copied().collect()
+    } else {
+        Vec::new()
+    };
     kept.concat()
 }
 
@@ -49,11 +61,26 @@ mod tests {
             assert!(fs::metadata(&path).unwrap().len() <= 4096);
         }
         let text = fs::read_to_string(&path).unwrap();
-        let seconds: Vec<u32> =
-            text.lines().map(|line| line.trim_matches(['{', '}']).split_once(':').unwrap().1.parse().unwrap()).collect();
-        assert!(seconds.is_sorted() && seconds[0] == 0 && seconds.last() == Some(&19_999), "{seconds:?}");
+        let seconds: Vec<u32> = text
+            .lines()
+            .map(|line| {
+                line.trim_matches(['{', '}'])
+                    .split_once(':')
+                    .unwrap()
+                    .1
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
+        assert!(
+            seconds.is_sorted() && seconds[0] == 0 && seconds.last() == Some(&19_999),
+            "{seconds:?}"
+        );
         let gaps: Vec<u32> = seconds.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(gaps.last() == Some(&1) && gaps[0] > 100 && gaps.len() > 50, "{gaps:?}");
+        assert!(
+            gaps.last() == Some(&1) && gaps[0] > 100 && gaps.len() > 50,
+            "{gaps:?}"
+        );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -35,8 +35,13 @@ impl fmt::Display for ThresholdAction {
             Self::Trace => formatter.write_str("trace"),
             Self::Shell(command) => write!(formatter, "shell={command}"),
             Self::Signal(process) => write!(formatter, "signal={process}"),
-            Self::SignalNumber { num, pid: None } => write!(formatter, "signal,num={num},pid=parent"),
-            Self::SignalNumber { num, pid: Some(pid) } => write!(formatter, "signal,num={num},pid={pid}"),
+            Self::SignalNumber { num, pid: None } => {
+                write!(formatter, "signal,num={num},pid=parent")
+            }
+            Self::SignalNumber {
+                num,
+                pid: Some(pid),
+            } => write!(formatter, "signal,num={num},pid={pid}"),
             Self::Continue => formatter.write_str("continue"),
         }
     }
@@ -47,13 +52,23 @@ fn signal_number(text: &str) -> Option<ThresholdAction> {
     let (mut num, mut pid) = (None, None);
     for part in text.split(',') {
         match part.split_once('=')? {
-            ("num", value) if num.is_none() => num = Some(value.parse::<i32>().ok().filter(|num| (1..=SIGNAL_MAX).contains(num))?),
+            ("num", value) if num.is_none() => {
+                num = Some(
+                    value
+                        .parse::<i32>()
+                        .ok()
+                        .filter(|num| (1..=SIGNAL_MAX).contains(num))?,
+                )
+            }
             ("pid", "parent") if pid.is_none() => pid = Some(None),
             ("pid", value) if pid.is_none() => pid = Some(Some(process(value)?)),
             _ => return None,
         }
     }
-    Some(ThresholdAction::SignalNumber { num: num?, pid: pid? })
+    Some(ThresholdAction::SignalNumber {
+        num: num?,
+        pid: pid?,
+    })
 }
 
 /// 0 and below mean groups of processes, and 1 is the machine's.
@@ -67,17 +82,23 @@ impl FromStr for ThresholdAction {
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(what) = text.strip_prefix("signal,") {
             return signal_number(what).ok_or_else(|| {
-                format!("`{what}` is no signal and process: write for example signal,num=10,pid=1234 or signal,num=10,pid=parent")
+                format!(
+                    "`{what}` is no signal and process: write for example signal,num=10,pid=1234 \
+                     or signal,num=10,pid=parent"
+                )
             });
         }
         match text.split_once('=') {
             None if text == "trace" => Ok(Self::Trace),
             None if text == "continue" => Ok(Self::Continue),
             Some(("shell", command)) if !command.is_empty() => Ok(Self::Shell(command.to_owned())),
-            Some(("signal", name)) => process(name)
-                .map(Self::Signal)
-                .ok_or_else(|| format!("`{name}` is no process to send a signal to: write for example signal=1234")),
-            _ => Err(format!("`{text}` is not trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID or continue")),
+            Some(("signal", name)) => process(name).map(Self::Signal).ok_or_else(|| {
+                format!("`{name}` is no process to send a signal to: write for example signal=1234")
+            }),
+            _ => Err(format!(
+                "`{text}` is not trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID or \
+                 continue"
+            )),
         }
     }
 }
@@ -88,10 +109,23 @@ mod tests {
 
     #[test]
     fn actions_are_read_as_they_are_written() {
-        for text in ["trace", "shell=echo a=b", "signal=42", "signal,num=10,pid=42", "signal,num=64,pid=parent", "continue"] {
+        for text in [
+            "trace",
+            "shell=echo a=b",
+            "signal=42",
+            "signal,num=10,pid=42",
+            "signal,num=64,pid=parent",
+            "continue",
+        ] {
             assert_eq!(text.parse::<ThresholdAction>().unwrap().to_string(), text);
         }
-        assert_eq!("signal,pid=42,num=10".parse(), Ok(ThresholdAction::SignalNumber { num: 10, pid: Some(42) }));
+        assert_eq!(
+            "signal,pid=42,num=10".parse(),
+            Ok(ThresholdAction::SignalNumber {
+                num: 10,
+                pid: Some(42)
+            })
+        );
         for text in [
             "signal,num=0,pid=42",
             "signal,num=65,pid=42",
@@ -100,9 +134,21 @@ mod tests {
             "signal,num=10,pid=1",
             "signal,num=10,num=12,pid=42",
         ] {
-            assert!(text.parse::<ThresholdAction>().unwrap_err().contains("signal,num=10,pid=1234"), "{text}");
+            assert!(
+                text.parse::<ThresholdAction>()
+                    .unwrap_err()
+                    .contains("signal,num=10,pid=1234"),
+                "{text}"
+            );
         }
-        for text in ["stop", "shell=", "signal=1", "signal=-5", "signal=x", "trace=1"] {
+        for text in [
+            "stop",
+            "shell=",
+            "signal=1",
+            "signal=-5",
+            "signal=x",
+            "trace=1",
+        ] {
             assert!(text.parse::<ThresholdAction>().is_err(), "{text}");
         }
     }

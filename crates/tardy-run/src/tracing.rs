@@ -80,7 +80,8 @@ pub struct TracingRecord {
     /// Why there are none, though they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_stacks: Option<String>,
-    /// At level 3, what the kernel's tracer timerlat says of wake-ups of its own thread, beside what events say.
+    /// At level 3, what the kernel's tracer timerlat says of wake-ups of its own thread, beside
+    /// what events say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_opinion: Option<SecondOpinion>,
     /// Why there is none, though it was asked for.
@@ -95,7 +96,8 @@ pub struct TracingRecord {
 }
 
 impl TracingRecord {
-    /// The level at which stacks are recorded: each costs the measured CPU up to tens of microseconds, so the latencies are those of another machine.
+    /// The level at which stacks are recorded: each costs the measured CPU up to tens of
+    /// microseconds, so the latencies are those of another machine.
     pub const STACKS: u32 = 2;
     /// The level at which the tracer timerlat runs, whose thread takes the CPU every millisecond.
     pub const TIMERLAT: u32 = 3;
@@ -162,7 +164,8 @@ impl Agreement {
 pub struct LoopRules {
     /// Name of its thread.
     pub thread: String,
-    /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to 139 others.
+    /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to
+    /// 139 others.
     pub priority: i32,
     /// What the trace has events for; without them nothing can be said, and the counts are 0.
     pub recorded: RecordedKinds,
@@ -220,7 +223,11 @@ impl LoopRules {
     /// From what was counted of a thread.
     #[must_use]
     pub fn of(thread: Thread, rules: &Rules, recorded: RecordedKinds) -> Self {
-        let waker = |(&(name, priority), &count): (&(Text, i32), &u64)| LowerWaker { name: name.to_string(), priority, count };
+        let waker = |(&(name, priority), &count): (&(Text, i32), &u64)| LowerWaker {
+            name: name.to_string(),
+            priority,
+            count,
+        };
         let mut woken_by_lower: Vec<LowerWaker> = rules.woken_by_lower.iter().map(waker).collect();
         woken_by_lower.sort_by_key(|waker| std::cmp::Reverse(waker.count));
         Self {

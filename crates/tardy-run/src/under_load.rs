@@ -1,4 +1,5 @@
-//! When the loads of a phase were at work: the samples of that time are the phase's, and those before and after it belong to no phase.
+//! When the loads of a phase were at work: the samples of that time are the phase's, and those
+//! before and after it belong to no phase.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -6,10 +7,12 @@ use tardy_core::units::Nanos;
 use crate::record::{LoadWork, PhaseRecord, RunRecord};
 
 impl RunRecord {
-    /// From when to when all loads of the phase at `index` worked where `cpu` is concerned; the whole phase where it has none, or where an older tool did not
-    /// write it down. Where not all of them worked at any time the end is the begin.
+    /// From when to when all loads of the phase at `index` worked where `cpu` is concerned; the
+    /// whole phase where it has none, or where an older tool did not write it down. Where not all
+    /// of them worked at any time the end is the begin.
     ///
-    /// A CPU is concerned by the workers that are bound to it and by those that use several. Where there is none, loads ran beside it: then by all.
+    /// A CPU is concerned by the workers that are bound to it and by those that use several. Where
+    /// there is none, loads ran beside it: then by all.
     #[must_use]
     pub fn under_load(&self, index: usize, cpu: Option<CpuId>) -> (Nanos, Nanos) {
         let phase = &self.phases[index];
@@ -18,11 +21,26 @@ impl RunRecord {
         if phase.loads.is_empty() || !is_known {
             return whole;
         }
-        let of_phase: Vec<&LoadWork> = self.load_work.iter().filter(|work| work.phase == index).collect();
-        let is_concerned = |work: &&LoadWork| cpu.is_none() || work.cpu.is_none() || work.cpu == cpu;
+        let of_phase: Vec<&LoadWork> = self
+            .load_work
+            .iter()
+            .filter(|work| work.phase == index)
+            .collect();
+        let is_concerned =
+            |work: &&LoadWork| cpu.is_none() || work.cpu.is_none() || work.cpu == cpu;
         let concerned: Vec<&LoadWork> = of_phase.iter().copied().filter(is_concerned).collect();
-        let counted = if concerned.is_empty() { &of_phase } else { &concerned };
-        let Some(together) = counted.iter().map(|work| worked(work, phase)).reduce(overlap) else { return (whole.0, whole.0) };
+        let counted = if concerned.is_empty() {
+            &of_phase
+        } else {
+            &concerned
+        };
+        let Some(together) = counted
+            .iter()
+            .map(|work| worked(work, phase))
+            .reduce(overlap)
+        else {
+            return (whole.0, whole.0);
+        };
         let (begin, end) = overlap(whole, together);
         (begin, end.max(begin))
     }

@@ -12,26 +12,43 @@ const FIELD_OF_START: usize = 22;
 const NANOS_A_TICK: i64 = 10_000_000;
 
 impl RunRecord {
-    /// Whether the process that makes the run is there, on the machine below `root` and since the same boot. Its clock is then this machine's.
+    /// Whether the process that makes the run is there, on the machine below `root` and since the
+    /// same boot. Its clock is then this machine's.
     #[must_use]
     pub fn is_under_way(&self, root: &Root) -> bool {
-        let is_here = self.machine.boot_id.is_some() && self.machine.boot_id == root.text("proc/sys/kernel/random/boot_id");
+        let is_here = self.machine.boot_id.is_some()
+            && self.machine.boot_id == root.text("proc/sys/kernel/random/boot_id");
         self.state == State::Running && is_here && self.is_process_its_own(root)
     }
 
-    /// Whether the process of that number is the one that makes the run, whatever its program is called: it was there when the run began, and another one that
-    /// has got its number since was not.
+    /// Whether the process of that number is the one that makes the run, whatever its program is
+    /// called: it was there when the run began, and another one that has got its number since was
+    /// not.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
-        // Behind the name, which may have spaces and brackets: field 3 of proc_pid_stat(5) and those after it.
-        let fields = stat.as_deref().and_then(|stat| stat.rsplit_once(") ")).map(|(_, fields)| fields.split(' ').collect::<Vec<_>>());
+        // Behind the name, which may have spaces and brackets: field 3 of proc_pid_stat(5) and
+        // those after it.
+        let fields = stat
+            .as_deref()
+            .and_then(|stat| stat.rsplit_once(") "))
+            .map(|(_, fields)| fields.split(' ').collect::<Vec<_>>());
         let Some(fields) = fields else { return false };
-        let is_alive = fields.first().is_some_and(|state| !["Z", "X", "x"].contains(state));
-        let ticks = fields.get(FIELD_OF_START - 3).and_then(|ticks| ticks.parse::<i64>().ok());
-        let Some(ticks) = ticks.filter(|_| is_alive) else { return false };
-        // The process's start is on the clock that also runs in suspend, which is ahead of the run's by no less than nothing.
+        let is_alive = fields
+            .first()
+            .is_some_and(|state| !["Z", "X", "x"].contains(state));
+        let ticks = fields
+            .get(FIELD_OF_START - 3)
+            .and_then(|ticks| ticks.parse::<i64>().ok());
+        let Some(ticks) = ticks.filter(|_| is_alive) else {
+            return false;
+        };
+        // The process's start is on the clock that also runs in suspend, which is ahead of the
+        // run's by no less than nothing.
         let ahead = Nanos(clock::boottime() - clock::monotonic());
-        let began = self.interruptions.last().map_or(self.started.monotonic_ns, |last| last.to_ns);
+        let began = self
+            .interruptions
+            .last()
+            .map_or(self.started.monotonic_ns, |last| last.to_ns);
         Nanos(ticks.saturating_mul(NANOS_A_TICK)) <= began.saturating_add(ahead)
     }
 }

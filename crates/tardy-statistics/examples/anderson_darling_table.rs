@@ -1,4 +1,5 @@
-//! Prints the table of `goodness::tail_fit`: percentage points of the Anderson-Darling statistic of fitted excesses.
+//! Prints the table of `goodness::tail_fit`: percentage points of the Anderson-Darling statistic of
+//! fitted excesses.
 //!
 //! `cargo run --release -p tardy-statistics --example anderson_darling_table` takes some minutes.
 
@@ -14,19 +15,33 @@ const REPETITIONS: usize = 40_000;
 
 fn main() {
     for tenths in -5..=10_i32 {
-        let truth = Gpd { scale: 1.0, shape: f64::from(tenths) / 10.0 };
+        let truth = Gpd {
+            scale: 1.0,
+            shape: f64::from(tenths) / 10.0,
+        };
         let mut random = rand_pcg::Pcg64::seed_from_u64(tenths.unsigned_abs().into());
         let mut statistics: Vec<f64> = (0..REPETITIONS)
             .filter_map(|_| {
-                let values: Vec<f64> = (0..EXCESSES).map(|_| truth.excess_at(random.random::<f64>())).collect();
+                let values: Vec<f64> = (0..EXCESSES)
+                    .map(|_| truth.excess_at(random.random::<f64>()))
+                    .collect();
                 let excesses = Excesses::from_values(&values);
                 let model = fit(&excesses).ok()?.model;
-                let shares: Vec<f64> = excesses.values()?.iter().map(|&value| model.cumulative(value)).collect();
+                let shares: Vec<f64> = excesses
+                    .values()?
+                    .iter()
+                    .map(|&value| model.cumulative(value))
+                    .collect();
                 Some(anderson_darling(&shares)).filter(|statistic| statistic.is_finite())
             })
             .collect();
         statistics.sort_unstable_by(f64::total_cmp);
-        let points = PROBABILITIES.map(|upper| statistics[((1.0 - upper) * statistics.len() as f64) as usize]);
-        println!("    {points:.3?}, // {}, {} fits", truth.shape, statistics.len());
+        let points = PROBABILITIES
+            .map(|upper| statistics[((1.0 - upper) * statistics.len() as f64) as usize]);
+        println!(
+            "    {points:.3?}, // {}, {} fits",
+            truth.shape,
+            statistics.len()
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! How much of a value its predecessors tell.
 //!
-//! Bounds and fits count samples as independent. With a million samples every test rejects that: what is judged is the size of the
-//! correlation, on block maxima or thinned data. Source: G. M. Ljung and G. E. P. Box, Biometrika 65, 1978.
+//! Bounds and fits count samples as independent. With a million samples every test rejects that:
+//! what is judged is the size of the correlation, on block maxima or thinned data. Source: G. M.
+//! Ljung and G. E. P. Box, Biometrika 65, 1978.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
@@ -21,11 +22,14 @@ impl Autocorrelation {
     /// The largest magnitude of a correlation.
     #[must_use]
     pub fn largest(&self) -> f64 {
-        self.correlations.iter().fold(0.0, |largest, correlation| correlation.abs().max(largest))
+        self.correlations
+            .iter()
+            .fold(0.0, |largest, correlation| correlation.abs().max(largest))
     }
 }
 
-/// Of `values` in order of time, up to the distance `lags`; `None` unless there are more values than that, not all equal, and `lags` > 0.
+/// Of `values` in order of time, up to the distance `lags`; `None` unless there are more values
+/// than that, not all equal, and `lags` > 0.
 ///
 /// Takes `lags * n` steps.
 #[must_use]
@@ -40,16 +44,34 @@ pub fn autocorrelation(values: &[f64], lags: usize) -> Option<Autocorrelation> {
     if square.is_nan() || square <= 0.0 {
         return None;
     }
-    let correlations: Vec<f64> = (1..=lags).map(|lag| product_at(&centred, lag) / square).collect();
-    let sum: f64 = correlations.iter().zip(1..).map(|(correlation, lag)| correlation * correlation / (n - f64::from(lag))).sum();
+    let correlations: Vec<f64> = (1..=lags)
+        .map(|lag| product_at(&centred, lag) / square)
+        .collect();
+    let sum: f64 = correlations
+        .iter()
+        .zip(1..)
+        .map(|(correlation, lag)| correlation * correlation / (n - f64::from(lag)))
+        .sum();
     let statistic = n * (n + 2.0) * sum;
-    let probability = if statistic > 0.0 { gamma_ur(lags as f64 / 2.0, statistic / 2.0) } else { 1.0 };
-    Some(Autocorrelation { correlations, statistic, probability })
+    let probability = if statistic > 0.0 {
+        gamma_ur(lags as f64 / 2.0, statistic / 2.0)
+    } else {
+        1.0
+    };
+    Some(Autocorrelation {
+        correlations,
+        statistic,
+        probability,
+    })
 }
 
 /// The sum of the products of all pairs `lag` apart.
 pub(super) fn product_at(centred: &[f64], lag: usize) -> f64 {
-    centred[lag..].iter().zip(centred).map(|(later, earlier)| later * earlier).sum()
+    centred[lag..]
+        .iter()
+        .zip(centred)
+        .map(|(later, earlier)| later * earlier)
+        .sum()
 }
 
 #[cfg(test)]
@@ -59,7 +81,10 @@ mod tests {
 
     #[test]
     fn the_statistics_of_the_reference_data_are_met() {
-        let magnitudes: Vec<f64> = dow_jones_returns().iter().map(|change| change.abs()).collect();
+        let magnitudes: Vec<f64> = dow_jones_returns()
+            .iter()
+            .map(|change| change.abs())
+            .collect();
         let cases = [
             (port_pirie(), 5, 1.797_490_7, 0.876_395_9),
             (port_pirie(), 10, 5.829_843_3, 0.829_350_7),
@@ -70,7 +95,10 @@ mod tests {
         for (values, lags, statistic, probability) in cases {
             let result = autocorrelation(&values, lags).unwrap();
             assert!((result.statistic - statistic).abs() < 1e-5, "{result:?}");
-            assert!((result.probability - probability).abs() < 5e-8, "{result:?}");
+            assert!(
+                (result.probability - probability).abs() < 5e-8,
+                "{result:?}"
+            );
         }
     }
 
@@ -78,7 +106,10 @@ mod tests {
     fn an_alternating_series_is_its_own_opposite() {
         let values: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
         let result = autocorrelation(&values, 2).unwrap();
-        assert!((result.correlations[0] + 0.99).abs() < 1e-9 && (result.correlations[1] - 0.98).abs() < 1e-9);
+        assert!(
+            (result.correlations[0] + 0.99).abs() < 1e-9
+                && (result.correlations[1] - 0.98).abs() < 1e-9
+        );
         assert!((result.largest() - 0.99).abs() < 1e-9 && result.probability < 1e-20);
     }
 

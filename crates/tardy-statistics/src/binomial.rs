@@ -4,16 +4,23 @@ use super::incomplete_beta::incomplete_beta;
 
 /// P(at most `events` events in `trials` trials) where each has probability `probability`.
 ///
-/// `trials` and `events` may be real: the function is continued through the incomplete beta function and stays monotone in each argument.
-/// Below 0 events it is 0, from `trials` events on it is 1. A probability outside 0 to 1 is taken as the nearer end.
+/// `trials` and `events` may be real: the function is continued through the incomplete beta
+/// function and stays monotone in each argument. Below 0 events it is 0, from `trials` events on it
+/// is 1. A probability outside 0 to 1 is taken as the nearer end.
 #[must_use]
 pub fn cumulative(events: f64, trials: f64, probability: f64) -> f64 {
     cumulative_with_complement(events, trials, probability, 1.0 - probability)
 }
 
-/// The same with `complement = 1 - probability` given by the caller, who may know more of its digits.
+/// The same with `complement = 1 - probability` given by the caller, who may know more of its
+/// digits.
 #[must_use]
-pub fn cumulative_with_complement(events: f64, trials: f64, probability: f64, complement: f64) -> f64 {
+pub fn cumulative_with_complement(
+    events: f64,
+    trials: f64,
+    probability: f64,
+    complement: f64,
+) -> f64 {
     if events < 0.0 || events.is_nan() || trials.is_nan() {
         return 0.0;
     }

@@ -1,8 +1,10 @@
-//! Where a series of one number a run (over commits, kernels, days) changed: E-divisive with Student's t test.
+//! Where a series of one number a run (over commits, kernels, days) changed: E-divisive with
+//! Student's t test.
 //!
-//! Feed it the logarithm of a high quantile of each run, never the raw maximum: the test wants numbers that are about normal. Sources:
-//! D. S. Matteson and N. A. James, J. Am. Statist. Assoc. 109, 2014 (the divergence); M. Fleming et al., "Hunter: Using Change Point
-//! Detection to Hunt for Performance Regressions", ICPE 2023 (windows, weak points, the test).
+//! Feed it the logarithm of a high quantile of each run, never the raw maximum: the test wants
+//! numbers that are about normal. Sources: D. S. Matteson and N. A. James, J. Am. Statist. Assoc.
+//! 109, 2014 (the divergence); M. Fleming et al., "Hunter: Using Change Point Detection to Hunt for
+//! Performance Regressions", ICPE 2023 (windows, weak points, the test).
 
 mod divergence;
 
@@ -19,13 +21,18 @@ pub struct Search {
     pub window: usize,
     /// A change has to be this improbable by chance.
     pub probability_max: f64,
-    /// A smaller difference of means is no change, in the unit of the series (of a logarithm: a share).
+    /// A smaller difference of means is no change, in the unit of the series (of a logarithm: a
+    /// share).
     pub difference_min: f64,
 }
 
 impl Default for Search {
     fn default() -> Self {
-        Self { window: 50, probability_max: 0.001, difference_min: 0.0 }
+        Self {
+            window: 50,
+            probability_max: 0.001,
+            difference_min: 0.0,
+        }
     }
 }
 
@@ -55,25 +62,41 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
         // Its neighbours now divide other stretches.
         let indexes: Vec<usize> = changes.iter().map(|change| change.index).collect();
         for neighbour in weakest.saturating_sub(1)..(weakest + 1).min(changes.len()) {
-            changes[neighbour] = judged(series, &indexes, changes[neighbour].index, changes[neighbour].divergence);
+            changes[neighbour] = judged(
+                series,
+                &indexes,
+                changes[neighbour].index,
+                changes[neighbour].divergence,
+            );
         }
     }
     changes
 }
 
-/// The change to be dropped next: the least probable to be one, or else the smallest; `None` when all are good.
+/// The change to be dropped next: the least probable to be one, or else the smallest; `None` when
+/// all are good.
 fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
-    let (index, worst) = changes.iter().enumerate().reduce(|a, b| if b.1.probability > a.1.probability { b } else { a })?;
+    let (index, worst) = changes.iter().enumerate().reduce(|a, b| {
+        if b.1.probability > a.1.probability {
+            b
+        } else {
+            a
+        }
+    })?;
     // NaN is no probability that a change may have.
     if worst.probability.is_nan() || worst.probability >= search.probability_max {
         return Some(index);
     }
     let size = |change: &ChangePoint| (change.mean_after - change.mean_before).abs();
-    let (index, smallest) = changes.iter().enumerate().reduce(|a, b| if size(b.1) < size(a.1) { b } else { a })?;
+    let (index, smallest) = changes
+        .iter()
+        .enumerate()
+        .reduce(|a, b| if size(b.1) < size(a.1) { b } else { a })?;
     (size(smallest) <= search.difference_min).then_some(index)
 }
 
-/// Candidates by a test ten times as lenient, window by window: one strict test would stop before a pair of opposite changes is seen.
+/// Candidates by a test ten times as lenient, window by window: one strict test would stop before a
+/// pair of opposite changes is seen.
 fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let lenient = match search.probability_max {
         strict if strict < 0.05 => strict * 10.0,
@@ -96,26 +119,38 @@ fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
     }
     found.sort_unstable_by_key(|change| change.0);
     let indexes: Vec<usize> = found.iter().map(|change| change.0).collect();
-    found.into_iter().map(|(index, divergence)| judged(series, &indexes, index, divergence)).collect()
+    found
+        .into_iter()
+        .map(|(index, divergence)| judged(series, &indexes, index, divergence))
+        .collect()
 }
 
-/// Splits at the most divergent place of all stretches for as long as the two sides of the split differ.
+/// Splits at the most divergent place of all stretches for as long as the two sides of the split
+/// differ.
 fn changes_within(values: &[f64], probability_max: f64) -> Vec<(usize, f64)> {
     let mut found: Vec<(usize, f64)> = Vec::new();
     loop {
-        let edges: Vec<usize> = std::iter::once(0).chain(found.iter().map(|change| change.0)).chain([values.len()]).collect();
+        let edges: Vec<usize> = std::iter::once(0)
+            .chain(found.iter().map(|change| change.0))
+            .chain([values.len()])
+            .collect();
         let candidates = edges.windows(2).filter_map(|edge| {
             let (index, divergence) = most_divergent(&values[edge[0]..edge[1]])?;
             Some((edge[0], edge[0] + index, edge[1], divergence))
         });
-        let Some((from, index, to, divergence)) = candidates.reduce(|a, b| if b.3 > a.3 { b } else { a }) else {
+        let Some((from, index, to, divergence)) =
+            candidates.reduce(|a, b| if b.3 > a.3 { b } else { a })
+        else {
             return found;
         };
         let (_, _, probability) = compared(&values[from..index], &values[index..to]);
         if probability.is_nan() || probability > probability_max {
             return found;
         }
-        found.insert(found.partition_point(|change| change.0 < index), (index, divergence));
+        found.insert(
+            found.partition_point(|change| change.0 < index),
+            (index, divergence),
+        );
     }
 }
 
@@ -125,27 +160,42 @@ fn judged(series: &[f64], indexes: &[usize], index: usize, divergence: f64) -> C
     let from = place.checked_sub(1).map_or(0, |before| indexes[before]);
     let to = indexes.get(place + 1).copied().unwrap_or(series.len());
     let (mean_before, mean_after, probability) = compared(&series[from..index], &series[index..to]);
-    ChangePoint { index, divergence, mean_before, mean_after, probability }
+    ChangePoint {
+        index,
+        divergence,
+        mean_before,
+        mean_after,
+        probability,
+    }
 }
 
 /// Both means, and the probability of Student's test with one variance for both sides.
 ///
-/// The spread of each side is divided by its count, not by one less: that is how Hunter's published thresholds were tuned, and what its
-/// maintained implementation does.
+/// The spread of each side is divided by its count, not by one less: that is how Hunter's published
+/// thresholds were tuned, and what its maintained implementation does.
 fn compared(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     let moments = |values: &[f64]| {
         let moments: Moments = values.iter().copied().collect();
         let n = values.len() as f64;
-        (n, moments.mean().unwrap_or(0.0), moments.variance().unwrap_or(0.0) * (n - 1.0) / n)
+        (
+            n,
+            moments.mean().unwrap_or(0.0),
+            moments.variance().unwrap_or(0.0) * (n - 1.0) / n,
+        )
     };
-    let ((n, mean_before, variance_before), (m, mean_after, variance_after)) = (moments(before), moments(after));
+    let ((n, mean_before, variance_before), (m, mean_after, variance_after)) =
+        (moments(before), moments(after));
     let freedom = n + m - 2.0;
     if freedom <= 0.0 {
         return (mean_before, mean_after, 1.0);
     }
     let pooled = ((n - 1.0) * variance_before + (m - 1.0) * variance_after) / freedom;
     let statistic = (mean_after - mean_before) / (pooled * (1.0 / n + 1.0 / m)).sqrt();
-    (mean_before, mean_after, student::both_tails(statistic, freedom))
+    (
+        mean_before,
+        mean_after,
+        student::both_tails(statistic, freedom),
+    )
 }
 
 #[cfg(test)]
@@ -153,34 +203,80 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const STEPS: [f64; 20] = [3., 4., 3., 5., 4., 3., 4., 10., 11., 9., 10., 12., 10., 11., 5., 4., 6., 5., 4., 5.];
+    const STEPS: [f64; 20] = [
+        3., 4., 3., 5., 4., 3., 4., 10., 11., 9., 10., 12., 10., 11., 5., 4., 6., 5., 4., 5.,
+    ];
 
     fn assert_changes(found: &[ChangePoint], expected: &[(usize, f64, f64)]) {
-        assert_eq!(found.iter().map(|change| change.index).collect::<Vec<_>>(), expected.iter().map(|e| e.0).collect::<Vec<_>>());
+        assert_eq!(
+            found.iter().map(|change| change.index).collect::<Vec<_>>(),
+            expected.iter().map(|e| e.0).collect::<Vec<_>>()
+        );
         for (change, (_, divergence, probability)) in found.iter().zip(expected) {
-            assert!((change.divergence / divergence - 1.0).abs() < 1e-7, "{change:?}");
-            assert!((change.probability / probability - 1.0).abs() < 1e-5, "{change:?}");
+            assert!(
+                (change.divergence / divergence - 1.0).abs() < 1e-7,
+                "{change:?}"
+            );
+            assert!(
+                (change.probability / probability - 1.0).abs() < 1e-5,
+                "{change:?}"
+            );
         }
     }
 
     #[test]
     fn the_steps_of_the_reference_implementation_are_met() {
-        let found = change_points(&STEPS, Search { window: 20, ..Search::default() });
-        assert_changes(&found, &[(7, 40.0, 2.584_66e-9), (14, 29.661_538_5, 8.436_63e-8)]);
-        assert!((found[0].mean_before - 26.0 / 7.0).abs() < 1e-12 && (found[0].mean_after - 73.0 / 7.0).abs() < 1e-12);
+        let found = change_points(
+            &STEPS,
+            Search {
+                window: 20,
+                ..Search::default()
+            },
+        );
+        assert_changes(
+            &found,
+            &[(7, 40.0, 2.584_66e-9), (14, 29.661_538_5, 8.436_63e-8)],
+        );
+        assert!(
+            (found[0].mean_before - 26.0 / 7.0).abs() < 1e-12
+                && (found[0].mean_after - 73.0 / 7.0).abs() < 1e-12
+        );
     }
 
-    /// Four stretches of normal numbers (10 +- 1, 11.5 +- 1, 11.5 +- 3, 8 +- 1; 40, 35, 30 and 50 long), and what Otava 0.8.0 finds.
+    /// Four stretches of normal numbers (10 +- 1, 11.5 +- 1, 11.5 +- 3, 8 +- 1; 40, 35, 30 and 50
+    /// long), and what Otava 0.8.0 finds.
     fn noisy() -> Vec<f64> {
         let text = include_str!("../tests/data/changes.csv");
-        text.lines().filter(|line| !line.starts_with('#')).map(|line| line.parse().unwrap()).collect()
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.parse().unwrap())
+            .collect()
     }
 
     #[test]
     fn a_noisy_series_gives_what_the_reference_implementation_gives() {
-        let found = change_points(&noisy(), Search { window: 30, ..Search::default() });
-        assert_changes(&found, &[(40, 10.966_780_952_38, 5.700_583e-5), (104, 21.666_495_726_5, 2.191_400e-18)]);
-        let found = change_points(&noisy(), Search { window: 50, probability_max: 0.01, ..Search::default() });
+        let found = change_points(
+            &noisy(),
+            Search {
+                window: 30,
+                ..Search::default()
+            },
+        );
+        assert_changes(
+            &found,
+            &[
+                (40, 10.966_780_952_38, 5.700_583e-5),
+                (104, 21.666_495_726_5, 2.191_400e-18),
+            ],
+        );
+        let found = change_points(
+            &noisy(),
+            Search {
+                window: 50,
+                probability_max: 0.01,
+                ..Search::default()
+            },
+        );
         let expected = [
             (40, 14.323_569_230_77, 5.700_583e-5),
             (104, 22.353_819_787_23, 0.001_004_879_37),
@@ -190,15 +286,25 @@ mod tests {
         ];
         for (change, expected) in found.iter().zip(expected) {
             assert_eq!(change.index, expected.0);
-            assert!((change.probability / expected.2 - 1.0).abs() < 1e-4, "{change:?}");
+            assert!(
+                (change.probability / expected.2 - 1.0).abs() < 1e-4,
+                "{change:?}"
+            );
         }
         assert_eq!(found.len(), 5);
     }
 
     #[test]
     fn a_small_change_is_dropped_when_asked() {
-        let search = Search { window: 30, difference_min: 2.0, ..Search::default() };
-        let found: Vec<usize> = change_points(&noisy(), search).iter().map(|change| change.index).collect();
+        let search = Search {
+            window: 30,
+            difference_min: 2.0,
+            ..Search::default()
+        };
+        let found: Vec<usize> = change_points(&noisy(), search)
+            .iter()
+            .map(|change| change.index)
+            .collect();
         assert_eq!(found, [104]);
     }
 
@@ -207,7 +313,16 @@ mod tests {
         assert!(change_points(&[], Search::default()).is_empty());
         assert!(change_points(&[1.0], Search::default()).is_empty());
         assert!(change_points(&[1.0; 60], Search::default()).is_empty());
-        assert!(change_points(&[1.0, 2.0], Search { window: 0, ..Search::default() }).is_empty());
+        assert!(
+            change_points(
+                &[1.0, 2.0],
+                Search {
+                    window: 0,
+                    ..Search::default()
+                }
+            )
+            .is_empty()
+        );
     }
 
     proptest! {

@@ -1,9 +1,11 @@
 //! Bounds for events that come together: several in a row, or on several CPUs at once.
 //!
-//! The number of events is compared with that of a Poisson variable of the same mean and variance. Events that each bring `dispersion` others of their
-//! kind with it (size-biased mean of a cluster) have `dispersion` times the variance of independent ones. What was never seen may be larger: the upper
-//! bound adds one cluster of `unseen` events, as M. P. Fay and E. J. Feuer do for weighted sums of Poisson variables (Statistics in Medicine 16, 1997,
-//! equation 2: `unseen` is their largest weight). With `unseen = dispersion = 1` the bounds are those of Clopper and Pearson.
+//! The number of events is compared with that of a Poisson variable of the same mean and variance.
+//! Events that each bring `dispersion` others of their kind with it (size-biased mean of a cluster)
+//! have `dispersion` times the variance of independent ones. What was never seen may be larger: the
+//! upper bound adds one cluster of `unseen` events, as M. P. Fay and E. J. Feuer do for weighted
+//! sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their
+//! largest weight). With `unseen = dispersion = 1` the bounds are those of Clopper and Pearson.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -36,13 +38,27 @@ impl Default for Clustering {
 
 impl Clustering {
     /// Each event comes alone.
-    pub const INDEPENDENT: Self = Self { dispersion: 1.0, unseen: 1.0 };
+    pub const INDEPENDENT: Self = Self {
+        dispersion: 1.0,
+        unseen: 1.0,
+    };
 
     /// With the invariants of the fields; what is no number bounds nothing.
     #[must_use]
     pub fn new(dispersion: f64, unseen: f64) -> Self {
-        let dispersion = if dispersion.is_nan() { f64::INFINITY } else { dispersion.max(1.0) };
-        Self { dispersion, unseen: if unseen.is_nan() { f64::INFINITY } else { unseen.max(dispersion) } }
+        let dispersion = if dispersion.is_nan() {
+            f64::INFINITY
+        } else {
+            dispersion.max(1.0)
+        };
+        Self {
+            dispersion,
+            unseen: if unseen.is_nan() {
+                f64::INFINITY
+            } else {
+                unseen.max(dispersion)
+            },
+        }
     }
 
     /// Clusters of `1 / extremal_index` events each, whatever was seen.
@@ -80,16 +96,32 @@ impl Clustering {
         if !self.dispersion.is_finite() {
             return 0.0;
         }
-        proportion_lower(events / self.dispersion, trials / self.dispersion, confidence)
+        proportion_lower(
+            events / self.dispersion,
+            trials / self.dispersion,
+            confidence,
+        )
     }
 
-    /// The ranks around the quantile `probability` of `samples` samples: each end holds with the confidence of one side.
+    /// The ranks around the quantile `probability` of `samples` samples: each end holds with the
+    /// confidence of one side.
     ///
-    /// The upper end is the least rank above which so few samples lie that their share is at most `1 - probability`.
+    /// The upper end is the least rank above which so few samples lie that their share is at most
+    /// `1 - probability`.
     #[must_use]
-    pub fn quantile_ranks(&self, samples: u64, probability: f64, confidence: Confidence) -> QuantileRanks {
+    pub fn quantile_ranks(
+        &self,
+        samples: u64,
+        probability: f64,
+        confidence: Confidence,
+    ) -> QuantileRanks {
         if !(0.0..=1.0).contains(&probability) || !self.unseen.is_finite() {
-            return QuantileRanks { lower: None, upper: None, coverage: 1.0, samples_needed: None };
+            return QuantileRanks {
+                lower: None,
+                upper: None,
+                coverage: 1.0,
+                samples_needed: None,
+            };
         }
         let tail = 1.0 - probability;
         let side = confidence.of_each_side();
@@ -99,19 +131,32 @@ impl Clustering {
             cumulative_with_complement(events, samples as f64 / scale, tail, probability)
         };
         let effective = self.effective(samples);
-        let below_lower = |rank: u64| cumulative_with_complement((rank - 1) as f64 / self.dispersion, effective, probability, tail);
+        let below_lower = |rank: u64| {
+            cumulative_with_complement(
+                (rank - 1) as f64 / self.dispersion,
+                effective,
+                probability,
+                tail,
+            )
+        };
         let lower = first_rank(samples, |rank| below_lower(rank) > side.miss()) - 1;
         let upper = first_rank(samples, |rank| doubt_above(rank) <= side.miss());
         let lower = Some(lower).filter(|&rank| rank >= 1);
         let upper = Some(upper).filter(|&rank| rank <= samples);
         let coverage = 1.0 - upper.map_or(0.0, doubt_above) - lower.map_or(0.0, below_lower);
-        QuantileRanks { lower, upper, coverage, samples_needed: self.samples_for_both_ends(probability, side) }
+        QuantileRanks {
+            lower,
+            upper,
+            coverage,
+            samples_needed: self.samples_for_both_ends(probability, side),
+        }
     }
 
     /// The fewest samples that have both ends, where they cluster as these do.
     fn samples_for_both_ends(&self, probability: f64, side: Confidence) -> Option<u64> {
         let above = super::tolerance::samples_needed(probability, 1, side)? as f64 * self.unseen;
-        let below = super::tolerance::samples_needed(1.0 - probability, 1, side)? as f64 * self.dispersion;
+        let below =
+            super::tolerance::samples_needed(1.0 - probability, 1, side)? as f64 * self.dispersion;
         Some(above.max(below).ceil() as u64)
     }
 }
@@ -125,7 +170,10 @@ mod tests {
     #[test]
     fn what_was_never_seen_counts_as_a_whole_cluster() {
         let alone = Clustering::INDEPENDENT.share_upper(0.0, 1e6, Confidence::NINETY_FIVE);
-        assert!((alone - 2.995_727_8e-6).abs() < 1e-12, "rule of three: {alone}");
+        assert!(
+            (alone - 2.995_727_8e-6).abs() < 1e-12,
+            "rule of three: {alone}"
+        );
         // Eight CPUs at once: the rule of three of one of them.
         let at_once = Clustering::new(1.0, 8.0).share_upper(0.0, 8e6, Confidence::NINETY_FIVE);
         assert!((at_once / alone - 1.0).abs() < 1e-5, "{at_once}");
@@ -135,10 +183,13 @@ mod tests {
     fn one_cluster_is_one_event() {
         // 500 misses in one stall are one event of 500: the exact bounds of one event, 500 times.
         let clustering = Clustering::new(500.0, 500.0);
-        let (upper, lower) =
-            (clustering.share_upper(500.0, 1e7, Confidence::NINETY_FIVE), clustering.share_lower(500.0, 1e7, Confidence::NINETY_FIVE));
+        let (upper, lower) = (
+            clustering.share_upper(500.0, 1e7, Confidence::NINETY_FIVE),
+            clustering.share_lower(500.0, 1e7, Confidence::NINETY_FIVE),
+        );
         assert!(
-            (upper * 10_000_000.0 / 500.0 - 4.743).abs() < 0.01 && (lower * 10_000_000.0 / 500.0 - 0.0513).abs() < 0.001,
+            (upper * 10_000_000.0 / 500.0 - 4.743).abs() < 0.01
+                && (lower * 10_000_000.0 / 500.0 - 0.0513).abs() < 0.001,
             "{upper} {lower}"
         );
     }
@@ -153,18 +204,30 @@ mod tests {
     #[test]
     fn what_is_no_number_bounds_nothing() {
         let unknown = Clustering::new(f64::NAN, f64::NAN);
-        assert_eq!(unknown.share_upper(3.0, 100.0, Confidence::NINETY_FIVE), 1.0);
-        assert_eq!(unknown.share_lower(3.0, 100.0, Confidence::NINETY_FIVE), 0.0);
+        assert_eq!(
+            unknown.share_upper(3.0, 100.0, Confidence::NINETY_FIVE),
+            1.0
+        );
+        assert_eq!(
+            unknown.share_lower(3.0, 100.0, Confidence::NINETY_FIVE),
+            0.0
+        );
         let ranks = unknown.quantile_ranks(100, 0.5, Confidence::NINETY_FIVE);
         assert_eq!((ranks.lower, ranks.upper), (None, None));
-        assert_eq!(Clustering::INDEPENDENT.quantile_ranks(0, 0.5, Confidence::NINETY_FIVE).upper, None);
+        assert_eq!(
+            Clustering::INDEPENDENT
+                .quantile_ranks(0, 0.5, Confidence::NINETY_FIVE)
+                .upper,
+            None
+        );
     }
 
     proptest! {
         #[test]
         fn independent_samples_have_the_exact_ranks(samples in 1_u64..1_000_000, probability in 0.0_f64..=1.0) {
             let (exact, found) = (quantile_ranks(samples, probability, Confidence::NINETY_FIVE), Clustering::INDEPENDENT.quantile_ranks(samples, probability, Confidence::NINETY_FIVE));
-            // At the very edge of a rank the two ways of writing the same sum may round differently.
+            // At the very edge of a rank the two ways of writing the same sum may round
+            // differently.
             let near = |a: Option<u64>, b: Option<u64>| a.zip(b).map_or(a == b, |(a, b)| a.abs_diff(b) <= 1);
             prop_assert!(near(exact.lower, found.lower) && near(exact.upper, found.upper), "{exact:?} {found:?}");
         }

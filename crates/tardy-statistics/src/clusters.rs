@@ -15,20 +15,33 @@ pub struct Clusters {
     pub ranges: Vec<Range<usize>>,
 }
 
-/// Clusters by the intervals estimator: `C = floor(index * N) + 1` clusters were seen, so the C-th largest distance is the largest one
-/// within a cluster. Equal distances are kept on the same side. `None` with fewer than two exceedances.
+/// Clusters by the intervals estimator: `C = floor(index * N) + 1` clusters were seen, so the C-th
+/// largest distance is the largest one within a cluster. Equal distances are kept on the same side.
+/// `None` with fewer than two exceedances.
 ///
-/// `positions` are the sample numbers of the exceedances in strictly ascending order. Source: Ferro and Segers 2003, section 4.
+/// `positions` are the sample numbers of the exceedances in strictly ascending order. Source: Ferro
+/// and Segers 2003, section 4.
 #[must_use]
 pub fn clusters(positions: &[u64]) -> Option<Clusters> {
     let extremal_index = extremal_index(positions)?;
     let count = (extremal_index * positions.len() as f64).floor() as usize + 1;
     let mut distances: Vec<u64> = gaps(positions).collect();
-    let gap = if count > distances.len() { 0 } else { *distances.select_nth_unstable_by(count - 1, |a, b| b.cmp(a)).1 };
-    Some(Clusters { extremal_index, gap, ranges: runs(positions, gap) })
+    let gap = if count > distances.len() {
+        0
+    } else {
+        *distances
+            .select_nth_unstable_by(count - 1, |a, b| b.cmp(a))
+            .1
+    };
+    Some(Clusters {
+        extremal_index,
+        gap,
+        ranges: runs(positions, gap),
+    })
 }
 
-/// Clusters by the runs method: a new one begins where the distance to the exceedance before is more than `gap` samples.
+/// Clusters by the runs method: a new one begins where the distance to the exceedance before is
+/// more than `gap` samples.
 #[must_use]
 pub fn runs(positions: &[u64], gap: u64) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
@@ -58,10 +71,15 @@ mod tests {
 
     #[test]
     fn clusters_far_apart_are_found_without_a_given_gap() {
-        let positions: Vec<u64> = (0..50_u64).flat_map(|i| [i * i * 1000 + 100, i * i * 1000 + 101, i * i * 1000 + 103]).collect();
+        let positions: Vec<u64> = (0..50_u64)
+            .flat_map(|i| [i * i * 1000 + 100, i * i * 1000 + 101, i * i * 1000 + 103])
+            .collect();
         let clusters = clusters(&positions).unwrap();
         assert!(clusters.extremal_index < 0.5, "{clusters:?}");
-        assert!(clusters.ranges.iter().all(|range| range.len() % 3 == 0), "{clusters:?}");
+        assert!(
+            clusters.ranges.iter().all(|range| range.len() % 3 == 0),
+            "{clusters:?}"
+        );
     }
 
     proptest! {

@@ -5,14 +5,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The share of intervals, over many repetitions, that contain the true value: more than 0 and less than 1.
+/// The share of intervals, over many repetitions, that contain the true value: more than 0 and less
+/// than 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "f64", try_from = "f64")]
 pub struct Confidence(f64);
 
 /// Why a number is no confidence level.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("`{0}` is not a confidence level: write a share between 0 and 1 such as 0.95, or per cent such as 95%")]
+#[error(
+    "`{0}` is not a confidence level: write a share between 0 and 1 such as 0.95, or per cent \
+     such as 95%"
+)]
 pub struct ConfidenceError(String);
 
 impl Confidence {
@@ -26,7 +30,11 @@ impl Confidence {
     /// # Errors
     /// When it is not strictly between 0 and 1.
     pub fn new(level: f64) -> Result<Self, ConfidenceError> {
-        if level > 0.0 && level < 1.0 { Ok(Self(level)) } else { Err(ConfidenceError(level.to_string())) }
+        if level > 0.0 && level < 1.0 {
+            Ok(Self(level))
+        } else {
+            Err(ConfidenceError(level.to_string()))
+        }
     }
 
     /// The share, more than 0 and less than 1.
@@ -41,13 +49,15 @@ impl Confidence {
         1.0 - self.0
     }
 
-    /// The one-sided level of each end of a two-sided interval: half of the misses are given to the other end.
+    /// The one-sided level of each end of a two-sided interval: half of the misses are given to the
+    /// other end.
     #[must_use]
     pub fn of_each_side(self) -> Self {
         Self(self.0.midpoint(1.0).min(1.0 - f64::EPSILON / 2.0))
     }
 
-    /// The level that each of `statements` needs so that all of them hold together with this one (Bonferroni).
+    /// The level that each of `statements` needs so that all of them hold together with this one
+    /// (Bonferroni).
     #[must_use]
     pub fn shared_by(self, statements: u32) -> Self {
         Self((1.0 - self.miss() / f64::from(statements.max(1))).min(1.0 - f64::EPSILON / 2.0))
@@ -88,7 +98,8 @@ impl TryFrom<f64> for Confidence {
     }
 }
 
-/// Both ends of an interval, in the unit of the estimate. An end at infinity says that the data set no limit there; NaN never appears.
+/// Both ends of an interval, in the unit of the estimate. An end at infinity says that the data set
+/// no limit there; NaN never appears.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower end.

@@ -1,20 +1,26 @@
-//! How much more the number of events varies than that of independent ones: the long-run variance of their indicator, by means of batches.
+//! How much more the number of events varies than that of independent ones: the long-run variance
+//! of their indicator, by means of batches.
 //!
-//! A stretch of time has `events` of `trials`. What it has beyond its share, squared and added up over all stretches, is the variance of the whole sum, if
-//! stretches are longer than events depend on each other. How long that is nobody knows: neighbours are joined again and again, and the largest
-//! variance counts. With few stretches a variance is uncertain itself; it is widened as Student's t widens an interval (E. L. Korn and B. I. Graubard,
-//! Survey Methodology 24, 1998, who give clustered samples their effective number in this way).
+//! A stretch of time has `events` of `trials`. What it has beyond its share, squared and added up
+//! over all stretches, is the variance of the whole sum, if stretches are longer than events depend
+//! on each other. How long that is nobody knows: neighbours are joined again and again, and the
+//! largest variance counts. With few stretches a variance is uncertain itself; it is widened as
+//! Student's t widens an interval (E. L. Korn and B. I. Graubard, Survey Methodology 24, 1998, who
+//! give clustered samples their effective number in this way).
 
 /// Fewer degrees of freedom say too little about a variance.
 pub const FREEDOM_MIN: usize = 12;
-/// Where nothing shows dependence, fewer add noise alone: the largest of several estimates is too large.
+/// Where nothing shows dependence, fewer add noise alone: the largest of several estimates is too
+/// large.
 pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// Two-sided 95 % of the normal distribution.
 const NORMAL: f64 = 1.959_964;
-/// A dispersion from which on samples surely depend on each other: what it still grows by, from stretches to stretches twice as long, is then added.
+/// A dispersion from which on samples surely depend on each other: what it still grows by, from
+/// stretches to stretches twice as long, is then added.
 pub const DEPENDENT: f64 = 2.0;
-/// Fewer independent trials than these are no sample of what happens: nothing is bounded then. Where stretches are no longer than what samples depend on, the variance
-/// is too small by some times; at 30, bounds of 10 changes between two levels held in 90 % in place of 95 %.
+/// Fewer independent trials than these are no sample of what happens: nothing is bounded then.
+/// Where stretches are no longer than what samples depend on, the variance is too small by some
+/// times; at 30, bounds of 10 changes between two levels held in 90 % in place of 95 %.
 const EFFECTIVE_MIN: f64 = 60.0;
 
 /// Events and trials of a stretch of time.
@@ -30,35 +36,61 @@ pub struct Stretch {
     pub trials: u64,
 }
 
-/// Variance of the number of events over that of independent ones: at least 1. `None` with too few stretches to tell.
+/// Variance of the number of events over that of independent ones: at least 1. `None` with too few
+/// stretches to tell.
 ///
-/// `stretches` ascend by stratum and place; they are joined as long as `freedom_min` degrees of freedom are left, [`FREEDOM_MIN`] or more.
+/// `stretches` ascend by stratum and place; they are joined as long as `freedom_min` degrees of
+/// freedom are left, [`FREEDOM_MIN`] or more.
 #[must_use]
 pub fn dispersion(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
-    let mut joined: Vec<Stretch> = stretches.iter().copied().filter(|stretch| stretch.trials > 0).collect();
+    let mut joined: Vec<Stretch> = stretches
+        .iter()
+        .copied()
+        .filter(|stretch| stretch.trials > 0)
+        .collect();
     let trials: u64 = joined.iter().map(|stretch| stretch.trials).sum();
     let (mut largest, mut shorter): (Option<f64>, f64) = (None, f64::INFINITY);
     while let Some(found) = of_batches(&joined, freedom_min) {
-        // Means of stretches of length L fall short by a share of 1/L where dependence reaches less far than that: twice as long, by half as much.
-        let growth = if found > DEPENDENT { (found - shorter).max(0.0) } else { 0.0 };
+        // Means of stretches of length L fall short by a share of 1/L where dependence reaches less
+        // far than that: twice as long, by half as much.
+        let growth = if found > DEPENDENT {
+            (found - shorter).max(0.0)
+        } else {
+            0.0
+        };
         largest = Some((found + growth).max(largest.unwrap_or(1.0)));
         shorter = found;
         joined = pairs(&joined);
     }
-    largest.map(|dispersion| if trials as f64 / dispersion < EFFECTIVE_MIN { f64::INFINITY } else { dispersion })
+    largest.map(|dispersion| {
+        if trials as f64 / dispersion < EFFECTIVE_MIN {
+            f64::INFINITY
+        } else {
+            dispersion
+        }
+    })
 }
 
 fn of_batches(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
-    let strata = || stretches.chunk_by(|a, b| a.stratum == b.stratum).filter(|stratum| stratum.len() > 1);
+    let strata = || {
+        stretches
+            .chunk_by(|a, b| a.stratum == b.stratum)
+            .filter(|stratum| stratum.len() > 1)
+    };
     let freedom: usize = strata().map(|stratum| stratum.len() - 1).sum();
     if freedom < freedom_min {
         return None;
     }
     let (mut variance, mut independent) = (0.0, 0.0);
     for stratum in strata() {
-        let (events, trials) = stratum.iter().fold((0, 0), |(events, trials), one| (events + one.events, trials + one.trials));
+        let (events, trials) = stratum.iter().fold((0, 0), |(events, trials), one| {
+            (events + one.events, trials + one.trials)
+        });
         let share = events as f64 / trials as f64;
-        let squares: f64 = stratum.iter().map(|one| (one.events as f64 - share * one.trials as f64).powi(2)).sum();
+        let squares: f64 = stratum
+            .iter()
+            .map(|one| (one.events as f64 - share * one.trials as f64).powi(2))
+            .sum();
         variance += squares * stratum.len() as f64 / (stratum.len() - 1) as f64;
         independent += events as f64 * (1.0 - share);
     }
@@ -69,7 +101,8 @@ fn of_batches(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     Some((variance / independent * widening * widening).max(1.0))
 }
 
-/// Student's deviate at two-sided 95 %, by Cornish and Fisher's expansion: to four digits from [`FREEDOM_MIN`] degrees of freedom on, and at no cost.
+/// Student's deviate at two-sided 95 %, by Cornish and Fisher's expansion: to four digits from
+/// [`FREEDOM_MIN`] degrees of freedom on, and at no cost.
 fn student(freedom: f64) -> f64 {
     let z = NORMAL;
     let first = (z.powi(3) + z) / 4.0;
@@ -100,7 +133,14 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     fn stretches(events: impl Fn(usize) -> u64) -> Vec<Stretch> {
-        (0..256).map(|place| Stretch { stratum: 0, place: place as i64, events: events(place), trials: 1000 }).collect()
+        (0..256)
+            .map(|place| Stretch {
+                stratum: 0,
+                place: place as i64,
+                events: events(place),
+                trials: 1000,
+            })
+            .collect()
     }
 
     #[test]
@@ -108,7 +148,9 @@ mod tests {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
         let mut found: Vec<f64> = (0..100)
             .map(|_| {
-                let events: Vec<u64> = (0..256).map(|_| (0..1000).map(|_| u64::from(random.random_bool(0.01))).sum()).collect();
+                let events: Vec<u64> = (0..256)
+                    .map(|_| (0..1000).map(|_| u64::from(random.random_bool(0.01))).sum())
+                    .collect();
                 dispersion(&stretches(|place| events[place]), FREEDOM_OF_INDEPENDENT).unwrap()
             })
             .collect();
@@ -119,7 +161,11 @@ mod tests {
     #[test]
     fn events_in_one_stretch_have_their_number() {
         // 80 events of one cause: size-biased, a cluster has 80.
-        let found = dispersion(&stretches(|place| if place == 17 { 80 } else { 0 }), FREEDOM_MIN).unwrap();
+        let found = dispersion(
+            &stretches(|place| if place == 17 { 80 } else { 0 }),
+            FREEDOM_MIN,
+        )
+        .unwrap();
         assert!((80.0..110.0).contains(&found), "{found}");
     }
 
@@ -127,7 +173,8 @@ mod tests {
     fn levels_of_strata_are_no_dependence() {
         let two = |stratum: fn(i64) -> u64| {
             let mut list = stretches(|place| if place < 128 { 10 } else { 500 });
-            list.iter_mut().for_each(|one| one.stratum = stratum(one.place));
+            list.iter_mut()
+                .for_each(|one| one.stratum = stratum(one.place));
             dispersion(&list, FREEDOM_MIN).unwrap()
         };
         assert!(two(|_| 0) > 100.0);
@@ -138,7 +185,9 @@ mod tests {
     fn the_expansion_gives_students_deviate() {
         use crate::{confidence::Confidence, student::deviate};
         for freedom in [12.0, 20.0, 255.0] {
-            assert!((student(freedom) / deviate(Confidence::NINETY_FIVE, freedom) - 1.0).abs() < 1e-4);
+            assert!(
+                (student(freedom) / deviate(Confidence::NINETY_FIVE, freedom) - 1.0).abs() < 1e-4
+            );
         }
     }
 
@@ -146,12 +195,22 @@ mod tests {
     fn a_run_of_few_changes_bounds_nothing() {
         let few = stretches(|place| if (place / 40) % 2 == 0 { 0 } else { 900 });
         assert_eq!(dispersion(&few, FREEDOM_MIN), Some(f64::INFINITY));
-        assert!(dispersion(&stretches(|place| if place % 2 == 0 { 0 } else { 900 }), FREEDOM_MIN).unwrap().is_finite());
+        assert!(
+            dispersion(
+                &stretches(|place| if place % 2 == 0 { 0 } else { 900 }),
+                FREEDOM_MIN
+            )
+            .unwrap()
+            .is_finite()
+        );
     }
 
     #[test]
     fn too_few_stretches_tell_nothing() {
-        assert_eq!(dispersion(&stretches(|_| 1)[..FREEDOM_MIN], FREEDOM_MIN), None);
+        assert_eq!(
+            dispersion(&stretches(|_| 1)[..FREEDOM_MIN], FREEDOM_MIN),
+            None
+        );
         assert_eq!(dispersion(&[], FREEDOM_MIN), None);
         assert_eq!(dispersion(&stretches(|_| 0), FREEDOM_MIN), Some(1.0));
     }

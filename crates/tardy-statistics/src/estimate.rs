@@ -16,12 +16,18 @@ impl Estimate {
     /// A number that is taken as it is.
     #[must_use]
     pub const fn exact(value: f64) -> Self {
-        Self { value, interval: None }
+        Self {
+            value,
+            interval: None,
+        }
     }
 
     /// Both ends, which are the number itself where no interval is known.
     #[must_use]
     pub fn ends(self) -> Interval {
-        self.interval.unwrap_or(Interval { lower: self.value, upper: self.value })
+        self.interval.unwrap_or(Interval {
+            lower: self.value,
+            upper: self.value,
+        })
     }
 }

@@ -1,21 +1,29 @@
 //! How strongly exceedances cluster: the extremal index, from 0 (long clusters) to 1 (independent).
 //!
-//! Source: C. A. T. Ferro and J. Segers, "Inference for clusters of extreme values", J. R. Statist. Soc. B 65, 2003, equations 5 and 7.
+//! Source: C. A. T. Ferro and J. Segers, "Inference for clusters of extreme values", J. R. Statist.
+//! Soc. B 65, 2003, equations 5 and 7.
 
-/// The intervals estimator, from the sample numbers of the exceedances in strictly ascending order; `None` with fewer than two.
+/// The intervals estimator, from the sample numbers of the exceedances in strictly ascending order;
+/// `None` with fewer than two.
 ///
-/// Its reciprocal is the mean number of exceedances in a cluster. It is an estimate, not a bound: with few exceedances it says little.
+/// Its reciprocal is the mean number of exceedances in a cluster. It is an estimate, not a bound:
+/// with few exceedances it says little.
 #[must_use]
 pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     if positions.len() < 2 {
         return None;
     }
     let count = (positions.len() - 1) as f64;
-    // Gaps within clusters are short; less one, and less two, they do not bias the limit law of the long ones.
-    let (sum, weight) =
-        gaps(positions).map(|gap| gap as f64).fold((0.0, 0.0), |(sum, weight), gap| (sum + gap - 1.0, weight + (gap - 1.0) * (gap - 2.0)));
+    // Gaps within clusters are short; less one, and less two, they do not bias the limit law of the
+    // long ones.
+    let (sum, weight) = gaps(positions)
+        .map(|gap| gap as f64)
+        .fold((0.0, 0.0), |(sum, weight), gap| {
+            (sum + gap - 1.0, weight + (gap - 1.0) * (gap - 2.0))
+        });
     if weight == 0.0 {
-        // No gap above 2. The paper's estimator for that case, 2 (sum T)^2 / (count sum T^2), is at least 16/9 there, so its value is 1.
+        // No gap above 2. The paper's estimator for that case, 2 (sum T)^2 / (count sum T^2), is at
+        // least 16/9 there, so its value is 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))
@@ -23,7 +31,9 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
 
 /// The distances between neighbours, at least 1 each.
 pub(super) fn gaps(positions: &[u64]) -> impl Iterator<Item = u64> + '_ {
-    positions.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).max(1))
+    positions
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]).max(1))
 }
 
 #[cfg(test)]
@@ -34,12 +44,21 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     fn exceedances(values: &[f64], threshold: f64) -> Vec<u64> {
-        values.iter().enumerate().filter(|&(_, &value)| value > threshold).map(|(index, _)| index as u64).collect()
+        values
+            .iter()
+            .enumerate()
+            .filter(|&(_, &value)| value > threshold)
+            .map(|(index, _)| index as u64)
+            .collect()
     }
 
     #[test]
     fn the_indexes_of_the_reference_data_are_met() {
-        let cases = [(rain(), 30.0, 0.941_939_6), (rain(), 10.0, 0.622_624_5), (dow_jones_returns(), 2.0, 0.495_942_7)];
+        let cases = [
+            (rain(), 30.0, 0.941_939_6),
+            (rain(), 10.0, 0.622_624_5),
+            (dow_jones_returns(), 2.0, 0.495_942_7),
+        ];
         for (values, threshold, expected) in cases {
             let index = extremal_index(&exceedances(&values, threshold)).unwrap();
             assert!((index - expected).abs() < 5e-8, "{index} is not {expected}");

@@ -1,7 +1,8 @@
-//! The gate before any extrapolation: a list of checks, each with its numbers. A return level is shown when all of them pass.
+//! The gate before any extrapolation: a list of checks, each with its numbers. A return level is
+//! shown when all of them pass.
 //!
-//! Passing does not make a model true; it only means that the data gave no reason to refuse it. And it speaks for the conditions that were
-//! measured, not for the machine.
+//! Passing does not make a model true; it only means that the data gave no reason to refuse it. And
+//! it speaks for the conditions that were measured, not for the machine.
 
 mod check;
 mod hold_out;
@@ -33,7 +34,8 @@ pub struct Evidence<'a> {
     pub samples: u64,
     /// In the unit of the data; the edge of a bucket where the data are rounded.
     pub threshold: f64,
-    /// Sample number and value of each exceedance, in order of time: above the threshold, or at it and above where the data are rounded.
+    /// Sample number and value of each exceedance, in order of time: above the threshold, or at it
+    /// and above where the data are rounded.
     pub exceedances: &'a [(u64, f64)],
     /// The largest values of blocks of equal length, in order of time: 100 to 1000 of them.
     pub block_maxima: &'a [f64],
@@ -48,7 +50,8 @@ pub struct Evidence<'a> {
 pub struct Gate {
     /// All checks, in the order in which they are explained best.
     pub checks: Vec<Check>,
-    /// The fit of the cluster maxima, `None` when there is none. Its rate counts clusters, so its extremal index is 1.
+    /// The fit of the cluster maxima, `None` when there is none. Its rate counts clusters, so its
+    /// extremal index is 1.
     pub tail: Option<Tail>,
 }
 
@@ -63,36 +66,69 @@ impl Gate {
 /// Runs all checks. Clusters are replaced by their largest value first, and those are fitted.
 #[must_use]
 pub fn gate(evidence: &Evidence<'_>) -> Gate {
-    let positions: Vec<u64> = evidence.exceedances.iter().map(|exceedance| exceedance.0).collect();
+    let positions: Vec<u64> = evidence
+        .exceedances
+        .iter()
+        .map(|exceedance| exceedance.0)
+        .collect();
     let found = clusters(&positions);
     let maxima: Vec<(u64, f64)> = match &found {
-        Some(found) => found.ranges.iter().filter_map(|range| largest(&evidence.exceedances[range.clone()])).collect(),
+        Some(found) => found
+            .ranges
+            .iter()
+            .filter_map(|range| largest(&evidence.exceedances[range.clone()]))
+            .collect(),
         None => evidence.exceedances.to_vec(),
     };
     let excesses = excesses_of(&maxima, evidence);
-    let mut checks = vec![Check::Exceedances { clusters: excesses.count() }];
+    let mut checks = vec![Check::Exceedances {
+        clusters: excesses.count(),
+    }];
     checks.push(match &found {
-        Some(found) => Check::Clusters { extremal_index: found.extremal_index, exceedances: positions.len() as u64 },
+        Some(found) => Check::Clusters {
+            extremal_index: found.extremal_index,
+            exceedances: positions.len() as u64,
+        },
         None => unmeasured("clusters"),
     });
     checks.extend(checks_over_time(evidence.block_maxima));
     let tail = Tail::new(evidence.threshold, evidence.samples, 1.0, excesses).ok();
-    checks.extend(tail.as_ref().map_or_else(|| vec![unmeasured("fit")], checks_of_fit));
-    checks.push(hold_out::hold_out(&maxima, evidence, Confidence::NINETY_FIVE).map_or_else(|| unmeasured("hold-out"), Check::HoldOut));
-    checks.push(Check::Horizon { ratio: evidence.horizon / evidence.samples as f64 });
+    checks.extend(
+        tail.as_ref()
+            .map_or_else(|| vec![unmeasured("fit")], checks_of_fit),
+    );
+    checks.push(
+        hold_out::hold_out(&maxima, evidence, Confidence::NINETY_FIVE)
+            .map_or_else(|| unmeasured("hold-out"), Check::HoldOut),
+    );
+    checks.push(Check::Horizon {
+        ratio: evidence.horizon / evidence.samples as f64,
+    });
     Gate { checks, tail }
 }
 
 fn unmeasured(what: &str) -> Check {
-    Check::Unmeasured { what: what.to_owned() }
+    Check::Unmeasured {
+        what: what.to_owned(),
+    }
 }
 
 fn largest(exceedances: &[(u64, f64)]) -> Option<(u64, f64)> {
-    exceedances.iter().copied().reduce(|largest, exceedance| if exceedance.1 > largest.1 { exceedance } else { largest })
+    exceedances.iter().copied().reduce(|largest, exceedance| {
+        if exceedance.1 > largest.1 {
+            exceedance
+        } else {
+            largest
+        }
+    })
 }
 
 fn excesses_of(maxima: &[(u64, f64)], evidence: &Evidence<'_>) -> Excesses {
-    Excesses::over(&Tally::from_counts(maxima.iter().map(|maximum| (maximum.1, 1))), evidence.threshold, evidence.width)
+    Excesses::over(
+        &Tally::from_counts(maxima.iter().map(|maximum| (maximum.1, 1))),
+        evidence.threshold,
+        evidence.width,
+    )
 }
 
 fn checks_over_time(maxima: &[f64]) -> Vec<Check> {
@@ -104,20 +140,40 @@ fn checks_over_time(maxima: &[f64]) -> Vec<Check> {
     let (first, second) = maxima.split_at(maxima.len() / 2);
     let halves = kolmogorov_smirnov(&Tally::from_samples(first), &Tally::from_samples(second));
     vec![
-        of_series(autocorrelation(maxima, LAGS).map(|found| Check::Independence { largest: found.largest(), blocks }), "independence"),
+        of_series(
+            autocorrelation(maxima, LAGS).map(|found| Check::Independence {
+                largest: found.largest(),
+                blocks,
+            }),
+            "independence",
+        ),
         of_series(runs_test(maxima).map(Check::Order), "order"),
         of_series(kpss(maxima, None).map(Check::Level), "level"),
         Check::Records(records(maxima.iter().copied())),
-        of_series(halves.map(|test| Check::Halves { distance: test.statistic, probability: test.probability }), "halves"),
+        of_series(
+            halves.map(|test| Check::Halves {
+                distance: test.statistic,
+                probability: test.probability,
+            }),
+            "halves",
+        ),
     ]
 }
 
 fn checks_of_fit(tail: &Tail) -> Vec<Check> {
     let fit = match tail_fit(&tail.excesses, tail.fit.model) {
-        Some(test) => Check::Fit { statistic: test.statistic, probability: test.probability },
+        Some(test) => Check::Fit {
+            statistic: test.statistic,
+            probability: test.probability,
+        },
         None => unmeasured("goodness of fit"),
     };
-    let mut checks = vec![Check::Shape { shape: tail.fit.model.shape }, fit];
+    let mut checks = vec![
+        Check::Shape {
+            shape: tail.fit.model.shape,
+        },
+        fit,
+    ];
     // Buckets are not walked one by one: there the goodness of fit alone has to find another cause.
     if tail.excesses.values().is_some() {
         checks.push(mixture(&tail.excesses).map_or_else(|| unmeasured("mixture"), Check::Mixture));
@@ -141,12 +197,23 @@ mod tests {
 
     fn judge_to(seed: u64, ratio: f64, change: impl Fn(usize, f64) -> f64) -> Gate {
         let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
-        let model = Gpd { scale: 1000.0, shape: 0.0 };
-        let samples: Vec<f64> = (0..SAMPLES).map(|i| change(i, model.excess_at(random.random::<f64>()))).collect();
+        let model = Gpd {
+            scale: 1000.0,
+            shape: 0.0,
+        };
+        let samples: Vec<f64> = (0..SAMPLES)
+            .map(|i| change(i, model.excess_at(random.random::<f64>())))
+            .collect();
         let threshold = Tally::from_samples(&samples).quantile(0.995).unwrap();
-        let exceedances: Vec<(u64, f64)> =
-            (0_u64..).zip(&samples).filter(|&(_, &value)| value > threshold).map(|(i, &value)| (i, value)).collect();
-        let block_maxima: Vec<f64> = samples.chunks(BLOCK).map(|block| block.iter().copied().fold(0.0, f64::max)).collect();
+        let exceedances: Vec<(u64, f64)> = (0_u64..)
+            .zip(&samples)
+            .filter(|&(_, &value)| value > threshold)
+            .map(|(i, &value)| (i, value))
+            .collect();
+        let block_maxima: Vec<f64> = samples
+            .chunks(BLOCK)
+            .map(|block| block.iter().copied().fold(0.0, f64::max))
+            .collect();
         gate(&Evidence {
             samples: SAMPLES as u64,
             threshold,
@@ -158,40 +225,85 @@ mod tests {
     }
 
     fn failed(gate: &Gate) -> Vec<String> {
-        gate.checks.iter().filter(|check| !check.passed()).map(ToString::to_string).collect()
+        gate.checks
+            .iter()
+            .filter(|check| !check.passed())
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
     fn well_behaved_samples_open_the_gate() {
-        let open = (0..20).filter(|&seed| judge(seed, |_, value| value).is_open()).count();
-        assert!(open >= 17, "{open}: {:?}", (0..20).map(|seed| failed(&judge(seed, |_, value| value))).collect::<Vec<_>>());
+        let open = (0..20)
+            .filter(|&seed| judge(seed, |_, value| value).is_open())
+            .count();
+        assert!(
+            open >= 17,
+            "{open}: {:?}",
+            (0..20)
+                .map(|seed| failed(&judge(seed, |_, value| value)))
+                .collect::<Vec<_>>()
+        );
     }
 
     #[test]
     fn every_check_is_made_and_explained() {
         let gate = judge(1, |_, value| value);
         assert_eq!(gate.checks.len(), 12);
-        assert!(gate.checks.iter().all(|check| !matches!(check, Check::Unmeasured { .. })), "{:?}", gate.checks);
+        assert!(
+            gate.checks
+                .iter()
+                .all(|check| !matches!(check, Check::Unmeasured { .. })),
+            "{:?}",
+            gate.checks
+        );
         assert!(gate.checks.iter().all(|check| check.to_string().len() > 20));
     }
 
     #[test]
     fn a_machine_that_gets_worse_does_not_pass() {
-        let failed = failed(&judge(2, |i, value| value * (1.0 + i as f64 / SAMPLES as f64)));
-        assert!(failed.iter().any(|text| text.contains("level")) && failed.iter().any(|text| text.contains("halves")), "{failed:?}");
-        assert!(failed.iter().any(|text| text.contains("hold-out")), "{failed:?}");
+        let failed = failed(&judge(2, |i, value| {
+            value * (1.0 + i as f64 / SAMPLES as f64)
+        }));
+        assert!(
+            failed.iter().any(|text| text.contains("level"))
+                && failed.iter().any(|text| text.contains("halves")),
+            "{failed:?}"
+        );
+        assert!(
+            failed.iter().any(|text| text.contains("hold-out")),
+            "{failed:?}"
+        );
     }
 
     #[test]
     fn a_rare_long_cause_does_not_pass() {
-        let failed = failed(&judge(3, |i, value| if i % 50_000 == 777 { 900_000.0 + value } else { value }));
-        assert!(failed.iter().any(|text| text.contains("another cause")), "{failed:?}");
+        let failed = failed(&judge(3, |i, value| {
+            if i % 50_000 == 777 {
+                900_000.0 + value
+            } else {
+                value
+            }
+        }));
+        assert!(
+            failed.iter().any(|text| text.contains("another cause")),
+            "{failed:?}"
+        );
     }
 
     #[test]
     fn a_wave_of_load_does_not_pass() {
-        let failed = failed(&judge(4, |i, value| if (i / (10 * BLOCK)).is_multiple_of(2) { value } else { value * 2.0 }));
-        assert!(failed.iter().any(|text| text.contains("correlate")), "{failed:?}");
+        let failed = failed(&judge(4, |i, value| {
+            if (i / (10 * BLOCK)).is_multiple_of(2) {
+                value
+            } else {
+                value * 2.0
+            }
+        }));
+        assert!(
+            failed.iter().any(|text| text.contains("correlate")),
+            "{failed:?}"
+        );
     }
 
     #[test]
@@ -199,7 +311,10 @@ mod tests {
         // Every excursion lasts four samples.
         let gate = judge(5, |_, value| value);
         let mut random = rand_pcg::Pcg64::seed_from_u64(5);
-        let model = Gpd { scale: 1000.0, shape: 0.0 };
+        let model = Gpd {
+            scale: 1000.0,
+            shape: 0.0,
+        };
         let mut clustered = Vec::new();
         let mut at = 0_u64;
         while at < 200_000 {
@@ -207,12 +322,25 @@ mod tests {
             clustered.extend((0..4).map(|i| (at + i, value * (1.0 - 0.01 * i as f64))));
             at += 10 + (-2000.0 * f64::ln(random.random_range(1e-9..1.0))) as u64;
         }
-        let evidence =
-            Evidence { samples: 200_000, threshold: 90.0, exceedances: &clustered, block_maxima: &[], width: 1e-6, horizon: 1e6 };
+        let evidence = Evidence {
+            samples: 200_000,
+            threshold: 90.0,
+            exceedances: &clustered,
+            block_maxima: &[],
+            width: 1e-6,
+            horizon: 1e6,
+        };
         let judged = super::gate(&evidence);
         let clusters = judged.tail.as_ref().unwrap().excesses.count();
-        assert!((clusters as f64 / (clustered.len() as f64 / 4.0) - 1.0).abs() < 0.15, "{clusters} of {}", clustered.len());
-        assert!(!judged.is_open(), "without block maxima nothing is known about time");
+        assert!(
+            (clusters as f64 / (clustered.len() as f64 / 4.0) - 1.0).abs() < 0.15,
+            "{clusters} of {}",
+            clustered.len()
+        );
+        assert!(
+            !judged.is_open(),
+            "without block maxima nothing is known about time"
+        );
         assert!(gate.tail.unwrap().excesses.count() > 900);
     }
 
@@ -225,7 +353,14 @@ mod tests {
 
     #[test]
     fn nothing_is_not_judged() {
-        let evidence = Evidence { samples: 0, threshold: 0.0, exceedances: &[], block_maxima: &[], width: 1.0, horizon: 1.0 };
+        let evidence = Evidence {
+            samples: 0,
+            threshold: 0.0,
+            exceedances: &[],
+            block_maxima: &[],
+            width: 1.0,
+            horizon: 1.0,
+        };
         let gate = gate(&evidence);
         assert!(!gate.is_open() && gate.tail.is_none());
     }

@@ -1,4 +1,5 @@
-//! The generalised extreme-value distribution of block maxima, and Gumbel's, its special case at shape 0 (Coles 2001, chapter 3).
+//! The generalised extreme-value distribution of block maxima, and Gumbel's, its special case at
+//! shape 0 (Coles 2001, chapter 3).
 
 pub mod fit;
 pub mod return_level;
@@ -11,7 +12,8 @@ use statrs::function::gamma::gamma;
 use super::gpd::{SHAPE_ZERO, box_cox};
 use super::l_moments::LMoments;
 
-/// Location, scale and shape: positive shape = heavy tail, 0 = Gumbel, negative = bounded. scipy's `genextreme` has the opposite sign.
+/// Location, scale and shape: positive shape = heavy tail, 0 = Gumbel, negative = bounded. scipy's
+/// `genextreme` has the opposite sign.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Gev {
     /// In the unit of the data.
@@ -23,21 +25,31 @@ pub struct Gev {
 }
 
 impl Gev {
-    /// The distribution with these L-moments, by Hosking's approximation (error of the shape below 9e-4).
+    /// The distribution with these L-moments, by Hosking's approximation (error of the shape below
+    /// 9e-4).
     #[must_use]
     pub fn of_l_moments(moments: &LMoments) -> Self {
         let c = 2.0 / (3.0 + moments.skewness) - LN_2 / 3.0_f64.ln();
         let kappa = 7.8590 * c + 2.9554 * c * c;
         if kappa.abs() < 1e-9 {
             let scale = moments.scale / LN_2;
-            return Self { location: moments.location - 0.577_215_664_901_532_9 * scale, scale, shape: 0.0 };
+            return Self {
+                location: moments.location - 0.577_215_664_901_532_9 * scale,
+                scale,
+                shape: 0.0,
+            };
         }
         let factor = gamma(1.0 + kappa);
         let scale = moments.scale * kappa / ((1.0 - (-kappa * LN_2).exp()) * factor);
-        Self { location: moments.location - scale * (1.0 - factor) / kappa, scale, shape: -kappa }
+        Self {
+            location: moments.location - scale * (1.0 - factor) / kappa,
+            scale,
+            shape: -kappa,
+        }
     }
 
-    /// `-ln` of the probability that a maximum is at most `value`; infinity below the lower endpoint, 0 above the upper.
+    /// `-ln` of the probability that a maximum is at most `value`; infinity below the lower
+    /// endpoint, 0 above the upper.
     #[must_use]
     pub fn negative_ln_cumulative(&self, value: f64) -> f64 {
         let reduced = (value - self.location) / self.scale;
@@ -69,7 +81,8 @@ impl Gev {
         (self.shape < 0.0).then(|| self.location - self.scale / self.shape)
     }
 
-    /// The negative logarithm of the likelihood of `maxima`; infinity where one of them is impossible.
+    /// The negative logarithm of the likelihood of `maxima`; infinity where one of them is
+    /// impossible.
     #[must_use]
     pub fn negative_log_likelihood(&self, maxima: &[f64]) -> f64 {
         if !(self.scale > 0.0 && self.scale.is_finite() && self.shape.is_finite()) {
@@ -87,7 +100,8 @@ impl Gev {
             let exponent = grown.ln_1p() / self.shape;
             (1.0 + self.shape) * exponent + (-exponent).exp()
         };
-        maxima.len() as f64 * self.scale.ln() + maxima.iter().map(|&value| of_one(value)).sum::<f64>()
+        maxima.len() as f64 * self.scale.ln()
+            + maxima.iter().map(|&value| of_one(value)).sum::<f64>()
     }
 }
 
@@ -103,10 +117,32 @@ mod tests {
 
     #[test]
     fn beyond_the_endpoints_nothing_happens() {
-        let bounded = Gev { location: 1.0, scale: 1.0, shape: -0.5 };
-        assert_eq!((bounded.endpoint(), bounded.cumulative(3.0), bounded.cumulative(9.0)), (Some(3.0), 1.0, 1.0));
-        let heavy = Gev { location: 1.0, scale: 1.0, shape: 0.5 };
-        assert_eq!((heavy.endpoint(), heavy.cumulative(-1.0), heavy.cumulative(-9.0)), (None, 0.0, 0.0));
+        let bounded = Gev {
+            location: 1.0,
+            scale: 1.0,
+            shape: -0.5,
+        };
+        assert_eq!(
+            (
+                bounded.endpoint(),
+                bounded.cumulative(3.0),
+                bounded.cumulative(9.0)
+            ),
+            (Some(3.0), 1.0, 1.0)
+        );
+        let heavy = Gev {
+            location: 1.0,
+            scale: 1.0,
+            shape: 0.5,
+        };
+        assert_eq!(
+            (
+                heavy.endpoint(),
+                heavy.cumulative(-1.0),
+                heavy.cumulative(-9.0)
+            ),
+            (None, 0.0, 0.0)
+        );
     }
 
     proptest! {

@@ -1,13 +1,15 @@
 //! How far data lie from a distribution, or from each other.
 //!
-//! With a million samples every real difference is "significant": these numbers answer whether a model describes its few hundred
-//! excesses, never whether a difference matters. The plain probabilities of one-sample statistics do not hold when the parameters were
-//! fitted to the same data; [`tail_fit`] has those that do.
+//! With a million samples every real difference is "significant": these numbers answer whether a
+//! model describes its few hundred excesses, never whether a difference matters. The plain
+//! probabilities of one-sample statistics do not hold when the parameters were fitted to the same
+//! data; [`tail_fit`] has those that do.
 
 pub mod tail_fit;
 pub mod two_sample;
 
-/// The Anderson-Darling statistic of `shares`, the model's cumulative probabilities of the data in ascending order.
+/// The Anderson-Darling statistic of `shares`, the model's cumulative probabilities of the data in
+/// ascending order.
 ///
 /// It weighs both tails. Infinity when a value is impossible under the model; NaN without data.
 #[must_use]
@@ -17,24 +19,35 @@ pub fn anderson_darling(shares: &[f64]) -> f64 {
         .iter()
         .zip(shares.iter().rev())
         .enumerate()
-        .map(|(index, (share, mirrored))| (2.0 * index as f64 + 1.0) * (share.ln() + (-mirrored).ln_1p()))
+        .map(|(index, (share, mirrored))| {
+            (2.0 * index as f64 + 1.0) * (share.ln() + (-mirrored).ln_1p())
+        })
         .sum();
     -n - sum / n
 }
 
-/// The Cramer-von Mises statistic of `shares`, the model's cumulative probabilities of the data in ascending order.
+/// The Cramer-von Mises statistic of `shares`, the model's cumulative probabilities of the data in
+/// ascending order.
 #[must_use]
 pub fn cramer_von_mises(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;
-    let sum: f64 = shares.iter().enumerate().map(|(index, share)| (share - (2.0 * index as f64 + 1.0) / (2.0 * n)).powi(2)).sum();
+    let sum: f64 = shares
+        .iter()
+        .enumerate()
+        .map(|(index, share)| (share - (2.0 * index as f64 + 1.0) / (2.0 * n)).powi(2))
+        .sum();
     1.0 / (12.0 * n) + sum
 }
 
-/// The Kolmogorov-Smirnov distance: the largest between the data's and the model's cumulative probabilities.
+/// The Kolmogorov-Smirnov distance: the largest between the data's and the model's cumulative
+/// probabilities.
 #[must_use]
 pub fn kolmogorov_smirnov(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;
-    let distances = shares.iter().enumerate().map(|(index, share)| ((index as f64 + 1.0) / n - share).max(share - index as f64 / n));
+    let distances = shares
+        .iter()
+        .enumerate()
+        .map(|(index, share)| ((index as f64 + 1.0) / n - share).max(share - index as f64 / n));
     distances.fold(0.0, f64::max)
 }
 
@@ -48,13 +61,29 @@ mod tests {
 
     #[test]
     fn the_statistics_of_the_published_fits_are_met() {
-        let cases = [(rain(), 30.0, 0.391_369, 0.038_087_9), (dow_jones_returns(), 2.0, 0.614_565, 0.028_545_6)];
+        let cases = [
+            (rain(), 30.0, 0.391_369, 0.038_087_9),
+            (dow_jones_returns(), 2.0, 0.614_565, 0.028_545_6),
+        ];
         for (values, threshold, darling, mises) in cases {
             let excesses = Excesses::above(&Tally::from_samples(&values), threshold);
             let model = fit(&excesses).unwrap().model;
-            let shares: Vec<f64> = excesses.values().unwrap().iter().map(|&value| model.cumulative(value)).collect();
-            assert!((anderson_darling(&shares) - darling).abs() < 1e-5, "{}", anderson_darling(&shares));
-            assert!((cramer_von_mises(&shares) - mises).abs() < 1e-6, "{}", cramer_von_mises(&shares));
+            let shares: Vec<f64> = excesses
+                .values()
+                .unwrap()
+                .iter()
+                .map(|&value| model.cumulative(value))
+                .collect();
+            assert!(
+                (anderson_darling(&shares) - darling).abs() < 1e-5,
+                "{}",
+                anderson_darling(&shares)
+            );
+            assert!(
+                (cramer_von_mises(&shares) - mises).abs() < 1e-6,
+                "{}",
+                cramer_von_mises(&shares)
+            );
         }
     }
 

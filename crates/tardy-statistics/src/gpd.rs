@@ -1,4 +1,5 @@
-//! The generalised Pareto distribution, the limit law of excesses over a high threshold (Coles 2001, chapter 4).
+//! The generalised Pareto distribution, the limit law of excesses over a high threshold (Coles
+//! 2001, chapter 4).
 
 pub mod excesses;
 pub mod fit;
@@ -30,7 +31,11 @@ impl Gpd {
             return -excess / self.scale;
         }
         let grown = self.shape * excess / self.scale;
-        if grown <= -1.0 { f64::NEG_INFINITY } else { -grown.ln_1p() / self.shape }
+        if grown <= -1.0 {
+            f64::NEG_INFINITY
+        } else {
+            -grown.ln_1p() / self.shape
+        }
     }
 
     /// The probability that an excess is above `excess`.
@@ -58,10 +63,15 @@ impl Gpd {
     }
 }
 
-/// `(x^shape - 1) / shape`, and `ln(x)` at shape 0, for `x > 0`: how far a return level lies above the threshold, in scales.
+/// `(x^shape - 1) / shape`, and `ln(x)` at shape 0, for `x > 0`: how far a return level lies above
+/// the threshold, in scales.
 pub(super) fn box_cox(x: f64, shape: f64) -> f64 {
     let logarithm = x.ln();
-    if (shape * logarithm).abs() < SHAPE_ZERO { logarithm } else { (shape * logarithm).exp_m1() / shape }
+    if (shape * logarithm).abs() < SHAPE_ZERO {
+        logarithm
+    } else {
+        (shape * logarithm).exp_m1() / shape
+    }
 }
 
 #[cfg(test)]
@@ -71,11 +81,28 @@ mod tests {
 
     #[test]
     fn a_negative_shape_ends_at_the_endpoint() {
-        let bounded = Gpd { scale: 2.0, shape: -0.5 };
+        let bounded = Gpd {
+            scale: 2.0,
+            shape: -0.5,
+        };
         assert_eq!(bounded.endpoint(), Some(4.0));
-        assert_eq!((bounded.survival(4.0), bounded.survival(9.0), bounded.survival(-1.0)), (0.0, 0.0, 1.0));
+        assert_eq!(
+            (
+                bounded.survival(4.0),
+                bounded.survival(9.0),
+                bounded.survival(-1.0)
+            ),
+            (0.0, 0.0, 1.0)
+        );
         assert_eq!(bounded.excess_at(0.0), 4.0);
-        assert_eq!(Gpd { scale: 2.0, shape: 0.1 }.endpoint(), None);
+        assert_eq!(
+            Gpd {
+                scale: 2.0,
+                shape: 0.1
+            }
+            .endpoint(),
+            None
+        );
     }
 
     proptest! {

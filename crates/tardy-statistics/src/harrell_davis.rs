@@ -1,7 +1,8 @@
-//! The Harrell-Davis estimate of a quantile: a weighted mean of all order statistics, smoother than any single one.
+//! The Harrell-Davis estimate of a quantile: a weighted mean of all order statistics, smoother than
+//! any single one.
 //!
-//! It is for the body of the distribution and for plots; in the far tail it is the largest value by another name. Source: F. E. Harrell and
-//! C. E. Davis, Biometrika 69, 1982.
+//! It is for the body of the distribution and for plots; in the far tail it is the largest value by
+//! another name. Source: F. E. Harrell and C. E. Davis, Biometrika 69, 1982.
 
 use super::incomplete_beta::incomplete_beta;
 use super::tally::Tally;
@@ -15,7 +16,8 @@ pub fn harrell_davis(tally: &Tally, probability: f64) -> Option<f64> {
     }
     let n = total as f64;
     let (a, b) = ((n + 1.0) * probability, (n + 1.0) * (1.0 - probability));
-    // Ten deviations of the weight's distribution from its mean nothing is left to weigh, and the function need not be evaluated.
+    // Ten deviations of the weight's distribution from its mean nothing is left to weigh, and the
+    // function need not be evaluated.
     let reach = 10.0 * (probability * (1.0 - probability) / (n + 2.0)).sqrt() + 40.0 / n;
     let weight_up_to = |rank: u64| {
         let share = rank as f64 / n;
@@ -49,9 +51,16 @@ mod tests {
     #[test]
     fn the_quantiles_of_port_pirie_are_met() {
         let tally = Tally::from_samples(&port_pirie());
-        for (probability, expected) in [(0.5, 3.944_603_949_1), (0.9, 4.312_909_561_5), (0.99, 4.655_358_312_5)] {
+        for (probability, expected) in [
+            (0.5, 3.944_603_949_1),
+            (0.9, 4.312_909_561_5),
+            (0.99, 4.655_358_312_5),
+        ] {
             let quantile = harrell_davis(&tally, probability).unwrap();
-            assert!((quantile - expected).abs() < 1e-9, "{quantile} is not {expected}");
+            assert!(
+                (quantile - expected).abs() < 1e-9,
+                "{quantile} is not {expected}"
+            );
         }
     }
 
@@ -67,9 +76,17 @@ mod tests {
     #[test]
     fn what_is_not_evaluated_has_no_weight() {
         let tally = Tally::from_counts((0..5000_u32).map(|value| (f64::from(value).powi(3), 1)));
-        let weight_up_to =
-            |rank: u32| incomplete_beta(5001.0 * 0.3, 5001.0 * 0.7, f64::from(rank) / 5000.0, f64::from(5000 - rank) / 5000.0);
-        let all: f64 = (0..5000_u32).map(|value| (weight_up_to(value + 1) - weight_up_to(value)) * f64::from(value).powi(3)).sum();
+        let weight_up_to = |rank: u32| {
+            incomplete_beta(
+                5001.0 * 0.3,
+                5001.0 * 0.7,
+                f64::from(rank) / 5000.0,
+                f64::from(5000 - rank) / 5000.0,
+            )
+        };
+        let all: f64 = (0..5000_u32)
+            .map(|value| (weight_up_to(value + 1) - weight_up_to(value)) * f64::from(value).powi(3))
+            .sum();
         assert!((harrell_davis(&tally, 0.3).unwrap() / all - 1.0).abs() < 1e-12);
     }
 

@@ -1,16 +1,20 @@
-//! The regularised incomplete beta function and its inverse, for the arguments that long runs bring.
+//! The regularised incomplete beta function and its inverse, for the arguments that long runs
+//! bring.
 //!
-//! statrs 0.19 ends its continued fraction after 140 terms; about the square root of the larger argument is needed, 3000 for the median
-//! of ten million samples, so that its result is wrong there without saying so. This one takes as many as it needs.
+//! statrs 0.19 ends its continued fraction after 140 terms; about the square root of the larger
+//! argument is needed, 3000 for the median of ten million samples, so that its result is wrong
+//! there without saying so. This one takes as many as it needs.
 
 use std::f64::consts::PI;
 
 use super::numeric::inversion::{away_from_zero, continued_fraction, inverse};
 use super::saddle_point::{deviance, stirling_error};
 
-/// `I_x(a, b)` for `a > 0`, `b > 0`, with `x + y = 1`: the probability that a Beta(a, b) variable is at most `x`.
+/// `I_x(a, b)` for `a > 0`, `b > 0`, with `x + y = 1`: the probability that a Beta(a, b) variable
+/// is at most `x`.
 ///
-/// `y` is asked for because `1 - x` loses the digits of a small `y`. Values of `x` outside 0 to 1 are taken as the nearer end.
+/// `y` is asked for because `1 - x` loses the digits of a small `y`. Values of `x` outside 0 to 1
+/// are taken as the nearer end.
 #[must_use]
 pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x <= 0.0 {
@@ -28,7 +32,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// The `x` at which `I_x(a, b)` is `probability`, for `a > 0`, `b > 0`; 0 and 1 for probabilities at or past the ends.
+/// The `x` at which `I_x(a, b)` is `probability`, for `a > 0`, `b > 0`; 0 and 1 for probabilities
+/// at or past the ends.
 #[must_use]
 pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     if probability <= 0.0 {
@@ -37,11 +42,15 @@ pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     if probability >= 1.0 {
         return 1.0;
     }
-    // Solved for t = ln(x / (1 - x)), where a bound of 1e-9 has the same relative precision as one of 0.5.
+    // Solved for t = ln(x / (1 - x)), where a bound of 1e-9 has the same relative precision as one
+    // of 0.5.
     let share = |t: f64| 1.0 / (1.0 + (-t).exp());
     let t = inverse((a / b).ln(), (-700.0, 700.0), 1e-14, |t| {
         let (x, y) = (share(t), share(-t));
-        (incomplete_beta(a, b, x, y) - probability, density_weight(a, b, x, y))
+        (
+            incomplete_beta(a, b, x, y) - probability,
+            density_weight(a, b, x, y),
+        )
     });
     share(t)
 }
@@ -49,20 +58,27 @@ pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
 /// `x^a y^b / B(a, b)`, which is also the derivative of `I_x(a, b)` by `ln(x / y)`.
 fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let n = a + b;
-    let exponent = stirling_error(n) - stirling_error(a) - stirling_error(b) - deviance(a, n * x) - deviance(b, n * y);
+    let exponent = stirling_error(n)
+        - stirling_error(a)
+        - stirling_error(b)
+        - deviance(a, n * x)
+        - deviance(b, n * y);
     (a / n * b / (2.0 * PI)).sqrt() * exponent.exp()
 }
 
-/// The fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM TOMS 18, 1992, BFRAC).
+/// The fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM TOMS 18, 1992,
+/// BFRAC).
 ///
-/// Its terms take `a y - b x` as a whole, so that a share of 1e-9 keeps its digits, which the better known fraction loses.
+/// Its terms take `a y - b x` as a whole, so that a share of 1e-9 keeps its digits, which the
+/// better known fraction loses.
 fn divisor(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let distance = a * y - b * x + 1.0;
     let first = away_from_zero(a * distance / (a + 1.0));
     continued_fraction((first, first, 0.0), |m| {
         let width = a + 2.0 * m - 1.0;
         let above = (a + m - 1.0) / width * ((a + b + m - 1.0) / width) * m * (b - m) * x * x;
-        let below = m + m * (b - m) * x / width + (a + m) * (distance + m * (1.0 + y)) / (width + 2.0);
+        let below =
+            m + m * (b - m) * x / width + (a + m) * (distance + m * (1.0 + y)) / (width + 2.0);
         (above, below)
     })
 }
@@ -78,7 +94,9 @@ mod tests {
             let y = 1.0 - x;
             assert!((incomplete_beta(1.0, 1.0, x, y) - x).abs() < 1e-14);
             assert!((incomplete_beta(7.0, 1.0, x, y) / x.powi(7) - 1.0).abs() < 1e-12);
-            assert!((incomplete_beta(1.0, 1e6, x, y) - -f64::exp_m1(1e6 * (-x).ln_1p())).abs() < 1e-12);
+            assert!(
+                (incomplete_beta(1.0, 1e6, x, y) - -f64::exp_m1(1e6 * (-x).ln_1p())).abs() < 1e-12
+            );
         }
     }
 
@@ -86,7 +104,8 @@ mod tests {
     fn a_hundred_million_samples_keep_their_symmetry() {
         let n = 1e8;
         assert!((incomplete_beta(n, n, 0.5, 0.5) - 0.5).abs() < 1e-11);
-        // One standard deviation of Beta(n, n) is 1 / sqrt(8 n); the normal limit at a tenth of it is 0.5398278373.
+        // One standard deviation of Beta(n, n) is 1 / sqrt(8 n); the normal limit at a tenth of it
+        // is 0.5398278373.
         let x = 0.5 + 0.1 / (8.0 * n).sqrt();
         assert!((incomplete_beta(n, n, x, 1.0 - x) - 0.539_827_837_3).abs() < 1e-9);
     }

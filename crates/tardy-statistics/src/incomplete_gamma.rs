@@ -1,13 +1,15 @@
 //! The regularised incomplete gamma function and its inverse.
 //!
-//! statrs forms `a ln(x) - x - ln_gamma(a)` and loops without a limit; this one keeps its digits for millions of events and always ends.
+//! statrs forms `a ln(x) - x - ln_gamma(a)` and loops without a limit; this one keeps its digits
+//! for millions of events and always ends.
 
 use std::f64::consts::PI;
 
 use super::numeric::inversion::{TERMS_MAX, away_from_zero, continued_fraction, inverse};
 use super::saddle_point::{deviance, stirling_error};
 
-/// `P(a, x)` for `a > 0`: the probability that a Gamma(a, 1) variable is at most `x`, and that a Poisson count of mean `x` reaches `a`.
+/// `P(a, x)` for `a > 0`: the probability that a Gamma(a, 1) variable is at most `x`, and that a
+/// Poisson count of mean `x` reaches `a`.
 #[must_use]
 pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
@@ -16,11 +18,16 @@ pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     if x == f64::INFINITY {
         return 1.0;
     }
-    let value = if x < a + 1.0 { density_weight(a, x) * series(a, x) / a } else { 1.0 - density_weight(a, x) * upper_tail(a, x) };
+    let value = if x < a + 1.0 {
+        density_weight(a, x) * series(a, x) / a
+    } else {
+        1.0 - density_weight(a, x) * upper_tail(a, x)
+    };
     value.clamp(0.0, 1.0)
 }
 
-/// The `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 and infinity for probabilities at or past the ends.
+/// The `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 and infinity for probabilities at or
+/// past the ends.
 #[must_use]
 pub fn inverse_incomplete_gamma(a: f64, probability: f64) -> f64 {
     if probability <= 0.0 {
@@ -81,7 +88,10 @@ mod tests {
     #[test]
     fn statrs_agrees_where_it_is_exact() {
         for (a, x) in [(0.3, 0.2), (5.0, 7.5), (50.0, 40.0), (500.0, 520.0)] {
-            assert!((incomplete_gamma(a, x) - statrs::function::gamma::gamma_lr(a, x)).abs() < 1e-11, "{a} {x}");
+            assert!(
+                (incomplete_gamma(a, x) - statrs::function::gamma::gamma_lr(a, x)).abs() < 1e-11,
+                "{a} {x}"
+            );
         }
     }
 

@@ -1,7 +1,9 @@
-//! L-moments: location, spread and skewness as sums of ordered values, which one wild value cannot dominate.
+//! L-moments: location, spread and skewness as sums of ordered values, which one wild value cannot
+//! dominate.
 //!
-//! They start the likelihood fits, and stand beside them as a second opinion. Sources: J. R. M. Hosking, J. R. Statist. Soc. B 52, 1990;
-//! J. R. M. Hosking and J. R. Wallis, Technometrics 29, 1987 (generalised Pareto).
+//! They start the likelihood fits, and stand beside them as a second opinion. Sources: J. R. M.
+//! Hosking, J. R. Statist. Soc. B 52, 1990; J. R. M. Hosking and J. R. Wallis, Technometrics 29,
+//! 1987 (generalised Pareto).
 
 use super::gpd::Gpd;
 
@@ -29,7 +31,11 @@ pub fn l_moments(sorted: &[f64]) -> Option<LMoments> {
     let [b0, b1, b2] = weighted.map(|sum| sum / n);
     let scale = 2.0 * b1 - b0;
     let skewness = (6.0 * b2 - 6.0 * b1 + b0) / scale;
-    (sorted.len() >= 3 && scale > 0.0 && skewness.is_finite()).then_some(LMoments { location: b0, scale, skewness })
+    (sorted.len() >= 3 && scale > 0.0 && skewness.is_finite()).then_some(LMoments {
+        location: b0,
+        scale,
+        skewness,
+    })
 }
 
 impl LMoments {
@@ -37,7 +43,10 @@ impl LMoments {
     #[must_use]
     pub fn gpd(&self) -> Gpd {
         let shape = 2.0 - self.location / self.scale;
-        Gpd { scale: self.location * (1.0 - shape), shape }
+        Gpd {
+            scale: self.location * (1.0 - shape),
+            shape,
+        }
     }
 }
 
@@ -48,7 +57,10 @@ mod tests {
     use crate::reference::{port_pirie, rain};
 
     fn assert_close(value: f64, expected: f64, tolerance: f64) {
-        assert!((value - expected).abs() < tolerance, "{value} is not {expected}");
+        assert!(
+            (value - expected).abs() < tolerance,
+            "{value} is not {expected}"
+        );
     }
 
     #[test]
@@ -67,7 +79,11 @@ mod tests {
 
     #[test]
     fn the_rain_above_thirty_millimetres_is_met() {
-        let mut excesses: Vec<f64> = rain().iter().filter(|&&value| value > 30.0).map(|value| value - 30.0).collect();
+        let mut excesses: Vec<f64> = rain()
+            .iter()
+            .filter(|&&value| value > 30.0)
+            .map(|value| value - 30.0)
+            .collect();
         excesses.sort_unstable_by(f64::total_cmp);
         let gpd = l_moments(&excesses).unwrap().gpd();
         assert_close(gpd.shape, 0.196_515_9, 5e-8);

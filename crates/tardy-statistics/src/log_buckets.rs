@@ -1,4 +1,5 @@
-//! Buckets of relative width 1/1024 for counts of a stretch of time: small enough to keep hundreds of stretches, fine enough to compare them.
+//! Buckets of relative width 1/1024 for counts of a stretch of time: small enough to keep hundreds
+//! of stretches, fine enough to compare them.
 
 use crate::tally::Tally;
 
@@ -7,7 +8,8 @@ const EXACT_END: u64 = 1 << BITS;
 /// Binary digits that a value keeps.
 const BITS: u32 = 11;
 
-/// Counts by bucket, while a stretch is being read. Memory for all buckets up to the largest value seen, made once.
+/// Counts by bucket, while a stretch is being read. Memory for all buckets up to the largest value
+/// seen, made once.
 #[derive(Debug, Clone, Default)]
 pub struct LogBuckets {
     counts: Vec<u32>,
@@ -44,10 +46,19 @@ impl LogBuckets {
 
     /// What was counted since the last call.
     pub fn take(&mut self) -> Stretch {
-        let mut stretch = Stretch { entries: Vec::new(), negative: std::mem::take(&mut self.negative) };
+        let mut stretch = Stretch {
+            entries: Vec::new(),
+            negative: std::mem::take(&mut self.negative),
+        };
         if let Some((low, high)) = self.touched.take() {
-            for (offset, count) in self.counts[low..=high].iter_mut().enumerate().filter(|(_, count)| **count > 0) {
-                stretch.entries.push(((low + offset) as u16, std::mem::take(count)));
+            for (offset, count) in self.counts[low..=high]
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, count)| **count > 0)
+            {
+                stretch
+                    .entries
+                    .push(((low + offset) as u16, std::mem::take(count)));
             }
         }
         stretch
@@ -61,7 +72,10 @@ impl Stretch {
             self.entries = other.entries;
         } else {
             let mut merged = Vec::with_capacity(self.entries.len() + other.entries.len());
-            let (mut own, mut others) = (self.entries.iter().copied().peekable(), other.entries.into_iter().peekable());
+            let (mut own, mut others) = (
+                self.entries.iter().copied().peekable(),
+                other.entries.into_iter().peekable(),
+            );
             loop {
                 match (own.peek().copied(), others.peek().copied()) {
                     (Some(a), Some(b)) if a.0 == b.0 => {
@@ -83,21 +97,36 @@ impl Stretch {
     /// How many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.entries.iter().map(|entry| u64::from(entry.1)).sum::<u64>() + self.negative.len() as u64
+        self.entries
+            .iter()
+            .map(|entry| u64::from(entry.1))
+            .sum::<u64>()
+            + self.negative.len() as u64
     }
 
     /// Sum of the values, each as the end of its bucket, for the mean.
     #[must_use]
     pub fn sum(&self) -> f64 {
-        let positive: f64 = self.entries.iter().map(|&(bucket, count)| end_of(bucket) as f64 * f64::from(count)).sum();
+        let positive: f64 = self
+            .entries
+            .iter()
+            .map(|&(bucket, count)| end_of(bucket) as f64 * f64::from(count))
+            .sum();
         positive + self.negative.iter().map(|&value| value as f64).sum::<f64>()
     }
 
-    /// The values as rank statistics want them; a bucket stands for its upper end, as in a `Histogram` of tardy-core.
+    /// The values as rank statistics want them; a bucket stands for its upper end, as in a
+    /// `Histogram` of tardy-core.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let negative = self.negative.iter().map(|&value| (value as f64, 1));
-        Tally::from_counts(negative.chain(self.entries.iter().map(|&(bucket, count)| (end_of(bucket) as f64, u64::from(count)))))
+        Tally::from_counts(
+            negative.chain(
+                self.entries
+                    .iter()
+                    .map(|&(bucket, count)| (end_of(bucket) as f64, u64::from(count))),
+            ),
+        )
     }
 }
 

@@ -26,7 +26,10 @@ fn middle_rank(up_to: u64, at: u64) -> f64 {
 
 /// All distinct values of both, ascending.
 pub(super) fn steps(first: &Tally, second: &Tally) -> Vec<Step> {
-    let (mut a, mut b) = (first.entries().iter().peekable(), second.entries().iter().peekable());
+    let (mut a, mut b) = (
+        first.entries().iter().peekable(),
+        second.entries().iter().peekable(),
+    );
     let mut steps = Vec::new();
     let mut up_to = [0, 0];
     loop {
@@ -36,7 +39,10 @@ pub(super) fn steps(first: &Tally, second: &Tally) -> Vec<Step> {
             (None, Some(y)) => y.0,
             (None, None) => return steps,
         };
-        let at = [a.next_if(|x| x.0 == next).map_or(0, |x| x.1), b.next_if(|y| y.0 == next).map_or(0, |y| y.1)];
+        let at = [
+            a.next_if(|x| x.0 == next).map_or(0, |x| x.1),
+            b.next_if(|y| y.0 == next).map_or(0, |y| y.1),
+        ];
         up_to = [up_to[0] + at[0], up_to[1] + at[1]];
         steps.push(Step { at, up_to });
     }

@@ -1,9 +1,10 @@
 //! Whether the largest values belong to the same tail as those below them.
 //!
-//! Interrupts, page faults, firmware: a latency has several causes, and the rarest, longest one shows in the last few samples only. A fit
-//! over both describes neither. The largest excesses are added one by one; the first that throws the shape out of the interval it had
-//! without it is where another cause begins. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile Tails for pWCET
-//! Estimation", ECRTS 2025 (TailID).
+//! Interrupts, page faults, firmware: a latency has several causes, and the rarest, longest one
+//! shows in the last few samples only. A fit over both describes neither. The largest excesses are
+//! added one by one; the first that throws the shape out of the interval it had without it is where
+//! another cause begins. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile
+//! Tails for pWCET Estimation", ECRTS 2025 (TailID).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +13,11 @@ use super::gpd::excesses::Excesses;
 use super::gpd::fit::fit;
 use super::profile::normal_deviate;
 
-/// The share of the largest excesses that are looked at (the paper's choice of its percentile of candidates).
+/// The share of the largest excesses that are looked at (the paper's choice of its percentile of
+/// candidates).
 const CANDIDATES: f64 = 0.05;
-/// More points than this from the other cause suffice to fit it alone (the paper's "minimum of samples").
+/// More points than this from the other cause suffice to fit it alone (the paper's "minimum of
+/// samples").
 pub const POINTS_FOR_OWN_FIT: usize = 40;
 /// The paper's confidence: so high that only points which really move the tail are named.
 const CONFIDENCE: f64 = 0.9999;
@@ -29,14 +32,16 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// The excess from which on another cause can be fitted on its own, when enough of its points were seen.
+    /// The excess from which on another cause can be fitted on its own, when enough of its points
+    /// were seen.
     #[must_use]
     pub fn own_threshold(&self) -> Option<f64> {
         (self.foreign.len() > POINTS_FOR_OWN_FIT).then(|| self.foreign[0])
     }
 }
 
-/// Of exact excesses over a threshold, at least 20; `None` when they are fewer, known by buckets only, or without a fit.
+/// Of exact excesses over a threshold, at least 20; `None` when they are fewer, known by buckets
+/// only, or without a fit.
 #[must_use]
 pub fn mixture(excesses: &Excesses) -> Option<Mixture> {
     let values = excesses.values()?;
@@ -46,18 +51,28 @@ pub fn mixture(excesses: &Excesses) -> Option<Mixture> {
     }
     let deviate = normal_deviate(Confidence::new(CONFIDENCE).expect("it lies between 0 and 1"));
     let first = values.len() - candidates;
-    let shape_of = |count: usize| fit(&Excesses::from_values(&values[..count])).ok().map(|fit| fit.model.shape);
+    let shape_of = |count: usize| {
+        fit(&Excesses::from_values(&values[..count]))
+            .ok()
+            .map(|fit| fit.model.shape)
+    };
     let mut shape = shape_of(first)?;
     for end in first + 1..=values.len() {
         // The expected information: (1 + shape)^2 / count.
         let reach = deviate * (1.0 + shape) / ((end - 1) as f64).sqrt();
         let next = shape_of(end)?;
         if (next - shape).abs() > reach {
-            return Some(Mixture { candidates, foreign: values[end - 1..].to_vec() });
+            return Some(Mixture {
+                candidates,
+                foreign: values[end - 1..].to_vec(),
+            });
         }
         shape = next;
     }
-    Some(Mixture { candidates, foreign: Vec::new() })
+    Some(Mixture {
+        candidates,
+        foreign: Vec::new(),
+    })
 }
 
 #[cfg(test)]
@@ -68,14 +83,27 @@ mod tests {
 
     fn excesses(seed: u64, count: usize, others: &[f64]) -> Excesses {
         let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
-        let model = Gpd { scale: 5.0, shape: -0.1 };
-        let values: Vec<f64> = (0..count).map(|_| model.excess_at(random.random::<f64>())).chain(others.iter().copied()).collect();
+        let model = Gpd {
+            scale: 5.0,
+            shape: -0.1,
+        };
+        let values: Vec<f64> = (0..count)
+            .map(|_| model.excess_at(random.random::<f64>()))
+            .chain(others.iter().copied())
+            .collect();
         Excesses::from_values(&values)
     }
 
     #[test]
     fn one_tail_is_left_in_peace() {
-        let alarms = (0..40).filter(|&seed| !mixture(&excesses(seed, 500, &[])).unwrap().foreign.is_empty()).count();
+        let alarms = (0..40)
+            .filter(|&seed| {
+                !mixture(&excesses(seed, 500, &[]))
+                    .unwrap()
+                    .foreign
+                    .is_empty()
+            })
+            .count();
         assert_eq!(alarms, 0);
     }
 

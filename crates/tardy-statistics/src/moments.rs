@@ -1,7 +1,9 @@
-//! Count, extremes, mean and variance of a stream, in constant memory, and of two streams put together.
+//! Count, extremes, mean and variance of a stream, in constant memory, and of two streams put
+//! together.
 //!
-//! Sums of squares cancel when the mean is large against the spread, as it is for time stamps; these updates do not. Sources:
-//! B. P. Welford, Technometrics 4, 1962; T. F. Chan, G. H. Golub, R. J. LeVeque, The American Statistician 37, 1983 (merging).
+//! Sums of squares cancel when the mean is large against the spread, as it is for time stamps;
+//! these updates do not. Sources: B. P. Welford, Technometrics 4, 1962; T. F. Chan, G. H. Golub, R.
+//! J. LeVeque, The American Statistician 37, 1983 (merging).
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +27,13 @@ impl Moments {
     /// Adds `count` times the same value.
     pub fn push_many(&mut self, value: f64, count: u64) {
         if count > 0 {
-            *self = self.merged(Self { count, mean: value, squares: 0.0, minimum: Some(value), maximum: Some(value) });
+            *self = self.merged(Self {
+                count,
+                mean: value,
+                squares: 0.0,
+                minimum: Some(value),
+                maximum: Some(value),
+            });
         }
     }
 
@@ -45,8 +53,16 @@ impl Moments {
             count,
             mean: self.mean + distance * share,
             squares: self.squares + other.squares + distance * distance * self.count as f64 * share,
-            minimum: self.minimum.into_iter().chain(other.minimum).reduce(f64::min),
-            maximum: self.maximum.into_iter().chain(other.maximum).reduce(f64::max),
+            minimum: self
+                .minimum
+                .into_iter()
+                .chain(other.minimum)
+                .reduce(f64::min),
+            maximum: self
+                .maximum
+                .into_iter()
+                .chain(other.maximum)
+                .reduce(f64::max),
         }
     }
 
@@ -74,8 +90,8 @@ impl Moments {
         self.variance().map(f64::sqrt)
     }
 
-    /// The square root of the mean squared distance from the mean, divided by `n`: of values that are all there are, as the tables of mckenney2009
-    /// have it; `None` without a value.
+    /// The square root of the mean squared distance from the mean, divided by `n`: of values that
+    /// are all there are, as the tables of mckenney2009 have it; `None` without a value.
     #[must_use]
     pub fn population_standard_deviation(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
@@ -117,17 +133,26 @@ mod tests {
 
     #[test]
     fn a_large_offset_does_not_eat_the_variance() {
-        // With sums of squares this is 0 or negative: 1e15 squared has no digit left for the 4 wanted.
-        let moments: Moments = [1e15 + 4.0, 1e15 + 7.0, 1e15 + 13.0, 1e15 + 16.0].into_iter().collect();
+        // With sums of squares this is 0 or negative: 1e15 squared has no digit left for the 4
+        // wanted.
+        let moments: Moments = [1e15 + 4.0, 1e15 + 7.0, 1e15 + 13.0, 1e15 + 16.0]
+            .into_iter()
+            .collect();
         assert_eq!(moments.mean(), Some(1e15 + 10.0));
         assert_eq!(moments.variance(), Some(30.0));
     }
 
     #[test]
     fn too_few_values_have_no_moment() {
-        assert_eq!((Moments::default().mean(), Moments::default().variance()), (None, None));
+        assert_eq!(
+            (Moments::default().mean(), Moments::default().variance()),
+            (None, None)
+        );
         let one: Moments = [3.0].into_iter().collect();
-        assert_eq!((one.mean(), one.variance(), one.minimum(), one.maximum()), (Some(3.0), None, Some(3.0), Some(3.0)));
+        assert_eq!(
+            (one.mean(), one.variance(), one.minimum(), one.maximum()),
+            (Some(3.0), None, Some(3.0), Some(3.0))
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! Minima, roots and curvatures of likelihoods: one to three parameters, no derivatives asked for. Inverses of distribution functions.
+//! Minima, roots and curvatures of likelihoods: one to three parameters, no derivatives asked for.
+//! Inverses of distribution functions.
 
 pub(super) mod curvature;
 pub(super) mod inversion;

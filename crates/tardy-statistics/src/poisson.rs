@@ -1,17 +1,23 @@
-//! Bounds on how often an event happens in a time, for counts without a number of trials: missed deadlines an hour.
+//! Bounds on how often an event happens in a time, for counts without a number of trials: missed
+//! deadlines an hour.
 //!
-//! Source: F. Garwood, Biometrika 28, 1936; the chi-square quantile at `2k` degrees of freedom is twice the gamma quantile at `k`.
+//! Source: F. Garwood, Biometrika 28, 1936; the chi-square quantile at `2k` degrees of freedom is
+//! twice the gamma quantile at `k`.
 
 use super::confidence::{Confidence, Interval};
 use super::incomplete_gamma::inverse_incomplete_gamma;
 
-/// The two-sided interval of the rate: `events` seen during `exposure`. The result is per unit of `exposure` (hours in, per hour out).
+/// The two-sided interval of the rate: `events` seen during `exposure`. The result is per unit of
+/// `exposure` (hours in, per hour out).
 ///
 /// Without exposure the interval is 0 to infinity.
 #[must_use]
 pub fn rate_interval(events: f64, exposure: f64, confidence: Confidence) -> Interval {
     let side = confidence.of_each_side();
-    Interval { lower: rate_lower(events, exposure, side), upper: rate_upper(events, exposure, side) }
+    Interval {
+        lower: rate_lower(events, exposure, side),
+        upper: rate_upper(events, exposure, side),
+    }
 }
 
 /// The rate that, with `confidence`, is not exceeded: one-sided, per unit of `exposure`.
@@ -23,7 +29,8 @@ pub fn rate_upper(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     inverse_incomplete_gamma(events.max(0.0) + 1.0, confidence.get()) / exposure
 }
 
-/// The rate that, with `confidence`, is reached: one-sided, per unit of `exposure`. 0 when there was no event.
+/// The rate that, with `confidence`, is reached: one-sided, per unit of `exposure`. 0 when there
+/// was no event.
 #[must_use]
 pub fn rate_lower(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     if !is_exposure(exposure) || events.is_nan() || events == f64::INFINITY || events <= 0.0 {
@@ -45,13 +52,21 @@ mod tests {
     #[test]
     fn no_event_in_an_hour_leaves_three_an_hour_possible() {
         assert!((rate_upper(0.0, 1.0, Confidence::NINETY_FIVE) - -(0.05_f64.ln())).abs() < 1e-12);
-        assert!((rate_upper(0.0, 24.0, Confidence::NINETY_FIVE) - 2.995_732_273_553_991 / 24.0).abs() < 1e-12);
+        assert!(
+            (rate_upper(0.0, 24.0, Confidence::NINETY_FIVE) - 2.995_732_273_553_991 / 24.0).abs()
+                < 1e-12
+        );
     }
 
     #[test]
     fn garwoods_table_is_met() {
-        // Garwood 1936, 95 %: k = 1: 0.0253 to 5.572; k = 10: 4.795 to 18.39; k = 50: 37.11 to 65.92; more digits from scipy 1.17.
-        for (events, lower, upper) in [(1.0, 0.025_318, 5.571_643), (10.0, 4.795_389, 18.390_356), (50.0, 37.110_964, 65.918_767)] {
+        // Garwood 1936, 95 %: k = 1: 0.0253 to 5.572; k = 10: 4.795 to 18.39; k = 50: 37.11 to
+        // 65.92; more digits from scipy 1.17.
+        for (events, lower, upper) in [
+            (1.0, 0.025_318, 5.571_643),
+            (10.0, 4.795_389, 18.390_356),
+            (50.0, 37.110_964, 65.918_767),
+        ] {
             let interval = rate_interval(events, 1.0, Confidence::NINETY_FIVE);
             assert!((interval.lower - lower).abs() < 1e-6, "{interval:?}");
             assert!((interval.upper - upper).abs() < 1e-6, "{interval:?}");
@@ -61,7 +76,13 @@ mod tests {
     #[test]
     fn without_exposure_nothing_is_claimed() {
         for exposure in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(rate_interval(3.0, exposure, Confidence::NINETY_FIVE), Interval { lower: 0.0, upper: f64::INFINITY });
+            assert_eq!(
+                rate_interval(3.0, exposure, Confidence::NINETY_FIVE),
+                Interval {
+                    lower: 0.0,
+                    upper: f64::INFINITY
+                }
+            );
         }
     }
 

@@ -1,7 +1,9 @@
-//! Confidence intervals from a profile likelihood: all values of a quantity under which the data are not much less likely than at best.
+//! Confidence intervals from a profile likelihood: all values of a quantity under which the data
+//! are not much less likely than at best.
 //!
-//! The interval of a return level is long on its upper side, which `estimate +- 2 standard errors` hides. Source: S. Coles, An Introduction
-//! to Statistical Modeling of Extreme Values, 2001, section 2.6.6.
+//! The interval of a return level is long on its upper side, which `estimate +- 2 standard errors`
+//! hides. Source: S. Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
+//! section 2.6.6.
 
 use statrs::function::erf::erf_inv;
 
@@ -14,10 +16,12 @@ pub fn normal_deviate(confidence: Confidence) -> f64 {
     std::f64::consts::SQRT_2 * erf_inv(confidence.get())
 }
 
-/// The interval around `best`, where `profile` (a negative log-likelihood, maximised over all other parameters) has its minimum `least`.
+/// The interval around `best`, where `profile` (a negative log-likelihood, maximised over all other
+/// parameters) has its minimum `least`.
 ///
-/// `step` is a first distance to look at; the ends are looked for no further than `low` and `high`, open limits of the quantity. Where the
-/// profile never rises enough on the way there, the end is that limit.
+/// `step` is a first distance to look at; the ends are looked for no further than `low` and `high`,
+/// open limits of the quantity. Where the profile never rises enough on the way there, the end is
+/// that limit.
 pub(super) fn profile_interval(
     mut profile: impl FnMut(f64) -> f64,
     (best, least): (f64, f64),
@@ -27,7 +31,10 @@ pub(super) fn profile_interval(
 ) -> Interval {
     let rise = normal_deviate(confidence).powi(2) / 2.0;
     let mut excess = |value: f64| profile(value) - least - rise;
-    Interval { lower: end(&mut excess, best, -step, low), upper: end(&mut excess, best, step, high) }
+    Interval {
+        lower: end(&mut excess, best, -step, low),
+        upper: end(&mut excess, best, step, high),
+    }
 }
 
 fn end(excess: &mut impl FnMut(f64) -> f64, best: f64, step: f64, limit: f64) -> f64 {
@@ -35,9 +42,17 @@ fn end(excess: &mut impl FnMut(f64) -> f64, best: f64, step: f64, limit: f64) ->
     let mut step = step;
     // A hundred doublings leave every finite number that a first step of 1e-12 of it could lead to.
     for _ in 0..100 {
-        let beyond = if step > 0.0 { inside + step >= limit } else { inside + step <= limit };
+        let beyond = if step > 0.0 {
+            inside + step >= limit
+        } else {
+            inside + step <= limit
+        };
         // A limit is open: the likelihood is looked at ever closer to it.
-        let outside = if beyond { inside.midpoint(limit) } else { inside + step };
+        let outside = if beyond {
+            inside.midpoint(limit)
+        } else {
+            inside + step
+        };
         if excess(outside) > 0.0 {
             return root(excess, inside, outside);
         }
@@ -47,7 +62,11 @@ fn end(excess: &mut impl FnMut(f64) -> f64, best: f64, step: f64, limit: f64) ->
         inside = outside;
         step *= 2.0;
     }
-    if step > 0.0 { f64::INFINITY } else { f64::NEG_INFINITY }
+    if step > 0.0 {
+        f64::INFINITY
+    } else {
+        f64::NEG_INFINITY
+    }
 }
 
 #[cfg(test)]
@@ -56,16 +75,40 @@ mod tests {
 
     #[test]
     fn a_parabola_gives_the_normal_interval() {
-        let interval = profile_interval(|x| (x - 3.0_f64).powi(2) / 2.0, (3.0, 0.0), 0.1, (-1e9, 1e9), Confidence::NINETY_FIVE);
-        assert!((interval.lower - (3.0 - 1.959_964)).abs() < 1e-6 && (interval.upper - (3.0 + 1.959_964)).abs() < 1e-6);
+        let interval = profile_interval(
+            |x| (x - 3.0_f64).powi(2) / 2.0,
+            (3.0, 0.0),
+            0.1,
+            (-1e9, 1e9),
+            Confidence::NINETY_FIVE,
+        );
+        assert!(
+            (interval.lower - (3.0 - 1.959_964)).abs() < 1e-6
+                && (interval.upper - (3.0 + 1.959_964)).abs() < 1e-6
+        );
     }
 
     #[test]
     fn a_profile_that_stays_flat_gives_its_limit_or_infinity() {
         let flat_above = |x: f64| if x < 0.0 { x * x * 100.0 } else { 0.1 };
-        let interval = profile_interval(flat_above, (0.0, 0.0), 0.1, (f64::NEG_INFINITY, f64::INFINITY), Confidence::NINETY_FIVE);
-        assert!(interval.lower.is_finite() && interval.upper == f64::INFINITY, "{interval:?}");
-        let interval = profile_interval(flat_above, (0.0, 0.0), 0.1, (-0.01, 5.0), Confidence::NINETY_FIVE);
+        let interval = profile_interval(
+            flat_above,
+            (0.0, 0.0),
+            0.1,
+            (f64::NEG_INFINITY, f64::INFINITY),
+            Confidence::NINETY_FIVE,
+        );
+        assert!(
+            interval.lower.is_finite() && interval.upper == f64::INFINITY,
+            "{interval:?}"
+        );
+        let interval = profile_interval(
+            flat_above,
+            (0.0, 0.0),
+            0.1,
+            (-0.01, 5.0),
+            Confidence::NINETY_FIVE,
+        );
         assert_eq!((interval.lower, interval.upper), (-0.01, 5.0));
     }
 }

@@ -1,7 +1,9 @@
-//! Bounds on the share of late samples that hold for every distribution (Clopper and Pearson, Biometrika 26, 1934).
+//! Bounds on the share of late samples that hold for every distribution (Clopper and Pearson,
+//! Biometrika 26, 1934).
 //!
-//! Trials and events may be real, because clustered exceedances count as `extremal index * n` trials. Where there is nothing to go by (no
-//! trials, NaN) the bounds are the whole of 0 to 1, which is never wrong. More events than trials count as all of them.
+//! Trials and events may be real, because clustered exceedances count as `extremal index * n`
+//! trials. Where there is nothing to go by (no trials, NaN) the bounds are the whole of 0 to 1,
+//! which is never wrong. More events than trials count as all of them.
 
 use super::confidence::{Confidence, Interval};
 use super::incomplete_beta::inverse_incomplete_beta;
@@ -10,13 +12,22 @@ use super::incomplete_beta::inverse_incomplete_beta;
 #[must_use]
 pub fn proportion_interval(events: f64, trials: f64, confidence: Confidence) -> Interval {
     let side = confidence.of_each_side();
-    Interval { lower: proportion_lower(events, trials, side), upper: proportion_upper(events, trials, side) }
+    Interval {
+        lower: proportion_lower(events, trials, side),
+        upper: proportion_upper(events, trials, side),
+    }
 }
 
-/// The probability that, with `confidence`, is not exceeded: one-sided. With no event it is `1 - (1 - c)^(1/n)`, about 3/n at 95 %.
+/// The probability that, with `confidence`, is not exceeded: one-sided. With no event it is
+/// `1 - (1 - c)^(1/n)`, about 3/n at 95 %.
 #[must_use]
 pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64 {
-    if trials.is_nan() || trials <= 0.0 || trials == f64::INFINITY || events.is_nan() || events >= trials {
+    if trials.is_nan()
+        || trials <= 0.0
+        || trials == f64::INFINITY
+        || events.is_nan()
+        || events >= trials
+    {
         return 1.0;
     }
     let events = events.max(0.0);
@@ -26,7 +37,12 @@ pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64
 /// The probability that, with `confidence`, is reached: one-sided. 0 when there was no event.
 #[must_use]
 pub fn proportion_lower(events: f64, trials: f64, confidence: Confidence) -> f64 {
-    if trials.is_nan() || trials <= 0.0 || trials == f64::INFINITY || events.is_nan() || events <= 0.0 {
+    if trials.is_nan()
+        || trials <= 0.0
+        || trials == f64::INFINITY
+        || events.is_nan()
+        || events <= 0.0
+    {
         return 0.0;
     }
     let events = events.min(trials);
@@ -40,18 +56,29 @@ mod tests {
     use proptest::prelude::*;
 
     fn assert_close(value: f64, expected: f64, relative: f64) {
-        assert!((value / expected - 1.0).abs() < relative, "{value} is not {expected}");
+        assert!(
+            (value / expected - 1.0).abs() < relative,
+            "{value} is not {expected}"
+        );
     }
 
     #[test]
     fn no_event_in_a_million_gives_the_rule_of_three() {
-        assert_close(proportion_upper(0.0, 1e6, Confidence::NINETY_FIVE), 2.995_727_8e-6, 1e-7);
+        assert_close(
+            proportion_upper(0.0, 1e6, Confidence::NINETY_FIVE),
+            2.995_727_8e-6,
+            1e-7,
+        );
         let both = proportion_interval(0.0, 1e6, Confidence::NINETY_FIVE);
         assert_close(both.upper, 3.688_872_7e-6, 1e-7);
         assert_eq!(both.lower, 0.0);
         for trials in [1.0, 10.0, 3.6e6, 1e10] {
             let exact = -f64::exp_m1(0.05_f64.ln() / trials);
-            assert_close(proportion_upper(0.0, trials, Confidence::NINETY_FIVE), exact, 1e-12);
+            assert_close(
+                proportion_upper(0.0, trials, Confidence::NINETY_FIVE),
+                exact,
+                1e-12,
+            );
         }
     }
 
@@ -64,8 +91,20 @@ mod tests {
 
     #[test]
     fn without_trials_nothing_is_claimed() {
-        for (events, trials) in [(0.0, 0.0), (f64::NAN, 10.0), (1.0, f64::NAN), (3.0, -1.0), (0.0, f64::INFINITY)] {
-            assert_eq!(proportion_interval(events, trials, Confidence::NINETY_FIVE), Interval { lower: 0.0, upper: 1.0 });
+        for (events, trials) in [
+            (0.0, 0.0),
+            (f64::NAN, 10.0),
+            (1.0, f64::NAN),
+            (3.0, -1.0),
+            (0.0, f64::INFINITY),
+        ] {
+            assert_eq!(
+                proportion_interval(events, trials, Confidence::NINETY_FIVE),
+                Interval {
+                    lower: 0.0,
+                    upper: 1.0
+                }
+            );
         }
         let all = proportion_interval(12.0, 10.0, Confidence::NINETY_FIVE);
         assert_eq!(all.upper, 1.0);
@@ -75,7 +114,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_true_value_is_covered_as_often_as_promised(trials in 1_u32..40, probability in 0.001_f64..0.999) {
-            // Exact: the probabilities of all counts whose interval contains the true value are added up.
+            // Exact: the probabilities of all counts whose interval contains the true value are
+            // added up.
             let n = f64::from(trials);
             let covered: f64 = (0..=trials)
                 .map(f64::from)

@@ -1,8 +1,9 @@
 //! Which order statistics enclose a quantile, whatever the distribution.
 //!
 //! With `X(1) <= ... <= X(n)` the count of samples below the quantile `x_p` is binomial, so that
-//! `P(X(l) <= x_p <= X(u)) = F(u-1) - F(l-1)` for continuous data and at least that for rounded data. Only ranks are given: the values are
-//! looked up by whoever holds the histogram. Source: H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
+//! `P(X(l) <= x_p <= X(u)) = F(u-1) - F(l-1)` for continuous data and at least that for rounded
+//! data. Only ranks are given: the values are looked up by whoever holds the histogram. Source: H.
+//! A. David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,8 @@ pub struct QuantileRanks {
     pub lower: Option<u64>,
     /// Rank of the upper end; `None` when even the maximum may lie below the quantile.
     pub upper: Option<u64>,
-    /// The probability that the interval contains the quantile: at least the confidence asked for. A missing end counts as infinite.
+    /// The probability that the interval contains the quantile: at least the confidence asked for.
+    /// A missing end counts as infinite.
     pub coverage: f64,
     /// The fewest samples that have both ends; `None` when no number has.
     pub samples_needed: Option<u64>,
@@ -29,15 +31,27 @@ pub fn quantile_ranks(samples: u64, probability: f64, confidence: Confidence) ->
     quantile_ranks_of_clustered(samples, probability, 1.0, confidence)
 }
 
-/// The same for samples whose exceedances come in clusters of `1 / extremal_index` on average (0 to 1; 1 = independent).
+/// The same for samples whose exceedances come in clusters of `1 / extremal_index` on average (0 to
+/// 1; 1 = independent).
 ///
-/// The samples count as `extremal_index * samples` independent ones. Where a rank falls between two of those, the outer one is taken, so
-/// that both ends lie at or outside the independent case. An index of 0, or NaN, gives no end at all.
+/// The samples count as `extremal_index * samples` independent ones. Where a rank falls between two
+/// of those, the outer one is taken, so that both ends lie at or outside the independent case. An
+/// index of 0, or NaN, gives no end at all.
 #[must_use]
-pub fn quantile_ranks_of_clustered(samples: u64, probability: f64, extremal_index: f64, confidence: Confidence) -> QuantileRanks {
+pub fn quantile_ranks_of_clustered(
+    samples: u64,
+    probability: f64,
+    extremal_index: f64,
+    confidence: Confidence,
+) -> QuantileRanks {
     let usable = (0.0..=1.0).contains(&probability) && extremal_index > 0.0;
     if !usable {
-        return QuantileRanks { lower: None, upper: None, coverage: 1.0, samples_needed: None };
+        return QuantileRanks {
+            lower: None,
+            upper: None,
+            coverage: 1.0,
+            samples_needed: None,
+        };
     }
     let index = extremal_index.min(1.0);
     let effective = index * samples as f64;
@@ -52,10 +66,16 @@ pub fn quantile_ranks_of_clustered(samples: u64, probability: f64, extremal_inde
     let lower = Some(lower).filter(|&rank| rank >= 1);
     let upper = Some(upper).filter(|&rank| rank <= samples);
     let coverage = upper.map_or(1.0, below_upper) - lower.map_or(0.0, below_lower);
-    QuantileRanks { lower, upper, coverage, samples_needed: samples_for_both_ends(probability, index, confidence) }
+    QuantileRanks {
+        lower,
+        upper,
+        coverage,
+        samples_needed: samples_for_both_ends(probability, index, confidence),
+    }
 }
 
-/// The first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it never does.
+/// The first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it never
+/// does.
 pub(super) fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (1, samples.saturating_add(1));
     while low < high {
@@ -91,7 +111,11 @@ mod tests {
         ];
         for (samples, probability, (lower, upper), coverage) in cases {
             let ranks = quantile_ranks(samples, probability, Confidence::NINETY_FIVE);
-            assert_eq!((ranks.lower, ranks.upper), (Some(lower), Some(upper)), "{samples}");
+            assert_eq!(
+                (ranks.lower, ranks.upper),
+                (Some(lower), Some(upper)),
+                "{samples}"
+            );
             assert!((ranks.coverage - coverage).abs() < 5e-6, "{ranks:?}");
         }
     }
@@ -104,7 +128,10 @@ mod tests {
         assert_eq!(ranks.samples_needed, Some(3_688_878));
         let enough = quantile_ranks(3_688_878, 1.0 - 1e-6, Confidence::NINETY_FIVE);
         assert_eq!(enough.upper, Some(3_688_878));
-        assert_eq!(quantile_ranks(3_688_877, 1.0 - 1e-6, Confidence::NINETY_FIVE).upper, None);
+        assert_eq!(
+            quantile_ranks(3_688_877, 1.0 - 1e-6, Confidence::NINETY_FIVE).upper,
+            None
+        );
     }
 
     #[test]
@@ -119,18 +146,31 @@ mod tests {
         assert_eq!(at(10, 1.0), (Some(10), None));
         assert_eq!(at(10, f64::NAN), (None, None));
         assert_eq!(at(10, 1.5), (None, None));
-        assert_eq!(quantile_ranks_of_clustered(10, 0.5, 0.0, Confidence::NINETY_FIVE).upper, None);
-        assert_eq!(quantile_ranks_of_clustered(10, 0.5, f64::NAN, Confidence::NINETY_FIVE).upper, None);
+        assert_eq!(
+            quantile_ranks_of_clustered(10, 0.5, 0.0, Confidence::NINETY_FIVE).upper,
+            None
+        );
+        assert_eq!(
+            quantile_ranks_of_clustered(10, 0.5, f64::NAN, Confidence::NINETY_FIVE).upper,
+            None
+        );
         let huge = quantile_ranks(1 << 40, 0.999, Confidence::NINETY_FIVE);
         assert!(huge.lower < huge.upper);
     }
 
     #[test]
     fn ten_in_a_cluster_need_ten_times_the_samples() {
-        let alone = quantile_ranks(1, 0.999, Confidence::NINETY_FIVE).samples_needed.unwrap();
-        let clustered = quantile_ranks_of_clustered(1, 0.999, 0.1, Confidence::NINETY_FIVE).samples_needed.unwrap();
+        let alone = quantile_ranks(1, 0.999, Confidence::NINETY_FIVE)
+            .samples_needed
+            .unwrap();
+        let clustered = quantile_ranks_of_clustered(1, 0.999, 0.1, Confidence::NINETY_FIVE)
+            .samples_needed
+            .unwrap();
         assert_eq!(clustered, alone * 10);
-        assert_eq!(quantile_ranks_of_clustered(clustered, 0.999, 0.1, Confidence::NINETY_FIVE).upper, Some(clustered));
+        assert_eq!(
+            quantile_ranks_of_clustered(clustered, 0.999, 0.1, Confidence::NINETY_FIVE).upper,
+            Some(clustered)
+        );
     }
 
     proptest! {

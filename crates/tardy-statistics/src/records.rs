@@ -1,7 +1,9 @@
-//! How often the largest value so far was beaten. Few numbers show drift as cheaply: independent values of one distribution, whichever
-//! it is, give about `ln n` records, so that thirty records in a million samples are a warm-up or a machine that gets worse.
+//! How often the largest value so far was beaten. Few numbers show drift as cheaply: independent
+//! values of one distribution, whichever it is, give about `ln n` records, so that thirty records
+//! in a million samples are a warm-up or a machine that gets worse.
 //!
-//! Source: A. Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: record events are independent with probability `1/i`.
+//! Source: A. Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: record events are
+//! independent with probability `1/i`.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +22,11 @@ impl Records {
     /// Standard deviations above the mean.
     #[must_use]
     pub fn deviate(&self) -> f64 {
-        if self.deviation > 0.0 { (self.seen as f64 - self.expected) / self.deviation } else { 0.0 }
+        if self.deviation > 0.0 {
+            (self.seen as f64 - self.expected) / self.deviation
+        } else {
+            0.0
+        }
     }
 }
 
@@ -37,7 +43,11 @@ pub fn records(values: impl IntoIterator<Item = f64>) -> Records {
         }
     }
     let (expected, variance) = moments_of_records(length);
-    Records { seen, expected, deviation: variance.sqrt() }
+    Records {
+        seen,
+        expected,
+        deviation: variance.sqrt(),
+    }
 }
 
 /// Mean and variance of the number of records: sums of `1/i` and of `1/i - 1/i^2`.
@@ -50,7 +60,10 @@ fn moments_of_records(length: u64) -> (f64, f64) {
         return (mean, mean - std::f64::consts::PI.powi(2) / 6.0 + 1.0 / n);
     }
     let terms = || (1..=length).map(|i| 1.0 / i as f64);
-    (terms().sum(), terms().map(|share| share - share * share).sum())
+    (
+        terms().sum(),
+        terms().map(|share| share - share * share).sum(),
+    )
 }
 
 #[cfg(test)]
@@ -61,10 +74,16 @@ mod tests {
 
     #[test]
     fn the_closed_form_meets_the_sum() {
-        let (mean, variance) =
-            (1..=20_000).map(|i| 1.0 / f64::from(i)).fold((0.0, 0.0), |(m, v), share| (m + share, v + share - share * share));
+        let (mean, variance) = (1..=20_000)
+            .map(|i| 1.0 / f64::from(i))
+            .fold((0.0, 0.0), |(m, v), share| {
+                (m + share, v + share - share * share)
+            });
         let (expected, spread) = moments_of_records(20_000);
-        assert!((mean - expected).abs() < 1e-9 && (variance - spread).abs() < 1e-8, "{mean} {expected} {variance} {spread}");
+        assert!(
+            (mean - expected).abs() < 1e-9 && (variance - spread).abs() < 1e-8,
+            "{mean} {expected} {variance} {spread}"
+        );
     }
 
     #[test]
@@ -79,13 +98,23 @@ mod tests {
             sum += deviate;
             squares += deviate * deviate;
         }
-        assert!((sum / 2000.0).abs() < 0.1 && (squares / 2000.0 - 1.0).abs() < 0.15, "{sum} {squares}");
+        assert!(
+            (sum / 2000.0).abs() < 0.1 && (squares / 2000.0 - 1.0).abs() < 0.15,
+            "{sum} {squares}"
+        );
     }
 
     #[test]
     fn equal_values_are_one_record_and_nothing_is_none() {
         assert_eq!(records([4.0; 50]).seen, 1);
-        assert_eq!(records([]), Records { seen: 0, expected: 0.0, deviation: 0.0 });
+        assert_eq!(
+            records([]),
+            Records {
+                seen: 0,
+                expected: 0.0,
+                deviation: 0.0
+            }
+        );
         assert_eq!(records([1.0]).deviate(), 0.0);
     }
 }

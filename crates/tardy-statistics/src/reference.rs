@@ -3,7 +3,15 @@
 fn column(text: &str, index: usize) -> Vec<f64> {
     let mut rows = text.lines();
     rows.next().expect("a heading");
-    rows.map(|row| row.split(',').nth(index).expect("a column").trim().parse().expect("a number")).collect()
+    rows.map(|row| {
+        row.split(',')
+            .nth(index)
+            .expect("a column")
+            .trim()
+            .parse()
+            .expect("a number")
+    })
+    .collect()
 }
 
 /// Daily rainfall, millimetres.
@@ -14,7 +22,10 @@ pub(crate) fn rain() -> Vec<f64> {
 /// Daily changes of the Dow Jones index, per cent: 100 times the difference of logarithms.
 pub(crate) fn dow_jones_returns() -> Vec<f64> {
     let closing = column(include_str!("../tests/data/dowjones.csv"), 1);
-    closing.windows(2).map(|pair| 100.0 * (pair[1] / pair[0]).ln()).collect()
+    closing
+        .windows(2)
+        .map(|pair| 100.0 * (pair[1] / pair[0]).ln())
+        .collect()
 }
 
 /// Annual maximum sea levels at Port Pirie, metres.

@@ -1,9 +1,12 @@
-//! Builds after which numbers are worse: many series, one value a build, watched together with the probability of a false alarm shared out.
+//! Builds after which numbers are worse: many series, one value a build, watched together with the
+//! probability of a false alarm shared out.
 //!
-//! A regression of a kernel shows in all loads of a board, in one load on all boards, or everywhere, and is then seen sooner than in a single series:
-//! so families of series are watched beside each series. The last builds of each are held against those before them by Student's test, with the
-//! spread of a single series drawn towards that of the others (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004). One odd build is no regression,
-//! however odd: a change has to last for two.
+//! A regression of a kernel shows in all loads of a board, in one load on all boards, or
+//! everywhere, and is then seen sooner than in a single series: so families of series are watched
+//! beside each series. The last builds of each are held against those before them by Student's
+//! test, with the spread of a single series drawn towards that of the others (G. K. Smyth, Stat.
+//! Appl. Genet. Mol. Biol. 3, 2004). One odd build is no regression, however odd: a change has to
+//! last for two.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +31,12 @@ pub struct Watch {
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { false_alarms_a_build: 0.001, baseline_min: 8, baseline_max: 50, difference_min: 0.0 }
+        Self {
+            false_alarms_a_build: 0.001,
+            baseline_min: 8,
+            baseline_max: 50,
+            difference_min: 0.0,
+        }
     }
 }
 
@@ -49,51 +57,95 @@ pub struct Alarm {
 
 /// Numbers of last builds that are held against the baseline. A single one could be an accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// The furthest of the last builds counts as so many times the second furthest at most, so that it is no change alone.
+/// The furthest of the last builds counts as so many times the second furthest at most, so that it
+/// is no change alone.
 const BESIDE_SECOND: f64 = 2.0;
 
-/// Alarms of families of `series`, in the order of the builds with which they are found. `values[series][build]` is about normal, as the logarithm
-/// of a high quantile is, and `None` where the build has none; all series have a place for each build. A series that changed begins a new baseline
-/// with its change.
+/// Alarms of families of `series`, in the order of the builds with which they are found.
+/// `values[series][build]` is about normal, as the logarithm of a high quantile is, and `None`
+/// where the build has none; all series have a place for each build. A series that changed begins a
+/// new baseline with its change.
 ///
-/// Looks at each member of a family about 80 times a build: 200 series in 231 families over 200 builds take a tenth of a second.
+/// Looks at each member of a family about 80 times a build: 200 series in 231 families over 200
+/// builds take a tenth of a second.
 #[must_use]
 pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch) -> Vec<Alarm> {
     let builds = values.iter().map(Vec::len).max().unwrap_or(0);
     let mut begins = vec![0; values.len()];
     let mut found = Vec::new();
     let probability_max = watch.false_alarms_a_build / (families.len() * LASTS.len()).max(1) as f64;
-    // What stands before a build is the same for all numbers of last builds, until a baseline begins anew.
+    // What stands before a build is the same for all numbers of last builds, until a baseline
+    // begins anew.
     let mut befores: BTreeMap<usize, Baselines> = BTreeMap::new();
     for build in 0..builds {
         let mut suspects: Vec<(bool, Alarm)> = Vec::new();
         for last in LASTS {
-            let Some(from) = (build + 1).checked_sub(last) else { continue };
-            let before = befores.entry(from).or_insert_with(|| Baselines::of(values, &begins, families, from, watch));
+            let Some(from) = (build + 1).checked_sub(last) else {
+                continue;
+            };
+            let before = befores
+                .entry(from)
+                .or_insert_with(|| Baselines::of(values, &begins, families, from, watch));
             let suspect = |(family, members): (usize, &Vec<usize>)| {
-                let Judgement { difference, probability } = judged(values, members, before, family, from..build + 1)?;
-                let is_change = probability < probability_max && difference.abs() > watch.difference_min;
-                let alarm = Alarm { family, from, found: build, difference, probability };
-                is_change.then(|| (is_of_all(values, members, before, from..build + 1, difference), alarm))
+                let Judgement {
+                    difference,
+                    probability,
+                } = judged(values, members, before, family, from..build + 1)?;
+                let is_change =
+                    probability < probability_max && difference.abs() > watch.difference_min;
+                let alarm = Alarm {
+                    family,
+                    from,
+                    found: build,
+                    difference,
+                    probability,
+                };
+                is_change.then(|| {
+                    (
+                        is_of_all(values, members, before, from..build + 1, difference),
+                        alarm,
+                    )
+                })
             };
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
         befores.retain(|from, _| from + LASTS[LASTS.len() - 1] > build + 1);
-        // The last builds that chance explains least are those since the change; more would reach back behind it.
-        suspects.sort_by(|a, b| (a.1.family).cmp(&b.1.family).then(a.1.probability.total_cmp(&b.1.probability)));
+        // The last builds that chance explains least are those since the change; more would reach
+        // back behind it.
+        suspects.sort_by(|a, b| {
+            (a.1.family)
+                .cmp(&b.1.family)
+                .then(a.1.probability.total_cmp(&b.1.probability))
+        });
         suspects.dedup_by_key(|(_, alarm)| alarm.family);
-        // The widest family all of whose series changed says most; then whatever is the least probable by chance.
-        let width = |(is_of_all, alarm): &(bool, Alarm)| if *is_of_all { families[alarm.family].len() } else { 0 };
-        suspects.sort_by(|a, b| width(b).cmp(&width(a)).then(a.1.probability.total_cmp(&b.1.probability)));
+        // The widest family all of whose series changed says most; then whatever is the least
+        // probable by chance.
+        let width = |(is_of_all, alarm): &(bool, Alarm)| {
+            if *is_of_all {
+                families[alarm.family].len()
+            } else {
+                0
+            }
+        };
+        suspects.sort_by(|a, b| {
+            width(b)
+                .cmp(&width(a))
+                .then(a.1.probability.total_cmp(&b.1.probability))
+        });
         for (_, alarm) in suspects {
             let members = &families[alarm.family];
             // What belongs to a change that is already told is not told again.
             if members.iter().any(|&member| {
-                begins[member] > 0 && found.iter().any(|other: &Alarm| other.found == build && families[other.family].contains(&member))
+                begins[member] > 0
+                    && found.iter().any(|other: &Alarm| {
+                        other.found == build && families[other.family].contains(&member)
+                    })
             }) {
                 continue;
             }
-            members.iter().for_each(|&member| begins[member] = alarm.from);
+            members
+                .iter()
+                .for_each(|&member| begins[member] = alarm.from);
             found.push(alarm);
             befores.clear();
         }
@@ -101,7 +153,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     found
 }
 
-/// What stands before a build: of each series with a baseline, and of each family if half its series have one.
+/// What stands before a build: of each series with a baseline, and of each family if half its
+/// series have one.
 struct Baselines {
     series: Vec<Option<SeriesBaseline>>,
     families: Vec<Option<FamilyBaseline>>,
@@ -137,23 +190,49 @@ struct FamilyBaseline {
 
 impl Baselines {
     /// Before the build `from`, of series whose baselines begin with `begins` at the earliest.
-    fn of(values: &[Vec<Option<f64>>], begins: &[usize], families: &[Vec<usize>], from: usize, watch: Watch) -> Self {
+    fn of(
+        values: &[Vec<Option<f64>>],
+        begins: &[usize],
+        families: &[Vec<usize>],
+        from: usize,
+        watch: Watch,
+    ) -> Self {
         let latest = from.saturating_sub(watch.baseline_max);
         let baseline = |(series, &begin): (&Vec<Option<f64>>, &usize)| {
             let builds = begin.max(latest)..from;
             let known = series.get(builds.clone())?.iter().flatten();
             let count = known.clone().count();
-            (count >= watch.baseline_min.max(3)).then(|| (builds, known.copied().collect::<Moments>(), count as f64 - 1.0))
+            (count >= watch.baseline_min.max(3)).then(|| {
+                (
+                    builds,
+                    known.copied().collect::<Moments>(),
+                    count as f64 - 1.0,
+                )
+            })
         };
-        let baselines: Vec<Option<(Range<usize>, Moments, f64)>> = values.iter().zip(begins).map(baseline).collect();
-        let prior = Prior::of(baselines.iter().flatten().filter_map(|(_, moments, freedom)| Some((moments.variance()?, *freedom))));
+        let baselines: Vec<Option<(Range<usize>, Moments, f64)>> =
+            values.iter().zip(begins).map(baseline).collect();
+        let prior = Prior::of(
+            baselines
+                .iter()
+                .flatten()
+                .filter_map(|(_, moments, freedom)| Some((moments.variance()?, *freedom))),
+        );
         let one = |baseline: Option<(Range<usize>, Moments, f64)>| {
             let (builds, moments, freedom) = baseline?;
             let deviation = prior.drawn(moments.variance()?, freedom).sqrt();
-            (deviation > 0.0).then_some(SeriesBaseline { builds, mean: moments.mean()?, deviation, freedom: freedom + prior.freedom })
+            (deviation > 0.0).then_some(SeriesBaseline {
+                builds,
+                mean: moments.mean()?,
+                deviation,
+                freedom: freedom + prior.freedom,
+            })
         };
         let series: Vec<Option<SeriesBaseline>> = baselines.into_iter().map(one).collect();
-        let families = families.iter().map(|members| family_before(values, members, &series, watch)).collect();
+        let families = families
+            .iter()
+            .map(|members| family_before(values, members, &series, watch))
+            .collect();
         Self { series, families }
     }
 }
@@ -164,7 +243,10 @@ fn family_before(
     series: &[Option<SeriesBaseline>],
     watch: Watch,
 ) -> Option<FamilyBaseline> {
-    let present: Vec<(usize, &SeriesBaseline)> = members.iter().filter_map(|&member| Some((member, series[member].as_ref()?))).collect();
+    let present: Vec<(usize, &SeriesBaseline)> = members
+        .iter()
+        .filter_map(|&member| Some((member, series[member].as_ref()?)))
+        .collect();
     if present.is_empty() || present.len() * 2 < members.len() {
         return None;
     }
@@ -173,10 +255,15 @@ fn family_before(
     let mut means = vec![Mean::default(); longest];
     for &(member, one) in &present {
         for (back, value) in values[member][one.builds.clone()].iter().rev().enumerate() {
-            value.iter().for_each(|&value| means[back].add(one.standardized(value)));
+            value
+                .iter()
+                .for_each(|&value| means[back].add(one.standardized(value)));
         }
     }
-    let baseline: Vec<f64> = means.iter().filter_map(|mean| mean.of(present.len())).collect();
+    let baseline: Vec<f64> = means
+        .iter()
+        .filter_map(|mean| mean.of(present.len()))
+        .collect();
     let known = baseline.len();
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
@@ -184,7 +271,13 @@ fn family_before(
         // The builds of one board share what a boot drew: the family's own spread says how much.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
-    (known >= watch.baseline_min).then_some(FamilyBaseline { present: present.len(), centre: moments.mean()?, spread, freedom, known })
+    (known >= watch.baseline_min).then_some(FamilyBaseline {
+        present: present.len(),
+        centre: moments.mean()?,
+        spread,
+        freedom,
+        known,
+    })
 }
 
 /// The mean over the series that have a value.
@@ -216,28 +309,50 @@ impl Prior {
     /// Trust in the others, in degrees of freedom, at most: where all variances seem the same.
     const FREEDOM_MAX: f64 = 200.0;
 
-    /// From variances with their degrees of freedom: more trust the less they differ among themselves.
+    /// From variances with their degrees of freedom: more trust the less they differ among
+    /// themselves.
     fn of(variances: impl Iterator<Item = (f64, f64)>) -> Self {
         let half = |freedom: f64| freedom / 2.0;
         let logarithms: Vec<(f64, f64)> = variances
             .filter(|(variance, freedom)| *variance > 0.0 && *freedom >= 2.0)
-            .map(|(variance, freedom)| (variance.ln() - digamma(half(freedom)) + half(freedom).ln(), trigamma(half(freedom))))
+            .map(|(variance, freedom)| {
+                (
+                    variance.ln() - digamma(half(freedom)) + half(freedom).ln(),
+                    trigamma(half(freedom)),
+                )
+            })
             .collect();
         let moments: Moments = logarithms.iter().map(|(logarithm, _)| *logarithm).collect();
-        let expected = logarithms.iter().map(|(_, own)| own).sum::<f64>() / logarithms.len().max(1) as f64;
-        let (Some(mean), Some(spread)) = (moments.mean(), moments.variance()) else { return Self { variance: 0.0, freedom: 0.0 } };
+        let expected =
+            logarithms.iter().map(|(_, own)| own).sum::<f64>() / logarithms.len().max(1) as f64;
+        let (Some(mean), Some(spread)) = (moments.mean(), moments.variance()) else {
+            return Self {
+                variance: 0.0,
+                freedom: 0.0,
+            };
+        };
         if logarithms.len() < 3 {
-            return Self { variance: 0.0, freedom: 0.0 };
+            return Self {
+                variance: 0.0,
+                freedom: 0.0,
+            };
         }
         let excess = spread - expected;
         // The degrees of freedom at which variances differ so much by themselves.
         let (mut low, mut high) = (0.01, Self::FREEDOM_MAX);
         while high - low > 1e-3 {
             let middle = f64::midpoint(low, high);
-            if trigamma(half(middle)) > excess { low = middle } else { high = middle }
+            if trigamma(half(middle)) > excess {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         let variance = (mean + digamma(half(high)) - half(high).ln()).exp();
-        Self { variance, freedom: high }
+        Self {
+            variance,
+            freedom: high,
+        }
     }
 
     fn drawn(&self, variance: f64, freedom: f64) -> f64 {
@@ -245,7 +360,8 @@ impl Prior {
     }
 }
 
-/// The derivative of the digamma function, for positive numbers: the asymptotic series from 10 on (Abramowitz and Stegun, 6.4.12).
+/// The derivative of the digamma function, for positive numbers: the asymptotic series from 10 on
+/// (Abramowitz and Stegun, 6.4.12).
 fn trigamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 10.0 {
@@ -254,7 +370,8 @@ fn trigamma(mut x: f64) -> f64 {
     }
     let inverse = 1.0 / x;
     let square = inverse * inverse;
-    sum + inverse * (1.0 + inverse / 2.0 + square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)))
+    sum + inverse
+        * (1.0 + inverse / 2.0 + square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)))
 }
 
 /// What the last builds of a family come to.
@@ -269,42 +386,82 @@ struct Judgement {
 const NEARLY_ALL: f64 = 0.8;
 
 /// By how much the `last` builds of these series differ from the baseline.
-fn judged(values: &[Vec<Option<f64>>], members: &[usize], before: &Baselines, family: usize, last: Range<usize>) -> Option<Judgement> {
+fn judged(
+    values: &[Vec<Option<f64>>],
+    members: &[usize],
+    before: &Baselines,
+    family: usize,
+    last: Range<usize>,
+) -> Option<Judgement> {
     let base = before.families[family].as_ref()?;
     let mut means = [const { Mean { sum: 0.0, count: 0 } }; LASTS[LASTS.len() - 1]];
     let mut differences = means.clone();
-    let present = || members.iter().filter_map(|&member| Some((&values[member][last.clone()], before.series[member].as_ref()?)));
+    let present = || {
+        members.iter().filter_map(|&member| {
+            Some((
+                &values[member][last.clone()],
+                before.series[member].as_ref()?,
+            ))
+        })
+    };
     for (series, one) in present() {
-        for (place, value) in series.iter().enumerate().filter_map(|(place, value)| Some((place, (*value)?))) {
+        for (place, value) in series
+            .iter()
+            .enumerate()
+            .filter_map(|(place, value)| Some((place, (*value)?)))
+        {
             means[place].add(one.standardized(value));
             differences[place].add(value - one.mean);
         }
     }
-    let of_builds = |means: &[Mean]| -> Vec<f64> { means[..last.len()].iter().filter_map(|mean| mean.of(base.present)).collect() };
+    let of_builds = |means: &[Mean]| -> Vec<f64> {
+        means[..last.len()]
+            .iter()
+            .filter_map(|mean| mean.of(base.present))
+            .collect()
+    };
     let (means, differences) = (of_builds(&means), of_builds(&differences));
     let told = told(&means, base.centre)?;
     let error = base.spread * (1.0 / means.len() as f64 + 1.0 / base.known as f64).sqrt();
     let difference = self::told(&differences, 0.0)?;
-    (error > 0.0).then(|| Judgement { difference, probability: student::both_tails(told / error, base.freedom) })
+    (error > 0.0).then(|| Judgement {
+        difference,
+        probability: student::both_tails(told / error, base.freedom),
+    })
 }
 
 /// How far these builds lie from `centre` on the mean; `None` for a build alone.
 fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - centre).signum();
-    let mut beyond: Vec<f64> = of_builds.iter().map(|value| (value - centre) * side).collect();
+    let mut beyond: Vec<f64> = of_builds
+        .iter()
+        .map(|value| (value - centre) * side)
+        .collect();
     beyond.sort_unstable_by(|a, b| b.total_cmp(a));
     let second = *beyond.get(1)?;
     beyond[0] = beyond[0].min(BESIDE_SECOND * second.max(0.0));
     Some(side * beyond.iter().sum::<f64>() / beyond.len() as f64)
 }
 
-/// Whether nearly every series of a family differs by half of `difference` at least, however much it varies by itself.
-fn is_of_all(values: &[Vec<Option<f64>>], members: &[usize], before: &Baselines, last: Range<usize>, difference: f64) -> bool {
-    let present: Vec<(usize, &SeriesBaseline)> =
-        members.iter().filter_map(|&member| Some((member, before.series[member].as_ref()?))).collect();
+/// Whether nearly every series of a family differs by half of `difference` at least, however much
+/// it varies by itself.
+fn is_of_all(
+    values: &[Vec<Option<f64>>],
+    members: &[usize],
+    before: &Baselines,
+    last: Range<usize>,
+    difference: f64,
+) -> bool {
+    let present: Vec<(usize, &SeriesBaseline)> = members
+        .iter()
+        .filter_map(|&member| Some((member, before.series[member].as_ref()?)))
+        .collect();
     let own = |(member, one): &&(usize, &SeriesBaseline)| {
         let mut own = Mean::default();
-        values[*member][last.clone()].iter().flatten().for_each(|&value| own.add(value - one.mean));
+        values[*member][last.clone()]
+            .iter()
+            .flatten()
+            .for_each(|&value| own.add(value - one.mean));
         own.of(1).unwrap_or(0.0) * difference.signum() >= difference.abs() / 2.0
     };
     present.iter().filter(own).count() as f64 >= NEARLY_ALL * present.len() as f64
@@ -324,19 +481,36 @@ mod tests {
 
     /// A normal number (Box and Muller).
     fn normal(random: &mut Pcg64Mcg) -> f64 {
-        let (one, other): (f64, f64) = (random.random_range(1e-12..1.0), random.random_range(0.0..1.0));
+        let (one, other): (f64, f64) = (
+            random.random_range(1e-12..1.0),
+            random.random_range(0.0..1.0),
+        );
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     }
 
-    /// Logarithms of a quantile, 20 boards with 10 loads each, over builds; worse by 15 % from `from` on where `changed` says so.
-    fn history(seed: u64, builds: usize, from: usize, changed: impl Fn(usize, usize) -> bool) -> Vec<Vec<Option<f64>>> {
+    /// Logarithms of a quantile, 20 boards with 10 loads each, over builds; worse by 15 % from
+    /// `from` on where `changed` says so.
+    fn history(
+        seed: u64,
+        builds: usize,
+        from: usize,
+        changed: impl Fn(usize, usize) -> bool,
+    ) -> Vec<Vec<Option<f64>>> {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let series = |index: usize| (index / LOADS, index % LOADS);
         let mut one = |index: usize| {
             let (board, load) = series(index);
             let level = random.random_range(2.0..6.0);
-            let shift = |build: usize| if build >= from && changed(board, load) { 1.15_f64.ln() } else { 0.0 };
-            (0..builds).map(|build| Some(level + NOISE * normal(&mut random) + shift(build))).collect()
+            let shift = |build: usize| {
+                if build >= from && changed(board, load) {
+                    1.15_f64.ln()
+                } else {
+                    0.0
+                }
+            };
+            (0..builds)
+                .map(|build| Some(level + NOISE * normal(&mut random) + shift(build)))
+                .collect()
         };
         (0..BOARDS * LOADS).map(&mut one).collect()
     }
@@ -344,15 +518,29 @@ mod tests {
     /// Each series, each board, each load, and all.
     fn families() -> Vec<Vec<usize>> {
         let all = || 0..BOARDS * LOADS;
-        let boards = (0..BOARDS).map(|board| all().filter(|index| index / LOADS == board).collect());
+        let boards =
+            (0..BOARDS).map(|board| all().filter(|index| index / LOADS == board).collect());
         let loads = (0..LOADS).map(|load| all().filter(|index| index % LOADS == load).collect());
-        all().map(|index| vec![index]).chain(boards).chain(loads).chain([all().collect()]).collect()
+        all()
+            .map(|index| vec![index])
+            .chain(boards)
+            .chain(loads)
+            .chain([all().collect()])
+            .collect()
     }
 
     #[test]
     fn a_history_of_noise_has_at_most_one_false_alarm() {
-        let alarms: Vec<usize> =
-            (0..5).map(|seed| alarms(&history(seed, BUILDS, 0, |_, _| false), &families(), Watch::default()).len()).collect();
+        let alarms: Vec<usize> = (0..5)
+            .map(|seed| {
+                alarms(
+                    &history(seed, BUILDS, 0, |_, _| false),
+                    &families(),
+                    Watch::default(),
+                )
+                .len()
+            })
+            .collect();
         assert!(alarms.iter().all(|&count| count <= 1), "{alarms:?}");
     }
 
@@ -360,19 +548,32 @@ mod tests {
     fn delays(histories: u64, changed: impl Fn(usize, usize) -> bool + Copy) -> Vec<Option<usize>> {
         let from = 40;
         let delay = |seed| {
-            let found = alarms(&history(seed, from + 10, from, changed), &families(), Watch::default());
+            let found = alarms(
+                &history(seed, from + 10, from, changed),
+                &families(),
+                Watch::default(),
+            );
             let of_change = |alarm: &&Alarm| {
                 alarm.from + 2 >= from
-                    && families()[alarm.family].iter().all(|&index| changed(index / LOADS, index % LOADS))
+                    && families()[alarm.family]
+                        .iter()
+                        .all(|&index| changed(index / LOADS, index % LOADS))
                     && alarm.difference > 0.05
             };
-            found.iter().find(of_change).map(|alarm| alarm.found + 1 - from)
+            found
+                .iter()
+                .find(of_change)
+                .map(|alarm| alarm.found + 1 - from)
         };
         (0..histories).map(delay).collect()
     }
 
     fn share_within(delays: &[Option<usize>], builds: usize) -> f64 {
-        delays.iter().filter(|delay| delay.is_some_and(|delay| delay <= builds)).count() as f64 / delays.len() as f64
+        delays
+            .iter()
+            .filter(|delay| delay.is_some_and(|delay| delay <= builds))
+            .count() as f64
+            / delays.len() as f64
     }
 
     #[test]
@@ -400,7 +601,10 @@ mod tests {
         let found = alarms(&values, &families(), Watch::default());
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(families()[found[0].family], (30..40).collect::<Vec<_>>());
-        assert!((39..=41).contains(&found[0].from) && (0.1..0.18).contains(&found[0].difference), "{found:?}");
+        assert!(
+            (39..=41).contains(&found[0].from) && (0.1..0.18).contains(&found[0].difference),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -409,13 +613,31 @@ mod tests {
         for seed in 0..20 {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             let mut one = |noise: f64| -> Vec<Option<f64>> {
-                (0..24).map(|build| Some(noise * normal(&mut random) + if build >= change { step } else { 0.0 })).collect()
+                (0..24)
+                    .map(|build| {
+                        Some(noise * normal(&mut random) + if build >= change { step } else { 0.0 })
+                    })
+                    .collect()
             };
             let values = vec![one(0.011), one(0.036)];
-            let found = alarms(&values, &[vec![0], vec![1], vec![0, 1]], Watch { difference_min: 0.05, ..Watch::default() });
+            let found = alarms(
+                &values,
+                &[vec![0], vec![1], vec![0, 1]],
+                Watch {
+                    difference_min: 0.05,
+                    ..Watch::default()
+                },
+            );
             let first = found.first().unwrap_or_else(|| panic!("seed {seed}"));
-            assert_eq!((found.len(), first.family, first.from), (1, 2, change), "seed {seed}: {found:?}");
-            assert!((first.difference - step).abs() < 0.06, "seed {seed}: {found:?}");
+            assert_eq!(
+                (found.len(), first.family, first.from),
+                (1, 2, change),
+                "seed {seed}: {found:?}"
+            );
+            assert!(
+                (first.difference - step).abs() < 0.06,
+                "seed {seed}: {found:?}"
+            );
         }
     }
 
@@ -428,9 +650,23 @@ mod tests {
             }
         }
         let found = alarms(&values, &families(), Watch::default());
-        let is_of_board = |alarm: &Alarm| families()[alarm.family].iter().all(|index| index / LOADS == 3);
-        assert!((1..=2).contains(&found.len()) && found.iter().all(is_of_board), "{found:?}");
-        assert!(alarms(&history(3, 7, 0, |_, _| false), &families(), Watch::default()).is_empty());
+        let is_of_board = |alarm: &Alarm| {
+            families()[alarm.family]
+                .iter()
+                .all(|index| index / LOADS == 3)
+        };
+        assert!(
+            (1..=2).contains(&found.len()) && found.iter().all(is_of_board),
+            "{found:?}"
+        );
+        assert!(
+            alarms(
+                &history(3, 7, 0, |_, _| false),
+                &families(),
+                Watch::default()
+            )
+            .is_empty()
+        );
         assert!(alarms(&[], &[], Watch::default()).is_empty());
     }
 
@@ -438,7 +674,12 @@ mod tests {
     fn series_whose_spreads_differ_lend_each_other_less() {
         let alike = Prior::of((0..50).map(|_| (0.0025, 30.0)));
         let different = Prior::of((0..50).map(|index| (0.0025 * f64::from(1 + index % 10), 30.0)));
-        assert!(alike.freedom > 100.0 && different.freedom < 10.0, "{} {}", alike.freedom, different.freedom);
+        assert!(
+            alike.freedom > 100.0 && different.freedom < 10.0,
+            "{} {}",
+            alike.freedom,
+            different.freedom
+        );
         assert!(
             (trigamma(1.0) - std::f64::consts::PI.powi(2) / 6.0).abs() < 1e-9
                 && (trigamma(0.5) - std::f64::consts::PI.powi(2) / 2.0).abs() < 1e-9

@@ -1,4 +1,5 @@
-//! Whether values above and below the median follow each other in random order (A. Wald and J. Wolfowitz, Ann. Math. Statist. 11, 1940).
+//! Whether values above and below the median follow each other in random order (A. Wald and J.
+//! Wolfowitz, Ann. Math. Statist. 11, 1940).
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;
@@ -12,26 +13,36 @@ pub struct RunsTest {
     pub runs: u64,
     /// The mean of their number in random order.
     pub expected: f64,
-    /// Standard deviations above that mean: negative = values stay on one side (drift), positive = they alternate.
+    /// Standard deviations above that mean: negative = values stay on one side (drift), positive =
+    /// they alternate.
     pub deviate: f64,
     /// The probability of a deviate at least as far from 0, for long series.
     pub probability: f64,
 }
 
-/// Of `values` in order of time; values at the median count as above. `None` when all lie on one side, or with fewer than two.
+/// Of `values` in order of time; values at the median count as above. `None` when all lie on one
+/// side, or with fewer than two.
 #[must_use]
 pub fn runs_test(values: &[f64]) -> Option<RunsTest> {
     let median = Tally::from_samples(values).median()?;
     let above = values.iter().filter(|&&value| value >= median).count() as f64;
     let n = values.len() as f64;
-    let runs = 1 + values.windows(2).filter(|pair| (pair[0] >= median) != (pair[1] >= median)).count() as u64;
+    let runs = 1 + values
+        .windows(2)
+        .filter(|pair| (pair[0] >= median) != (pair[1] >= median))
+        .count() as u64;
     let expected = 2.0 * above * (n - above) / n + 1.0;
     let variance = (expected - 1.0) * (expected - 2.0) / (n - 1.0);
     if variance.is_nan() || variance <= 0.0 {
         return None;
     }
     let deviate = (runs as f64 - expected) / variance.sqrt();
-    Some(RunsTest { runs, expected, deviate, probability: erfc(deviate.abs() / std::f64::consts::SQRT_2) })
+    Some(RunsTest {
+        runs,
+        expected,
+        deviate,
+        probability: erfc(deviate.abs() / std::f64::consts::SQRT_2),
+    })
 }
 
 #[cfg(test)]
@@ -41,7 +52,10 @@ mod tests {
 
     #[test]
     fn the_runs_of_the_reference_data_are_met() {
-        let cases = [(port_pirie(), -1.123_484_2, 0.261_231_9), (dow_jones_returns(), 0.526_582_0, 0.598_483_9)];
+        let cases = [
+            (port_pirie(), -1.123_484_2, 0.261_231_9),
+            (dow_jones_returns(), 0.526_582_0, 0.598_483_9),
+        ];
         for (values, deviate, probability) in cases {
             let test = runs_test(&values).unwrap();
             assert!((test.deviate - deviate).abs() < 5e-8, "{test:?}");

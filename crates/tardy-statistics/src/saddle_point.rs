@@ -1,7 +1,9 @@
-//! The pieces from which binomial, beta, Poisson and gamma densities are put together without loss of digits.
+//! The pieces from which binomial, beta, Poisson and gamma densities are put together without loss
+//! of digits.
 //!
-//! `ln_gamma(n)` of a hundred million samples is about 1.7e9: three such numbers subtracted leave a relative error of 1e-6 in the density.
-//! Loader's decomposition never forms them. Source: C. Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
+//! `ln_gamma(n)` of a hundred million samples is about 1.7e9: three such numbers subtracted leave a
+//! relative error of 1e-6 in the density. Loader's decomposition never forms them. Source: C.
+//! Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
 
 use std::f64::consts::PI;
 
@@ -13,7 +15,10 @@ pub(super) fn stirling_error(n: f64) -> f64 {
         return ln_gamma(n + 1.0) - (n + 0.5) * n.ln() + n - 0.5 * (2.0 * PI).ln();
     }
     let square = n * n;
-    (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - (1.0 / 1680.0 - 1.0 / 1188.0 / square) / square) / square) / square) / n
+    (1.0 / 12.0
+        - (1.0 / 360.0 - (1.0 / 1260.0 - (1.0 / 1680.0 - 1.0 / 1188.0 / square) / square) / square)
+            / square)
+        / n
 }
 
 /// `x ln(x / mean) + mean - x`, the deviance of `x` from `mean`, for `x > 0` and `mean > 0`.

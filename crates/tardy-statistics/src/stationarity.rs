@@ -1,4 +1,5 @@
-//! Whether a series keeps its level: the test of Kwiatkowski, Phillips, Schmidt and Shin (J. Econometrics 54, 1992).
+//! Whether a series keeps its level: the test of Kwiatkowski, Phillips, Schmidt and Shin (J.
+//! Econometrics 54, 1992).
 //!
 //! The hypothesis is a constant level, so that a large statistic speaks against it.
 
@@ -26,8 +27,8 @@ impl Kpss {
 
 /// Of `values` in order of time, with `lags` chosen from the data when it is `None`.
 ///
-/// `None` with fewer than three values or when all are equal. The choice is that of B. Hobijn, P. H. Franses and M. Ooms, Statistica
-/// Neerlandica 58, 2004.
+/// `None` with fewer than three values or when all are equal. The choice is that of B. Hobijn, P.
+/// H. Franses and M. Ooms, Statistica Neerlandica 58, 2004.
 #[must_use]
 pub fn kpss(values: &[f64], lags: Option<usize>) -> Option<Kpss> {
     let n = values.len() as f64;
@@ -37,7 +38,9 @@ pub fn kpss(values: &[f64], lags: Option<usize>) -> Option<Kpss> {
     if values.len() < 3 || square.is_nan() || square <= 0.0 {
         return None;
     }
-    let lags = lags.unwrap_or_else(|| chosen_lags(&centred)).min(values.len() - 1);
+    let lags = lags
+        .unwrap_or_else(|| chosen_lags(&centred))
+        .min(values.len() - 1);
     let mut cumulative = 0.0;
     let mut sums = 0.0;
     for value in &centred {
@@ -45,9 +48,13 @@ pub fn kpss(values: &[f64], lags: Option<usize>) -> Option<Kpss> {
         sums += cumulative * cumulative;
     }
     // Bartlett's weights keep the long-run variance above zero.
-    let weighted = |lag: usize| 2.0 * (1.0 - lag as f64 / (lags as f64 + 1.0)) * product_at(&centred, lag);
+    let weighted =
+        |lag: usize| 2.0 * (1.0 - lag as f64 / (lags as f64 + 1.0)) * product_at(&centred, lag);
     let long_run = (square + (1..=lags).map(weighted).sum::<f64>()) / n;
-    (long_run > 0.0).then(|| Kpss { statistic: sums / (n * n * long_run), lags })
+    (long_run > 0.0).then(|| Kpss {
+        statistic: sums / (n * n * long_run),
+        lags,
+    })
 }
 
 fn chosen_lags(centred: &[f64]) -> usize {
@@ -71,8 +78,11 @@ mod tests {
 
     #[test]
     fn the_statistics_of_the_reference_data_are_met() {
-        let cases =
-            [(dow_jones_returns(), None, 9, 0.102_941_3), (fremantle(), None, 2, 0.813_317_2), (fremantle(), Some(12), 12, 0.506_698_5)];
+        let cases = [
+            (dow_jones_returns(), None, 9, 0.102_941_3),
+            (fremantle(), None, 2, 0.813_317_2),
+            (fremantle(), Some(12), 12, 0.506_698_5),
+        ];
         for (values, asked, lags, statistic) in cases {
             let kpss = kpss(&values, asked).unwrap();
             assert_eq!(kpss.lags, lags);
@@ -82,7 +92,9 @@ mod tests {
 
     #[test]
     fn a_step_is_no_constant_level() {
-        let step: Vec<f64> = (0..200).map(|i| f64::from(u8::from(i >= 100)) + f64::from(i * 7 % 10) / 10.0).collect();
+        let step: Vec<f64> = (0..200)
+            .map(|i| f64::from(u8::from(i >= 100)) + f64::from(i * 7 % 10) / 10.0)
+            .collect();
         assert!(kpss(&step, None).unwrap().statistic > Kpss::CRITICAL_1_PERCENT);
     }
 

@@ -13,7 +13,12 @@ pub fn both_tails(deviate: f64, freedom: f64) -> f64 {
     if square == f64::INFINITY {
         return 0.0;
     }
-    incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + square), square / (freedom + square))
+    incomplete_beta(
+        freedom / 2.0,
+        0.5,
+        freedom / (freedom + square),
+        square / (freedom + square),
+    )
 }
 
 /// The deviate that `confidence` of a two-sided interval reaches.
@@ -29,7 +34,12 @@ mod tests {
 
     #[test]
     fn the_usual_table_is_met() {
-        for (freedom, expected) in [(1.0, 12.706_205), (5.0, 2.570_582), (30.0, 2.042_272), (1e6, 1.959_966)] {
+        for (freedom, expected) in [
+            (1.0, 12.706_205),
+            (5.0, 2.570_582),
+            (30.0, 2.042_272),
+            (1e6, 1.959_966),
+        ] {
             let found = deviate(Confidence::NINETY_FIVE, freedom);
             assert!((found - expected).abs() < 1e-6, "{found} is not {expected}");
             assert!((both_tails(found, freedom) - 0.05).abs() < 1e-9);

@@ -1,4 +1,5 @@
-//! Values with how often each occurred, in ascending order: what rank statistics need of millions of samples.
+//! Values with how often each occurred, in ascending order: what rank statistics need of millions
+//! of samples.
 
 /// Distinct values and their counts. NaN is left out when one is made, so that the order is total.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -12,7 +13,10 @@ impl Tally {
     /// From values with counts, in any order; equal values are added up.
     #[must_use]
     pub fn from_counts(counts: impl IntoIterator<Item = (f64, u64)>) -> Self {
-        let mut raw: Vec<(f64, u64)> = counts.into_iter().filter(|&(value, count)| !value.is_nan() && count > 0).collect();
+        let mut raw: Vec<(f64, u64)> = counts
+            .into_iter()
+            .filter(|&(value, count)| !value.is_nan() && count > 0)
+            .collect();
         if !raw.is_sorted_by(|a, b| a.0 <= b.0) {
             raw.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         }
@@ -30,7 +34,10 @@ impl Tally {
                 Some(*sum)
             })
             .collect();
-        Self { entries, cumulative }
+        Self {
+            entries,
+            cumulative,
+        }
     }
 
     /// From samples in any order.
@@ -57,7 +64,9 @@ impl Tally {
         if rank == 0 {
             return None;
         }
-        self.entries.get(self.cumulative.partition_point(|&sum| sum < rank)).map(|entry| entry.0)
+        self.entries
+            .get(self.cumulative.partition_point(|&sum| sum < rank))
+            .map(|entry| entry.0)
     }
 
     /// The smallest value that at least the share `probability` of the samples does not exceed.
@@ -71,13 +80,19 @@ impl Tally {
     #[must_use]
     pub fn median(&self) -> Option<f64> {
         let total = self.total();
-        Some(self.at_rank(total.div_ceil(2))?.midpoint(self.at_rank(total / 2 + 1)?))
+        Some(
+            self.at_rank(total.div_ceil(2))?
+                .midpoint(self.at_rank(total / 2 + 1)?),
+        )
     }
 
     /// The value that occurred most often, and how often; of several the smallest.
     #[must_use]
     pub fn mode(&self) -> Option<(f64, u64)> {
-        self.entries.iter().copied().reduce(|best, entry| if entry.1 > best.1 { entry } else { best })
+        self.entries
+            .iter()
+            .copied()
+            .reduce(|best, entry| if entry.1 > best.1 { entry } else { best })
     }
 
     /// How many samples are at or below `value`.
@@ -104,7 +119,15 @@ mod tests {
     #[test]
     fn nothing_has_no_median_and_no_mode() {
         let tally = Tally::default();
-        assert_eq!((tally.median(), tally.mode(), tally.quantile(0.5), tally.at_rank(1)), (None, None, None, None));
+        assert_eq!(
+            (
+                tally.median(),
+                tally.mode(),
+                tally.quantile(0.5),
+                tally.at_rank(1)
+            ),
+            (None, None, None, None)
+        );
         assert_eq!(tally.count_above(0.0), 0);
     }
 

@@ -1,9 +1,12 @@
-//! From where on the tail is a tail: fits over a grid of thresholds, and the lowest one that the data do not contradict.
+//! From where on the tail is a tail: fits over a grid of thresholds, and the lowest one that the
+//! data do not contradict.
 //!
-//! Too low a threshold fits the body, too high a one leaves nothing to fit. The grid shows the classical plots (mean excess, shape and
-//! modified scale against the threshold); the choice is the lowest threshold from which on no fit is rejected, with the false discovery
-//! rate held over all tests. What moves with the threshold is mostly more than any interval says, so the spread is part of the answer.
-//! Sources: Coles 2001, section 4.3; B. Bader, J. Yan, X. Zhang, Annals of Applied Statistics 12, 2018 (ForwardStop).
+//! Too low a threshold fits the body, too high a one leaves nothing to fit. The grid shows the
+//! classical plots (mean excess, shape and modified scale against the threshold); the choice is the
+//! lowest threshold from which on no fit is rejected, with the false discovery rate held over all
+//! tests. What moves with the threshold is mostly more than any interval says, so the spread is
+//! part of the answer. Sources: Coles 2001, section 4.3; B. Bader, J. Yan, X. Zhang, Annals of
+//! Applied Statistics 12, 2018 (ForwardStop).
 
 use super::confidence::Interval;
 use super::goodness::tail_fit::tail_fit;
@@ -15,7 +18,8 @@ use super::tally::Tally;
 
 /// The fewest exceedances a threshold may leave.
 pub const EXCEEDANCES_MIN: u64 = 50;
-/// The most exceedances looked at; above, a threshold is too low for the limit law, and fits take long.
+/// The most exceedances looked at; above, a threshold is too low for the limit law, and fits take
+/// long.
 pub const EXCEEDANCES_MAX: u64 = 10_000;
 /// The largest share of samples that is called a tail.
 const SHARE_MAX: f64 = 0.02;
@@ -66,9 +70,15 @@ impl Scan {
     /// The smallest and the largest return level over all accepted thresholds.
     #[must_use]
     pub fn spread(&self) -> Option<Interval> {
-        let levels =
-            || self.candidates[self.chosen.unwrap_or(self.candidates.len())..].iter().filter_map(|candidate| candidate.return_level);
-        Some(Interval { lower: levels().reduce(f64::min)?, upper: levels().reduce(f64::max)? })
+        let levels = || {
+            self.candidates[self.chosen.unwrap_or(self.candidates.len())..]
+                .iter()
+                .filter_map(|candidate| candidate.return_level)
+        };
+        Some(Interval {
+            lower: levels().reduce(f64::min)?,
+            upper: levels().reduce(f64::max)?,
+        })
     }
 }
 
@@ -85,22 +95,31 @@ pub struct Question {
     pub extremal_index: f64,
 }
 
-/// Scans the thresholds that leave 50 to 10,000 exceedances and at most 2 % of the samples (50 if that is more). `tally` has to hold at
-/// least the largest 10,000 samples.
+/// Scans the thresholds that leave 50 to 10,000 exceedances and at most 2 % of the samples (50 if
+/// that is more). `tally` has to hold at least the largest 10,000 samples.
 #[must_use]
 pub fn scan(tally: &Tally, question: Question) -> Scan {
-    let most = ((question.samples as f64 * SHARE_MAX) as u64).clamp(EXCEEDANCES_MIN, EXCEEDANCES_MAX);
+    let most =
+        ((question.samples as f64 * SHARE_MAX) as u64).clamp(EXCEEDANCES_MIN, EXCEEDANCES_MAX);
     if tally.total() <= EXCEEDANCES_MIN {
         return Scan::default();
     }
     let ratio = most as f64 / EXCEEDANCES_MIN as f64;
     let mut thresholds: Vec<f64> = (0..THRESHOLDS)
-        .map(|step| EXCEEDANCES_MIN as f64 * ratio.powf(1.0 - f64::from(step) / f64::from(THRESHOLDS - 1)))
+        .map(|step| {
+            EXCEEDANCES_MIN as f64 * ratio.powf(1.0 - f64::from(step) / f64::from(THRESHOLDS - 1))
+        })
         .filter_map(|count| tally.at_rank(tally.total().checked_sub(count.round() as u64)?))
         .collect();
     thresholds.dedup();
-    let candidates: Vec<Candidate> = thresholds.into_iter().filter_map(|threshold| candidate(tally, threshold, question)).collect();
-    let probabilities: Vec<f64> = candidates.iter().map(|candidate| candidate.test.map_or(0.0, |test| test.probability)).collect();
+    let candidates: Vec<Candidate> = thresholds
+        .into_iter()
+        .filter_map(|threshold| candidate(tally, threshold, question))
+        .collect();
+    let probabilities: Vec<f64> = candidates
+        .iter()
+        .map(|candidate| candidate.test.map_or(0.0, |test| test.probability))
+        .collect();
     let chosen = forward_stop(&probabilities, FALSE_DISCOVERIES);
     Scan { candidates, chosen }
 }
@@ -108,8 +127,11 @@ pub fn scan(tally: &Tally, question: Question) -> Scan {
 fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candidate> {
     let excesses = Excesses::over(tally, threshold, question.width);
     let count = excesses.count();
-    let fit = fit(&excesses).ok().filter(|_| count >= EXCEEDANCES_MIN / 2)?;
-    let expected = question.horizon * count as f64 / question.samples as f64 * question.extremal_index;
+    let fit = fit(&excesses)
+        .ok()
+        .filter(|_| count >= EXCEEDANCES_MIN / 2)?;
+    let expected =
+        question.horizon * count as f64 / question.samples as f64 * question.extremal_index;
     let level = threshold + fit.model.scale * box_cox(expected, fit.model.shape);
     Some(Candidate {
         threshold,
@@ -121,8 +143,8 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
     })
 }
 
-/// The index after the last rejected hypothesis: `probabilities` in the order in which they are tested; the first ones are false.
-/// `None` when all are rejected.
+/// The index after the last rejected hypothesis: `probabilities` in the order in which they are
+/// tested; the first ones are false. `None` when all are rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;
     let mut first = 0;
@@ -145,7 +167,8 @@ mod tests {
     #[test]
     fn forward_stop_rejects_up_to_the_last_small_mean() {
         assert_eq!(forward_stop(&[0.001, 0.01, 0.3, 0.6], 0.05), Some(2));
-        // One large value between small ones does not stop it: means of -ln(1-p) are 0.001, 0.0306, 0.0207, 0.17.
+        // One large value between small ones does not stop it: means of -ln(1-p) are 0.001, 0.0306,
+        // 0.0207, 0.17.
         assert_eq!(forward_stop(&[0.001, 0.058, 0.001, 0.46], 0.05), Some(3));
         assert_eq!(forward_stop(&[0.5, 0.6], 0.05), Some(0));
         assert_eq!(forward_stop(&[0.001, 0.002], 0.05), None);
@@ -154,16 +177,30 @@ mod tests {
 
     #[test]
     fn a_pareto_tail_over_another_body_is_found_where_it_begins() {
-        let model = Gpd { scale: 30.0, shape: 0.1 };
+        let model = Gpd {
+            scale: 30.0,
+            shape: 0.1,
+        };
         let truth = 100.0 + model.excess_at(1e-6 / 0.01);
         let mut covered = 0;
         for seed in 0..10 {
             let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
             // Body: 0 to 100, rising. Tail: 1 % of the samples from 100 on.
             let samples: Vec<f64> = (0..100_000)
-                .map(|i| if i % 100 == 0 { 100.0 + model.excess_at(random.random()) } else { 100.0 * random.random::<f64>().powf(0.2) })
+                .map(|i| {
+                    if i % 100 == 0 {
+                        100.0 + model.excess_at(random.random())
+                    } else {
+                        100.0 * random.random::<f64>().powf(0.2)
+                    }
+                })
                 .collect();
-            let question = Question { samples: 100_000, width: 1e-9, horizon: 1e6, extremal_index: 1.0 };
+            let question = Question {
+                samples: 100_000,
+                width: 1e-9,
+                horizon: 1e6,
+                extremal_index: 1.0,
+            };
             let scan = scan(&Tally::from_samples(&samples), question);
             let chosen = scan.chosen().unwrap();
             assert!((98.0..140.0).contains(&chosen.threshold), "{chosen:?}");
@@ -178,34 +215,75 @@ mod tests {
     #[test]
     fn the_rain_is_accepted_near_the_threshold_of_the_book() {
         let tally = Tally::from_samples(&rain());
-        let scan = scan(&tally, Question { samples: tally.total(), width: 0.1, horizon: 36_500.0, extremal_index: 1.0 });
+        let scan = scan(
+            &tally,
+            Question {
+                samples: tally.total(),
+                width: 0.1,
+                horizon: 36_500.0,
+                extremal_index: 1.0,
+            },
+        );
         let chosen = scan.chosen().unwrap();
         assert!((20.0..=40.0).contains(&chosen.threshold), "{chosen:?}");
         let spread = scan.spread().unwrap();
         assert!(spread.lower < 106.3 && spread.upper > 90.0, "{spread:?}");
-        assert!(scan.candidates.is_sorted_by(|a, b| a.threshold < b.threshold));
-        // The mean excess over a threshold is (scale + shape * threshold) / (1 - shape): the modified scale follows from it.
+        assert!(
+            scan.candidates
+                .is_sorted_by(|a, b| a.threshold < b.threshold)
+        );
+        // The mean excess over a threshold is (scale + shape * threshold) / (1 - shape): the
+        // modified scale follows from it.
         let Gpd { scale, shape } = chosen.fit.model;
         assert!((chosen.modified_scale() - (scale - shape * chosen.threshold)).abs() < 1e-12);
-        assert!((chosen.mean_excess * (1.0 - shape) - scale).abs() < 3.0 * chosen.mean_excess_error);
+        assert!(
+            (chosen.mean_excess * (1.0 - shape) - scale).abs() < 3.0 * chosen.mean_excess_error
+        );
     }
 
     #[test]
     fn rounded_data_are_scanned_by_their_buckets() {
         let mut random = rand_pcg::Pcg64::seed_from_u64(8);
-        let model = Gpd { scale: 6.0, shape: 0.0 };
-        let samples: Vec<f64> = (0..50_000).map(|_| model.excess_at(random.random::<f64>()).floor()).collect();
-        let scan = scan(&Tally::from_samples(&samples), Question { samples: 50_000, width: 1.0, horizon: 5e6, extremal_index: 1.0 });
+        let model = Gpd {
+            scale: 6.0,
+            shape: 0.0,
+        };
+        let samples: Vec<f64> = (0..50_000)
+            .map(|_| model.excess_at(random.random::<f64>()).floor())
+            .collect();
+        let scan = scan(
+            &Tally::from_samples(&samples),
+            Question {
+                samples: 50_000,
+                width: 1.0,
+                horizon: 5e6,
+                extremal_index: 1.0,
+            },
+        );
         let chosen = scan.chosen().unwrap();
         assert!(chosen.fit.model.shape.abs() < 0.15, "{chosen:?}");
         let truth = model.excess_at(1.0 / 5e6);
-        assert!((chosen.return_level.unwrap() / truth - 1.0).abs() < 0.4, "{chosen:?} {truth}");
+        assert!(
+            (chosen.return_level.unwrap() / truth - 1.0).abs() < 0.4,
+            "{chosen:?} {truth}"
+        );
     }
 
     #[test]
     fn too_few_samples_have_no_threshold() {
-        let question = Question { samples: 40, width: 1.0, horizon: 1e6, extremal_index: 1.0 };
-        let scan = scan(&Tally::from_counts((0..40).map(|i| (f64::from(i), 1))), question);
-        assert_eq!((scan.candidates.len(), scan.chosen, scan.spread()), (0, None, None));
+        let question = Question {
+            samples: 40,
+            width: 1.0,
+            horizon: 1e6,
+            extremal_index: 1.0,
+        };
+        let scan = scan(
+            &Tally::from_counts((0..40).map(|i| (f64::from(i), 1))),
+            question,
+        );
+        assert_eq!(
+            (scan.candidates.len(), scan.chosen, scan.spread()),
+            (0, None, None)
+        );
     }
 }

@@ -1,12 +1,15 @@
-//! How many samples a statement needs before any of it can be made (S. S. Wilks, Annals of Mathematical Statistics 12, 1941).
+//! How many samples a statement needs before any of it can be made (S. S. Wilks, Annals of
+//! Mathematical Statistics 12, 1941).
 
 use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;
 
-/// The fewest samples with which the `rank_from_top`-th largest (1 = the maximum) is, with `confidence`, at or above the quantile
-/// `probability`; `None` when no number suffices (`probability` of 1 or above, NaN) or none below 2^53 does.
+/// The fewest samples with which the `rank_from_top`-th largest (1 = the maximum) is, with
+/// `confidence`, at or above the quantile `probability`; `None` when no number suffices
+/// (`probability` of 1 or above, NaN) or none below 2^53 does.
 ///
-/// The two-sided statement "the share `probability` lies between minimum and maximum" needs as many as `rank_from_top` 2.
+/// The two-sided statement "the share `probability` lies between minimum and maximum" needs as many
+/// as `rank_from_top` 2.
 #[must_use]
 pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confidence) -> Option<u64> {
     const LARGEST: u64 = 1 << 53;
@@ -17,10 +20,12 @@ pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confiden
     let probability = probability.max(0.0);
     let tail = 1.0 - probability;
     let suffices = |samples: u64| {
-        let above = 1.0 - cumulative_with_complement((rank - 1) as f64, samples as f64, tail, probability);
+        let above =
+            1.0 - cumulative_with_complement((rank - 1) as f64, samples as f64, tail, probability);
         above >= confidence.get()
     };
-    // Doubling from below first: the answer is about rank / tail, and a probe near the median of LARGEST samples would be slow.
+    // Doubling from below first: the answer is about rank / tail, and a probe near the median of
+    // LARGEST samples would be slow.
     let mut high = rank;
     while !suffices(high) {
         high = high.checked_mul(2).filter(|&high| high < LARGEST)?;
@@ -55,7 +60,11 @@ mod tests {
             (1.0 - 1e-7, 1, 29_957_322),
         ];
         for (probability, rank, samples) in cases {
-            assert_eq!(samples_needed(probability, rank, Confidence::NINETY_FIVE), Some(samples), "{probability} {rank}");
+            assert_eq!(
+                samples_needed(probability, rank, Confidence::NINETY_FIVE),
+                Some(samples),
+                "{probability} {rank}"
+            );
         }
         assert_eq!(samples_needed(0.99, 1, Confidence::NINETY_NINE), Some(459));
     }

@@ -11,7 +11,10 @@ const CPUS_ASKED: u32 = 8192;
 /// # Errors
 /// EINVAL where none of them is online and allowed; ESRCH where there is no such thread.
 pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
-    let words = cpus.iter().max().map_or(1, |&cpu| cpu as usize / WORD_BITS + 1);
+    let words = cpus
+        .iter()
+        .max()
+        .map_or(1, |&cpu| cpu as usize / WORD_BITS + 1);
     let mut mask = vec![0 as libc::c_ulong; words];
     for &cpu in cpus {
         mask[cpu as usize / WORD_BITS] |= 1 << (cpu as usize % WORD_BITS);
@@ -27,23 +30,30 @@ pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
 /// # Errors
 /// ESRCH where there is no such thread.
 pub fn get(tid: i32) -> io::Result<Vec<u32>> {
-    // 1024 words cover 65536 CPUs, more than any kernel is built for; a mask shorter than the kernel's is EINVAL.
+    // 1024 words cover 65536 CPUs, more than any kernel is built for; a mask shorter than the
+    // kernel's is EINVAL.
     let mut mask = vec![0 as libc::c_ulong; 1024];
     let bytes = std::mem::size_of_val(mask.as_slice());
     // SAFETY: the kernel writes at most `bytes` bytes to the mask, which has so many.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, bytes, mask.as_mut_ptr()) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, bytes, mask.as_mut_ptr()) };
     crate::check(result as libc::c_int)?;
     let is_set = |cpu: &usize| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
-    Ok((0..mask.len() * WORD_BITS).filter(is_set).map(|cpu| cpu as u32).collect())
+    Ok((0..mask.len() * WORD_BITS)
+        .filter(is_set)
+        .map(|cpu| cpu as u32)
+        .collect())
 }
 
-/// The CPUs that the kernel gives a thread of this process that asks for all, ascending: more than [`get`] says where ordinary tasks are kept off some
-/// (`isolcpus=`), and no more than a cpuset has.
+/// The CPUs that the kernel gives a thread of this process that asks for all, ascending: more than
+/// [`get`] says where ordinary tasks are kept off some (`isolcpus=`), and no more than a cpuset
+/// has.
 ///
 /// # Errors
 /// Those of sched_setaffinity(2) and of starting a thread.
 pub fn obtainable() -> io::Result<Vec<u32>> {
-    // A thread of its own asks and ends, so that the process's affinity stays as it is. The kernel cuts the mask to what the thread may have.
+    // A thread of its own asks and ends, so that the process's affinity stays as it is. The kernel
+    // cuts the mask to what the thread may have.
     let ask = || set(0, &(0..CPUS_ASKED).collect::<Vec<_>>()).and_then(|()| get(0));
     crate::scoped::apart(ask)?
 }
@@ -68,7 +78,8 @@ mod tests {
         let all = get(0).unwrap();
         std::thread::spawn(move || {
             set(0, &all[..1]).unwrap();
-            // Threads and processes inherit the restriction, as they inherit that of the first process under `isolcpus=`.
+            // Threads and processes inherit the restriction, as they inherit that of the first
+            // process under `isolcpus=`.
             assert_eq!(obtainable().unwrap(), all);
             assert_eq!(get(0).unwrap(), all[..1]);
         })
@@ -78,7 +89,10 @@ mod tests {
 
     #[test]
     fn cpus_that_do_not_exist_are_an_error() {
-        assert_eq!(set(0, &[8000]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            set(0, &[8000]).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
         assert_eq!(get(i32::MAX).unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 }

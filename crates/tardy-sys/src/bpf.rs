@@ -52,17 +52,37 @@ fn program(id: u32) -> io::Result<BpfProgram> {
     let mut information = [0_u8; NAME.end];
     let place = information.as_mut_ptr() as u64;
     // bpf_fd, info_len, info: the address of what is filled in, which outlives the call
-    let mut attributes = [descriptor.as_raw_fd() as u32, NAME.end as u32, place as u32, (place >> 32) as u32];
+    let mut attributes = [
+        descriptor.as_raw_fd() as u32,
+        NAME.end as u32,
+        place as u32,
+        (place >> 32) as u32,
+    ];
     call(INFORMATION, &mut attributes)?;
-    let kind = u32::from_ne_bytes([information[0], information[1], information[2], information[3]]);
-    let name = information[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(BpfProgram { kind, name: String::from_utf8_lossy(name).into_owned() })
+    let kind = u32::from_ne_bytes([
+        information[0],
+        information[1],
+        information[2],
+        information[3],
+    ]);
+    let name = information[NAME]
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
+    Ok(BpfProgram {
+        kind,
+        name: String::from_utf8_lossy(name).into_owned(),
+    })
 }
 
 /// `attributes` as 32-bit words of `union bpf_attr`, little-endian pairs for 64-bit members.
-fn call<const WORDS: usize>(command: libc::c_int, attributes: &mut [u32; WORDS]) -> io::Result<libc::c_int> {
+fn call<const WORDS: usize>(
+    command: libc::c_int,
+    attributes: &mut [u32; WORDS],
+) -> io::Result<libc::c_int> {
     let size = size_of_val(attributes);
-    // SAFETY: the kernel reads and writes `size` bytes of the array, and addresses in it are of memory that the caller holds.
+    // SAFETY: the kernel reads and writes `size` bytes of the array, and addresses in it are of
+    // memory that the caller holds.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size) };
     crate::check(result as libc::c_int)
 }
@@ -75,9 +95,17 @@ mod tests {
     fn programs_are_listed_or_the_right_to_is_missing() {
         match programs() {
             Ok(programs) => {
-                assert!(programs.len() < PROGRAMS_MAX && programs.iter().all(|program| program.name.len() <= 15), "{programs:?}")
+                assert!(
+                    programs.len() < PROGRAMS_MAX
+                        && programs.iter().all(|program| program.name.len() <= 15),
+                    "{programs:?}"
+                )
             }
-            Err(error) => assert!([libc::EPERM, libc::ENOSYS, libc::EINVAL].contains(&error.raw_os_error().unwrap_or_default()), "{error}"),
+            Err(error) => assert!(
+                [libc::EPERM, libc::ENOSYS, libc::EINVAL]
+                    .contains(&error.raw_os_error().unwrap_or_default()),
+                "{error}"
+            ),
         }
     }
 }

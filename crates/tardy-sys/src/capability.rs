@@ -1,8 +1,10 @@
-//! Giving up capabilities for good: capget(2), capset(2), prctl(2) PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_SET_NO_NEW_PRIVS; capabilities(7).
+//! Giving up capabilities for good: capget(2), capset(2), prctl(2) PR_CAPBSET_DROP, PR_CAP_AMBIENT,
+//! PR_SET_NO_NEW_PRIVS; capabilities(7).
 
 use std::io;
 
-/// A right of root that a process can have alone: the name of capabilities(7) without CAP_, in lower case, and its number in linux/capability.h.
+/// A right of root that a process can have alone: the name of capabilities(7) without CAP_, in
+/// lower case, and its number in linux/capability.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
     /// As `setpriv` writes it.
@@ -69,31 +71,43 @@ struct Half {
     inheritable: u32,
 }
 
-/// Takes every capability from the calling thread that is not among `kept`, for good: no program that it executes gets more, whatever its
-/// file says. Call it before there are other threads, which keep theirs.
+/// Takes every capability from the calling thread that is not among `kept`, for good: no program
+/// that it executes gets more, whatever its file says. Call it before there are other threads,
+/// which keep theirs.
 ///
 /// # Errors
-/// Those of capget(2), capset(2) and prctl(2); where PR_CAPBSET_DROP is not permitted, no error: nothing can be gained without it either.
+/// Those of capget(2), capset(2) and prctl(2); where PR_CAPBSET_DROP is not permitted, no error:
+/// nothing can be gained without it either.
 pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
-    let kept = kept.iter().fold(0, |set, capability| set | capability.bit());
+    let kept = kept
+        .iter()
+        .fold(0, |set, capability| set | capability.bit());
     for number in (0..NUMBERS).filter(|number| kept >> number & 1 == 0) {
         // SAFETY: PR_CAPBSET_DROP takes an integer and no memory.
         let dropped = crate::check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) });
         match dropped.map_err(|error| error.raw_os_error()) {
             Ok(_) => {}
-            // No kernel has so many, or there is no right to give up what exec gives; PR_SET_NO_NEW_PRIVS below keeps it from giving any.
+            // No kernel has so many, or there is no right to give up what exec gives;
+            // PR_SET_NO_NEW_PRIVS below keeps it from giving any.
             Err(Some(libc::EINVAL | libc::EPERM)) => break,
             Err(_) => return Err(io::Error::last_os_error()),
         }
     }
-    let mut header = Header { version: VERSION_3, pid: 0 };
+    let mut header = Header {
+        version: VERSION_3,
+        pid: 0,
+    };
     let mut halves = [Half::default(); 2];
     // SAFETY: capget writes two halves, which is what version 3 has, behind the second pointer.
     let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, halves.as_mut_ptr()) };
     crate::check(got as libc::c_int)?;
     for (half, mask) in halves.iter_mut().zip([kept as u32, (kept >> 32) as u32]) {
         // What is in no permitted set cannot be in the ambient one: the kernel drops it there too.
-        *half = Half { effective: half.permitted & mask, permitted: half.permitted & mask, inheritable: half.inheritable & mask };
+        *half = Half {
+            effective: half.permitted & mask,
+            permitted: half.permitted & mask,
+            inheritable: half.inheritable & mask,
+        };
     }
     // SAFETY: capset reads two halves, as above.
     let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, halves.as_ptr()) };
@@ -110,7 +124,10 @@ mod tests {
     /// Of the calling thread, as the kernel tells it.
     fn set(name: &str) -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
         u64::from_str_radix(line.trim(), 16).unwrap()
     }
 
@@ -121,10 +138,22 @@ mod tests {
             let before = set("CapPrm:");
             keep_only(&[SYS_NICE, SYSLOG]).unwrap();
             let kept = before & (SYS_NICE.bit() | SYSLOG.bit());
-            assert_eq!((set("CapEff:"), set("CapPrm:"), set("CapAmb:"), set("NoNewPrivs:")), (kept, kept, 0, 1));
-            let child = std::process::Command::new("grep").args(["CapEff", "/proc/self/status"]).output().unwrap();
+            assert_eq!(
+                (
+                    set("CapEff:"),
+                    set("CapPrm:"),
+                    set("CapAmb:"),
+                    set("NoNewPrivs:")
+                ),
+                (kept, kept, 0, 1)
+            );
+            let child = std::process::Command::new("grep")
+                .args(["CapEff", "/proc/self/status"])
+                .output()
+                .unwrap();
             let text = String::from_utf8(child.stdout).unwrap();
-            let executed = u64::from_str_radix(text.trim_start_matches("CapEff:").trim(), 16).unwrap();
+            let executed =
+                u64::from_str_radix(text.trim_start_matches("CapEff:").trim(), 16).unwrap();
             assert_eq!(executed & !kept, 0, "{text}");
             keep_only(&[]).unwrap();
             assert_eq!((set("CapEff:"), set("CapInh:")), (0, 0));
@@ -134,7 +163,8 @@ mod tests {
 
     #[test]
     fn the_kernel_numbers_them_so() {
-        // capabilities(7) and linux/capability.h: CAP_SYS_NICE is 23, and CAP_SYSLOG is in the second word.
+        // capabilities(7) and linux/capability.h: CAP_SYS_NICE is 23, and CAP_SYSLOG is in the
+        // second word.
         assert_eq!((SYS_NICE.bit(), SYSLOG.bit()), (0x80_0000, 0x4_0000_0000));
     }
 }

@@ -1,4 +1,5 @@
-//! Children that do not outlive the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and those that run at a real-time priority.
+//! Children that do not outlive the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and
+//! those that run at a real-time priority.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -6,10 +7,12 @@ use std::process::Command;
 
 use crate::sched::{Attributes, Policy};
 
-/// Makes the kernel kill the program when the *thread* that starts it ends, however that happens, and has it begin with no signal blocked: what the tool
-/// blocks for itself would keep the program from ending when it is asked to.
+/// Makes the kernel kill the program when the *thread* that starts it ends, however that happens,
+/// and has it begin with no signal blocked: what the tool blocks for itself would keep the program
+/// from ending when it is asked to.
 ///
-/// The starting thread must therefore be the one that waits for it. The setting is lost when the program forks or gains rights by exec.
+/// The starting thread must therefore be the one that waits for it. The setting is lost when the
+/// program forks or gains rights by exec.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let set = move || {
@@ -20,28 +23,39 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
         }
         // SAFETY: getppid takes nothing and cannot fail.
         let parent_now = unsafe { libc::getppid() };
-        // The parent may have ended before prctl took effect; nothing would ever kill the child then.
-        if u32::try_from(parent_now) == Ok(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+        // The parent may have ended before prctl took effect; nothing would ever kill the child
+        // then.
+        if u32::try_from(parent_now) == Ok(parent) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
     };
-    // SAFETY: the closure runs between fork and exec and calls only pthread_sigmask, prctl and getppid, which are async-signal-safe; it allocates nothing:
-    // errors are made from codes.
+    // SAFETY: the closure runs between fork and exec and calls only pthread_sigmask, prctl and
+    // getppid, which are async-signal-safe; it allocates nothing: errors are made from codes.
     unsafe { command.pre_exec(set) }
 }
 
 /// Makes the program run under `policy`, and with it all threads and processes that it will start.
 ///
-/// Where the right to it is missing the program runs all the same, as it would have without: look at its threads ([`crate::sched::policy`]). The
-/// kernel ends it (SIGXCPU, then SIGKILL) when a thread of it ran for `runaway_micros` us at a real-time priority without blocking.
+/// Where the right to it is missing the program runs all the same, as it would have without: look
+/// at its threads ([`crate::sched::policy`]). The kernel ends it (SIGXCPU, then SIGKILL) when a
+/// thread of it ran for `runaway_micros` us at a real-time priority without blocking.
 pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> &mut Command {
     let attributes = Attributes::inherited(policy);
-    let limit = libc::rlimit64 { rlim_cur: runaway_micros, rlim_max: runaway_micros.saturating_mul(2) };
+    let limit = libc::rlimit64 {
+        rlim_cur: runaway_micros,
+        rlim_max: runaway_micros.saturating_mul(2),
+    };
     let set = move || {
-        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. A lower limit than this one is kept, and is as good.
+        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. A lower limit than this one
+        // is kept, and is as good.
         let _ = unsafe { libc::setrlimit64(libc::RLIMIT_RTTIME, &limit) };
         let _ = attributes.give(0);
         Ok(())
     };
-    // SAFETY: the closure runs between fork and exec and makes two system calls; what they read was made before.
+    // SAFETY: the closure runs between fork and exec and makes two system calls; what they read was
+    // made before.
     unsafe { command.pre_exec(set) }
 }
 
@@ -51,18 +65,31 @@ mod tests {
 
     #[test]
     fn a_program_and_what_it_starts_run_under_the_policy_or_the_right_is_missing() {
-        // A child of the shell, which must inherit what the shell has; fields 40 and 41 of stat: proc(5).
+        // A child of the shell, which must inherit what the shell has; fields 40 and 41 of stat:
+        // proc(5).
         let mut shell = Command::new("sh");
         shell.args(["-c", "awk '{ print $40, $41 }' /proc/self/stat; true"]);
-        let output = run_under(&mut shell, Policy::Fifo { priority: 3 }, 2_000_000).output().unwrap();
+        let output = run_under(&mut shell, Policy::Fifo { priority: 3 }, 2_000_000)
+            .output()
+            .unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
-        let may = crate::rlimit::get(crate::rlimit::Resource::RealTimePriority).unwrap().0 >= 3 || crate::user::is_root();
+        let may = crate::rlimit::get(crate::rlimit::Resource::RealTimePriority)
+            .unwrap()
+            .0
+            >= 3
+            || crate::user::is_root();
         assert_eq!(printed.trim(), if may { "3 1" } else { "0 0" });
     }
 
     #[test]
     fn the_child_dies_with_the_thread_that_started_it() {
-        let mut child = std::thread::spawn(|| kill_with_parent(Command::new("sleep").arg("600")).spawn().unwrap()).join().unwrap();
+        let mut child = std::thread::spawn(|| {
+            kill_with_parent(Command::new("sleep").arg("600"))
+                .spawn()
+                .unwrap()
+        })
+        .join()
+        .unwrap();
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }
@@ -71,14 +98,22 @@ mod tests {
     fn the_child_begins_with_no_signal_blocked() {
         let told = std::thread::spawn(|| {
             let _signals = crate::signal::SignalFd::block(&[libc::SIGTERM, libc::SIGCHLD]).unwrap();
-            kill_with_parent(Command::new("grep").args(["SigBlk", "/proc/self/status"])).output().unwrap().stdout
+            kill_with_parent(Command::new("grep").args(["SigBlk", "/proc/self/status"]))
+                .output()
+                .unwrap()
+                .stdout
         });
-        assert_eq!(String::from_utf8(told.join().unwrap()).unwrap().trim_end(), "SigBlk:\t0000000000000000");
+        assert_eq!(
+            String::from_utf8(told.join().unwrap()).unwrap().trim_end(),
+            "SigBlk:\t0000000000000000"
+        );
     }
 
     #[test]
     fn a_missing_program_is_still_reported() {
-        let error = kill_with_parent(&mut Command::new("/nonexistent")).spawn().unwrap_err();
+        let error = kill_with_parent(&mut Command::new("/nonexistent"))
+            .spawn()
+            .unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
     }
 }

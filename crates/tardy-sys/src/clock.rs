@@ -1,7 +1,7 @@
 //! Clocks and absolute sleeps: clock_gettime(2), clock_nanosleep(2).
 //!
-//! The sleeps go straight to the kernel: glibc's wrapper is a cancellation point and costs 50 user instructions more than the call itself,
-//! in the one loop whose length is promised.
+//! The sleeps go straight to the kernel: glibc's wrapper is a cancellation point and costs 50 user
+//! instructions more than the call itself, in the one loop whose length is promised.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -53,7 +53,8 @@ impl Clock {
     }
 }
 
-/// The kernel moves the coarse clocks on together at its ticks: where the one stands still around a read of the other, they differ by what the clocks differ by.
+/// The kernel moves the coarse clocks on together at its ticks: where the one stands still around a
+/// read of the other, they differ by what the clocks differ by.
 fn realtime_ahead() -> i64 {
     loop {
         let before = read(libc::CLOCK_MONOTONIC_COARSE);
@@ -64,8 +65,9 @@ fn realtime_ahead() -> i64 {
     }
 }
 
-/// How far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend. It has no coarse clock: the tightest of a few pairs of reads tells it, to
-/// some 50 ns, and less than a millisecond is none.
+/// How far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend. It has no coarse
+/// clock: the tightest of a few pairs of reads tells it, to some 50 ns, and less than a millisecond
+/// is none.
 #[must_use]
 pub fn boottime_ahead() -> i64 {
     let pair = || {
@@ -75,20 +77,27 @@ pub fn boottime_ahead() -> i64 {
         (after - before, boottime - before - (after - before) / 2)
     };
     let (_, ahead) = (0..5).map(|_| pair()).min().unwrap_or_default();
-    if ahead < NANOS_PER_SEC / 1000 { 0 } else { ahead }
+    if ahead < NANOS_PER_SEC / 1000 {
+        0
+    } else {
+        ahead
+    }
 }
 
-/// How many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 where nobody has told the kernel, 37 since 2017.
+/// How many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 where nobody has told the kernel, 37
+/// since 2017.
 #[must_use]
 pub fn tai_offset() -> i64 {
     // SAFETY: timex is plain data, for which zeros are valid.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: `state` is valid and writable; without modes nothing is changed, and the call cannot fail.
+    // SAFETY: `state` is valid and writable; without modes nothing is changed, and the call cannot
+    // fail.
     unsafe { libc::adjtimex(&mut state) };
     i64::from(state.tai)
 }
 
-/// Sets how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME, as time synchronisation does; the tool never does.
+/// Sets how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME, as time synchronisation does; the
+/// tool never does.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_TIME.
@@ -136,9 +145,15 @@ pub fn process_cpu_time() -> i64 {
 /// Time of day by gettimeofday(2), in ns since 1970; it counts in microseconds.
 #[inline]
 #[must_use]
-#[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "time_t has 32 bits on some targets"
+)]
 pub fn time_of_day() -> i64 {
-    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut time = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
     // SAFETY: `time` is writable; a null time zone is allowed, and the call cannot fail then.
     unsafe { libc::gettimeofday(&mut time, std::ptr::null_mut()) };
     time.tv_sec as i64 * NANOS_PER_SEC + time.tv_usec as i64 * 1000
@@ -149,10 +164,12 @@ pub fn time_of_day() -> i64 {
 /// # Errors
 /// EINVAL where the thread has ended.
 pub fn cpu_time_of_thread(tid: i32) -> io::Result<i64> {
-    // The kernel's encoding of a thread's CPU clock: include/linux/posix-timers_types.h, CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED.
+    // The kernel's encoding of a thread's CPU clock: include/linux/posix-timers_types.h,
+    // CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED.
     let clock = (!tid << 3) | 4 | 2;
     let mut time = MaybeUninit::uninit();
-    // SAFETY: `time` is writable and large enough for a timespec; the kernel checks the clock's number.
+    // SAFETY: `time` is writable and large enough for a timespec; the kernel checks the clock's
+    // number.
     crate::check(unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) })?;
     // SAFETY: the call succeeded, so that it filled `time`.
     Ok(to_nanos(&unsafe { time.assume_init() }))
@@ -172,24 +189,35 @@ pub fn monotonic_resolution() -> io::Result<i64> {
 
 #[inline]
 fn read(clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec; the clocks used in this file exist on every Linux, so that the call cannot fail.
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid timespec; the clocks used in this file exist on every Linux, so
+    // that the call cannot fail.
     unsafe { libc::clock_gettime(clock, &mut time) };
     to_nanos(&time)
 }
 
 #[inline]
-#[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "time_t has 32 bits on some targets"
+)]
 fn to_nanos(time: &libc::timespec) -> i64 {
     time.tv_sec as i64 * NANOS_PER_SEC + time.tv_nsec as i64
 }
 
 /// `nanos` in the form that the kernel wants.
 pub(crate) fn timespec(nanos: i64) -> libc::timespec {
-    libc::timespec { tv_sec: nanos.div_euclid(NANOS_PER_SEC) as _, tv_nsec: nanos.rem_euclid(NANOS_PER_SEC) as _ }
+    libc::timespec {
+        tv_sec: nanos.div_euclid(NANOS_PER_SEC) as _,
+        tv_nsec: nanos.rem_euclid(NANOS_PER_SEC) as _,
+    }
 }
 
-/// A point in time, as a number and in the form that the kernel wants: moved on without a division, read without a multiplication.
+/// A point in time, as a number and in the form that the kernel wants: moved on without a division,
+/// read without a multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant {
     nanos: i64,
@@ -200,7 +228,10 @@ impl Instant {
     /// `nanos` since the clock's start.
     #[must_use]
     pub fn from_nanos(nanos: i64) -> Self {
-        Self { nanos, time: timespec(nanos) }
+        Self {
+            nanos,
+            time: timespec(nanos),
+        }
     }
 
     /// ns since the clock's start.
@@ -225,7 +256,8 @@ impl Instant {
         }
     }
 
-    /// Out of the way: its division in a measuring loop takes registers that the loop wants, at some instructions a sample.
+    /// Out of the way: its division in a measuring loop takes registers that the loop wants, at
+    /// some instructions a sample.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, step: i64) {
@@ -233,7 +265,8 @@ impl Instant {
     }
 }
 
-/// Sleeps until `due` on CLOCK_MONOTONIC; a signal that interrupts the sleep is ignored, and the sleep goes on.
+/// Sleeps until `due` on CLOCK_MONOTONIC; a signal that interrupts the sleep is ignored, and the
+/// sleep goes on.
 ///
 /// # Errors
 /// Those of clock_nanosleep(2) but EINTR.
@@ -251,7 +284,8 @@ pub fn sleep_until(due: &Instant) -> io::Result<()> {
 /// Sleeps until `due`, in ns of `clock`.
 ///
 /// # Errors
-/// Those of clock_nanosleep(2); EINTR is one of them, so that the caller can look whether the clock was stepped.
+/// Those of clock_nanosleep(2); EINTR is one of them, so that the caller can look whether the clock
+/// was stepped.
 #[inline]
 pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
     match nanosleep(clock.number(), libc::TIMER_ABSTIME, &timespec(due)) {
@@ -278,8 +312,9 @@ pub fn sleep_for(clock: Clock, duration: &Instant) -> io::Result<()> {
 #[inline]
 fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) -> i64 {
     let result: i64;
-    // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null remainder is allowed; rcx and r11 are what the
-    // instruction clobbers on x86-64, and both are named.
+    // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null
+    // remainder is allowed; rcx and r11 are what the instruction clobbers on x86-64, and both are
+    // named.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -300,8 +335,8 @@ fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) 
 #[inline]
 fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) -> i64 {
     let result: i64;
-    // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null remainder is allowed; `svc` preserves all
-    // registers but x0.
+    // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null
+    // remainder is allowed; `svc` preserves all registers but x0.
     unsafe {
         std::arch::asm!(
             "svc #0",
@@ -368,8 +403,16 @@ mod tests {
     fn a_time_that_is_no_time_is_an_error() {
         let mut bad = Instant::from_nanos(0);
         bad.time.tv_nsec = 2_000_000_000;
-        assert_eq!(sleep_until(&bad).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(sleep_for(Clock::Monotonic, &bad).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            sleep_until(&bad).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        assert_eq!(
+            sleep_for(Clock::Monotonic, &bad)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 
     #[test]
@@ -388,7 +431,10 @@ mod tests {
     fn cpu_clocks_of_threads_are_readable_and_dead_ones_are_an_error() {
         assert!(cpu_time_of_thread(crate::sched::thread_id()).unwrap() > 0);
         let ended = std::thread::spawn(crate::sched::thread_id).join().unwrap();
-        assert_eq!(cpu_time_of_thread(ended).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            cpu_time_of_thread(ended).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
         assert!(monotonic_resolution().unwrap() >= 1);
     }
 }

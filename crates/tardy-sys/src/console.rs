@@ -32,7 +32,13 @@ struct State {
 pub fn active(console: &File) -> io::Result<u16> {
     let mut state = State::default();
     // SAFETY: VT_GETSTATE fills one vt_stat at the pointer, which is valid.
-    crate::check(unsafe { libc::ioctl(console.as_raw_fd(), VT_GETSTATE as _, std::ptr::from_mut(&mut state)) })?;
+    crate::check(unsafe {
+        libc::ioctl(
+            console.as_raw_fd(),
+            VT_GETSTATE as _,
+            std::ptr::from_mut(&mut state),
+        )
+    })?;
     Ok(state.active)
 }
 
@@ -43,7 +49,13 @@ pub fn active(console: &File) -> io::Result<u16> {
 pub fn free(console: &File) -> io::Result<u16> {
     let mut number: libc::c_int = -1;
     // SAFETY: VT_OPENQRY fills one int at the pointer, which is valid.
-    crate::check(unsafe { libc::ioctl(console.as_raw_fd(), VT_OPENQRY as _, std::ptr::from_mut(&mut number)) })?;
+    crate::check(unsafe {
+        libc::ioctl(
+            console.as_raw_fd(),
+            VT_OPENQRY as _,
+            std::ptr::from_mut(&mut number),
+        )
+    })?;
     u16::try_from(number).map_err(|_| io::Error::from_raw_os_error(libc::ENXIO))
 }
 
@@ -53,9 +65,22 @@ pub fn free(console: &File) -> io::Result<u16> {
 /// EPERM without CAP_SYS_TTY_CONFIG; ENXIO for a terminal that does not exist; ENOTTY; EINTR.
 pub fn show(console: &File, number: u16) -> io::Result<()> {
     // SAFETY: VT_ACTIVATE takes an integer.
-    crate::check(unsafe { libc::ioctl(console.as_raw_fd(), VT_ACTIVATE as _, libc::c_ulong::from(number)) })?;
+    crate::check(unsafe {
+        libc::ioctl(
+            console.as_raw_fd(),
+            VT_ACTIVATE as _,
+            libc::c_ulong::from(number),
+        )
+    })?;
     // SAFETY: VT_WAITACTIVE takes an integer.
-    crate::check(unsafe { libc::ioctl(console.as_raw_fd(), VT_WAITACTIVE as _, libc::c_ulong::from(number)) }).map(drop)
+    crate::check(unsafe {
+        libc::ioctl(
+            console.as_raw_fd(),
+            VT_WAITACTIVE as _,
+            libc::c_ulong::from(number),
+        )
+    })
+    .map(drop)
 }
 
 /// The lights that are on.
@@ -65,7 +90,13 @@ pub fn show(console: &File, number: u16) -> io::Result<()> {
 pub fn lights(console: &File) -> io::Result<u8> {
     let mut lights = 0_u8;
     // SAFETY: KDGETLED fills one byte at the pointer, which is valid.
-    crate::check(unsafe { libc::ioctl(console.as_raw_fd(), KDGETLED as _, std::ptr::from_mut(&mut lights)) })?;
+    crate::check(unsafe {
+        libc::ioctl(
+            console.as_raw_fd(),
+            KDGETLED as _,
+            std::ptr::from_mut(&mut lights),
+        )
+    })?;
     Ok(lights)
 }
 
@@ -75,7 +106,14 @@ pub fn lights(console: &File) -> io::Result<u8> {
 /// EPERM without CAP_SYS_TTY_CONFIG; ENOTTY.
 pub fn set_lights(console: &File, lights: u8) -> io::Result<()> {
     // SAFETY: KDSETLED takes an integer.
-    crate::check(unsafe { libc::ioctl(console.as_raw_fd(), KDSETLED as _, libc::c_ulong::from(lights)) }).map(drop)
+    crate::check(unsafe {
+        libc::ioctl(
+            console.as_raw_fd(),
+            KDSETLED as _,
+            libc::c_ulong::from(lights),
+        )
+    })
+    .map(drop)
 }
 
 #[cfg(test)]
@@ -85,7 +123,13 @@ mod tests {
     #[test]
     fn what_is_no_terminal_is_an_error() {
         let file = File::open("/dev/null").unwrap();
-        let errors = [active(&file).err(), free(&file).err(), show(&file, 1).err(), lights(&file).err(), set_lights(&file, 0).err()];
+        let errors = [
+            active(&file).err(),
+            free(&file).err(),
+            show(&file, 1).err(),
+            lights(&file).err(),
+            set_lights(&file, 0).err(),
+        ];
         for error in errors {
             assert_eq!(error.unwrap().raw_os_error(), Some(libc::ENOTTY));
         }
@@ -93,7 +137,8 @@ mod tests {
 
     #[test]
     fn the_terminal_that_is_shown_can_be_shown() {
-        // A machine without virtual terminals, or a user without the right, has nothing to test here but the error.
+        // A machine without virtual terminals, or a user without the right, has nothing to test
+        // here but the error.
         match File::open("/dev/tty0") {
             Ok(console) => {
                 let number = active(&console).unwrap();
@@ -102,7 +147,13 @@ mod tests {
                 assert_eq!(active(&console).unwrap(), number);
             }
             Err(error) => {
-                assert!(matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EACCES | libc::ENXIO | libc::ENODEV)), "{error}")
+                assert!(
+                    matches!(
+                        error.raw_os_error(),
+                        Some(libc::ENOENT | libc::EACCES | libc::ENXIO | libc::ENODEV)
+                    ),
+                    "{error}"
+                )
             }
         }
     }

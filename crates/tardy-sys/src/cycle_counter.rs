@@ -16,8 +16,12 @@ pub enum NotInvariant {
 impl std::fmt::Display for NotInvariant {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            Self::NotPromised => "the CPU promises no invariant time-stamp counter (CPUID 0x80000007, EDX bit 8)",
-            Self::Unknown => "no cycle counter of this architecture is known that programs may read",
+            Self::NotPromised => {
+                "the CPU promises no invariant time-stamp counter (CPUID 0x80000007, EDX bit 8)"
+            }
+            Self::Unknown => {
+                "no cycle counter of this architecture is known that programs may read"
+            }
         })
     }
 }
@@ -28,10 +32,15 @@ impl std::fmt::Display for NotInvariant {
 /// [`NotInvariant`].
 #[cfg(target_arch = "x86_64")]
 pub fn invariant() -> Result<(), NotInvariant> {
-    // AMD64 Architecture Programmer's Manual, volume 3, appendix E.4.7; Intel's manual, volume 3, 18.17.1.
+    // AMD64 Architecture Programmer's Manual, volume 3, appendix E.4.7; Intel's manual, volume 3,
+    // 18.17.1.
     const LEAF: u32 = 0x8000_0007;
     let last = std::arch::x86_64::__cpuid(0x8000_0000).eax;
-    if last >= LEAF && std::arch::x86_64::__cpuid(LEAF).edx & (1 << 8) != 0 { Ok(()) } else { Err(NotInvariant::NotPromised) }
+    if last >= LEAF && std::arch::x86_64::__cpuid(LEAF).edx & (1 << 8) != 0 {
+        Ok(())
+    } else {
+        Err(NotInvariant::NotPromised)
+    }
 }
 
 /// The generic timer's counter has a fixed rate by its definition (Arm ARM, D12.1).
@@ -69,8 +78,11 @@ pub fn read() -> u64 {
 #[must_use]
 pub fn read() -> u64 {
     let count: u64;
-    // SAFETY: Linux lets programs read the virtual counter; the instructions touch no memory and no flags.
-    unsafe { std::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
+    // SAFETY: Linux lets programs read the virtual counter; the instructions touch no memory and no
+    // flags.
+    unsafe {
+        std::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags))
+    };
     count
 }
 
@@ -103,7 +115,11 @@ const ATTEMPTS: usize = 100;
 
 impl Calibration {
     /// For a clock that counts ns.
-    pub const OF_NANOSECONDS: Self = Self { scale: 1 << 32, error_ppb: 0, reading_error: 0 };
+    pub const OF_NANOSECONDS: Self = Self {
+        scale: 1 << 32,
+        error_ppb: 0,
+        reading_error: 0,
+    };
 
     /// Takes 100 ms once in a process.
     #[must_use]
@@ -119,8 +135,13 @@ impl Calibration {
     fn between((ticks, nanos, error): Pair, (ticks_after, nanos_after, error_after): Pair) -> Self {
         let elapsed = u128::from((nanos_after - nanos).unsigned_abs());
         let scale = (elapsed << 32) / u128::from(ticks_after.wrapping_sub(ticks).max(1));
-        let error_ppb = (i128::from(error + error_after) * 1_000_000_000 / elapsed.max(1) as i128) as i64;
-        Self { scale: scale as u64, error_ppb, reading_error: error.max(error_after) }
+        let error_ppb =
+            (i128::from(error + error_after) * 1_000_000_000 / elapsed.max(1) as i128) as i64;
+        Self {
+            scale: scale as u64,
+            error_ppb,
+            reading_error: error.max(error_after),
+        }
     }
 
     /// So many ticks in ns.
@@ -149,9 +170,16 @@ fn pair() -> Pair {
         let before = clock::monotonic();
         let ticks = read();
         let after = clock::monotonic();
-        (ticks, before + (after - before) / 2, (after - before + 1) / 2)
+        (
+            ticks,
+            before + (after - before) / 2,
+            (after - before + 1) / 2,
+        )
     };
-    (0..ATTEMPTS).map(|_| attempt()).min_by_key(|&(_, _, error)| error).expect("there is at least one attempt")
+    (0..ATTEMPTS)
+        .map(|_| attempt())
+        .min_by_key(|&(_, _, error)| error)
+        .expect("there is at least one attempt")
 }
 
 #[cfg(test)]
@@ -160,8 +188,13 @@ mod tests {
 
     #[test]
     fn ticks_become_the_nanoseconds_that_passed() {
-        let calibration = Calibration::between((1_000, 5_000, 10), (3_000_001_000, 1_000_005_000, 20));
-        assert_eq!(calibration.nanos(3_000_000_000), 999_999_999, "3 GHz: the scale is rounded down");
+        let calibration =
+            Calibration::between((1_000, 5_000, 10), (3_000_001_000, 1_000_005_000, 20));
+        assert_eq!(
+            calibration.nanos(3_000_000_000),
+            999_999_999,
+            "3 GHz: the scale is rounded down"
+        );
         assert!(calibration.ticks(1_000_000).abs_diff(3_000_000) <= 1);
         assert_eq!(calibration.error_of(1_000_000_000), 30 + 20);
     }
@@ -178,6 +211,9 @@ mod tests {
         });
         let (by_counter, by_clock) = (calibration.nanos(last.0 - first.0), last.1 - first.1);
         // 1000 parts per million: far beyond both clocks' errors, far below a wrong rate.
-        assert!((by_counter - by_clock).abs() <= by_clock / 1000 + first.2 + last.2, "{by_counter} against {by_clock}");
+        assert!(
+            (by_counter - by_clock).abs() <= by_clock / 1000 + first.2 + last.2,
+            "{by_counter} against {by_clock}"
+        );
     }
 }

@@ -38,7 +38,10 @@ pub fn room(path: &Path) -> io::Result<Room> {
     let block = stat.f_frsize as u64;
     #[allow(clippy::unnecessary_cast, reason = "the types differ between targets")]
     let (total, free) = (stat.f_blocks as u64, stat.f_bavail as u64);
-    Ok(Room { total: total.saturating_mul(block), free: free.saturating_mul(block) })
+    Ok(Room {
+        total: total.saturating_mul(block),
+        free: free.saturating_mul(block),
+    })
 }
 
 #[cfg(test)]
@@ -50,6 +53,11 @@ mod tests {
         assert!(free_bytes(Path::new("/")).is_ok());
         let room = room(Path::new("/")).unwrap();
         assert!(room.free <= room.total && room.total > 0);
-        assert_eq!(free_bytes(Path::new("/no/such/path")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            free_bytes(Path::new("/no/such/path"))
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::ENOENT)
+        );
     }
 }

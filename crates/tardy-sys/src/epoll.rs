@@ -1,4 +1,5 @@
-//! Waiting on many descriptors with a time limit in ns: epoll_create1(2), epoll_ctl(2), epoll_pwait2(2).
+//! Waiting on many descriptors with a time limit in ns: epoll_create1(2), epoll_ctl(2),
+//! epoll_pwait2(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -30,23 +31,40 @@ impl Epoll {
     /// Waits for `descriptor` too, until it is closed; `token` is told when it can be read.
     ///
     /// # Errors
-    /// EEXIST where it is in the set; EPERM for a descriptor that cannot be waited for, as of a plain file.
+    /// EEXIST where it is in the set; EPERM for a descriptor that cannot be waited for, as of a
+    /// plain file.
     pub fn add_readable(&self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: token,
+        };
         // SAFETY: both descriptors are open, and the event is valid for the call.
-        crate::check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor.as_raw_fd(), &mut event) }).map(drop)
+        crate::check(unsafe {
+            libc::epoll_ctl(
+                self.0.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                descriptor.as_raw_fd(),
+                &mut event,
+            )
+        })
+        .map(drop)
     }
 
-    /// Waits until one of them can be read, for at most `timeout` ns; without one, for ever. The token of the one; `None` where the time was up.
+    /// Waits until one of them can be read, for at most `timeout` ns; without one, for ever. The
+    /// token of the one; `None` where the time was up.
     ///
     /// # Errors
     /// ENOSYS before Linux 5.11; EINTR; EINVAL for a negative time.
     #[inline]
     pub fn wait(&self, timeout: Option<i64>) -> io::Result<Option<u64>> {
-        let time = timeout.map(|timeout| KernelTimespec { seconds: timeout / 1_000_000_000, nanos: timeout % 1_000_000_000 });
+        let time = timeout.map(|timeout| KernelTimespec {
+            seconds: timeout / 1_000_000_000,
+            nanos: timeout % 1_000_000_000,
+        });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: the descriptor is open; the kernel writes at most one event at `event` and reads the time, which is null or valid; a null mask is allowed.
+        // SAFETY: the descriptor is open; the kernel writes at most one event at `event` and reads
+        // the time, which is null or valid; a null mask is allowed.
         let ready = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -74,13 +92,21 @@ mod tests {
         let set = Epoll::new().unwrap();
         set.add_readable(silent.as_fd(), 1).unwrap();
         set.add_readable(ready.as_fd(), 2).unwrap();
-        assert_eq!(set.add_readable(ready.as_fd(), 3).unwrap_err().raw_os_error(), Some(libc::EEXIST));
+        assert_eq!(
+            set.add_readable(ready.as_fd(), 3)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EEXIST)
+        );
         match set.wait(Some(1_000_000)) {
             Ok(token) => assert_eq!(token, None),
             Err(error) => return assert_eq!(error.raw_os_error(), Some(libc::ENOSYS)),
         }
         ready.add(1).unwrap();
         assert_eq!(set.wait(None).unwrap(), Some(2));
-        assert_eq!(set.wait(Some(-1)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            set.wait(Some(-1)).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

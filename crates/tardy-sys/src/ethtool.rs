@@ -23,7 +23,8 @@ pub struct Coalescing {
 /// Of the device of this name in the caller's network namespace.
 ///
 /// # Errors
-/// EOPNOTSUPP where the driver has no such setting, ENODEV without such a device, EINVAL where the name is too long for one.
+/// EOPNOTSUPP where the driver has no such setting, ENODEV without such a device, EINVAL where the
+/// name is too long for one.
 pub fn coalescing(device: &str) -> io::Result<Coalescing> {
     // Any socket will do.
     let socket = UnixDatagram::unbound()?;
@@ -38,9 +39,19 @@ pub fn coalescing(device: &str) -> io::Result<Coalescing> {
         *place = byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the kernel reads the request and fills in the words, as many as the structure of this command has; both outlive the call.
-    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, std::ptr::from_mut(&mut request)) })?;
-    Ok(Coalescing { receive_microseconds: words[RECEIVE_MICROSECONDS], is_adaptive: words[IS_ADAPTIVE_RECEIVE] != 0 })
+    // SAFETY: the kernel reads the request and fills in the words, as many as the structure of this
+    // command has; both outlive the call.
+    crate::check(unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCETHTOOL as _,
+            std::ptr::from_mut(&mut request),
+        )
+    })?;
+    Ok(Coalescing {
+        receive_microseconds: words[RECEIVE_MICROSECONDS],
+        is_adaptive: words[IS_ADAPTIVE_RECEIVE] != 0,
+    })
 }
 
 #[cfg(test)]
@@ -49,8 +60,17 @@ mod tests {
 
     #[test]
     fn the_loopback_device_gathers_nothing_and_a_name_without_a_device_is_an_error() {
-        assert_eq!(coalescing("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
-        assert_eq!(coalescing("nothing-here").unwrap_err().raw_os_error(), Some(libc::ENODEV));
-        assert_eq!(coalescing("a-name-of-sixteen").unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            coalescing("lo").unwrap_err().raw_os_error(),
+            Some(libc::EOPNOTSUPP)
+        );
+        assert_eq!(
+            coalescing("nothing-here").unwrap_err().raw_os_error(),
+            Some(libc::ENODEV)
+        );
+        assert_eq!(
+            coalescing("a-name-of-sixteen").unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -57,7 +57,13 @@ mod tests {
         counter.add(2).unwrap();
         counter.add(3).unwrap();
         assert_eq!(counter.wait().unwrap(), 5);
-        assert_eq!(crate::signal::wait_readable(&[counter.as_fd()], 0).unwrap(), [false]);
-        assert_eq!(counter.add(u64::MAX).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            crate::signal::wait_readable(&[counter.as_fd()], 0).unwrap(),
+            [false]
+        );
+        assert_eq!(
+            counter.add(u64::MAX).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

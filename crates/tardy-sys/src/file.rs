@@ -1,4 +1,5 @@
-//! Calls on files as cheap as the kernel makes them: stat(2), open(2), write(2), close(2), unlink(2), on a path that needs no conversion; and fcntl(2).
+//! Calls on files as cheap as the kernel makes them: stat(2), open(2), write(2), close(2),
+//! unlink(2), on a path that needs no conversion; and fcntl(2).
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -13,7 +14,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[inline]
 pub fn stat(path: &CStr) -> io::Result<i64> {
     let mut attributes = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `path` ends with a zero byte, and the kernel fills one stat at the pointer, which is valid for writing.
+    // SAFETY: `path` ends with a zero byte, and the kernel fills one stat at the pointer, which is
+    // valid for writing.
     crate::check(unsafe { libc::stat(path.as_ptr(), attributes.as_mut_ptr()) })?;
     // SAFETY: the call succeeded, so that it filled `attributes`.
     #[allow(clippy::unnecessary_cast, reason = "off_t has 32 bits on some targets")]
@@ -27,7 +29,8 @@ pub fn stat(path: &CStr) -> io::Result<i64> {
 #[inline]
 pub fn open_and_close(path: &CStr) -> io::Result<()> {
     // SAFETY: `path` ends with a zero byte.
-    let descriptor = crate::check(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })?;
+    let descriptor =
+        crate::check(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })?;
     // SAFETY: the descriptor was opened just above, and nothing else has its number.
     crate::check(unsafe { libc::close(descriptor) }).map(drop)
 }
@@ -38,33 +41,50 @@ pub fn open_and_close(path: &CStr) -> io::Result<()> {
 /// Those of renameat2(2), such as EINVAL where the file system cannot do it.
 pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
-    let path = |path: &std::path::Path| std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from);
+    let path = |path: &std::path::Path| {
+        std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
+    };
     let (one, other) = (path(one)?, path(other)?);
-    // SAFETY: both paths end with a zero byte. The C library of some targets has no such function, every kernel since 3.15 has the call.
-    let exchanged =
-        unsafe { libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, one.as_ptr(), libc::AT_FDCWD, other.as_ptr(), libc::RENAME_EXCHANGE) };
+    // SAFETY: both paths end with a zero byte. The C library of some targets has no such function,
+    // every kernel since 3.15 has the call.
+    let exchanged = unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            libc::AT_FDCWD,
+            one.as_ptr(),
+            libc::AT_FDCWD,
+            other.as_ptr(),
+            libc::RENAME_EXCHANGE,
+        )
+    };
     crate::check(exchanged as libc::c_int).map(drop)
 }
 
-/// Opens a file for reading without waiting: where there is nothing to read, reads answer `WouldBlock`.
+/// Opens a file for reading without waiting: where there is nothing to read, reads answer
+/// `WouldBlock`.
 ///
 /// # Errors
 /// Those of open(2).
 pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+    std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
 }
 
 /// Makes the file `name` in `folder`, writes `contents` to it and closes it.
 ///
 /// # Errors
-/// Those of openat(2) and close(2); of write(2) those and `WriteZero` where not all of it was written.
+/// Those of openat(2) and close(2); of write(2) those and `WriteZero` where not all of it was
+/// written.
 #[inline]
 pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Result<()> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
     let mode: libc::c_uint = 0o600;
     // SAFETY: `name` ends with a zero byte, and the folder's descriptor is open.
-    let descriptor = crate::check(unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, mode) })?;
+    let descriptor =
+        crate::check(unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, mode) })?;
     let written = if contents.is_empty() {
         Ok(0)
     } else {
@@ -74,7 +94,11 @@ pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Resul
     };
     // SAFETY: the descriptor was opened just above, and nothing else has its number.
     crate::check(unsafe { libc::close(descriptor) })?;
-    if written? == contents.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    if written? == contents.len() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::WriteZero.into())
+    }
 }
 
 /// Removes the file `name` from `folder`.
@@ -94,7 +118,11 @@ pub fn remove(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
 pub fn set_blocking(file: &File, is_blocking: bool) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument.
     let flags = crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
-    let flags = if is_blocking { flags & !libc::O_NONBLOCK } else { flags | libc::O_NONBLOCK };
+    let flags = if is_blocking {
+        flags & !libc::O_NONBLOCK
+    } else {
+        flags | libc::O_NONBLOCK
+    };
     // SAFETY: F_SETFL takes an integer.
     crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
 }
@@ -107,8 +135,14 @@ mod tests {
     fn a_file_is_found_and_a_missing_one_reported() {
         assert!(stat(c"/proc/self/exe").unwrap() > 0);
         open_and_close(c"/proc/self/exe").unwrap();
-        assert_eq!(stat(c"/nonexistent").unwrap_err().raw_os_error(), Some(libc::ENOENT));
-        assert_eq!(open_and_close(c"/nonexistent").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            stat(c"/nonexistent").unwrap_err().raw_os_error(),
+            Some(libc::ENOENT)
+        );
+        assert_eq!(
+            open_and_close(c"/nonexistent").unwrap_err().raw_os_error(),
+            Some(libc::ENOENT)
+        );
     }
 
     #[test]
@@ -123,8 +157,16 @@ mod tests {
         assert_eq!(std::fs::read(path.join("empty")).unwrap(), b"");
         remove(folder.as_fd(), c"full").unwrap();
         remove(folder.as_fd(), c"empty").unwrap();
-        assert_eq!(remove(folder.as_fd(), c"full").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            remove(folder.as_fd(), c"full").unwrap_err().raw_os_error(),
+            Some(libc::ENOENT)
+        );
         std::fs::remove_dir(&path).unwrap();
-        assert_eq!(create(folder.as_fd(), c"late", b"").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            create(folder.as_fd(), c"late", b"")
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::ENOENT)
+        );
     }
 }

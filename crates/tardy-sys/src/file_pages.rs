@@ -10,16 +10,21 @@ use std::os::fd::AsRawFd;
 /// ESPIPE for what is no file; EIO, ENOSPC.
 pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     // SAFETY: sync_file_range takes integers, and the descriptor is open while `file` is borrowed.
-    crate::check(unsafe { libc::sync_file_range(file.as_raw_fd(), from, bytes, libc::SYNC_FILE_RANGE_WRITE) }).map(drop)
+    crate::check(unsafe {
+        libc::sync_file_range(file.as_raw_fd(), from, bytes, libc::SYNC_FILE_RANGE_WRITE)
+    })
+    .map(drop)
 }
 
-/// Drops the clean pages of `bytes` from `from` (0: to the end) from memory, so that the next read goes to the device.
+/// Drops the clean pages of `bytes` from `from` (0: to the end) from memory, so that the next read
+/// goes to the device.
 ///
 /// # Errors
 /// ESPIPE for what is no file.
 pub fn forget(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     // SAFETY: posix_fadvise takes integers, and the descriptor is open while `file` is borrowed.
-    match unsafe { libc::posix_fadvise64(file.as_raw_fd(), from, bytes, libc::POSIX_FADV_DONTNEED) } {
+    match unsafe { libc::posix_fadvise64(file.as_raw_fd(), from, bytes, libc::POSIX_FADV_DONTNEED) }
+    {
         0 => Ok(()),
         // It returns the error, and does not set `errno`.
         error => Err(io::Error::from_raw_os_error(error)),
@@ -33,8 +38,9 @@ mod tests {
 
     #[test]
     fn pages_that_were_written_and_forgotten_are_read_again() {
-        let mut file =
-            crate::memory_file::create_unnamed(&std::env::temp_dir()).or_else(|_| crate::memory_file::create("tardy-test")).unwrap();
+        let mut file = crate::memory_file::create_unnamed(&std::env::temp_dir())
+            .or_else(|_| crate::memory_file::create("tardy-test"))
+            .unwrap();
         file.write_all(&[7; 8192]).unwrap();
         start_writing(&file, 0, 8192).unwrap();
         file.sync_data().unwrap();
@@ -49,7 +55,13 @@ mod tests {
     fn a_pipe_has_no_pages() {
         let (reader, _writer) = std::io::pipe().unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(reader));
-        assert_eq!(forget(&file, 0, 0).unwrap_err().raw_os_error(), Some(libc::ESPIPE));
-        assert_eq!(start_writing(&file, 0, 0).unwrap_err().raw_os_error(), Some(libc::ESPIPE));
+        assert_eq!(
+            forget(&file, 0, 0).unwrap_err().raw_os_error(),
+            Some(libc::ESPIPE)
+        );
+        assert_eq!(
+            start_writing(&file, 0, 0).unwrap_err().raw_os_error(),
+            Some(libc::ESPIPE)
+        );
     }
 }

@@ -5,13 +5,15 @@
 use std::io;
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps while `word` is `expected`; returns at once where it is not, or when a signal comes. The caller looks at the word again.
+/// Sleeps while `word` is `expected`; returns at once where it is not, or when a signal comes. The
+/// caller looks at the word again.
 ///
 /// # Errors
 /// Those of futex(2) but EAGAIN and EINTR, which are answers.
 #[inline]
 pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
-    // SAFETY: FUTEX_WAIT reads the four aligned bytes at `word`, which outlives the call; a null time is "until woken".
+    // SAFETY: FUTEX_WAIT reads the four aligned bytes at `word`, which outlives the call; a null
+    // time is "until woken".
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -22,7 +24,9 @@ pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
         )
     };
     match crate::check(result as libc::c_int) {
-        Err(error) if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Err(error),
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }
@@ -34,7 +38,14 @@ pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
 #[inline]
 pub fn wake(word: &AtomicU32, count: i32) -> io::Result<usize> {
     // SAFETY: FUTEX_WAKE uses the address of `word` as a key, and reads and writes nothing.
-    let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count) };
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            count,
+        )
+    };
     crate::check(result as libc::c_int).map(|woken| woken as usize)
 }
 
@@ -62,7 +73,8 @@ mod tests {
                 }
             }
         });
-        // The word stays 0 until the kernel says that somebody sleeps on it, so that the wake-up is what ends the sleep.
+        // The word stays 0 until the kernel says that somebody sleeps on it, so that the wake-up is
+        // what ends the sleep.
         while wake(&word, 1).unwrap() == 0 {
             std::thread::yield_now();
         }

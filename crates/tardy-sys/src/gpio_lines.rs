@@ -1,4 +1,5 @@
-//! Lines of a GPIO chip, by the second version of the character device's interface (include/uapi/linux/gpio.h, Linux 5.10).
+//! Lines of a GPIO chip, by the second version of the character device's interface
+//! (include/uapi/linux/gpio.h, Linux 5.10).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -74,7 +75,8 @@ pub struct Edge {
 /// Takes line `offset` of `chip` as an output, low at first.
 ///
 /// # Errors
-/// ENOENT, EACCES; EINVAL where the chip has no such line; EBUSY where another has it; ENOTTY where it is no chip of this interface.
+/// ENOENT, EACCES; EINVAL where the chip has no such line; EBUSY where another has it; ENOTTY where
+/// it is no chip of this interface.
 pub fn output(chip: &Path, offset: u32) -> io::Result<OutputLine> {
     request(chip, offset, OUTPUT).map(OutputLine)
 }
@@ -90,11 +92,20 @@ pub fn input(chip: &Path, offset: u32, waits: bool) -> io::Result<InputLine> {
 }
 
 fn request(chip: &Path, offset: u32, flags: u64) -> io::Result<File> {
-    let chip = OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(chip)?;
+    let chip = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(chip)?;
     let mut request = Request {
         offsets: [0; LINES_MAX],
         consumer: [0; 32],
-        config: Config { flags, attributes_count: 0, padding: [0; 5], attributes: [[0; 3]; ATTRIBUTES_MAX] },
+        config: Config {
+            flags,
+            attributes_count: 0,
+            padding: [0; 5],
+            attributes: [[0; 3]; ATTRIBUTES_MAX],
+        },
         lines_count: 1,
         event_buffer_size: 0,
         padding: [0; 5],
@@ -103,8 +114,15 @@ fn request(chip: &Path, offset: u32, flags: u64) -> io::Result<File> {
     request.offsets[0] = offset;
     request.consumer[..5].copy_from_slice(b"tardy");
     let code = request_code(0x07, std::mem::size_of::<Request>());
-    // SAFETY: the kernel reads and writes one gpio_v2_line_request at the pointer, whose layout the type has (a test holds its size).
-    crate::check(unsafe { libc::ioctl(chip.as_raw_fd(), code as _, std::ptr::from_mut(&mut request)) })?;
+    // SAFETY: the kernel reads and writes one gpio_v2_line_request at the pointer, whose layout the
+    // type has (a test holds its size).
+    crate::check(unsafe {
+        libc::ioctl(
+            chip.as_raw_fd(),
+            code as _,
+            std::ptr::from_mut(&mut request),
+        )
+    })?;
     // SAFETY: the call succeeded, so that it stored a new descriptor, which nothing else owns.
     Ok(unsafe { File::from_raw_fd(request.fd) })
 }
@@ -116,10 +134,17 @@ impl OutputLine {
     /// Those of the chip.
     #[inline]
     pub fn set(&self, is_high: bool) -> io::Result<()> {
-        let values = Values { bits: u64::from(is_high), mask: 1 };
+        let values = Values {
+            bits: u64::from(is_high),
+            mask: 1,
+        };
         let code = request_code(0x0f, std::mem::size_of::<Values>());
-        // SAFETY: the kernel reads one gpio_v2_line_values at the pointer, whose layout the type has.
-        crate::check(unsafe { libc::ioctl(self.0.as_raw_fd(), code as _, std::ptr::from_ref(&values)) }).map(drop)
+        // SAFETY: the kernel reads one gpio_v2_line_values at the pointer, whose layout the type
+        // has.
+        crate::check(unsafe {
+            libc::ioctl(self.0.as_raw_fd(), code as _, std::ptr::from_ref(&values))
+        })
+        .map(drop)
     }
 }
 
@@ -131,8 +156,15 @@ impl InputLine {
     pub fn is_high(&self) -> io::Result<bool> {
         let mut values = Values { bits: 0, mask: 1 };
         let code = request_code(0x0e, std::mem::size_of::<Values>());
-        // SAFETY: the kernel reads and writes one gpio_v2_line_values at the pointer, whose layout the type has.
-        crate::check(unsafe { libc::ioctl(self.0.as_raw_fd(), code as _, std::ptr::from_mut(&mut values)) })?;
+        // SAFETY: the kernel reads and writes one gpio_v2_line_values at the pointer, whose layout
+        // the type has.
+        crate::check(unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                code as _,
+                std::ptr::from_mut(&mut values),
+            )
+        })?;
         Ok(values.bits & 1 != 0)
     }
 
@@ -146,7 +178,14 @@ impl InputLine {
         match self.0.read(&mut event) {
             Ok(EVENT_BYTES) => Ok(Some(decode(&event))),
             Ok(_) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -159,9 +198,14 @@ impl std::os::fd::AsFd for InputLine {
 }
 
 fn decode(event: &[u8; EVENT_BYTES]) -> Edge {
-    let (stamp, rest) = event.split_first_chunk::<8>().expect("an event has 48 bytes");
+    let (stamp, rest) = event
+        .split_first_chunk::<8>()
+        .expect("an event has 48 bytes");
     let id = rest.first_chunk::<4>().expect("an event has 48 bytes");
-    Edge { stamp: i64::from_ne_bytes(*stamp), is_rising: u32::from_ne_bytes(*id) == RISING }
+    Edge {
+        stamp: i64::from_ne_bytes(*stamp),
+        is_rising: u32::from_ne_bytes(*id) == RISING,
+    }
 }
 
 #[cfg(test)]
@@ -170,9 +214,23 @@ mod tests {
 
     #[test]
     fn layouts_and_codes_are_the_kernels() {
-        assert_eq!((std::mem::size_of::<Config>(), std::mem::size_of::<Request>()), (272, 592));
-        // GPIO_V2_GET_LINE_IOCTL, GPIO_V2_LINE_GET_VALUES_IOCTL, GPIO_V2_LINE_SET_VALUES_IOCTL as strace prints them.
-        assert_eq!((request_code(0x07, 592), request_code(0x0e, 16), request_code(0x0f, 16)), (0xc250_b407, 0xc010_b40e, 0xc010_b40f));
+        assert_eq!(
+            (
+                std::mem::size_of::<Config>(),
+                std::mem::size_of::<Request>()
+            ),
+            (272, 592)
+        );
+        // GPIO_V2_GET_LINE_IOCTL, GPIO_V2_LINE_GET_VALUES_IOCTL, GPIO_V2_LINE_SET_VALUES_IOCTL as
+        // strace prints them.
+        assert_eq!(
+            (
+                request_code(0x07, 592),
+                request_code(0x0e, 16),
+                request_code(0x0f, 16)
+            ),
+            (0xc250_b407, 0xc010_b40e, 0xc010_b40f)
+        );
     }
 
     #[test]
@@ -180,14 +238,30 @@ mod tests {
         let mut event = [0; EVENT_BYTES];
         event[..8].copy_from_slice(&123_456_789_i64.to_ne_bytes());
         event[8..12].copy_from_slice(&1_u32.to_ne_bytes());
-        assert_eq!(decode(&event), Edge { stamp: 123_456_789, is_rising: true });
+        assert_eq!(
+            decode(&event),
+            Edge {
+                stamp: 123_456_789,
+                is_rising: true
+            }
+        );
         event[8..12].copy_from_slice(&2_u32.to_ne_bytes());
         assert!(!decode(&event).is_rising);
     }
 
     #[test]
     fn what_is_no_chip_is_refused() {
-        assert_eq!(output(Path::new("/dev/null"), 0).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
-        assert_eq!(input(Path::new("/nonexistent"), 0, true).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            output(Path::new("/dev/null"), 0)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::ENOTTY)
+        );
+        assert_eq!(
+            input(Path::new("/nonexistent"), 0, true)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::ENOENT)
+        );
     }
 }

@@ -1,9 +1,11 @@
-//! Locks with priority inheritance: FUTEX_LOCK_PI and FUTEX_UNLOCK_PI of futex(2), private to the process.
+//! Locks with priority inheritance: FUTEX_LOCK_PI and FUTEX_UNLOCK_PI of futex(2), private to the
+//! process.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A lock whose owner inherits the priority of whoever waits for it; the kernel hands it to the first who waits.
+/// A lock whose owner inherits the priority of whoever waits for it; the kernel hands it to the
+/// first who waits.
 #[derive(Debug, Default)]
 pub struct InheritingLock(AtomicU32);
 
@@ -19,13 +21,16 @@ impl InheritingLock {
     #[must_use]
     pub fn try_lock(&self) -> bool {
         let me = crate::sched::thread_id() as u32;
-        self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0
+            .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Takes the lock, waiting for it where it is held.
     ///
     /// # Errors
-    /// EDEADLK where the thread holds it already; ENOSYS in kernels without such locks; ESRCH where its owner is gone.
+    /// EDEADLK where the thread holds it already; ENOSYS in kernels without such locks; ESRCH where
+    /// its owner is gone.
     #[inline]
     pub fn lock(&self) -> io::Result<()> {
         if self.try_lock() {
@@ -47,7 +52,11 @@ impl InheritingLock {
     #[inline]
     pub fn unlock(&self) -> io::Result<()> {
         let me = crate::sched::thread_id() as u32;
-        if self.0.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+        if self
+            .0
+            .compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+        {
             return Ok(());
         }
         operate(&self.0, libc::FUTEX_UNLOCK_PI)
@@ -63,10 +72,16 @@ impl InheritingLock {
 
 #[inline]
 fn operate(word: &AtomicU32, operation: libc::c_int) -> io::Result<()> {
-    // SAFETY: the kernel reads and writes, atomically, the four aligned bytes at `word`, which outlives the call; a null time means no limit, and the value is not
-    // used by these operations.
+    // SAFETY: the kernel reads and writes, atomically, the four aligned bytes at `word`, which
+    // outlives the call; a null time means no limit, and the value is not used by these operations.
     let result = unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, 0, std::ptr::null::<libc::timespec>())
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            operation | libc::FUTEX_PRIVATE_FLAG,
+            0,
+            std::ptr::null::<libc::timespec>(),
+        )
     };
     crate::check(result as libc::c_int).map(drop)
 }
@@ -83,10 +98,18 @@ mod tests {
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => return,
             result => result.unwrap(),
         }
-        assert_eq!(operate(&lock.0, libc::FUTEX_LOCK_PI).unwrap_err().raw_os_error(), Some(libc::EDEADLK));
+        assert_eq!(
+            operate(&lock.0, libc::FUTEX_LOCK_PI)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EDEADLK)
+        );
         let other = Arc::clone(&lock);
         let waiter = std::thread::spawn(move || {
-            assert_eq!(other.unlock().unwrap_err().raw_os_error(), Some(libc::EPERM));
+            assert_eq!(
+                other.unlock().unwrap_err().raw_os_error(),
+                Some(libc::EPERM)
+            );
             other.lock().unwrap();
             other.unlock().unwrap();
         });
@@ -95,7 +118,10 @@ mod tests {
         }
         lock.unlock().unwrap();
         waiter.join().unwrap();
-        assert!(lock.try_lock() && !lock.try_lock(), "a lock that is held is not taken");
+        assert!(
+            lock.try_lock() && !lock.try_lock(),
+            "a lock that is held is not taken"
+        );
         lock.unlock().unwrap();
         assert!(!lock.is_wanted());
     }

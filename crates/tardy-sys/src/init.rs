@@ -1,4 +1,5 @@
-//! What only the first process of a machine does: collecting every child (waitpid(2)) with a time limit (sigtimedwait(2)), and switching off (reboot(2)).
+//! What only the first process of a machine does: collecting every child (waitpid(2)) with a time
+//! limit (sigtimedwait(2)), and switching off (reboot(2)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,7 +23,8 @@ fn child_signal() -> io::Result<libc::sigset_t> {
     Ok(set)
 }
 
-/// Holds SIGCHLD back in this thread, so that [`wait_for_child`] can wait for it; to be called before the first child is started and the first thread.
+/// Holds SIGCHLD back in this thread, so that [`wait_for_child`] can wait for it; to be called
+/// before the first child is started and the first thread.
 ///
 /// # Errors
 /// What pthread_sigmask(3) reports; nothing is expected.
@@ -35,7 +37,8 @@ pub fn hold_back_child_signal() -> io::Result<()> {
     }
 }
 
-/// Collects one ended child without waiting: its process number and how it ended, or `None` while all still run.
+/// Collects one ended child without waiting: its process number and how it ended, or `None` while
+/// all still run.
 ///
 /// # Errors
 /// `ECHILD` when there is no child at all.
@@ -50,20 +53,28 @@ pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
     }
 }
 
-/// Waits until a child ends, at most for `limit`; returns early without a cause now and then. Needs [`hold_back_child_signal`].
+/// Waits until a child ends, at most for `limit`; returns early without a cause now and then. Needs
+/// [`hold_back_child_signal`].
 ///
 /// # Errors
 /// `EINTR` when another signal was handled; `EAGAIN` is no error here but the end of the time.
 pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     let set = child_signal()?;
-    let limit =
-        libc::timespec { tv_sec: limit.as_secs().try_into().unwrap_or(i32::MAX.into()), tv_nsec: limit.subsec_nanos() as libc::c_long };
-    // SAFETY: the set and the limit are initialised and outlive the call; the signal's details are not asked for.
+    let limit = libc::timespec {
+        tv_sec: limit.as_secs().try_into().unwrap_or(i32::MAX.into()),
+        tv_nsec: limit.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: the set and the limit are initialised and outlive the call; the signal's details are
+    // not asked for.
     if unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const limit) } >= 0 {
         return Ok(());
     }
     let error = io::Error::last_os_error();
-    if error.raw_os_error() == Some(libc::EAGAIN) { Ok(()) } else { Err(error) }
+    if error.raw_os_error() == Some(libc::EAGAIN) {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 /// Writes what is cached and switches the machine off; does not return when it works.
@@ -82,21 +93,38 @@ pub fn power_off() -> io::Error {
 mod tests {
     use super::*;
 
-    // `collect_child` takes any child of the process, so it cannot be called beside other tests that start children: it runs in a process of its own,
-    // the test binary started again. Switching off is shown by every guest of the lab.
+    // `collect_child` takes any child of the process, so it cannot be called beside other tests
+    // that start children: it runs in a process of its own, the test binary started again.
+    // Switching off is shown by every guest of the lab.
     #[test]
     fn an_ended_child_is_waited_for_and_collected() {
         const MARK: &str = "TARDY_TEST_INIT";
         if std::env::var_os(MARK).is_none() {
             let name = "init::tests::an_ended_child_is_waited_for_and_collected";
             let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-            assert!(again.args(["--exact", name]).env(MARK, "1").status().unwrap().success());
+            assert!(
+                again
+                    .args(["--exact", name])
+                    .env(MARK, "1")
+                    .status()
+                    .unwrap()
+                    .success()
+            );
             return;
         }
-        assert_eq!(collect_child().unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        assert_eq!(
+            collect_child().unwrap_err().raw_os_error(),
+            Some(libc::ECHILD)
+        );
         hold_back_child_signal().unwrap();
-        #[allow(clippy::zombie_processes, reason = "collected by the function under test")]
-        let child = std::process::Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        #[allow(
+            clippy::zombie_processes,
+            reason = "collected by the function under test"
+        )]
+        let child = std::process::Command::new("sh")
+            .args(["-c", "exit 7"])
+            .spawn()
+            .unwrap();
         let collected = (0..1000).find_map(|_| {
             wait_for_child(Duration::from_millis(10)).unwrap();
             collect_child().unwrap()
@@ -107,7 +135,8 @@ mod tests {
 
     #[test]
     fn waiting_ends_with_the_time_limit() {
-        // The signal may be pending from a child that another test has waited for: without it, the call takes the whole time.
+        // The signal may be pending from a child that another test has waited for: without it, the
+        // call takes the whole time.
         let limit = Duration::from_millis(20);
         let waits = || {
             let begin = std::time::Instant::now();

@@ -8,7 +8,8 @@ use std::mem::MaybeUninit;
 pub struct IntervalTimer(libc::sigset_t);
 
 impl IntervalTimer {
-    /// Blocks SIGALRM in the calling thread and in those that it starts from now on; call it before there are others.
+    /// Blocks SIGALRM in the calling thread and in those that it starts from now on; call it before
+    /// there are others.
     ///
     /// # Errors
     /// None that pthread_sigmask(3) can give here.
@@ -30,10 +31,17 @@ impl IntervalTimer {
     /// # Errors
     /// EINVAL for a negative time.
     pub fn start(&self, micros: i64) -> io::Result<()> {
-        let time = libc::timeval { tv_sec: (micros / 1_000_000) as _, tv_usec: (micros % 1_000_000) as _ };
-        let setting = libc::itimerval { it_interval: time, it_value: time };
+        let time = libc::timeval {
+            tv_sec: (micros / 1_000_000) as _,
+            tv_usec: (micros % 1_000_000) as _,
+        };
+        let setting = libc::itimerval {
+            it_interval: time,
+            it_value: time,
+        };
         // SAFETY: `setting` is valid for the call; a null old setting is allowed.
-        crate::check(unsafe { libc::setitimer(libc::ITIMER_REAL, &setting, std::ptr::null_mut()) }).map(drop)
+        crate::check(unsafe { libc::setitimer(libc::ITIMER_REAL, &setting, std::ptr::null_mut()) })
+            .map(drop)
     }
 
     /// Stops it.
@@ -67,13 +75,18 @@ mod tests {
 
     #[test]
     fn the_signal_comes_to_the_thread_that_waits() {
-        // Of the whole test process only this thread blocks SIGALRM; directed at the thread, the signal reaches no other one.
+        // Of the whole test process only this thread blocks SIGALRM; directed at the thread, the
+        // signal reaches no other one.
         std::thread::spawn(|| {
             let timer = IntervalTimer::block().unwrap();
-            // SAFETY: raise sends the signal to this thread, which blocks it, so that it stays pending.
+            // SAFETY: raise sends the signal to this thread, which blocks it, so that it stays
+            // pending.
             unsafe { libc::raise(libc::SIGALRM) };
             timer.wait().unwrap();
-            assert_eq!(timer.start(-1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+            assert_eq!(
+                timer.start(-1).unwrap_err().raw_os_error(),
+                Some(libc::EINVAL)
+            );
         })
         .join()
         .unwrap();

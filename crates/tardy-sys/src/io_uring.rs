@@ -8,8 +8,8 @@ use io_uring::{IoUring, opcode, squeue};
 /// A ring with one request under way at most.
 pub struct Ring {
     rings: IoUring,
-    /// Whether a request could not be handed over. It still waits in the ring, with the address of a time that is gone, so that nothing is submitted
-    /// any more.
+    /// Whether a request could not be handed over. It still waits in the ring, with the address of
+    /// a time that is gone, so that nothing is submitted any more.
     is_broken: bool,
 }
 
@@ -17,9 +17,13 @@ impl Ring {
     /// Makes the rings.
     ///
     /// # Errors
-    /// ENOSYS before Linux 5.1 and in kernels built without it; EPERM where kernel.io_uring_disabled or a filter forbids it.
+    /// ENOSYS before Linux 5.1 and in kernels built without it; EPERM where
+    /// kernel.io_uring_disabled or a filter forbids it.
     pub fn new() -> io::Result<Self> {
-        IoUring::new(2).map(|rings| Self { rings, is_broken: false })
+        IoUring::new(2).map(|rings| Self {
+            rings,
+            is_broken: false,
+        })
     }
 
     /// Waits until `due`, in ns of CLOCK_MONOTONIC, by one timeout request.
@@ -53,7 +57,9 @@ impl Ring {
         if nanos < 0 {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let time = Timespec::new().sec((nanos / 1_000_000_000) as u64).nsec((nanos % 1_000_000_000) as u32);
+        let time = Timespec::new()
+            .sec((nanos / 1_000_000_000) as u64)
+            .nsec((nanos % 1_000_000_000) as u32);
         match self.submit(&opcode::Timeout::new(&time).flags(flags).build()) {
             Err(error) if error.raw_os_error() == Some(libc::ETIME) => Ok(()),
             other => other,
@@ -65,9 +71,12 @@ impl Ring {
         if self.is_broken {
             return Err(io::Error::other("an earlier request was not handed over"));
         }
-        // SAFETY: a timeout's time lives in the caller, and the kernel copies it while it takes the request (io_uring/timeout.c, __io_timeout_prep), which is
-        // before this function returns without an error; after one nothing is submitted any more. Other requests of this file point to nothing.
-        unsafe { self.rings.submission().push(request) }.map_err(|_| io::Error::other("a request is under way already"))?;
+        // SAFETY: a timeout's time lives in the caller, and the kernel copies it while it takes the
+        // request (io_uring/timeout.c, __io_timeout_prep), which is before this function returns
+        // without an error; after one nothing is submitted any more. Other requests of this file
+        // point to nothing.
+        unsafe { self.rings.submission().push(request) }
+            .map_err(|_| io::Error::other("a request is under way already"))?;
         loop {
             match self.rings.submit_and_wait(1) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
@@ -77,7 +86,11 @@ impl Ring {
                 _ => {}
             }
             if let Some(completion) = self.rings.completion().next() {
-                return if completion.result() < 0 { Err(io::Error::from_raw_os_error(-completion.result())) } else { Ok(()) };
+                return if completion.result() < 0 {
+                    Err(io::Error::from_raw_os_error(-completion.result()))
+                } else {
+                    Ok(())
+                };
             }
         }
     }
@@ -98,7 +111,12 @@ mod tests {
     fn timeouts_end_no_earlier_than_asked_for_and_requests_complete() {
         let mut ring = match Ring::new() {
             Ok(ring) => ring,
-            Err(error) => return assert!(matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)), "{error}"),
+            Err(error) => {
+                return assert!(
+                    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)),
+                    "{error}"
+                );
+            }
         };
         for step in 1..4 {
             let due = clock::monotonic() + step * 500_000;
@@ -109,8 +127,14 @@ mod tests {
         let before = clock::monotonic();
         ring.sleep_for(1_000_000).unwrap();
         assert!(clock::monotonic() - before >= 1_000_000);
-        assert_eq!(ring.sleep_until(-1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            ring.sleep_until(-1).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
         ring.is_broken = true;
-        assert!(ring.nop().is_err(), "a request that was not handed over may wait in the ring");
+        assert!(
+            ring.nop().is_err(),
+            "a request that was not handed over may wait in the ring"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! The kernel facilities that tardy uses, one file each. The only unsafe code of the project.
 //!
-//! No policy and no printing: a wrapper returns `io::Result` and owns what it opened. Times are nanoseconds in an `i64`.
+//! No policy and no printing: a wrapper returns `io::Result` and owns what it opened. Times are
+//! nanoseconds in an `i64`.
 
 pub mod affinity;
 pub mod bpf;
@@ -65,5 +66,9 @@ use std::io;
 
 /// Turns a C return value of -1 into the error that `errno` tells.
 fn check(value: libc::c_int) -> io::Result<libc::c_int> {
-    if value == -1 { Err(io::Error::last_os_error()) } else { Ok(value) }
+    if value == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(value)
+    }
 }

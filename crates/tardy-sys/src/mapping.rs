@@ -5,16 +5,20 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// Bytes of a page on every architecture that tardy is built for in its usual configuration; a larger page only makes touching slower.
+/// Bytes of a page on every architecture that tardy is built for in its usual configuration; a
+/// larger page only makes touching slower.
 pub const PAGE_BYTES: usize = 4096;
-/// Bytes of a cache line on nearly every CPU that runs Linux; where lines are longer, some are written twice.
+/// Bytes of a cache line on nearly every CPU that runs Linux; where lines are longer, some are
+/// written twice.
 const LINE_BYTES: usize = 64;
 /// From include/uapi/asm-generic/mman-common.h.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// A mapping of one's own, readable and writable while no other protection is set; unmapped on drop.
+/// A mapping of one's own, readable and writable while no other protection is set; unmapped on
+/// drop.
 ///
-/// It is not handed out as a slice: the pages may be protected or shared with another process. Access is by page, through methods.
+/// It is not handed out as a slice: the pages may be protected or shared with another process.
+/// Access is by page, through methods.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<libc::c_void>,
@@ -22,7 +26,8 @@ pub struct Mapping {
     writable: bool,
 }
 
-// SAFETY: the mapping is plain memory that belongs to the value; moving it to another thread moves the right to use it.
+// SAFETY: the mapping is plain memory that belongs to the value; moving it to another thread moves
+// the right to use it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -31,10 +36,15 @@ impl Mapping {
     /// # Errors
     /// ENOMEM; EINVAL for 0 bytes.
     pub fn anonymous(bytes: usize) -> io::Result<Self> {
-        Self::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1)
+        Self::new(
+            bytes,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+        )
     }
 
-    /// The first `bytes` of `file`, shared with it. The file must stay at least so long, or touching raises SIGBUS.
+    /// The first `bytes` of `file`, shared with it. The file must stay at least so long, or
+    /// touching raises SIGBUS.
     ///
     /// # Errors
     /// EACCES where the file is not open for reading and writing; ENODEV; EINVAL for 0 bytes.
@@ -44,13 +54,19 @@ impl Mapping {
 
     fn new(bytes: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping is touched.
+        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing
+        // mapping is touched.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(start).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        Ok(Self { start, bytes, writable: true })
+        let start =
+            NonNull::new(start).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Self {
+            start,
+            bytes,
+            writable: true,
+        })
     }
 
     /// Its size in bytes.
@@ -70,29 +86,40 @@ impl Mapping {
         self.start.as_ptr()
     }
 
-    /// Writes the first byte, also where a protection forbids it: a handler of the fault must let the write succeed in the end.
+    /// Writes the first byte, also where a protection forbids it: a handler of the fault must let
+    /// the write succeed in the end.
     pub(crate) fn write_even_if_protected(&mut self) {
-        // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment; where it is protected the CPU faults, and the write is
-        // done again when the handler returns.
+        // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment;
+        // where it is protected the CPU faults, and the write is done again when the handler
+        // returns.
         unsafe { self.start.as_ptr().cast::<u8>().write_volatile(1) };
     }
 
-    /// The sum of all words of [`from`, `to`), each read by itself: the compiler makes no vectors of them.
+    /// The sum of all words of [`from`, `to`), each read by itself: the compiler makes no vectors
+    /// of them.
     ///
     /// # Panics
     /// Where the range is not within the mapping, or not one of words of eight bytes.
     #[must_use]
     pub fn sum(&self, from: usize, to: usize) -> u64 {
-        assert!(from <= to && to <= self.bytes && from.is_multiple_of(8) && to.is_multiple_of(8), "{from}..{to} of {} bytes", self.bytes);
+        assert!(
+            from <= to && to <= self.bytes && from.is_multiple_of(8) && to.is_multiple_of(8),
+            "{from}..{to} of {} bytes",
+            self.bytes
+        );
         // SAFETY: `from` is within the mapping (asserted above).
         let first = unsafe { self.start.as_ptr().cast::<u8>().add(from) };
-        #[allow(clippy::cast_ptr_alignment, reason = "mappings begin at a page, and `from` is a multiple of eight, asserted above")]
+        #[allow(
+            clippy::cast_ptr_alignment,
+            reason = "mappings begin at a page, and `from` is a multiple of eight, asserted above"
+        )]
         let words = first.cast::<u64>();
         let word = |index| {
             // SAFETY: the word lies within the mapping (asserted above).
             let word = unsafe { words.add(index) };
-            // SAFETY: the mapping is readable and zeroed or a file's; nothing writes to it while `self` is borrowed, but another process that shares the file: a
-            // word is then one of its values, and only its sum is told.
+            // SAFETY: the mapping is readable and zeroed or a file's; nothing writes to it while
+            // `self` is borrowed, but another process that shares the file: a word is then one of
+            // its values, and only its sum is told.
             unsafe { word.read_volatile() }
         };
         (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))
@@ -107,8 +134,10 @@ impl Mapping {
     /// Where the mapping is shorter.
     pub fn fill_from(&mut self, file: &File, at: i64, bytes: usize) -> io::Result<()> {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
-        // SAFETY: the kernel writes so many bytes to the mapping, which is as long (asserted above), lives, and is borrowed for this call alone.
-        let read = unsafe { libc::pread64(file.as_raw_fd(), self.start.as_ptr().cast(), bytes, at) };
+        // SAFETY: the kernel writes so many bytes to the mapping, which is as long (asserted
+        // above), lives, and is borrowed for this call alone.
+        let read =
+            unsafe { libc::pread64(file.as_raw_fd(), self.start.as_ptr().cast(), bytes, at) };
         match usize::try_from(read) {
             Ok(read) if read == bytes => Ok(()),
             Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -116,7 +145,8 @@ impl Mapping {
         }
     }
 
-    /// Writes one byte into each page of [`from`, `to`), in order, so that each is present afterwards. Returns the number of pages.
+    /// Writes one byte into each page of [`from`, `to`), in order, so that each is present
+    /// afterwards. Returns the number of pages.
     ///
     /// # Panics
     /// Where the range is not within the mapping, or the mapping is write-protected.
@@ -124,7 +154,8 @@ impl Mapping {
         self.touch_every(from, to, PAGE_BYTES)
     }
 
-    /// Writes one byte into each cache line of [`from`, `to`), in order. Returns the number of writes.
+    /// Writes one byte into each cache line of [`from`, `to`), in order. Returns the number of
+    /// writes.
     ///
     /// # Panics
     /// As [`Mapping::touch`].
@@ -132,40 +163,55 @@ impl Mapping {
         self.touch_every(from, to, LINE_BYTES)
     }
 
-    /// Writes one byte every `step` bytes of [`from`, `to`), in order. Returns the number of writes.
+    /// Writes one byte every `step` bytes of [`from`, `to`), in order. Returns the number of
+    /// writes.
     ///
     /// # Panics
     /// As [`Mapping::touch`]; where `step` is 0.
     pub fn touch_every(&mut self, from: usize, to: usize, step: usize) -> usize {
-        assert!(self.writable && from <= to && to <= self.bytes, "{from}..{to} of {} bytes, writable: {}", self.bytes, self.writable);
+        assert!(
+            self.writable && from <= to && to <= self.bytes,
+            "{from}..{to} of {} bytes, writable: {}",
+            self.bytes,
+            self.writable
+        );
         let mut writes = 0;
         for offset in (from..to).step_by(step) {
-            // SAFETY: `offset` is below `bytes` (asserted above), so that the pointer stays within the mapping.
+            // SAFETY: `offset` is below `bytes` (asserted above), so that the pointer stays within
+            // the mapping.
             let byte = unsafe { self.start.as_ptr().cast::<u8>().add(offset) };
-            // SAFETY: the byte is mapped and writable (asserted above); a volatile write of one byte needs no alignment.
+            // SAFETY: the byte is mapped and writable (asserted above); a volatile write of one
+            // byte needs no alignment.
             unsafe { byte.write_volatile(offset as u8 | 1) };
             writes += 1;
         }
         writes
     }
 
-    /// Sets whether the pages of [`from`, `to`) may be written. Both must be multiples of the page size.
-    /// While any page is protected, [`Mapping::touch`] refuses; make all writable again first.
+    /// Sets whether the pages of [`from`, `to`) may be written. Both must be multiples of the page
+    /// size. While any page is protected, [`Mapping::touch`] refuses; make all writable again
+    /// first.
     ///
     /// # Errors
     /// EINVAL for a range that is no range of pages; ENOMEM at the limit of mappings.
     pub fn set_writable(&mut self, from: usize, to: usize, writable: bool) -> io::Result<()> {
         self.check_range(from, to)?;
-        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let protection = if writable {
+            libc::PROT_READ | libc::PROT_WRITE
+        } else {
+            libc::PROT_READ
+        };
         // SAFETY: `from` is within the mapping (checked above).
         let start = unsafe { self.start.as_ptr().cast::<u8>().add(from) };
-        // SAFETY: the range belongs to this mapping alone, and no reference to its memory exists outside of `touch`.
+        // SAFETY: the range belongs to this mapping alone, and no reference to its memory exists
+        // outside of `touch`.
         crate::check(unsafe { libc::mprotect(start.cast(), to - from, protection) })?;
         self.writable = writable && (self.writable || (from == 0 && to == self.bytes));
         Ok(())
     }
 
-    /// Gives the pages of [`from`, `to`) back to the kernel (MADV_DONTNEED); they read as zero (or as the file) afterwards.
+    /// Gives the pages of [`from`, `to`) back to the kernel (MADV_DONTNEED); they read as zero (or
+    /// as the file) afterwards.
     ///
     /// # Errors
     /// EINVAL for a range that is no range of pages, or locked pages.
@@ -173,8 +219,10 @@ impl Mapping {
         self.check_range(from, to)?;
         // SAFETY: `from` is within the mapping (checked above).
         let start = unsafe { self.start.as_ptr().cast::<u8>().add(from) };
-        // SAFETY: the range belongs to this mapping alone; its contents may change because no reference to its memory exists.
-        crate::check(unsafe { libc::madvise(start.cast(), to - from, libc::MADV_DONTNEED) }).map(drop)
+        // SAFETY: the range belongs to this mapping alone; its contents may change because no
+        // reference to its memory exists.
+        crate::check(unsafe { libc::madvise(start.cast(), to - from, libc::MADV_DONTNEED) })
+            .map(drop)
     }
 
     /// Asks for small pages only, so that a fault brings one page and not two megabytes.
@@ -183,7 +231,10 @@ impl Mapping {
     /// EINVAL on kernels without transparent huge pages, which have small pages only anyway.
     pub fn forbid_huge_pages(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
-        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_NOHUGEPAGE) }).map(drop)
+        crate::check(unsafe {
+            libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_NOHUGEPAGE)
+        })
+        .map(drop)
     }
 
     /// Asks for huge pages where the mapping has room for whole ones.
@@ -192,25 +243,32 @@ impl Mapping {
     /// EINVAL on kernels without transparent huge pages.
     pub fn ask_for_huge_pages(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
-        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_HUGEPAGE) }).map(drop)
+        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_HUGEPAGE) })
+            .map(drop)
     }
 
-    /// Has the kernel put small pages together to huge ones now, as khugepaged would some time (MADV_COLLAPSE, Linux 6.1).
+    /// Has the kernel put small pages together to huge ones now, as khugepaged would some time
+    /// (MADV_COLLAPSE, Linux 6.1).
     ///
     /// # Errors
-    /// EINVAL in older kernels, and where no huge page fits; EAGAIN, EBUSY or ENOMEM where a page could not be put together at present.
+    /// EINVAL in older kernels, and where no huge page fits; EAGAIN, EBUSY or ENOMEM where a page
+    /// could not be put together at present.
     pub fn collapse(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping; what its memory holds stays.
-        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, MADV_COLLAPSE) }).map(drop)
+        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, MADV_COLLAPSE) })
+            .map(drop)
     }
 
-    /// Lets the kernel take the pages of a private mapping when it needs some (MADV_FREE, Linux 4.5); they may read as zero from then on.
+    /// Lets the kernel take the pages of a private mapping when it needs some (MADV_FREE, Linux
+    /// 4.5); they may read as zero from then on.
     ///
     /// # Errors
     /// EINVAL in older kernels, for shared mappings and for locked pages.
     pub fn free_lazily(&mut self) -> io::Result<()> {
-        // SAFETY: the range is exactly this mapping; its contents may change because no reference to its memory exists.
-        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_FREE) }).map(drop)
+        // SAFETY: the range is exactly this mapping; its contents may change because no reference
+        // to its memory exists.
+        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_FREE) })
+            .map(drop)
     }
 
     /// Writes the dirty pages of a shared mapping back to its file and waits for it.
@@ -219,12 +277,20 @@ impl Mapping {
     /// EIO.
     pub fn sync(&self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
-        crate::check(unsafe { libc::msync(self.start.as_ptr(), self.bytes, libc::MS_SYNC) }).map(drop)
+        crate::check(unsafe { libc::msync(self.start.as_ptr(), self.bytes, libc::MS_SYNC) })
+            .map(drop)
     }
 
     fn check_range(&self, from: usize, to: usize) -> io::Result<()> {
-        let good = from <= to && to <= self.bytes && from.is_multiple_of(PAGE_BYTES) && to.is_multiple_of(PAGE_BYTES);
-        if good { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+        let good = from <= to
+            && to <= self.bytes
+            && from.is_multiple_of(PAGE_BYTES)
+            && to.is_multiple_of(PAGE_BYTES);
+        if good {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EINVAL))
+        }
     }
 }
 
@@ -245,34 +311,65 @@ mod tests {
         assert_eq!(mapping.touch(0, 10 * PAGE_BYTES), 10);
         assert_eq!(mapping.touch(PAGE_BYTES, PAGE_BYTES), 0);
         mapping.discard(0, PAGE_BYTES).unwrap();
-        assert_eq!(Mapping::anonymous(0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            Mapping::anonymous(0).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 
     #[test]
     fn advice_is_taken_or_the_kernel_is_too_old() {
         let mut mapping = Mapping::anonymous(4 << 20).unwrap();
-        let is_old = |result: io::Result<()>| result.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL));
+        let is_old = |result: io::Result<()>| {
+            result.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
+        };
         let advised = mapping.ask_for_huge_pages();
         assert!(advised.is_ok() || is_old(advised));
         mapping.touch(0, 4 << 20);
         // Whether memory for huge pages is there is the machine's matter.
         let _ = mapping.collapse();
-        assert_eq!(mapping.touch(0, 4 << 20), 1024, "a mapping that was put together is as it was");
+        assert_eq!(
+            mapping.touch(0, 4 << 20),
+            1024,
+            "a mapping that was put together is as it was"
+        );
         assert!(mapping.free_lazily().is_ok() || is_old(mapping.free_lazily()));
-        assert_eq!(mapping.touch(0, PAGE_BYTES), 1, "what was given up can be written again");
+        assert_eq!(
+            mapping.touch(0, PAGE_BYTES),
+            1,
+            "what was given up can be written again"
+        );
     }
 
     #[test]
     fn protected_pages_are_not_touched() {
         let mut mapping = Mapping::anonymous(4 * PAGE_BYTES).unwrap();
         mapping.set_writable(0, PAGE_BYTES, false).unwrap();
-        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| mapping.touch(0, PAGE_BYTES))).is_err());
+        assert!(
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| mapping.touch(0, PAGE_BYTES)))
+                .is_err()
+        );
         mapping.set_writable(0, 2 * PAGE_BYTES, true).unwrap();
-        assert!(!mapping.writable, "a part of the range cannot speak for the whole");
+        assert!(
+            !mapping.writable,
+            "a part of the range cannot speak for the whole"
+        );
         mapping.set_writable(0, 4 * PAGE_BYTES, true).unwrap();
         assert_eq!(mapping.touch(0, 4 * PAGE_BYTES), 4);
-        assert_eq!(mapping.set_writable(1, PAGE_BYTES, true).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(mapping.discard(0, 5 * PAGE_BYTES).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            mapping
+                .set_writable(1, PAGE_BYTES, true)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        assert_eq!(
+            mapping
+                .discard(0, 5 * PAGE_BYTES)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub fn has_global() -> io::Result<bool> {
     Ok(call(QUERY)? & GLOBAL != 0)
 }
 
-/// Returns when every CPU has passed a point without RCU read-side sections: one grace period (kernel/sched/membarrier.c).
+/// Returns when every CPU has passed a point without RCU read-side sections: one grace period
+/// (kernel/sched/membarrier.c).
 ///
 /// # Errors
 /// EINVAL where CPUs run without a tick (nohz_full).
@@ -47,7 +48,8 @@ pub fn register(reach: Reach) -> io::Result<()> {
     .map(drop)
 }
 
-/// Interrupts every other CPU within `reach` and returns when each has passed a barrier (kernel/sched/membarrier.c).
+/// Interrupts every other CPU within `reach` and returns when each has passed a barrier
+/// (kernel/sched/membarrier.c).
 ///
 /// # Errors
 /// EPERM where the process did not [`register`]; those of [`register`].
@@ -62,7 +64,14 @@ pub fn expedited(reach: Reach) -> io::Result<()> {
 
 fn call(command: libc::c_int) -> io::Result<libc::c_int> {
     // SAFETY: membarrier takes integers.
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, command, 0 as libc::c_uint, 0 as libc::c_int) };
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_membarrier,
+            command,
+            0 as libc::c_uint,
+            0 as libc::c_int,
+        )
+    };
     crate::check(result as libc::c_int)
 }
 
@@ -85,7 +94,10 @@ mod tests {
         for reach in [Reach::Registered, Reach::Process] {
             match register(reach) {
                 Ok(()) => expedited(reach).unwrap(),
-                Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)), "{error}"),
+                Err(error) => assert!(
+                    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)),
+                    "{error}"
+                ),
             }
         }
     }

@@ -20,14 +20,15 @@ pub fn unlock_all() -> io::Result<()> {
     crate::check(unsafe { libc::munlockall() }).map(drop)
 }
 
-/// Whether `bytes` more may be mapped. While [`lock_all`] holds, a mapping that would pass RLIMIT_MEMLOCK is refused, and so is the next
-/// thread's stack; this asks without taking memory.
+/// Whether `bytes` more may be mapped. While [`lock_all`] holds, a mapping that would pass
+/// RLIMIT_MEMLOCK is refused, and so is the next thread's stack; this asks without taking memory.
 ///
 /// # Errors
 /// EAGAIN where the limit refuses; ENOMEM.
 pub fn check_room(bytes: usize) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping is touched.
+    // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping
+    // is touched.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -36,7 +37,8 @@ pub fn check_room(bytes: usize) -> io::Result<()> {
     crate::check(unsafe { libc::munmap(start, bytes) }).map(drop)
 }
 
-/// Touches 64 KiB of the calling thread's stack, so that the loop below it faults nothing. The thread's stack must be larger.
+/// Touches 64 KiB of the calling thread's stack, so that the loop below it faults nothing. The
+/// thread's stack must be larger.
 #[inline(never)]
 pub fn touch_stack() {
     let mut pages = [0_u8; 64 * 1024];
@@ -54,7 +56,13 @@ mod tests {
     fn memory_is_locked_or_the_limit_is_named() {
         match lock_all() {
             Ok(()) => unlock_all().unwrap(),
-            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM | libc::EAGAIN)), "{error}"),
+            Err(error) => assert!(
+                matches!(
+                    error.raw_os_error(),
+                    Some(libc::EPERM | libc::ENOMEM | libc::EAGAIN)
+                ),
+                "{error}"
+            ),
         }
         touch_stack();
     }
@@ -62,6 +70,9 @@ mod tests {
     #[test]
     fn there_is_room_for_a_page_and_not_for_the_whole_address_space() {
         check_room(4096).unwrap();
-        assert_eq!(check_room(1 << 62).unwrap_err().raw_os_error(), Some(libc::ENOMEM));
+        assert_eq!(
+            check_room(1 << 62).unwrap_err().raw_os_error(),
+            Some(libc::ENOMEM)
+        );
     }
 }

@@ -24,7 +24,12 @@ pub fn create(name: &str) -> io::Result<File> {
 /// # Errors
 /// EOPNOTSUPP or EISDIR where the file system has no such files; ENOENT, EACCES, EROFS.
 pub fn create_unnamed(folder: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(folder)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(libc::O_TMPFILE)
+        .open(folder)
 }
 
 #[cfg(test)]
@@ -40,7 +45,10 @@ mod tests {
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "on time");
-        assert_eq!(create(&"n".repeat(300)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            create(&"n".repeat(300)).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 
     #[test]
@@ -49,10 +57,16 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         match create_unnamed(&folder) {
             Ok(mut file) => file.write_all(&[1; 4096]).unwrap(),
-            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)), "{error}"),
+            Err(error) => assert!(
+                matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)),
+                "{error}"
+            ),
         }
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
         std::fs::remove_dir(&folder).unwrap();
-        assert_eq!(create_unnamed(&folder).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            create_unnamed(&folder).unwrap_err().raw_os_error(),
+            Some(libc::ENOENT)
+        );
     }
 }

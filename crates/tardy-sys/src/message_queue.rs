@@ -13,25 +13,40 @@ const MESSAGE_BYTES: usize = 8;
 pub struct MessageQueue(OwnedFd);
 
 impl MessageQueue {
-    /// A queue that holds `capacity` messages (at most 10 without CAP_SYS_RESOURCE, by /proc/sys/fs/mqueue/msg_max).
+    /// A queue that holds `capacity` messages (at most 10 without CAP_SYS_RESOURCE, by
+    /// /proc/sys/fs/mqueue/msg_max).
     ///
     /// # Errors
-    /// ENOSYS in kernels without message queues; EINVAL for a capacity beyond the limit; EMFILE beyond RLIMIT_MSGQUEUE; ENOSPC beyond
-    /// /proc/sys/fs/mqueue/queues_max.
+    /// ENOSYS in kernels without message queues; EINVAL for a capacity beyond the limit; EMFILE
+    /// beyond RLIMIT_MSGQUEUE; ENOSPC beyond /proc/sys/fs/mqueue/queues_max.
     pub fn new(capacity: usize) -> io::Result<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
-        let name = format!("/tardy-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "/tardy-{}-{}",
+            std::process::id(),
+            MADE.fetch_add(1, Ordering::Relaxed)
+        );
         let name = CString::new(name).expect("digits and letters have no zero byte");
         // SAFETY: mq_attr is plain data, for which zeros are valid.
         let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
         attributes.mq_maxmsg = capacity as _;
         attributes.mq_msgsize = MESSAGE_BYTES as _;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: the name ends with a zero byte and the attributes are valid for the call; with O_CREAT both further arguments are read.
-        let fd = crate::check(unsafe { libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, std::ptr::from_ref(&attributes)) })?;
-        // SAFETY: on Linux a queue is a file descriptor; it was just opened, and nothing else owns it.
+        // SAFETY: the name ends with a zero byte and the attributes are valid for the call; with
+        // O_CREAT both further arguments are read.
+        let fd = crate::check(unsafe {
+            libc::mq_open(
+                name.as_ptr(),
+                flags,
+                0o600 as libc::mode_t,
+                std::ptr::from_ref(&attributes),
+            )
+        })?;
+        // SAFETY: on Linux a queue is a file descriptor; it was just opened, and nothing else owns
+        // it.
         let queue = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        // SAFETY: the name ends with a zero byte. Without its name the queue ends with its last descriptor, however the tool ends.
+        // SAFETY: the name ends with a zero byte. Without its name the queue ends with its last
+        // descriptor, however the tool ends.
         crate::check(unsafe { libc::mq_unlink(name.as_ptr()) })?;
         Ok(queue)
     }
@@ -45,7 +60,14 @@ impl MessageQueue {
         let message = word.to_ne_bytes();
         loop {
             // SAFETY: the kernel reads so many bytes at the message, which has them.
-            match crate::check(unsafe { libc::mq_send(self.0.as_raw_fd(), message.as_ptr().cast(), MESSAGE_BYTES, 0) }) {
+            match crate::check(unsafe {
+                libc::mq_send(
+                    self.0.as_raw_fd(),
+                    message.as_ptr().cast(),
+                    MESSAGE_BYTES,
+                    0,
+                )
+            }) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other.map(drop),
             }
@@ -60,8 +82,16 @@ impl MessageQueue {
     pub fn receive(&self) -> io::Result<u64> {
         let mut message = [0_u8; MESSAGE_BYTES];
         loop {
-            // SAFETY: the kernel writes at most so many bytes to the message, which has room for them; a null priority is allowed.
-            let read = unsafe { libc::mq_receive(self.0.as_raw_fd(), message.as_mut_ptr().cast(), MESSAGE_BYTES, std::ptr::null_mut()) };
+            // SAFETY: the kernel writes at most so many bytes to the message, which has room for
+            // them; a null priority is allowed.
+            let read = unsafe {
+                libc::mq_receive(
+                    self.0.as_raw_fd(),
+                    message.as_mut_ptr().cast(),
+                    MESSAGE_BYTES,
+                    std::ptr::null_mut(),
+                )
+            };
             match crate::check(read as libc::c_int) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other.map(|_| u64::from_ne_bytes(message)),
@@ -89,10 +119,21 @@ mod tests {
     #[test]
     fn a_queue_for_nothing_is_refused_and_leaves_no_name() {
         let error = MessageQueue::new(0).unwrap_err().raw_os_error();
-        assert!(matches!(error, Some(libc::EINVAL | libc::ENOSYS)), "{error:?}");
+        assert!(
+            matches!(error, Some(libc::EINVAL | libc::ENOSYS)),
+            "{error:?}"
+        );
         let queues: Vec<_> = (0..3).filter_map(|_| MessageQueue::new(1).ok()).collect();
         drop(queues);
-        let left = std::fs::read_dir("/dev/mqueue").into_iter().flatten().flatten();
-        assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(&format!("tardy-{}-", std::process::id()))));
+        let left = std::fs::read_dir("/dev/mqueue")
+            .into_iter()
+            .flatten()
+            .flatten();
+        assert!(!left.into_iter().any(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(&format!("tardy-{}-", std::process::id()))
+        }));
     }
 }

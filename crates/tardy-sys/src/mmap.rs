@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 
 /// A readable and writable `MAP_SHARED` mapping of a file, unmapped when dropped.
 ///
-/// Accesses are volatile and, where alignment allows, eight bytes wide, because the file may be the memory of a device:
-/// a compiler-made `memcpy` may use unaligned or vector accesses, which device memory refuses on some architectures.
+/// Accesses are volatile and, where alignment allows, eight bytes wide, because the file may be the
+/// memory of a device: a compiler-made `memcpy` may use unaligned or vector accesses, which device
+/// memory refuses on some architectures.
 #[derive(Debug)]
 pub struct SharedMapping {
     start: NonNull<u8>,
@@ -18,16 +19,27 @@ impl SharedMapping {
     /// Maps the first `length` bytes of `file`, which must be open for reading and writing.
     ///
     /// # Errors
-    /// What mmap(2) reports: `EINVAL` for a length of zero, `EACCES` for a file opened without write permission.
+    /// What mmap(2) reports: `EINVAL` for a length of zero, `EACCES` for a file opened without
+    /// write permission.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        // SAFETY: a null hint and no MAP_FIXED, so the kernel chooses unused addresses and no existing object is touched; the kernel checks the descriptor
-        // and the length itself and reports what is wrong with them.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        // SAFETY: a null hint and no MAP_FIXED, so the kernel chooses unused addresses and no
+        // existing object is touched; the kernel checks the descriptor and the length itself and
+        // reports what is wrong with them.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("the kernel mapped address zero"))?;
+        let start = NonNull::new(start.cast::<u8>())
+            .ok_or_else(|| io::Error::other("the kernel mapped address zero"))?;
         Ok(Self { start, length })
     }
 
@@ -48,8 +60,14 @@ impl SharedMapping {
     /// # Errors
     /// `UnexpectedEof` when they do not fit; nothing is written then.
     pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
-        if offset.checked_add(bytes.len()).is_none_or(|end| end > self.length) {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the mapping is too small for what is written to it"));
+        if offset
+            .checked_add(bytes.len())
+            .is_none_or(|end| end > self.length)
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the mapping is too small for what is written to it",
+            ));
         }
         let mut position = offset;
         let mut rest = bytes;
@@ -75,27 +93,42 @@ impl SharedMapping {
     /// # Errors
     /// `UnexpectedEof` when the mapping ends before; `target` stays as it is then.
     pub fn read_at(&self, offset: usize, target: &mut [u8]) -> io::Result<()> {
-        if offset.checked_add(target.len()).is_none_or(|end| end > self.length) {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the mapping is too small for what is read from it"));
+        if offset
+            .checked_add(target.len())
+            .is_none_or(|end| end > self.length)
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the mapping is too small for what is read from it",
+            ));
         }
         for (position, byte) in (offset..).zip(target) {
-            // SAFETY: position < offset + target.len() <= length (checked above), so the result lies inside the one mapping.
+            // SAFETY: position < offset + target.len() <= length (checked above), so the result
+            // lies inside the one mapping.
             let source = unsafe { self.start.as_ptr().add(position) };
-            // SAFETY: inside the mapping, which is readable and lives as long as `self`; bytes need no alignment; another process may write at the same time,
-            // which a volatile read of one byte answers with the old or the new value.
+            // SAFETY: inside the mapping, which is readable and lives as long as `self`; bytes need
+            // no alignment; another process may write at the same time, which a volatile read of
+            // one byte answers with the old or the new value.
             *byte = unsafe { source.read_volatile() };
         }
         Ok(())
     }
 
     fn store_word(&mut self, position: usize, word: u64) {
-        assert!(position.is_multiple_of(8) && position + 8 <= self.length, "write_at keeps words aligned and inside");
-        // SAFETY: position + 8 <= length (asserted above), so the result lies inside the one mapping.
+        assert!(
+            position.is_multiple_of(8) && position + 8 <= self.length,
+            "write_at keeps words aligned and inside"
+        );
+        // SAFETY: position + 8 <= length (asserted above), so the result lies inside the one
+        // mapping.
         let target = unsafe { self.start.as_ptr().add(position) };
-        #[allow(clippy::cast_ptr_alignment, reason = "mappings start at a page and position is a multiple of eight, asserted above")]
+        #[allow(
+            clippy::cast_ptr_alignment,
+            reason = "mappings start at a page and position is a multiple of eight, asserted above"
+        )]
         let target = target.cast::<u64>();
-        // SAFETY: inside the mapping and aligned (both asserted above); the mapping is writable and lives as long as `self`; `&mut self` excludes other
-        // accesses from this process.
+        // SAFETY: inside the mapping and aligned (both asserted above); the mapping is writable and
+        // lives as long as `self`; `&mut self` excludes other accesses from this process.
         unsafe { target.write_volatile(word) };
     }
 
@@ -103,14 +136,16 @@ impl SharedMapping {
         assert!(position < self.length, "write_at keeps bytes inside");
         // SAFETY: position < length (asserted above), so the result lies inside the one mapping.
         let target = unsafe { self.start.as_ptr().add(position) };
-        // SAFETY: inside the mapping, which is writable and lives as long as `self`; bytes need no alignment; `&mut self` excludes other accesses.
+        // SAFETY: inside the mapping, which is writable and lives as long as `self`; bytes need no
+        // alignment; `&mut self` excludes other accesses.
         unsafe { target.write_volatile(byte) };
     }
 }
 
 impl Drop for SharedMapping {
     fn drop(&mut self) {
-        // SAFETY: start and length are what mmap returned and was given, and nothing borrows the memory: accesses copy.
+        // SAFETY: start and length are what mmap returned and was given, and nothing borrows the
+        // memory: accesses copy.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -123,7 +158,13 @@ mod tests {
 
     fn file_of(length: u64) -> (std::path::PathBuf, File) {
         let path = std::env::temp_dir().join(format!("tardy-mmap-{}-{length}", std::process::id()));
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .unwrap();
         file.set_len(length).unwrap();
         (path, file)
     }
@@ -142,7 +183,10 @@ mod tests {
         let content = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(&content[3..259], &bytes[..]);
-        assert_eq!((content[2], content[259], &content[4094..]), (0, 0, &b"zz"[..]));
+        assert_eq!(
+            (content[2], content[259], &content[4094..]),
+            (0, 0, &b"zz"[..])
+        );
     }
 
     #[test]
@@ -150,15 +194,29 @@ mod tests {
         let (path, file) = file_of(8);
         let mut mapping = SharedMapping::new(file.as_fd(), 8).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(mapping.write_at(1, &[0; 8]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        assert_eq!(mapping.write_at(usize::MAX, &[0; 8]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        assert_eq!(mapping.read_at(1, &mut [0; 8]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            mapping.write_at(1, &[0; 8]).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
+        assert_eq!(
+            mapping.write_at(usize::MAX, &[0; 8]).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
+        assert_eq!(
+            mapping.read_at(1, &mut [0; 8]).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 
     #[test]
     fn an_empty_mapping_is_refused_by_the_kernel() {
         let (path, file) = file_of(16);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(SharedMapping::new(file.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            SharedMapping::new(file.as_fd(), 0)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -9,18 +9,29 @@ use std::path::Path;
 /// Mounts `source` at `target`, with the options that the file system's own documentation names.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN; ENODEV where the kernel lacks the file system; ENOENT; EINVAL for options that it does not know.
+/// EPERM without CAP_SYS_ADMIN; ENODEV where the kernel lacks the file system; ENOENT; EINVAL for
+/// options that it does not know.
 pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Result<()> {
-    call(source, target, kind, libc::MS_NOSUID | libc::MS_NODEV, options)
+    call(
+        source,
+        target,
+        kind,
+        libc::MS_NOSUID | libc::MS_NODEV,
+        options,
+    )
 }
 
-/// Mounts a kernel file system of type `kind` on the folder `target`, without device files or set-user-id programs unless `kind` is devtmpfs, whose
-/// purpose they are.
+/// Mounts a kernel file system of type `kind` on the folder `target`, without device files or
+/// set-user-id programs unless `kind` is devtmpfs, whose purpose they are.
 ///
 /// # Errors
 /// As [`mount`].
 pub fn mount_kernel_file_system(kind: &str, target: &Path) -> io::Result<()> {
-    let flags = if kind == "devtmpfs" { libc::MS_NOSUID } else { libc::MS_NOSUID | libc::MS_NODEV };
+    let flags = if kind == "devtmpfs" {
+        libc::MS_NOSUID
+    } else {
+        libc::MS_NOSUID | libc::MS_NODEV
+    };
     call(kind, target, kind, flags, "")
 }
 
@@ -32,11 +43,13 @@ const MOUNT_ATTR_NOSUID: libc::c_uint = 2;
 const MOUNT_ATTR_NODEV: libc::c_uint = 4;
 const MOUNT_ATTR_NOEXEC: libc::c_uint = 8;
 
-/// Mounts a kernel file system of type `kind` nowhere (Linux 5.2): its files are reached through the descriptor, by `/proc/self/fd/N`, by this process
-/// alone, and the mount is gone when the descriptor is closed, however the process ends.
+/// Mounts a kernel file system of type `kind` nowhere (Linux 5.2): its files are reached through
+/// the descriptor, by `/proc/self/fd/N`, by this process alone, and the mount is gone when the
+/// descriptor is closed, however the process ends.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN; ENODEV where the kernel lacks the file system; ENOSYS on older kernels.
+/// EPERM without CAP_SYS_ADMIN; ENODEV where the kernel lacks the file system; ENOSYS on older
+/// kernels.
 pub fn detached(kind: &str) -> io::Result<OwnedFd> {
     let kind = CString::new(kind)?;
     // SAFETY: the name is a C string that outlives the call.
@@ -44,11 +57,27 @@ pub fn detached(kind: &str) -> io::Result<OwnedFd> {
     let context = owned(context)?;
     let nothing = std::ptr::null::<libc::c_char>();
     // SAFETY: this command takes neither key nor value; the descriptor is open.
-    let created = unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, nothing, nothing, 0) };
+    let created = unsafe {
+        libc::syscall(
+            libc::SYS_fsconfig,
+            context.as_raw_fd(),
+            FSCONFIG_CMD_CREATE,
+            nothing,
+            nothing,
+            0,
+        )
+    };
     crate::check(created as libc::c_int)?;
     let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     // SAFETY: the call takes a descriptor, which is open, and flags.
-    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, attributes) })
+    owned(unsafe {
+        libc::syscall(
+            libc::SYS_fsmount,
+            context.as_raw_fd(),
+            FSMOUNT_CLOEXEC,
+            attributes,
+        )
+    })
 }
 
 /// The descriptor that a system call made.
@@ -58,24 +87,48 @@ fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Keeps mounts that are made from now on in this mount namespace, and those of other namespaces out of it.
+/// Keeps mounts that are made from now on in this mount namespace, and those of other namespaces
+/// out of it.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN.
 pub fn make_all_private() -> io::Result<()> {
-    call("none", Path::new("/"), "none", libc::MS_REC | libc::MS_PRIVATE, "")
+    call(
+        "none",
+        Path::new("/"),
+        "none",
+        libc::MS_REC | libc::MS_PRIVATE,
+        "",
+    )
 }
 
-fn call(source: &str, target: &Path, kind: &str, flags: libc::c_ulong, options: &str) -> io::Result<()> {
+fn call(
+    source: &str,
+    target: &Path,
+    kind: &str,
+    flags: libc::c_ulong,
+    options: &str,
+) -> io::Result<()> {
     let source = CString::new(source)?;
     let target = CString::new(target.as_os_str().as_bytes())?;
     let kind = CString::new(kind)?;
     let options = CString::new(options)?;
-    // SAFETY: all four are C strings that outlive the call; for the file systems used here, the data is a string of options.
-    crate::check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) }).map(drop)
+    // SAFETY: all four are C strings that outlive the call; for the file systems used here, the
+    // data is a string of options.
+    crate::check(unsafe {
+        libc::mount(
+            source.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            flags,
+            options.as_ptr().cast(),
+        )
+    })
+    .map(drop)
 }
 
-/// Takes the mount at `target` away; with `detach`, even while files of it are open, which keep working until they are closed.
+/// Takes the mount at `target` away; with `detach`, even while files of it are open, which keep
+/// working until they are closed.
 ///
 /// # Errors
 /// EINVAL where nothing is mounted there; EBUSY; EPERM; ENOENT.
@@ -115,7 +168,12 @@ mod tests {
 
     #[test]
     fn a_detached_mount_is_reached_by_its_descriptor_and_by_nothing_else() {
-        let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
+        let mounts = || {
+            std::fs::read_to_string("/proc/self/mountinfo")
+                .unwrap()
+                .lines()
+                .count()
+        };
         let before = mounts();
         match detached("tmpfs") {
             Ok(mount) => {
@@ -132,7 +190,10 @@ mod tests {
     #[test]
     fn an_unknown_type_is_reported_by_the_kernel() {
         let error = mount_kernel_file_system("no-such-type", Path::new("/")).unwrap_err();
-        assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
+        assert!(
+            matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)),
+            "{error}"
+        );
     }
 
     #[test]

@@ -6,9 +6,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// What is to be one's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespace {
-    /// Process numbers, for the children made from now on; their first is the namespace's init, and when it ends the kernel ends them all.
+    /// Process numbers, for the children made from now on; their first is the namespace's init, and
+    /// when it ends the kernel ends them all.
     Processes,
-    /// As `Processes`, in a user namespace of one's own, for those without CAP_SYS_ADMIN. The caller writes its maps.
+    /// As `Processes`, in a user namespace of one's own, for those without CAP_SYS_ADMIN. The
+    /// caller writes its maps.
     ProcessesAsUser,
     Mounts,
     /// Network devices, addresses, sockets.
@@ -19,8 +21,8 @@ pub enum Namespace {
 /// Gives the calling process a namespace of its own.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN (or where user namespaces are forbidden); EINVAL in a process of several threads or where the kernel lacks it;
-/// ENOSPC or EUSERS at the limit of namespaces.
+/// EPERM without CAP_SYS_ADMIN (or where user namespaces are forbidden); EINVAL in a process of
+/// several threads or where the kernel lacks it; ENOSPC or EUSERS at the limit of namespaces.
 pub fn unshare(namespace: Namespace) -> io::Result<()> {
     let flags = match namespace {
         Namespace::Processes => libc::CLONE_NEWPID,
@@ -29,11 +31,13 @@ pub fn unshare(namespace: Namespace) -> io::Result<()> {
         Namespace::Network => libc::CLONE_NEWNET,
         Namespace::HostName => libc::CLONE_NEWUTS,
     };
-    // SAFETY: unshare takes flags and no memory; none of these flags changes what the threads of the process share with each other.
+    // SAFETY: unshare takes flags and no memory; none of these flags changes what the threads of
+    // the process share with each other.
     crate::check(unsafe { libc::unshare(flags) }).map(drop)
 }
 
-/// Enters a network namespace, by a descriptor of /proc/PID/ns/net; sockets that are open stay in theirs.
+/// Enters a network namespace, by a descriptor of /proc/PID/ns/net; sockets that are open stay in
+/// theirs.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor of something else.
@@ -48,14 +52,18 @@ mod tests {
 
     #[test]
     fn a_namespace_is_had_or_the_reason_is_named() {
-        // A thread of its own, because mounts and host name are the thread's; the others would be the process's.
+        // A thread of its own, because mounts and host name are the thread's; the others would be
+        // the process's.
         std::thread::spawn(|| match unshare(Namespace::HostName) {
             Ok(()) => assert_ne!(
                 std::fs::read_link("/proc/thread-self/ns/uts").unwrap(),
                 std::fs::read_link("/proc/self/ns/uts").unwrap(),
                 "the thread's namespace is still the process's"
             ),
-            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSPC)), "{error}"),
+            Err(error) => assert!(
+                matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSPC)),
+                "{error}"
+            ),
         })
         .join()
         .unwrap();
@@ -63,7 +71,9 @@ mod tests {
 
     #[test]
     fn a_user_namespace_is_refused_to_one_thread_of_many() {
-        std::thread::spawn(|| assert!(unshare(Namespace::ProcessesAsUser).is_err())).join().unwrap();
+        std::thread::spawn(|| assert!(unshare(Namespace::ProcessesAsUser).is_err()))
+            .join()
+            .unwrap();
     }
 
     #[test]
@@ -71,7 +81,10 @@ mod tests {
         use std::os::fd::AsFd;
         let network = || std::fs::read_link("/proc/thread-self/ns/net").unwrap();
         std::thread::spawn(move || {
-            let (before, first) = (network(), std::fs::File::open("/proc/thread-self/ns/net").unwrap());
+            let (before, first) = (
+                network(),
+                std::fs::File::open("/proc/thread-self/ns/net").unwrap(),
+            );
             match unshare(Namespace::Network) {
                 Ok(()) => {
                     assert_ne!(network(), before);

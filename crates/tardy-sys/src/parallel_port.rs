@@ -1,4 +1,5 @@
-//! Parallel ports, by the driver ppdev (include/uapi/linux/ppdev.h): the data lines out, and the interrupts that the line ACK makes in.
+//! Parallel ports, by the driver ppdev (include/uapi/linux/ppdev.h): the data lines out, and the
+//! interrupts that the line ACK makes in.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -29,10 +30,14 @@ impl ParallelPort {
     /// Takes the port, with its interrupt; nobody else can use it meanwhile.
     ///
     /// # Errors
-    /// ENOENT where the driver is not loaded; EACCES; ENOTTY where it is no port; ENXIO where no port is behind the device, or another driver has it
-    /// (a printer's).
+    /// ENOENT where the driver is not loaded; EACCES; ENOTTY where it is no port; ENXIO where no
+    /// port is behind the device, or another driver has it (a printer's).
     pub fn open(device: &Path) -> io::Result<Self> {
-        let port = OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(device)?;
+        let port = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_CLOEXEC)
+            .open(device)?;
         for request in [EXCLUSIVE, CLAIM] {
             // SAFETY: these requests take no argument.
             crate::check(unsafe { libc::ioctl(port.as_raw_fd(), request as _) })?;
@@ -47,10 +52,18 @@ impl ParallelPort {
     #[inline]
     pub fn write(&self, data: u8) -> io::Result<()> {
         // SAFETY: the kernel reads one byte at the pointer.
-        crate::check(unsafe { libc::ioctl(self.0.as_raw_fd(), WRITE_DATA as _, std::ptr::from_ref(&data)) }).map(drop)
+        crate::check(unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                WRITE_DATA as _,
+                std::ptr::from_ref(&data),
+            )
+        })
+        .map(drop)
     }
 
-    /// How many interrupts came since the last call. Without waiting: the descriptor can be read while there are some.
+    /// How many interrupts came since the last call. Without waiting: the descriptor can be read
+    /// while there are some.
     ///
     /// # Errors
     /// Those of the port.
@@ -58,7 +71,13 @@ impl ParallelPort {
     pub fn take_interrupts(&self) -> io::Result<u32> {
         let mut count: libc::c_int = 0;
         // SAFETY: the kernel writes one int to the pointer.
-        crate::check(unsafe { libc::ioctl(self.0.as_raw_fd(), TAKE_INTERRUPTS as _, std::ptr::from_mut(&mut count)) })?;
+        crate::check(unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                TAKE_INTERRUPTS as _,
+                std::ptr::from_mut(&mut count),
+            )
+        })?;
         Ok(count.unsigned_abs())
     }
 }
@@ -84,21 +103,52 @@ mod tests {
             .stdin(Stdio::piped())
             .spawn()
             .expect("a C compiler (cargo xtask test)");
-        let text = "#include <stdio.h>\n#include <sys/ioctl.h>\n#include <linux/ppdev.h>\n\
-                    int main(void) { printf(\"%u %u %u %u\", (unsigned)PPEXCL, (unsigned)PPCLAIM, (unsigned)PPWDATA, (unsigned)PPCLRIRQ); return 0; }\n";
-        compiler.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let text = "#include <stdio.h>\n#include <sys/ioctl.h>\n#include <linux/ppdev.h>\nint \
+                    main(void) { printf(\"%u %u %u %u\", (unsigned)PPEXCL, (unsigned)PPCLAIM, \
+                    (unsigned)PPWDATA, (unsigned)PPCLRIRQ); return 0; }\n";
+        compiler
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
         assert!(compiler.wait().unwrap().success());
         let printed = Command::new(&folder).output().unwrap().stdout;
         std::fs::remove_file(&folder).unwrap();
-        assert_eq!(String::from_utf8(printed).unwrap(), format!("{EXCLUSIVE} {CLAIM} {WRITE_DATA} {TAKE_INTERRUPTS}"));
+        assert_eq!(
+            String::from_utf8(printed).unwrap(),
+            format!("{EXCLUSIVE} {CLAIM} {WRITE_DATA} {TAKE_INTERRUPTS}")
+        );
     }
 
     #[test]
     fn what_is_no_port_is_an_error() {
-        assert_eq!(ParallelPort::open(Path::new("/dev/null")).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
-        assert_eq!(ParallelPort::open(Path::new("/dev/no-such-port")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
-        let port = ParallelPort(File::options().read(true).write(true).open("/dev/null").unwrap());
-        assert_eq!(port.write(1).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
-        assert_eq!(port.take_interrupts().unwrap_err().raw_os_error(), Some(libc::ENOTTY));
+        assert_eq!(
+            ParallelPort::open(Path::new("/dev/null"))
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::ENOTTY)
+        );
+        assert_eq!(
+            ParallelPort::open(Path::new("/dev/no-such-port"))
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::ENOENT)
+        );
+        let port = ParallelPort(
+            File::options()
+                .read(true)
+                .write(true)
+                .open("/dev/null")
+                .unwrap(),
+        );
+        assert_eq!(
+            port.write(1).unwrap_err().raw_os_error(),
+            Some(libc::ENOTTY)
+        );
+        assert_eq!(
+            port.take_interrupts().unwrap_err().raw_os_error(),
+            Some(libc::ENOTTY)
+        );
     }
 }

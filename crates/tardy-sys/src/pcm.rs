@@ -1,5 +1,6 @@
-//! Playing sound by the kernel's own interface (`/dev/snd/pcmCxDyp`, include/uapi/sound/asound.h, protocol 2.0.15), without a library: the hardware's
-//! space of parameters, writing frames, and the hardware pointer with its time stamp. Calls do not wait.
+//! Playing sound by the kernel's own interface (`/dev/snd/pcmCxDyp`, include/uapi/sound/asound.h,
+//! protocol 2.0.15), without a library: the hardware's space of parameters, writing frames, and the
+//! hardware pointer with its time stamp. Calls do not wait.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -31,7 +32,8 @@ const START: u32 = code(NONE, 0x42, 0);
 const DROP: u32 = code(NONE, 0x43, 0);
 const WRITE_FRAMES: u32 = code(WRITE, 0x50, size_of::<RawTransfer>());
 
-/// SNDRV_PCM_VERSION of what is used here; the type of time stamps is a member of the software parameters from 2.0.12 on.
+/// SNDRV_PCM_VERSION of what is used here; the type of time stamps is a member of the software
+/// parameters from 2.0.12 on.
 const PROTOCOL: libc::c_int = 2 << 16 | 15;
 const TSTAMP_ENABLE: libc::c_int = 1;
 const TSTAMP_TYPE_MONOTONIC: libc::c_int = 1;
@@ -86,7 +88,8 @@ struct RawInterval {
     flags: u32,
 }
 
-/// The parameters that a device can still have (snd_pcm_hw_params): it shrinks with what is asked for, until one value of each is left.
+/// The parameters that a device can still have (snd_pcm_hw_params): it shrinks with what is asked
+/// for, until one value of each is left.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Space {
@@ -115,13 +118,21 @@ impl Space {
     /// Everything, written interleaved.
     #[must_use]
     pub fn new() -> Self {
-        let everything = RawInterval { min: 0, max: u32::MAX, flags: 0 };
+        let everything = RawInterval {
+            min: 0,
+            max: u32::MAX,
+            flags: 0,
+        };
         let mut space = Self {
             flags: 0,
             masks: [[u32::MAX; 8]; 3],
             masks_reserved: [[0; 8]; 5],
             intervals: [everything; 12],
-            intervals_reserved: [RawInterval { min: 0, max: 0, flags: 0 }; 9],
+            intervals_reserved: [RawInterval {
+                min: 0,
+                max: 0,
+                flags: 0,
+            }; 9],
             requested: u32::MAX,
             changed: 0,
             info: u32::MAX,
@@ -154,7 +165,10 @@ impl Space {
     #[must_use]
     pub fn range(&self, quantity: Quantity) -> (u32, u32) {
         let RawInterval { min, max, flags } = self.intervals[quantity as usize - FIRST_QUANTITY];
-        (min.saturating_add(flags & 1), max.saturating_sub(flags >> 1 & 1))
+        (
+            min.saturating_add(flags & 1),
+            max.saturating_sub(flags >> 1 & 1),
+        )
     }
 
     /// Frames a second as a fraction; of what a device was set to.
@@ -259,14 +273,16 @@ pub enum State {
 pub struct Status {
     /// What the device is doing.
     pub state: State,
-    /// When the pointer came to where it is, as the kernel saw it, in ns on CLOCK_MONOTONIC. A stamp from before `started` is an older one: the kernel makes
-    /// none until the pointer moves (sound/core/pcm_lib.c, update_audio_tstamp).
+    /// When the pointer came to where it is, as the kernel saw it, in ns on CLOCK_MONOTONIC. A
+    /// stamp from before `started` is an older one: the kernel makes none until the pointer moves
+    /// (sound/core/pcm_lib.c, update_audio_tstamp).
     pub at: i64,
     /// When the device was started or stopped, in ns on CLOCK_MONOTONIC.
     pub started: i64,
     /// Frames written since it was prepared.
     pub written: u64,
-    /// Frames of those that are not heard yet, behind the pointer and in what comes after it (a codec); 0 where it does not play.
+    /// Frames of those that are not heard yet, behind the pointer and in what comes after it (a
+    /// codec); 0 where it does not play.
     pub delay: i64,
     /// Frames for which there is room.
     pub room: u64,
@@ -285,8 +301,15 @@ impl Playback {
     /// # Errors
     /// ENOENT where there is none; EACCES; EBUSY or EAGAIN where another program has it.
     pub fn open(device: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(device)?;
-        Ok(Self { file, frame_bytes: 0 })
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(device)?;
+        Ok(Self {
+            file,
+            frame_bytes: 0,
+        })
     }
 
     /// What the device says of itself.
@@ -311,7 +334,11 @@ impl Playback {
         };
         self.exchange(INFO, &mut raw)?;
         let name = raw.name.split(|&byte| byte == 0).next().unwrap_or_default();
-        Ok(Info { card: raw.card.unsigned_abs(), device: raw.device, name: String::from_utf8_lossy(name).into_owned() })
+        Ok(Info {
+            card: raw.card.unsigned_abs(),
+            device: raw.device,
+            name: String::from_utf8_lossy(name).into_owned(),
+        })
     }
 
     /// Leaves in `space` what the device can have of it; changes nothing of the device.
@@ -323,8 +350,9 @@ impl Playback {
         self.exchange(HW_REFINE, space)
     }
 
-    /// Sets the device to one point of `space`, which is left there; it stops by itself when it has played everything, and stamps on CLOCK_MONOTONIC.
-    /// To be started with [`Playback::start`] only.
+    /// Sets the device to one point of `space`, which is left there; it stops by itself when it has
+    /// played everything, and stamps on CLOCK_MONOTONIC. To be started with [`Playback::start`]
+    /// only.
     ///
     /// # Errors
     /// As [`Playback::refine`]; those of the driver.
@@ -354,7 +382,8 @@ impl Playback {
         self.exchange(SW_PARAMS, &mut software)
     }
 
-    /// Makes it ready to be written to and started, with nothing written; after it was configured, and after it stopped.
+    /// Makes it ready to be written to and started, with nothing written; after it was configured,
+    /// and after it stopped.
     ///
     /// # Errors
     /// Those of the driver.
@@ -381,15 +410,30 @@ impl Playback {
     /// Writes as many whole frames of `sound` as there is room for; tells how many.
     ///
     /// # Errors
-    /// EPIPE where it stopped because there was nothing to play; EBADFD where it was not prepared; ENODEV where it was pulled out.
+    /// EPIPE where it stopped because there was nothing to play; EBADFD where it was not prepared;
+    /// ENODEV where it was pulled out.
     #[inline]
-    #[allow(clippy::unnecessary_cast, reason = "frames have 32 bits on some targets")]
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "frames have 32 bits on some targets"
+    )]
     pub fn write(&self, sound: &[u8]) -> io::Result<u64> {
         let frames = sound.len() / self.frame_bytes.max(1);
-        let mut transfer = RawTransfer { result: 0, buffer: sound.as_ptr(), frames: frames as Frames };
-        // SAFETY: the kernel reads and writes one RawTransfer, and reads `frames` frames at its pointer: the bytes of a frame are those that it told when it
-        // was configured, so that they lie in `sound`; before that it refuses.
-        let result = crate::check(unsafe { libc::ioctl(self.file.as_raw_fd(), WRITE_FRAMES as _, std::ptr::from_mut(&mut transfer)) });
+        let mut transfer = RawTransfer {
+            result: 0,
+            buffer: sound.as_ptr(),
+            frames: frames as Frames,
+        };
+        // SAFETY: the kernel reads and writes one RawTransfer, and reads `frames` frames at its
+        // pointer: the bytes of a frame are those that it told when it was configured, so that they
+        // lie in `sound`; before that it refuses.
+        let result = crate::check(unsafe {
+            libc::ioctl(
+                self.file.as_raw_fd(),
+                WRITE_FRAMES as _,
+                std::ptr::from_mut(&mut transfer),
+            )
+        });
         match result {
             Ok(_) => Ok(transfer.result.unsigned_abs() as u64),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
@@ -402,9 +446,15 @@ impl Playback {
     /// # Errors
     /// Those of the driver.
     #[inline]
-    #[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "time_t has 32 bits on some targets"
+    )]
     pub fn status(&self) -> io::Result<Status> {
-        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let never = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         let mut raw = RawStatus {
             state: 0,
             padding: [0; _],
@@ -431,7 +481,14 @@ impl Playback {
         };
         let nanos = |time: libc::timespec| time.tv_sec as i64 * 1_000_000_000 + time.tv_nsec as i64;
         let (at, started) = (nanos(raw.tstamp), nanos(raw.trigger_tstamp));
-        Ok(Status { state, at, started, written: raw.written as u64, delay: raw.delay as i64, room: raw.avail as u64 })
+        Ok(Status {
+            state,
+            at,
+            started,
+            written: raw.written as u64,
+            delay: raw.delay as i64,
+            room: raw.avail as u64,
+        })
     }
 
     fn order(&self, request: u32) -> io::Result<()> {
@@ -439,12 +496,21 @@ impl Playback {
         crate::check(unsafe { libc::ioctl(self.file.as_raw_fd(), request as _) }).map(drop)
     }
 
-    /// A request with a value that the kernel reads and writes; the requests of this file that take one have its size in their code.
+    /// A request with a value that the kernel reads and writes; the requests of this file that take
+    /// one have its size in their code.
     fn exchange<T>(&self, request: u32, value: &mut T) -> io::Result<()> {
         debug_assert_eq!((request >> 16 & 0x3fff) as usize, size_of::<T>());
-        // SAFETY: the kernel reads and writes as many bytes as the request's code tells, which is the size of `value`; any bytes are a value of the types of this
-        // file, which hold numbers only.
-        crate::check(unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, std::ptr::from_mut(value)) }).map(drop)
+        // SAFETY: the kernel reads and writes as many bytes as the request's code tells, which is
+        // the size of `value`; any bytes are a value of the types of this file, which hold numbers
+        // only.
+        crate::check(unsafe {
+            libc::ioctl(
+                self.file.as_raw_fd(),
+                request as _,
+                std::ptr::from_mut(value),
+            )
+        })
+        .map(drop)
     }
 }
 
@@ -464,20 +530,36 @@ mod tests {
             .stdin(Stdio::piped())
             .spawn()
             .expect("a C compiler (cargo xtask test)");
-        let mut text = "#include <stdio.h>\n#include <stddef.h>\n#include <time.h>\n#include <sys/ioctl.h>\n#include <sound/asound.h>\nint main(void) {\n".to_owned();
-        expressions.iter().for_each(|expression| text += &format!("printf(\"%zu\\n\", (size_t)({expression}));\n"));
-        compiler.stdin.take().unwrap().write_all((text + "return 0; }\n").as_bytes()).unwrap();
+        let mut text = "#include <stdio.h>\n#include <stddef.h>\n#include <time.h>\n#include \
+                        <sys/ioctl.h>\n#include <sound/asound.h>\nint main(void) {\n"
+            .to_owned();
+        expressions.iter().for_each(|expression| {
+            text += &format!("printf(\"%zu\\n\", (size_t)({expression}));\n")
+        });
+        compiler
+            .stdin
+            .take()
+            .unwrap()
+            .write_all((text + "return 0; }\n").as_bytes())
+            .unwrap();
         assert!(compiler.wait().unwrap().success());
         let printed = Command::new(&program).output().unwrap().stdout;
         std::fs::remove_file(&program).unwrap();
-        String::from_utf8(printed).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+        String::from_utf8(printed)
+            .unwrap()
+            .lines()
+            .map(|line| line.parse().unwrap())
+            .collect()
     }
 
     #[test]
     fn requests_numbers_and_places_are_those_of_the_kernels_header() {
         let ours_and_theirs = [
             (INFO as usize, "(unsigned)SNDRV_PCM_IOCTL_INFO"),
-            (USER_PROTOCOL as usize, "(unsigned)SNDRV_PCM_IOCTL_USER_PVERSION"),
+            (
+                USER_PROTOCOL as usize,
+                "(unsigned)SNDRV_PCM_IOCTL_USER_PVERSION",
+            ),
             (HW_REFINE as usize, "(unsigned)SNDRV_PCM_IOCTL_HW_REFINE"),
             (HW_PARAMS as usize, "(unsigned)SNDRV_PCM_IOCTL_HW_PARAMS"),
             (SW_PARAMS as usize, "(unsigned)SNDRV_PCM_IOCTL_SW_PARAMS"),
@@ -485,42 +567,111 @@ mod tests {
             (PREPARE as usize, "(unsigned)SNDRV_PCM_IOCTL_PREPARE"),
             (START as usize, "(unsigned)SNDRV_PCM_IOCTL_START"),
             (DROP as usize, "(unsigned)SNDRV_PCM_IOCTL_DROP"),
-            (WRITE_FRAMES as usize, "(unsigned)SNDRV_PCM_IOCTL_WRITEI_FRAMES"),
+            (
+                WRITE_FRAMES as usize,
+                "(unsigned)SNDRV_PCM_IOCTL_WRITEI_FRAMES",
+            ),
             (size_of::<RawInfo>(), "sizeof(struct snd_pcm_info)"),
             (size_of::<Space>(), "sizeof(struct snd_pcm_hw_params)"),
             (size_of::<RawSoftware>(), "sizeof(struct snd_pcm_sw_params)"),
             (size_of::<RawStatus>(), "sizeof(struct snd_pcm_status)"),
             (size_of::<RawTransfer>(), "sizeof(struct snd_xferi)"),
-            (offset_of!(RawInfo, card), "offsetof(struct snd_pcm_info, card)"),
-            (offset_of!(RawInfo, name), "offsetof(struct snd_pcm_info, name)"),
-            (offset_of!(Space, masks), "offsetof(struct snd_pcm_hw_params, masks)"),
-            (offset_of!(Space, intervals), "offsetof(struct snd_pcm_hw_params, intervals)"),
-            (offset_of!(Space, requested), "offsetof(struct snd_pcm_hw_params, rmask)"),
-            (offset_of!(Space, info), "offsetof(struct snd_pcm_hw_params, info)"),
-            (offset_of!(RawSoftware, start_threshold), "offsetof(struct snd_pcm_sw_params, start_threshold)"),
-            (offset_of!(RawSoftware, stop_threshold), "offsetof(struct snd_pcm_sw_params, stop_threshold)"),
-            (offset_of!(RawSoftware, protocol), "offsetof(struct snd_pcm_sw_params, proto)"),
-            (offset_of!(RawSoftware, tstamp_type), "offsetof(struct snd_pcm_sw_params, tstamp_type)"),
-            (offset_of!(RawStatus, trigger_tstamp), "offsetof(struct snd_pcm_status, trigger_tstamp)"),
-            (offset_of!(RawStatus, tstamp), "offsetof(struct snd_pcm_status, tstamp)"),
-            (offset_of!(RawStatus, written), "offsetof(struct snd_pcm_status, appl_ptr)"),
-            (offset_of!(RawStatus, delay), "offsetof(struct snd_pcm_status, delay)"),
-            (offset_of!(RawStatus, avail), "offsetof(struct snd_pcm_status, avail)"),
-            (offset_of!(RawTransfer, buffer), "offsetof(struct snd_xferi, buf)"),
-            (offset_of!(RawTransfer, frames), "offsetof(struct snd_xferi, frames)"),
+            (
+                offset_of!(RawInfo, card),
+                "offsetof(struct snd_pcm_info, card)",
+            ),
+            (
+                offset_of!(RawInfo, name),
+                "offsetof(struct snd_pcm_info, name)",
+            ),
+            (
+                offset_of!(Space, masks),
+                "offsetof(struct snd_pcm_hw_params, masks)",
+            ),
+            (
+                offset_of!(Space, intervals),
+                "offsetof(struct snd_pcm_hw_params, intervals)",
+            ),
+            (
+                offset_of!(Space, requested),
+                "offsetof(struct snd_pcm_hw_params, rmask)",
+            ),
+            (
+                offset_of!(Space, info),
+                "offsetof(struct snd_pcm_hw_params, info)",
+            ),
+            (
+                offset_of!(RawSoftware, start_threshold),
+                "offsetof(struct snd_pcm_sw_params, start_threshold)",
+            ),
+            (
+                offset_of!(RawSoftware, stop_threshold),
+                "offsetof(struct snd_pcm_sw_params, stop_threshold)",
+            ),
+            (
+                offset_of!(RawSoftware, protocol),
+                "offsetof(struct snd_pcm_sw_params, proto)",
+            ),
+            (
+                offset_of!(RawSoftware, tstamp_type),
+                "offsetof(struct snd_pcm_sw_params, tstamp_type)",
+            ),
+            (
+                offset_of!(RawStatus, trigger_tstamp),
+                "offsetof(struct snd_pcm_status, trigger_tstamp)",
+            ),
+            (
+                offset_of!(RawStatus, tstamp),
+                "offsetof(struct snd_pcm_status, tstamp)",
+            ),
+            (
+                offset_of!(RawStatus, written),
+                "offsetof(struct snd_pcm_status, appl_ptr)",
+            ),
+            (
+                offset_of!(RawStatus, delay),
+                "offsetof(struct snd_pcm_status, delay)",
+            ),
+            (
+                offset_of!(RawStatus, avail),
+                "offsetof(struct snd_pcm_status, avail)",
+            ),
+            (
+                offset_of!(RawTransfer, buffer),
+                "offsetof(struct snd_xferi, buf)",
+            ),
+            (
+                offset_of!(RawTransfer, frames),
+                "offsetof(struct snd_xferi, frames)",
+            ),
             (TSTAMP_ENABLE as usize, "SNDRV_PCM_TSTAMP_ENABLE"),
-            (TSTAMP_TYPE_MONOTONIC as usize, "SNDRV_PCM_TSTAMP_TYPE_MONOTONIC"),
+            (
+                TSTAMP_TYPE_MONOTONIC as usize,
+                "SNDRV_PCM_TSTAMP_TYPE_MONOTONIC",
+            ),
             (STATE_RUNNING as usize, "SNDRV_PCM_STATE_RUNNING"),
             (STATE_XRUN as usize, "SNDRV_PCM_STATE_XRUN"),
-            (ACCESS_INTERLEAVED as usize, "SNDRV_PCM_ACCESS_RW_INTERLEAVED"),
+            (
+                ACCESS_INTERLEAVED as usize,
+                "SNDRV_PCM_ACCESS_RW_INTERLEAVED",
+            ),
             (MASK_ACCESS, "SNDRV_PCM_HW_PARAM_ACCESS"),
             (MASK_FORMAT, "SNDRV_PCM_HW_PARAM_FORMAT"),
             (FIRST_QUANTITY, "SNDRV_PCM_HW_PARAM_FIRST_INTERVAL"),
-            (Quantity::FrameBits as usize, "SNDRV_PCM_HW_PARAM_FRAME_BITS"),
+            (
+                Quantity::FrameBits as usize,
+                "SNDRV_PCM_HW_PARAM_FRAME_BITS",
+            ),
             (Quantity::Channels as usize, "SNDRV_PCM_HW_PARAM_CHANNELS"),
             (Quantity::Rate as usize, "SNDRV_PCM_HW_PARAM_RATE"),
-            (Quantity::PeriodFrames as usize, "SNDRV_PCM_HW_PARAM_PERIOD_SIZE"),
-            (Quantity::BufferFrames as usize, "SNDRV_PCM_HW_PARAM_BUFFER_SIZE"),
+            (
+                Quantity::PeriodFrames as usize,
+                "SNDRV_PCM_HW_PARAM_PERIOD_SIZE",
+            ),
+            (
+                Quantity::BufferFrames as usize,
+                "SNDRV_PCM_HW_PARAM_BUFFER_SIZE",
+            ),
             (Format::S16Le as usize, "SNDRV_PCM_FORMAT_S16_LE"),
             (Format::S24Le as usize, "SNDRV_PCM_FORMAT_S24_LE"),
             (Format::S32Le as usize, "SNDRV_PCM_FORMAT_S32_LE"),
@@ -534,9 +685,18 @@ mod tests {
 
     #[test]
     fn a_space_holds_what_was_asked_for_and_open_ends_are_left_out() {
-        let mut space = Space::new().with_format(Format::S24ThreeLe).with(Quantity::Rate, 44_100, 48_000);
-        assert_eq!((space.masks[MASK_FORMAT], space.masks[MASK_ACCESS][0]), ([0, 1, 0, 0, 0, 0, 0, 0], 8));
-        assert_eq!((space.range(Quantity::Rate), space.range(Quantity::Channels)), ((44_100, 48_000), (0, u32::MAX)));
+        let mut space =
+            Space::new()
+                .with_format(Format::S24ThreeLe)
+                .with(Quantity::Rate, 44_100, 48_000);
+        assert_eq!(
+            (space.masks[MASK_FORMAT], space.masks[MASK_ACCESS][0]),
+            ([0, 1, 0, 0, 0, 0, 0, 0], 8)
+        );
+        assert_eq!(
+            (space.range(Quantity::Rate), space.range(Quantity::Channels)),
+            ((44_100, 48_000), (0, u32::MAX))
+        );
         space.intervals[Quantity::Rate as usize - FIRST_QUANTITY].flags = 3;
         assert_eq!(space.range(Quantity::Rate), (44_101, 47_999));
     }
@@ -544,7 +704,12 @@ mod tests {
     // Success needs a sound device: the lab's tests play in a guest.
     #[test]
     fn what_is_no_sound_device_is_an_error() {
-        assert_eq!(Playback::open(Path::new("/dev/no-such-card")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            Playback::open(Path::new("/dev/no-such-card"))
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::ENOENT)
+        );
         let mut null = Playback::open(Path::new("/dev/null")).unwrap();
         let errors = [
             null.info().map(drop),

@@ -6,7 +6,8 @@ use std::mem::MaybeUninit;
 use crate::clock::{Clock, timespec};
 use crate::thread_signal::BlockedSignal;
 
-/// A timer that sends a signal to the thread that made it; the thread waits for the signal, and no handler runs.
+/// A timer that sends a signal to the thread that made it; the thread waits for the signal, and no
+/// handler runs.
 #[derive(Debug)]
 pub struct PosixTimer {
     timer: libc::timer_t,
@@ -14,7 +15,8 @@ pub struct PosixTimer {
 }
 
 impl PosixTimer {
-    /// A timer on `clock` that is not armed. The signal is blocked in the calling thread, which is the one to wait.
+    /// A timer on `clock` that is not armed. The signal is blocked in the calling thread, which is
+    /// the one to wait.
     ///
     /// # Errors
     /// EAGAIN at the limit of queued signals, which each timer takes one of.
@@ -27,22 +29,41 @@ impl PosixTimer {
         event.sigev_notify_thread_id = crate::sched::thread_id();
         let mut timer = MaybeUninit::uninit();
         // SAFETY: the event is valid for the call, and the timer's place for writing.
-        crate::check(unsafe { libc::timer_create(clock.number(), &mut event, timer.as_mut_ptr()) })?;
+        crate::check(unsafe {
+            libc::timer_create(clock.number(), &mut event, timer.as_mut_ptr())
+        })?;
         // SAFETY: the call succeeded, so that it filled `timer`.
-        Ok(Self { timer: unsafe { timer.assume_init() }, signal })
+        Ok(Self {
+            timer: unsafe { timer.assume_init() },
+            signal,
+        })
     }
 
-    /// Arms it to fire at `first`, in ns of its clock, and every `period` ns after it; a period of 0 is once, a `first` of 0 disarms it.
+    /// Arms it to fire at `first`, in ns of its clock, and every `period` ns after it; a period of
+    /// 0 is once, a `first` of 0 disarms it.
     ///
     /// # Errors
     /// EINVAL for a negative time.
     pub fn arm_at(&self, first: i64, period: i64) -> io::Result<()> {
-        let setting = libc::itimerspec { it_interval: timespec(period), it_value: timespec(first) };
-        // SAFETY: the timer was created and not deleted; the setting is valid for the call, and a null old setting is allowed.
-        crate::check(unsafe { libc::timer_settime(self.timer, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut()) }).map(drop)
+        let setting = libc::itimerspec {
+            it_interval: timespec(period),
+            it_value: timespec(first),
+        };
+        // SAFETY: the timer was created and not deleted; the setting is valid for the call, and a
+        // null old setting is allowed.
+        crate::check(unsafe {
+            libc::timer_settime(
+                self.timer,
+                libc::TIMER_ABSTIME,
+                &setting,
+                std::ptr::null_mut(),
+            )
+        })
+        .map(drop)
     }
 
-    /// Waits until it fires; tells how many expiries passed before this one was taken. Only on the thread that made it.
+    /// Waits until it fires; tells how many expiries passed before this one was taken. Only on the
+    /// thread that made it.
     ///
     /// # Errors
     /// EINTR after another signal, so that the caller can look whether the clock was stepped.
@@ -80,8 +101,14 @@ mod tests {
             timer.wait().unwrap();
             drop(timer);
             let other = PosixTimer::new(Clock::Monotonic).unwrap();
-            assert!(!other.signal.wait_for(2_000_000).unwrap(), "nothing is left of the first timer");
-            assert_eq!(other.arm_at(-1, 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+            assert!(
+                !other.signal.wait_for(2_000_000).unwrap(),
+                "nothing is left of the first timer"
+            );
+            assert_eq!(
+                other.arm_at(-1, 0).unwrap_err().raw_os_error(),
+                Some(libc::EINVAL)
+            );
         })
         .join()
         .unwrap();

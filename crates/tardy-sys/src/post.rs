@@ -1,8 +1,10 @@
-//! The CPU that a thread is to stay on, and whether it is there: rseq(2), whose area the kernel keeps up to date (Linux 4.18 and later), so that a look
-//! costs a few instructions and no system call.
+//! The CPU that a thread is to stay on, and whether it is there: rseq(2), whose area the kernel
+//! keeps up to date (Linux 4.18 and later), so that a look costs a few instructions and no system
+//! call.
 //!
-//! There is one area a thread. glibc from 2.35 on registers its own and says where it is (`__rseq_offset` from the thread pointer); with other C libraries,
-//! and older ones, we register ours.
+//! There is one area a thread. glibc from 2.35 on registers its own and says where it is
+//! (`__rseq_offset` from the thread pointer); with other C libraries, and older ones, we register
+//! ours.
 
 use std::cell::Cell;
 use std::io;
@@ -10,7 +12,8 @@ use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// `struct rseq` (include/uapi/linux/rseq.h) as of Linux 4.18, with its alignment; what came later stands behind it, and is not asked for.
+/// `struct rseq` (include/uapi/linux/rseq.h) as of Linux 4.18, with its alignment; what came later
+/// stands behind it, and is not asked for.
 #[repr(C, align(32))]
 #[derive(Debug)]
 struct Area {
@@ -22,7 +25,8 @@ struct Area {
 }
 
 const AREA_BYTES: u32 = 32;
-/// Stands before abort handlers, and we have none; what is registered with it must be unregistered with it.
+/// Stands before abort handlers, and we have none; what is registered with it must be unregistered
+/// with it.
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;
@@ -62,7 +66,8 @@ impl Post {
     /// Has [`elsewhere`] tell from now on when the calling thread is on another CPU than `cpu`.
     ///
     /// # Errors
-    /// ENOSYS where the kernel has no rseq(2); EBUSY where the thread has a post already; EINVAL where somebody else registered an area that we cannot find.
+    /// ENOSYS where the kernel has no rseq(2); EBUSY where the thread has a post already; EINVAL
+    /// where somebody else registered an area that we cannot find.
     pub fn take(cpu: u32) -> io::Result<Self> {
         if EXPECTED.get() != NO_CPU {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -76,12 +81,16 @@ impl Post {
                 (Some(area), current)
             }
         };
-        // SAFETY: the word lies in the area of this thread, which the C library keeps as long as the thread lives, or in our own on the heap, which lives until
-        // this is dropped; either is aligned, and written by the kernel alone. It is put where only this thread finds it, and taken from there before the
-        // area goes.
+        // SAFETY: the word lies in the area of this thread, which the C library keeps as long as
+        // the thread lives, or in our own on the heap, which lives until this is dropped; either is
+        // aligned, and written by the kernel alone. It is put where only this thread finds it, and
+        // taken from there before the area goes.
         CURRENT.set(unsafe { &*current });
         EXPECTED.set(cpu);
-        Ok(Self { own, of_thread: PhantomData })
+        Ok(Self {
+            own,
+            of_thread: PhantomData,
+        })
     }
 }
 
@@ -98,7 +107,8 @@ impl Drop for Post {
     }
 }
 
-/// The CPU that the calling thread is on, where that is not its post; `None` on its post, and where it has none.
+/// The CPU that the calling thread is on, where that is not its post; `None` on its post, and where
+/// it has none.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {
@@ -107,24 +117,44 @@ pub fn elsewhere() -> Option<u32> {
 }
 
 fn register(area: &Area, flags: i32) -> io::Result<()> {
-    // SAFETY: the kernel writes to the area, which is as large and as aligned as it wants, whenever the thread goes on after it was interrupted. All words are
-    // atomics. The caller keeps it where it is until it has unregistered it.
-    let result = unsafe { libc::syscall(libc::SYS_rseq, std::ptr::from_ref(area), AREA_BYTES, flags, SIGNATURE) };
+    // SAFETY: the kernel writes to the area, which is as large and as aligned as it wants, whenever
+    // the thread goes on after it was interrupted. All words are atomics. The caller keeps it where
+    // it is until it has unregistered it.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rseq,
+            std::ptr::from_ref(area),
+            AREA_BYTES,
+            flags,
+            SIGNATURE,
+        )
+    };
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// The word `cpu_id` of the area that the C library registered for the calling thread; `None` where it did not.
+/// The word `cpu_id` of the area that the C library registered for the calling thread; `None` where
+/// it did not.
 fn area_of_the_c_library() -> Option<*const u32> {
     let (thread_pointer, offset, size) = c_library::rseq()?;
-    // Set to 0 where glibc is told not to register it (glibc.pthread.rseq=0), or the kernel refused.
-    (size > 0).then(|| thread_pointer.wrapping_byte_offset(offset).wrapping_byte_add(offset_of!(Area, cpu_id)).cast())
+    // Set to 0 where glibc is told not to register it (glibc.pthread.rseq=0), or the kernel
+    // refused.
+    (size > 0).then(|| {
+        thread_pointer
+            .wrapping_byte_offset(offset)
+            .wrapping_byte_add(offset_of!(Area, cpu_id))
+            .cast()
+    })
 }
 
-#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod c_library {
     use std::arch::asm;
 
-    /// The thread pointer, and what `__rseq_offset` and `__rseq_size` say; `None` with a C library that has no such symbols.
+    /// The thread pointer, and what `__rseq_offset` and `__rseq_size` say; `None` with a C library
+    /// that has no such symbols.
     pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
         let (offset, size) = symbols();
         if offset.is_null() || size.is_null() {
@@ -141,7 +171,8 @@ mod c_library {
     #[cfg(target_arch = "x86_64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
-        // SAFETY: loads two addresses from the global offset table; weak symbols that nobody defines are 0.
+        // SAFETY: loads two addresses from the global offset table; weak symbols that nobody
+        // defines are 0.
         unsafe {
             asm!(
                 ".weak __rseq_offset",
@@ -159,8 +190,11 @@ mod c_library {
     #[cfg(target_arch = "x86_64")]
     fn thread_pointer() -> *const u8 {
         let pointer: *const u8;
-        // SAFETY: the word at the thread pointer is the thread pointer itself (System V ABI, thread-local storage of x86-64).
-        unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+        // SAFETY: the word at the thread pointer is the thread pointer itself (System V ABI,
+        // thread-local storage of x86-64).
+        unsafe {
+            asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags))
+        };
         pointer
     }
 
@@ -168,7 +202,8 @@ mod c_library {
     #[cfg(target_arch = "aarch64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
-        // SAFETY: loads two addresses from the global offset table; weak symbols that nobody defines are 0.
+        // SAFETY: loads two addresses from the global offset table; weak symbols that nobody
+        // defines are 0.
         unsafe {
             asm!(
                 ".weak __rseq_offset",
@@ -189,13 +224,19 @@ mod c_library {
     fn thread_pointer() -> *const u8 {
         let pointer: *const u8;
         // SAFETY: Linux lets programs read the register; it touches no memory and no flags.
-        unsafe { asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+        unsafe {
+            asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags))
+        };
         pointer
     }
 }
 
-/// Another C library, which registers no area, or an architecture where we do not look for it: there ours is refused, and threads have no post.
-#[cfg(not(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+/// Another C library, which registers no area, or an architecture where we do not look for it:
+/// there ours is refused, and threads have no post.
+#[cfg(not(all(
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
 mod c_library {
     pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
         None
@@ -216,7 +257,10 @@ mod tests {
             affinity::set(0, &[first]).unwrap();
             let post = Post::take(first).unwrap();
             assert_eq!(elsewhere(), None);
-            assert_eq!(Post::take(last).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+            assert_eq!(
+                Post::take(last).unwrap_err().raw_os_error(),
+                Some(libc::EBUSY)
+            );
             affinity::set(0, &[last]).unwrap();
             assert_eq!(elsewhere(), (last != first).then_some(last));
             drop(post);
@@ -232,7 +276,8 @@ mod tests {
     fn an_area_of_our_own_is_registered_once() {
         std::thread::spawn(|| {
             let (mine, another) = (Area::new(), Area::new());
-            // The C library of a thread that has one is in the way of the first, else the first of the second.
+            // The C library of a thread that has one is in the way of the first, else the first of
+            // the second.
             let is_free = area_of_the_c_library().is_none();
             assert_eq!(register(&mine, 0).is_ok(), is_free);
             assert!(register(&another, 0).is_err());

@@ -1,4 +1,5 @@
-//! Folders of this user alone, in places where everybody may make some: one that somebody else has put there is never used.
+//! Folders of this user alone, in places where everybody may make some: one that somebody else has
+//! put there is never used.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{regular_file, user};
 
-/// Makes a folder that only this user may use. Where it is there already, it must be such a folder, as of a process that was started again.
+/// Makes a folder that only this user may use. Where it is there already, it must be such a folder,
+/// as of a process that was started again.
 ///
 /// # Errors
 /// Those of mkdir(2), and of [`open`].
@@ -31,7 +33,8 @@ pub fn make_new(path: &Path) -> io::Result<()> {
 /// Opens a folder that only this user may use.
 ///
 /// # Errors
-/// Those of open(2); `PermissionDenied` where it is a link, belongs to somebody else, or is open to others.
+/// Those of open(2); `PermissionDenied` where it is a link, belongs to somebody else, or is open to
+/// others.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
@@ -49,7 +52,10 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Those of open(2); `PermissionDenied` where it is a link or no folder.
 pub fn open_itself(path: &Path) -> io::Result<File> {
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path);
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+        .open(path);
     opened.map_err(|error| match error.raw_os_error() {
         Some(libc::ENOTDIR | libc::ELOOP) => refused("it is a link, or no folder"),
         _ => error,
@@ -61,7 +67,13 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Those of open(2), such as ELOOP.
 pub fn create_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
 }
 
 /// Opens the file `name` of an open folder for reading, at once whatever it is.
@@ -70,7 +82,10 @@ pub fn create_file(path: &Path) -> io::Result<File> {
 /// Those of open(2); `PermissionDenied` where it is no regular file, such as a link.
 pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     let path = inside(folder).join(name);
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY).open(&path);
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(&path);
     let is_link = |error: &io::Error| error.raw_os_error() == Some(libc::ELOOP);
     let what = match opened {
         Ok(file) => match regular_file::name(file.metadata()?.file_type()) {
@@ -80,7 +95,10 @@ pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
         Err(error) if is_link(&error) => "a symbolic link",
         Err(error) => return Err(error),
     };
-    Err(refused(&format!("{} is {what}, not a file", name.display())))
+    Err(refused(&format!(
+        "{} is {what}, not a file",
+        name.display()
+    )))
 }
 
 /// The path of an open folder, which leads to it whatever has its name by now.
@@ -90,7 +108,10 @@ pub fn inside(folder: &File) -> PathBuf {
 }
 
 fn refused(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, format!("{why}: look what it is, and remove it"))
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{why}: look what it is, and remove it"),
+    )
 }
 
 #[cfg(test)]
@@ -107,8 +128,14 @@ mod tests {
         make(&path("own")).unwrap();
         make(&path("own")).unwrap();
         assert_eq!(fs::metadata(path("own")).unwrap().mode() & 0o777, 0o700);
-        assert_eq!(make_new(&path("own")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(make(&path("no/parent")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            make_new(&path("own")).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        assert_eq!(
+            make(&path("no/parent")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
         fs::write(path("file"), "").unwrap();
         symlink(path("own"), path("link")).unwrap();
         fs::create_dir(path("open")).unwrap();
@@ -123,7 +150,11 @@ mod tests {
         }
         for other in others {
             let error = make(&path(other)).unwrap_err();
-            assert!(error.kind() == io::ErrorKind::PermissionDenied && error.to_string().contains("remove it"), "{other}: {error}");
+            assert!(
+                error.kind() == io::ErrorKind::PermissionDenied
+                    && error.to_string().contains("remove it"),
+                "{other}: {error}"
+            );
         }
         open_itself(&path("open")).unwrap();
         fs::remove_dir_all(&place).unwrap();
@@ -135,11 +166,17 @@ mod tests {
         fs::create_dir(&place).unwrap();
         fs::write(place.join("precious"), "kept").unwrap();
         symlink(place.join("precious"), place.join("link")).unwrap();
-        assert_eq!(create_file(&place.join("link")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        assert_eq!(
+            create_file(&place.join("link")).unwrap_err().raw_os_error(),
+            Some(libc::ELOOP)
+        );
         assert_eq!(fs::read(place.join("precious")).unwrap(), b"kept");
         let folder = File::open(&place).unwrap();
         open_file(&folder, "precious".as_ref()).unwrap();
-        for (name, what) in [("link", "link is a symbolic link"), ("..", ".. is a folder")] {
+        for (name, what) in [
+            ("link", "link is a symbolic link"),
+            ("..", ".. is a folder"),
+        ] {
             let error = open_file(&folder, name.as_ref()).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }

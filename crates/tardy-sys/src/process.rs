@@ -1,4 +1,5 @@
-//! Making, reaping and ending processes: fork(2), waitpid(2), kill(2), setsid(2), and prctl(2)'s ties between parent and child.
+//! Making, reaping and ending processes: fork(2), waitpid(2), kill(2), setsid(2), and prctl(2)'s
+//! ties between parent and child.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -42,18 +43,21 @@ pub fn parent_id() -> i32 {
     unsafe { libc::getppid() }
 }
 
-/// Forks; the child runs `child` and exits with its value (101 after a panic). Returns the child's number in the parent.
+/// Forks; the child runs `child` and exits with its value (101 after a panic). Returns the child's
+/// number in the parent.
 ///
-/// A process with several threads is refused: its child would own locks whose holders do not exist there.
+/// A process with several threads is refused: its child would own locks whose holders do not exist
+/// there.
 ///
 /// # Errors
-/// EBUSY in a process of several threads (or without /proc to count them); EAGAIN at the limit of processes; ENOMEM.
+/// EBUSY in a process of several threads (or without /proc to count them); EAGAIN at the limit of
+/// processes; ENOMEM.
 pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
     if !is_single_threaded() {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
-    // SAFETY: the process has one thread (tested above, and no other thread exists that could start one since), so that the child's copy of
-    // every lock and allocator is consistent.
+    // SAFETY: the process has one thread (tested above, and no other thread exists that could start
+    // one since), so that the child's copy of every lock and allocator is consistent.
     match crate::check(unsafe { libc::fork() })? {
         0 => {
             // Unwinding past this point would run the parent's code in the child.
@@ -64,13 +68,15 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
     }
 }
 
-/// Ends the process without running exit handlers or flushing what its parent's copy will flush too.
+/// Ends the process without running exit handlers or flushing what its parent's copy will flush
+/// too.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Each thread is a folder in /proc/self/task, and a folder has a link for each folder in it, one for itself and one in its parent.
+/// Each thread is a folder in /proc/self/task, and a folder has a link for each folder in it, one
+/// for itself and one in its parent.
 fn is_single_threaded() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
@@ -84,7 +90,8 @@ pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
 
-/// Reaps child `pid`; with `block`, waits until it ends. `NoChildren` where it is no child of this process.
+/// Reaps child `pid`; with `block`, waits until it ends. `NoChildren` where it is no child of this
+/// process.
 ///
 /// # Errors
 /// EINVAL for a number that is not a signal's.
@@ -97,13 +104,16 @@ pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
             Ok(0) => return Ok(WaitResult::NoneYet),
             Ok(pid) => return Ok(WaitResult::Ended(pid, ExitStatus::from_raw(status))),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(WaitResult::NoChildren),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                return Ok(WaitResult::NoChildren);
+            }
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Waits until child `pid` ends; how it ended, and what it and the children that it waited for used.
+/// Waits until child `pid` ends; how it ended, and what it and the children that it waited for
+/// used.
 ///
 /// # Errors
 /// ECHILD where it is no child of this process, or was reaped before; EINVAL for a number below 1.
@@ -119,12 +129,18 @@ pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
             // SAFETY: the call returned a child, so that it filled `raw`.
-            Ok(_) => return Ok((ExitStatus::from_raw(status), Usage::from_raw(&unsafe { raw.assume_init() }))),
+            Ok(_) => {
+                return Ok((
+                    ExitStatus::from_raw(status),
+                    Usage::from_raw(&unsafe { raw.assume_init() }),
+                ));
+            }
         }
     }
 }
 
-/// Sends `signal` to process `pid`, which must be above 0: the numbers with other meanings have functions of their own.
+/// Sends `signal` to process `pid`, which must be above 0: the numbers with other meanings have
+/// functions of their own.
 ///
 /// # Errors
 /// ESRCH where there is none; EPERM; EINVAL for a bad signal or a number below 1.
@@ -157,7 +173,8 @@ pub fn new_session() -> io::Result<()> {
     crate::check(unsafe { libc::setsid() }).map(drop)
 }
 
-/// Has the kernel send `signal` (0: none) to this process when the *thread* that made it ends. Lost on fork, kept on exec.
+/// Has the kernel send `signal` (0: none) to this process when the *thread* that made it ends. Lost
+/// on fork, kept on exec.
 ///
 /// # Errors
 /// EINVAL for a bad signal.
@@ -193,7 +210,10 @@ mod tests {
     #[test]
     #[allow(clippy::zombie_processes, reason = "reaped by the function under test")]
     fn a_child_is_reaped_with_its_status() {
-        let child = std::process::Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let child = std::process::Command::new("sh")
+            .args(["-c", "exit 7"])
+            .spawn()
+            .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         match reap(pid, true).unwrap() {
             WaitResult::Ended(ended, status) => assert_eq!((ended, status.code()), (pid, Some(7))),
@@ -205,7 +225,10 @@ mod tests {
     #[test]
     #[allow(clippy::zombie_processes, reason = "reaped by the function under test")]
     fn a_killed_child_tells_its_signal() {
-        let child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         assert_eq!(reap(pid, false).unwrap(), WaitResult::NoneYet);
         kill(pid, KILL).unwrap();
@@ -219,13 +242,25 @@ mod tests {
     #[test]
     #[allow(clippy::zombie_processes, reason = "reaped by the function under test")]
     fn a_child_is_reaped_with_what_it_used() {
-        let child = std::process::Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        let child = std::process::Command::new("sh")
+            .args(["-c", "exit 3"])
+            .spawn()
+            .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let (status, usage) = reap_with_usage(pid).unwrap();
         assert_eq!(status.code(), Some(3));
-        assert!(usage.resident_bytes_max > 4096 && usage.faults_minor > 0, "{usage:?}");
-        assert_eq!(reap_with_usage(pid).unwrap_err().raw_os_error(), Some(libc::ECHILD));
-        assert_eq!(reap_with_usage(-1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert!(
+            usage.resident_bytes_max > 4096 && usage.faults_minor > 0,
+            "{usage:?}"
+        );
+        assert_eq!(
+            reap_with_usage(pid).unwrap_err().raw_os_error(),
+            Some(libc::ECHILD)
+        );
+        assert_eq!(
+            reap_with_usage(-1).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 
     #[test]
@@ -233,13 +268,24 @@ mod tests {
         for pid in [0, -1, -2] {
             assert_eq!(kill(pid, 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         }
-        assert_eq!(kill_group(1, 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(kill_group(i32::MAX, 0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(
+            kill_group(1, 0).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        assert_eq!(
+            kill_group(i32::MAX, 0).unwrap_err().raw_os_error(),
+            Some(libc::ESRCH)
+        );
     }
 
     #[test]
     fn a_signal_that_is_none_is_refused_as_death_signal() {
-        assert_eq!(set_parent_death_signal(4096).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        std::thread::spawn(|| set_parent_death_signal(0).unwrap()).join().unwrap();
+        assert_eq!(
+            set_parent_death_signal(4096).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        std::thread::spawn(|| set_parent_death_signal(0).unwrap())
+            .join()
+            .unwrap();
     }
 }

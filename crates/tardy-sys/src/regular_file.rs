@@ -1,4 +1,5 @@
-//! Files of data that somebody names: no FIFO whose other end never comes, no device without an end.
+//! Files of data that somebody names: no FIFO whose other end never comes, no device without an
+//! end.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
@@ -10,9 +11,13 @@ use std::path::Path;
 /// # Errors
 /// Those of opening; `InvalidInput` where it is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // A device is not even opened: some act on it. What takes its place in between is opened without waiting.
+    // A device is not even opened: some act on it. What takes its place in between is opened
+    // without waiting.
     refuse(fs::metadata(path)?.file_type())?;
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
     refuse(file.metadata()?.file_type())?;
     Ok(file)
 }
@@ -23,11 +28,16 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// As [`open`], and those of reading; `InvalidData` where there are more bytes.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut content)?;
+    open(path)?
+        .take(bytes_max.saturating_add(1))
+        .read_to_end(&mut content)?;
     if content.len() as u64 > bytes_max {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("it has more than the {} MiB that such a file may have", bytes_max >> 20),
+            format!(
+                "it has more than the {} MiB that such a file may have",
+                bytes_max >> 20
+            ),
         ));
     }
     Ok(content)
@@ -36,7 +46,10 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 fn refuse(kind: FileType) -> io::Result<()> {
     match name(kind) {
         None => Ok(()),
-        Some(name) => Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {name}, not a file"))),
+        Some(name) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("it is {name}, not a file"),
+        )),
     }
 }
 
@@ -64,9 +77,16 @@ mod tests {
         let file = folder.join("file");
         fs::write(&file, [7; 100]).unwrap();
         assert_eq!(read(&file, 100).unwrap().len(), 100);
-        assert_eq!(read(&file, 99).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            read(&file, 99).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
         std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
-        for (path, name) in [(folder.join("socket"), "a socket"), (folder.clone(), "a folder"), ("/dev/zero".into(), "a device")] {
+        for (path, name) in [
+            (folder.join("socket"), "a socket"),
+            (folder.clone(), "a folder"),
+            ("/dev/zero".into(), "a device"),
+        ] {
             let error = open(&path).unwrap_err();
             assert_eq!(error.to_string(), format!("it is {name}, not a file"));
         }

@@ -25,7 +25,10 @@ pub enum Resource {
 
 impl Resource {
     fn number(self) -> u32 {
-        #[allow(clippy::unnecessary_cast, reason = "the type differs between C libraries")]
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "the type differs between C libraries"
+        )]
         match self {
             Self::RealTimeMicros => libc::RLIMIT_RTTIME as u32,
             Self::RealTimePriority => libc::RLIMIT_RTPRIO as u32,
@@ -45,7 +48,10 @@ impl Resource {
 /// # Errors
 /// Those of getrlimit(2).
 pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
-    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit64 {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: `limit` is a valid rlimit64 for the kernel to fill.
     crate::check(unsafe { libc::getrlimit64(resource.number() as _, &mut limit) })?;
     Ok((limit.rlim_cur, limit.rlim_max))
@@ -56,7 +62,10 @@ pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
 /// # Errors
 /// EPERM where the hard limit would rise without CAP_SYS_RESOURCE; EINVAL where soft is above hard.
 pub fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
-    let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+    let limit = libc::rlimit64 {
+        rlim_cur: soft,
+        rlim_max: hard,
+    };
     // SAFETY: `limit` is a valid rlimit64 for the kernel to read.
     crate::check(unsafe { libc::setrlimit64(resource.number() as _, &limit) }).map(drop)
 }
@@ -74,6 +83,11 @@ mod tests {
 
     #[test]
     fn a_soft_limit_above_the_hard_one_is_an_error() {
-        assert_eq!(set(Resource::RealTimePriority, 2, 1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            set(Resource::RealTimePriority, 2, 1)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -27,7 +27,8 @@ impl Rtc {
     /// Sets the interrupts a second.
     ///
     /// # Errors
-    /// EINVAL for a rate that the kernel does not make, EACCES above /proc/sys/dev/rtc/max-user-freq without CAP_SYS_RESOURCE, ENOTTY for another device.
+    /// EINVAL for a rate that the kernel does not make, EACCES above
+    /// /proc/sys/dev/rtc/max-user-freq without CAP_SYS_RESOURCE, ENOTTY for another device.
     pub fn set_rate(&self, hz: u64) -> io::Result<()> {
         self.control(SET_RATE, hz as libc::c_ulong)
     }
@@ -71,9 +72,17 @@ mod tests {
 
     #[test]
     fn what_is_no_clock_is_an_error() {
-        assert_eq!(Rtc::open(Path::new("/dev/no-such-clock")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            Rtc::open(Path::new("/dev/no-such-clock"))
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::NotFound
+        );
         let null = Rtc::open(Path::new("/dev/null")).unwrap();
-        assert_eq!(null.set_rate(2048).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
+        assert_eq!(
+            null.set_rate(2048).unwrap_err().raw_os_error(),
+            Some(libc::ENOTTY)
+        );
         assert_eq!(null.start().unwrap_err().raw_os_error(), Some(libc::ENOTTY));
     }
 }

@@ -1,29 +1,43 @@
-//! Random bytes as a program, in a child that can do nothing: fork(2), close_range(2), setrlimit(2), setitimer(2), seccomp(2) strict mode.
+//! Random bytes as a program, in a child that can do nothing: fork(2), close_range(2),
+//! setrlimit(2), setitimer(2), seccomp(2) strict mode.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
 use crate::{memory_file, process, rlimit};
 
-/// How long a child may run, in us of real time: most end at once with an illegal instruction or a bad address, the others loop.
+/// How long a child may run, in us of real time: most end at once with an illegal instruction or a
+/// bad address, the others loop.
 const LIFE_MICROS: i32 = 20_000;
-/// Bytes of address space that the child may have beyond what it has; nothing can ask for more anyway.
+/// Bytes of address space that the child may have beyond what it has; nothing can ask for more
+/// anyway.
 const CPU_SECONDS: u64 = 1;
 
-/// Forks a child that executes `code` and nothing else. Returns its number; its end, mostly by a signal, is for the caller to reap.
+/// Forks a child that executes `code` and nothing else. Returns its number; its end, mostly by a
+/// signal, is for the caller to reap.
 ///
-/// The child has no descriptor, no right to write, to fork or to dump core, dies after 20 ms, and the kernel kills it at the first system call
-/// other than read, write (there is nothing to read or write), exit and sigreturn.
+/// The child has no descriptor, no right to write, to fork or to dump core, dies after 20 ms, and
+/// the kernel kills it at the first system call other than read, write (there is nothing to read or
+/// write), exit and sigreturn.
 ///
 /// # Errors
 /// Those of [`process::fork`]; EACCES or EPERM where the system forbids to execute memory files.
 pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     let mut file = memory_file::create("tardy-crashme")?;
     file.write_all(code)?;
-    // Mapping a file as code, rather than writing to executable memory, has the kernel make the instruction cache consistent everywhere.
-    // SAFETY: a null address without MAP_FIXED touches no existing mapping; the file is as long as the mapping.
-    let start =
-        unsafe { libc::mmap(std::ptr::null_mut(), code.len(), libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
+    // Mapping a file as code, rather than writing to executable memory, has the kernel make the
+    // instruction cache consistent everywhere. SAFETY: a null address without MAP_FIXED touches no
+    // existing mapping; the file is as long as the mapping.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            code.len(),
+            libc::PROT_READ | libc::PROT_EXEC,
+            libc::MAP_PRIVATE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -46,16 +60,28 @@ fn seal() -> io::Result<()> {
     rlimit::set(rlimit::Resource::Processes, 0, 0)?;
     rlimit::set(rlimit::Resource::CpuSeconds, CPU_SECONDS, CPU_SECONDS)?;
     rlimit::set(rlimit::Resource::OpenFiles, 0, 0)?;
-    // The standard library handles these two to tell of stack overflows, by system calls that are forbidden from here on.
+    // The standard library handles these two to tell of stack overflows, by system calls that are
+    // forbidden from here on.
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: SIG_DFL is a valid disposition for both signals.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    let life = libc::timeval { tv_sec: 0, tv_usec: LIFE_MICROS.into() };
-    let timer = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: life };
-    // SAFETY: `timer` is valid for the call, and a null old timer is allowed. SIGALRM's disposition is the default, which ends the process.
+    let life = libc::timeval {
+        tv_sec: 0,
+        tv_usec: LIFE_MICROS.into(),
+    };
+    let timer = libc::itimerval {
+        it_interval: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        },
+        it_value: life,
+    };
+    // SAFETY: `timer` is valid for the call, and a null old timer is allowed. SIGALRM's disposition
+    // is the default, which ends the process.
     crate::check(unsafe { libc::setitimer(libc::ITIMER_REAL as _, &timer, std::ptr::null_mut()) })?;
-    // SAFETY: close_range takes three integers. No Rust value of this process uses a descriptor any more: the process runs `run` and ends.
+    // SAFETY: close_range takes three integers. No Rust value of this process uses a descriptor any
+    // more: the process runs `run` and ends.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32) };
     crate::check(closed as libc::c_int)?;
     // SAFETY: PR_SET_SECCOMP with strict mode takes integers.
@@ -63,12 +89,14 @@ fn seal() -> io::Result<()> {
 }
 
 fn run(start: *mut libc::c_void) -> i32 {
-    // SAFETY: `start` is a non-null address of executable memory. What the code there does is undefined on purpose: this process is a copy
-    // that shares no memory and no descriptor with any other (`seal`), can make no system call that has an effect, and never returns to the
+    // SAFETY: `start` is a non-null address of executable memory. What the code there does is
+    // undefined on purpose: this process is a copy that shares no memory and no descriptor with any
+    // other (`seal`), can make no system call that has an effect, and never returns to the
     // program's own logic but through `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
-    // exit_group is forbidden in strict mode, so that the kernel kills the process here; either way it ends.
+    // exit_group is forbidden in strict mode, so that the kernel kills the process here; either way
+    // it ends.
     0
 }
 
@@ -81,13 +109,19 @@ mod tests {
         std::thread::scope(|scope| {
             let (sender, receiver) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || receiver.recv());
-            assert_eq!(execute_in_child(&[0; 64]).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+            assert_eq!(
+                execute_in_child(&[0; 64]).unwrap_err().raw_os_error(),
+                Some(libc::EBUSY)
+            );
             drop(sender);
         });
     }
 
     #[test]
     fn nothing_cannot_be_executed() {
-        assert_eq!(execute_in_child(&[]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            execute_in_child(&[]).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Scheduling policy of threads: sched_setattr(2), by number, because musl's own wrapper is a stub that fails; and timer slack.
+//! Scheduling policy of threads: sched_setattr(2), by number, because musl's own wrapper is a stub
+//! that fails; and timer slack.
 
 use std::io;
 
@@ -20,7 +21,8 @@ pub enum Policy {
         /// 1 to 99.
         priority: u32,
     },
-    /// SCHED_DEADLINE, with SIGXCPU to the process when the runtime of a period was used up: so much CPU time, within so long, in every period, before everything else.
+    /// SCHED_DEADLINE, with SIGXCPU to the process when the runtime of a period was used up: so
+    /// much CPU time, within so long, in every period, before everything else.
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
@@ -54,12 +56,14 @@ pub fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Sets the policy of thread `tid` (0: the calling one). Children inherit neither a real-time policy nor a nice value below 0.
+/// Sets the policy of thread `tid` (0: the calling one). Children inherit neither a real-time
+/// policy nor a nice value below 0.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also where the thread may not run on every CPU of its root domain;
-/// ESRCH where there is no such thread; EINVAL for a bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY where the
-/// CPUs have not so much time left for SCHED_DEADLINE.
+/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also where the thread
+/// may not run on every CPU of its root domain; ESRCH where there is no such thread; EINVAL for a
+/// bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY where the CPUs
+/// have not so much time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
     if !matches!(policy, Policy::Other { nice: 0.. }) {
@@ -68,8 +72,9 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     attributes.give(tid)
 }
 
-/// As [`set_policy`] for the calling thread, to see whether it may have the policy: the kernel sends no SIGXCPU for `Deadline`. A thread can use up its runtime
-/// just by ending, and the signal ends a process that does not wait for it.
+/// As [`set_policy`] for the calling thread, to see whether it may have the policy: the kernel
+/// sends no SIGXCPU for `Deadline`. A thread can use up its runtime just by ending, and the signal
+/// ends a process that does not wait for it.
 ///
 /// # Errors
 /// As [`set_policy`].
@@ -86,12 +91,23 @@ pub(crate) struct Attributes(SchedAttr);
 impl Attributes {
     /// Of a thread whose children and threads have the policy too.
     pub(crate) fn inherited(policy: Policy) -> Self {
-        let mut attr = SchedAttr { size: SCHED_ATTR_BYTES, ..SchedAttr::default() };
+        let mut attr = SchedAttr {
+            size: SCHED_ATTR_BYTES,
+            ..SchedAttr::default()
+        };
         match policy {
             Policy::Other { nice } => attr.nice = nice,
-            Policy::Fifo { priority } => (attr.policy, attr.priority) = (libc::SCHED_FIFO as u32, priority),
-            Policy::RoundRobin { priority } => (attr.policy, attr.priority) = (libc::SCHED_RR as u32, priority),
-            Policy::Deadline { runtime, deadline, period } => {
+            Policy::Fifo { priority } => {
+                (attr.policy, attr.priority) = (libc::SCHED_FIFO as u32, priority)
+            }
+            Policy::RoundRobin { priority } => {
+                (attr.policy, attr.priority) = (libc::SCHED_RR as u32, priority)
+            }
+            Policy::Deadline {
+                runtime,
+                deadline,
+                period,
+            } => {
                 attr.policy = libc::SCHED_DEADLINE as u32;
                 (attr.runtime, attr.deadline, attr.period) = (runtime, deadline, period);
                 attr.flags = libc::SCHED_FLAG_DL_OVERRUN as u64;
@@ -103,23 +119,34 @@ impl Attributes {
     /// Gives it to thread `tid` (0: the calling one); a system call and nothing else.
     pub(crate) fn give(&self, tid: i32) -> io::Result<()> {
         // SAFETY: the kernel reads `size` bytes at the attributes, which have exactly so many.
-        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(&self.0), 0_u32) };
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_sched_setattr,
+                tid,
+                std::ptr::from_ref(&self.0),
+                0_u32,
+            )
+        };
         crate::check(result as libc::c_int).map(drop)
     }
 }
 
-/// The nice value of what must act in time beside loads without being a real-time task: a storm of forks keeps threads of nice 0 from a CPU for
-/// seconds where the scheduler is EEVDF (Linux 6.6 and later), because every new child has an earlier deadline than they have.
+/// The nice value of what must act in time beside loads without being a real-time task: a storm of
+/// forks keeps threads of nice 0 from a CPU for seconds where the scheduler is EEVDF (Linux 6.6 and
+/// later), because every new child has an earlier deadline than they have.
 pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
-/// The calling thread runs [`AHEAD`] of ordinary ones until this is dropped. One with a policy of its own, or without the right, stays as it is.
+/// The calling thread runs [`AHEAD`] of ordinary ones until this is dropped. One with a policy of
+/// its own, or without the right, stays as it is.
 #[derive(Debug)]
 pub struct AheadGuard(Option<SchedAttr>);
 
 impl AheadGuard {
     #[must_use]
     pub fn of_ordinary() -> Self {
-        let ordinary = attributes(0).ok().filter(|attr| attr.policy == libc::SCHED_OTHER as u32);
+        let ordinary = attributes(0)
+            .ok()
+            .filter(|attr| attr.policy == libc::SCHED_OTHER as u32);
         Self(ordinary.filter(|_| set_policy(0, AHEAD).is_ok()))
     }
 }
@@ -142,8 +169,17 @@ pub fn policy(tid: i32) -> io::Result<(u32, u32)> {
 
 fn attributes(tid: i32) -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
-    // SAFETY: the kernel writes at most the given number of bytes to `attr`, which has exactly so many.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, std::ptr::from_mut(&mut attr), SCHED_ATTR_BYTES, 0_u32) };
+    // SAFETY: the kernel writes at most the given number of bytes to `attr`, which has exactly so
+    // many.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            tid,
+            std::ptr::from_mut(&mut attr),
+            SCHED_ATTR_BYTES,
+            0_u32,
+        )
+    };
     crate::check(result as libc::c_int).map(|_| attr)
 }
 
@@ -151,19 +187,30 @@ fn attributes(tid: i32) -> io::Result<SchedAttr> {
 #[must_use]
 pub fn policy_name(policy: u32) -> &'static str {
     // include/uapi/linux/sched.h.
-    ["SCHED_OTHER", "SCHED_FIFO", "SCHED_RR", "SCHED_BATCH", "SCHED_ISO", "SCHED_IDLE", "SCHED_DEADLINE", "SCHED_EXT"]
-        .get(policy as usize)
-        .copied()
-        .unwrap_or("an unknown policy")
+    [
+        "SCHED_OTHER",
+        "SCHED_FIFO",
+        "SCHED_RR",
+        "SCHED_BATCH",
+        "SCHED_ISO",
+        "SCHED_IDLE",
+        "SCHED_DEADLINE",
+        "SCHED_EXT",
+    ]
+    .get(policy as usize)
+    .copied()
+    .unwrap_or("an unknown policy")
 }
 
-/// Sets how much later than asked for the kernel may fire the calling thread's timers, in ns; real-time threads have no slack anyway.
+/// Sets how much later than asked for the kernel may fire the calling thread's timers, in ns;
+/// real-time threads have no slack anyway.
 ///
 /// # Errors
 /// Those of prctl(2).
 pub fn set_timer_slack(slack: u32) -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and reads no memory.
-    crate::check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack)) }).map(drop)
+    crate::check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack)) })
+        .map(drop)
 }
 
 /// The calling thread's timer slack in ns.
@@ -180,7 +227,8 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// No child of a thread that is ahead is ahead, too; where that needs a right that is missing, all stay where the tests were started.
+    /// No child of a thread that is ahead is ahead, too; where that needs a right that is missing,
+    /// all stay where the tests were started.
     #[test]
     fn a_thread_is_ahead_for_a_time_and_its_children_are_not() {
         let nice = || attributes(0).unwrap().nice;
@@ -189,7 +237,10 @@ mod tests {
             let ahead = AheadGuard::of_ordinary();
             let is_allowed = ahead.0.is_some();
             assert_eq!(nice(), if is_allowed { -20 } else { usual });
-            assert_eq!(std::thread::spawn(nice).join().unwrap(), if is_allowed { 0 } else { usual });
+            assert_eq!(
+                std::thread::spawn(nice).join().unwrap(),
+                if is_allowed { 0 } else { usual }
+            );
             drop(ahead);
             assert_eq!(nice(), usual);
         })
@@ -211,28 +262,51 @@ mod tests {
 
     #[test]
     fn a_deadline_that_cannot_be_is_an_error() {
-        let policy = Policy::Deadline { runtime: 2_000_000, deadline: 1_000_000, period: 1_000_000 };
-        assert_eq!(set_policy(0, policy).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        let policy = Policy::Deadline {
+            runtime: 2_000_000,
+            deadline: 1_000_000,
+            period: 1_000_000,
+        };
+        assert_eq!(
+            set_policy(0, policy).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 
     #[test]
     fn a_thread_that_tries_the_deadline_class_is_in_it_and_no_signal_comes_of_what_it_used() {
-        let policy = Policy::Deadline { runtime: 500_000, deadline: 1_000_000, period: 1_000_000 };
+        let policy = Policy::Deadline {
+            runtime: 500_000,
+            deadline: 1_000_000,
+            period: 1_000_000,
+        };
         let tried = move || match try_policy(policy) {
             Ok(()) => {
                 assert_eq!(super::policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0));
-                // A hundred times what it has in a period. The kernel would send the signal, which ends a process, at a tick.
+                // A hundred times what it has in a period. The kernel would send the signal, which
+                // ends a process, at a tick.
                 let end = clock::thread_cpu_time() + 50_000_000;
                 while clock::thread_cpu_time() < end {}
             }
-            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::EBUSY)), "{error}"),
+            Err(error) => assert!(
+                matches!(error.raw_os_error(), Some(libc::EPERM | libc::EBUSY)),
+                "{error}"
+            ),
         };
         std::thread::spawn(tried).join().unwrap();
     }
 
     #[test]
     fn a_priority_that_does_not_exist_is_an_error() {
-        assert_eq!(set_policy(0, Policy::Fifo { priority: 100 }).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(policy(i32::MAX).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(
+            set_policy(0, Policy::Fifo { priority: 100 })
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        assert_eq!(
+            policy(i32::MAX).unwrap_err().raw_os_error(),
+            Some(libc::ESRCH)
+        );
     }
 }

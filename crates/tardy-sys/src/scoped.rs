@@ -1,12 +1,14 @@
-//! Threads where the kernel may give none: EAGAIN at the limit of processes of a user, of a control group or of the machine. What only reads goes on without
-//! them; what cannot says which limit it is.
+//! Threads where the kernel may give none: EAGAIN at the limit of processes of a user, of a control
+//! group or of the machine. What only reads goes on without them; what cannot says which limit it
+//! is.
 
 use std::io;
 use std::sync::Mutex;
 use std::thread::{Builder, Scope, scope};
 
 /// What helps where no thread can be had.
-pub const REMEDY: &str = "raise the limit of processes (`ulimit -u`, TasksMax= of systemd, pids.max of the control group), or end some";
+pub const REMEDY: &str = "raise the limit of processes (`ulimit -u`, TasksMax= of systemd, \
+                          pids.max of the control group), or end some";
 
 /// That no thread could be had.
 #[derive(Debug)]
@@ -14,7 +16,10 @@ struct ThreadLimit;
 
 impl std::fmt::Display for ThreadLimit {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "the kernel gives this process no more threads: {REMEDY}")
+        write!(
+            formatter,
+            "the kernel gives this process no more threads: {REMEDY}"
+        )
     }
 }
 
@@ -23,13 +28,19 @@ impl std::error::Error for ThreadLimit {}
 /// The error of starting a thread, with its remedy.
 #[must_use]
 pub fn refused(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::WouldBlock { io::Error::new(io::ErrorKind::WouldBlock, ThreadLimit) } else { error }
+    if error.kind() == io::ErrorKind::WouldBlock {
+        io::Error::new(io::ErrorKind::WouldBlock, ThreadLimit)
+    } else {
+        error
+    }
 }
 
 /// Whether the error is one of [`refused`].
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<ThreadLimit>())
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<ThreadLimit>())
 }
 
 /// What `work` gives on a thread of its own: it may change that thread's CPUs, policy and groups.
@@ -39,13 +50,18 @@ pub fn is_refusal(error: &io::Error) -> bool {
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scope(|scope| {
         let thread = Builder::new().spawn_scoped(scope, work).map_err(refused)?;
-        thread.join().map_err(|_| io::Error::other("a thread ended unexpectedly"))
+        thread
+            .join()
+            .map_err(|_| io::Error::other("a thread ended unexpectedly"))
     })
 }
 
-/// Calls `work` on up to `count` threads at the same time; on the calling one where none can be had. `work` ends when nothing is left to be done.
+/// Calls `work` on up to `count` threads at the same time; on the calling one where none can be
+/// had. `work` ends when nothing is left to be done.
 pub fn share(count: usize, work: impl Fn() + Sync) {
-    share_by(count, &work, |scope, work| Builder::new().spawn_scoped(scope, work).map(drop));
+    share_by(count, &work, |scope, work| {
+        Builder::new().spawn_scoped(scope, work).map(drop)
+    });
 }
 
 fn share_by<W: Fn() + Sync>(
@@ -54,14 +70,17 @@ fn share_by<W: Fn() + Sync>(
     start: impl for<'scope, 'work> Fn(&'scope Scope<'scope, 'work>, &'work W) -> io::Result<()>,
 ) {
     scope(|scope| {
-        let started = (0..count).take_while(|_| start(scope, work).is_ok()).count();
+        let started = (0..count)
+            .take_while(|_| start(scope, work).is_ok())
+            .count();
         if started == 0 {
             work();
         }
     });
 }
 
-/// What `make` makes of each item, in the order of the items, on up to `count` threads, or on the calling one.
+/// What `make` makes of each item, in the order of the items, on up to `count` threads, or on the
+/// calling one.
 pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R + Sync) -> Vec<R> {
     let made: Mutex<Vec<Option<R>>> = Mutex::new(items.iter().map(|_| None).collect());
     let count = count.min(items.len());
@@ -69,14 +88,23 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R 
     share(count, || {
         loop {
             // A thread that panics in `make` holds neither lock.
-            let next = left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+            let next = left
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .next();
             let Some((place, item)) = next else { return };
             let result = make(item);
-            made.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[place] = Some(result);
+            made.lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)[place] = Some(result);
         }
     });
-    // Each place has its result: `share` returns when every thread has ended, and one that panics ends the caller too.
-    made.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_iter().flatten().collect()
+    // Each place has its result: `share` returns when every thread has ended, and one that panics
+    // ends the caller too.
+    made.into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]
@@ -88,7 +116,11 @@ mod tests {
     fn items_keep_their_order_on_any_number_of_threads() {
         let expected: Vec<usize> = (0..100).map(|item| item * 2).collect();
         for count in [0, 1, 3, 1000] {
-            assert_eq!(map((0..100).collect(), count, |item: usize| item * 2), expected, "{count}");
+            assert_eq!(
+                map((0..100).collect(), count, |item: usize| item * 2),
+                expected,
+                "{count}"
+            );
         }
         assert_eq!(map(Vec::<u8>::new(), 4, |item| item), [0; 0]);
     }
@@ -101,16 +133,29 @@ mod tests {
             assert_eq!(std::thread::current().id(), own);
             calls.fetch_add(1, Ordering::Relaxed);
         };
-        share_by(4, &work, |_, _| Err(io::Error::from_raw_os_error(libc::EAGAIN)));
+        share_by(4, &work, |_, _| {
+            Err(io::Error::from_raw_os_error(libc::EAGAIN))
+        });
         assert_eq!(calls.into_inner(), 1);
     }
 
     #[test]
     fn a_refused_thread_is_told_from_another_error() {
         let error = refused(io::Error::from_raw_os_error(libc::EAGAIN));
-        assert!(is_refusal(&error) && error.to_string().ends_with(REMEDY), "{error}");
-        assert!(!is_refusal(&refused(io::Error::from_raw_os_error(libc::ENOMEM))));
-        assert!(!is_refusal(&io::Error::from_raw_os_error(libc::EAGAIN)), "timers have it too");
-        assert_ne!(apart(|| std::thread::current().id()).unwrap(), std::thread::current().id());
+        assert!(
+            is_refusal(&error) && error.to_string().ends_with(REMEDY),
+            "{error}"
+        );
+        assert!(!is_refusal(&refused(io::Error::from_raw_os_error(
+            libc::ENOMEM
+        ))));
+        assert!(
+            !is_refusal(&io::Error::from_raw_os_error(libc::EAGAIN)),
+            "timers have it too"
+        );
+        assert_ne!(
+            apart(|| std::thread::current().id()).unwrap(),
+            std::thread::current().id()
+        );
     }
 }

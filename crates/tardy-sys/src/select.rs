@@ -28,7 +28,8 @@ impl DescriptorSet {
             if usize::try_from(number).is_ok_and(|number| number >= libc::FD_SETSIZE) {
                 return Err(io::Error::from_raw_os_error(libc::EINVAL));
             }
-            // SAFETY: the number is one of an open descriptor, hence not negative, and below FD_SETSIZE (tested above).
+            // SAFETY: the number is one of an open descriptor, hence not negative, and below
+            // FD_SETSIZE (tested above).
             unsafe { libc::FD_SET(number, &mut set) };
             above_highest = above_highest.max(number + 1);
         }
@@ -42,17 +43,31 @@ impl DescriptorSet {
     #[inline]
     pub fn readable(&self) -> io::Result<usize> {
         let mut set = self.set;
-        let mut at_once = libc::timeval { tv_sec: 0, tv_usec: 0 };
-        // SAFETY: the sets are valid or null, the numbers below `above_highest` lie within the set, and the time is a valid timeval.
-        let ready =
-            crate::check(unsafe { libc::select(self.above_highest, &mut set, std::ptr::null_mut(), std::ptr::null_mut(), &mut at_once) })?;
+        let mut at_once = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        };
+        // SAFETY: the sets are valid or null, the numbers below `above_highest` lie within the set,
+        // and the time is a valid timeval.
+        let ready = crate::check(unsafe {
+            libc::select(
+                self.above_highest,
+                &mut set,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                &mut at_once,
+            )
+        })?;
         Ok(ready as usize)
     }
 }
 
 impl std::fmt::Debug for DescriptorSet {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("DescriptorSet").field("above_highest", &self.above_highest).finish_non_exhaustive()
+        formatter
+            .debug_struct("DescriptorSet")
+            .field("above_highest", &self.above_highest)
+            .finish_non_exhaustive()
     }
 }
 
@@ -76,6 +91,9 @@ mod tests {
     fn a_number_that_the_set_cannot_take_is_refused() {
         // SAFETY: the number is only compared; no call is made with it.
         let high = unsafe { BorrowedFd::borrow_raw(libc::FD_SETSIZE as i32) };
-        assert_eq!(DescriptorSet::new([high]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            DescriptorSet::new([high]).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -20,17 +20,27 @@ pub const DSR: i32 = libc::TIOCM_DSR;
 /// Carrier detect, an input: the other end's DTR on most cables.
 pub const CD: i32 = libc::TIOCM_CD;
 
-/// Opens a terminal device without becoming its session's leader, and without waiting for a carrier.
+/// Opens a terminal device without becoming its session's leader, and without waiting for a
+/// carrier.
 ///
 /// # Errors
 /// ENOENT, EACCES, EIO; ENOTTY where it is no terminal.
 pub fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK)
+        .open(path)?;
     // SAFETY: isatty takes one descriptor.
-    if unsafe { libc::isatty(file.as_raw_fd()) } == 0 { Err(io::Error::from_raw_os_error(libc::ENOTTY)) } else { Ok(file) }
+    if unsafe { libc::isatty(file.as_raw_fd()) } == 0 {
+        Err(io::Error::from_raw_os_error(libc::ENOTTY))
+    } else {
+        Ok(file)
+    }
 }
 
-/// Makes `terminal` carry bytes as they are, at `bits_per_second` where it has a speed; reads return what is there. Returns how to put it back.
+/// Makes `terminal` carry bytes as they are, at `bits_per_second` where it has a speed; reads
+/// return what is there. Returns how to put it back.
 ///
 /// # Errors
 /// EINVAL for a speed that the system has no name for; those of tcgetattr(3) and tcsetattr(3).
@@ -50,7 +60,8 @@ pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Set
     (new.c_cc[libc::VMIN], new.c_cc[libc::VTIME]) = (1, 0);
     if let Some(speed) = bits_per_second {
         let code = speed_code(speed).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        // The kernel takes the speed from these bits (asm-generic/termbits.h); C libraries' functions for it differ.
+        // The kernel takes the speed from these bits (asm-generic/termbits.h); C libraries'
+        // functions for it differ.
         new.c_cflag = (new.c_cflag & !libc::CBAUD) | code;
     }
     // SAFETY: the call reads the termios behind the pointer, which is valid.
@@ -68,7 +79,8 @@ pub struct Setting(libc::termios);
 /// Those of tcsetattr(3).
 pub fn restore(terminal: &File, setting: &Setting) -> io::Result<()> {
     // SAFETY: the call reads the termios behind the pointer, which is valid.
-    crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &setting.0) }).map(drop)
+    crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &setting.0) })
+        .map(drop)
 }
 
 fn speed_code(bits_per_second: u32) -> Option<libc::speed_t> {
@@ -105,7 +117,13 @@ pub fn discard(terminal: &File) -> io::Result<()> {
 pub fn modem_lines(terminal: &File) -> io::Result<i32> {
     let mut lines = 0;
     // SAFETY: TIOCMGET writes one int, which is valid for writing.
-    crate::check(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCMGET, std::ptr::from_mut(&mut lines)) })?;
+    crate::check(unsafe {
+        libc::ioctl(
+            terminal.as_raw_fd(),
+            libc::TIOCMGET,
+            std::ptr::from_mut(&mut lines),
+        )
+    })?;
     Ok(lines)
 }
 
@@ -117,17 +135,26 @@ pub fn modem_lines(terminal: &File) -> io::Result<i32> {
 pub fn set_modem_lines(terminal: &File, lines: i32, on: bool) -> io::Result<()> {
     let request = if on { libc::TIOCMBIS } else { libc::TIOCMBIC };
     // SAFETY: TIOCMBIS and TIOCMBIC read one int, which is valid.
-    crate::check(unsafe { libc::ioctl(terminal.as_raw_fd(), request, std::ptr::from_ref(&lines)) }).map(drop)
+    crate::check(unsafe { libc::ioctl(terminal.as_raw_fd(), request, std::ptr::from_ref(&lines)) })
+        .map(drop)
 }
 
-/// Waits until one of the input lines `lines` changes. The device's interrupt wakes the caller up; a change between two calls is not seen.
+/// Waits until one of the input lines `lines` changes. The device's interrupt wakes the caller up;
+/// a change between two calls is not seen.
 ///
 /// # Errors
 /// As [`modem_lines`]; EINTR where a signal came first; EIO after a hang-up.
 #[inline]
 pub fn wait_for_modem_lines(terminal: &File, lines: i32) -> io::Result<()> {
     // SAFETY: TIOCMIWAIT takes an integer.
-    crate::check(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCMIWAIT, libc::c_ulong::from(lines as u32)) }).map(drop)
+    crate::check(unsafe {
+        libc::ioctl(
+            terminal.as_raw_fd(),
+            libc::TIOCMIWAIT,
+            libc::c_ulong::from(lines as u32),
+        )
+    })
+    .map(drop)
 }
 
 /// Both ends of a new pseudo-terminal: the open master, and the path of the other end.
@@ -136,7 +163,9 @@ pub fn wait_for_modem_lines(terminal: &File, lines: i32) -> io::Result<()> {
 /// ENOENT without /dev/pts; ENOSPC at the limit of pseudo-terminals.
 pub fn pseudo_terminal() -> io::Result<(File, PathBuf)> {
     // SAFETY: posix_openpt takes one integer.
-    let fd = crate::check(unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) })?;
+    let fd = crate::check(unsafe {
+        libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC)
+    })?;
     // SAFETY: the descriptor was just opened, and nothing else owns it.
     let master = unsafe { File::from_raw_fd(fd) };
     // SAFETY: grantpt takes one descriptor.
@@ -150,7 +179,10 @@ pub fn pseudo_terminal() -> io::Result<(File, PathBuf)> {
         return Err(io::Error::from_raw_os_error(error));
     }
     let name = CStr::from_bytes_until_nul(&name).map_err(io::Error::other)?;
-    Ok((master, PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()))))
+    Ok((
+        master,
+        PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())),
+    ))
 }
 
 #[cfg(test)]
@@ -173,12 +205,21 @@ mod tests {
         assert!(modem_lines(&other).is_err(), "it has no modem lines");
         assert!(set_modem_lines(&other, RTS, true).is_err());
         assert!(wait_for_modem_lines(&other, CTS).is_err());
-        assert_eq!(make_raw(&other, Some(12_345)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            make_raw(&other, Some(12_345)).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 
     #[test]
     fn what_is_no_terminal_is_refused() {
-        assert_eq!(open(Path::new("/dev/null")).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
-        assert_eq!(open(Path::new("/nonexistent")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            open(Path::new("/dev/null")).unwrap_err().raw_os_error(),
+            Some(libc::ENOTTY)
+        );
+        assert_eq!(
+            open(Path::new("/nonexistent")).unwrap_err().raw_os_error(),
+            Some(libc::ENOENT)
+        );
     }
 }

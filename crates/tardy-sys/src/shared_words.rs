@@ -1,4 +1,5 @@
-//! Words in memory that other processes write and read, too: a sealed memory file (memfd_create(2), fcntl(2) F_ADD_SEALS), mapped.
+//! Words in memory that other processes write and read, too: a sealed memory file (memfd_create(2),
+//! fcntl(2) F_ADD_SEALS), mapped.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -18,7 +19,8 @@ pub struct SharedWords {
     words: usize,
 }
 
-// SAFETY: the mapping belongs to the value and stays where it is; atomics may be used from any thread.
+// SAFETY: the mapping belongs to the value and stays where it is; atomics may be used from any
+// thread.
 unsafe impl Send for SharedWords {}
 // SAFETY: as above; a shared reference hands out atomics only.
 unsafe impl Sync for SharedWords {}
@@ -31,16 +33,21 @@ impl SharedWords {
     pub fn create(name: &str, words: usize) -> io::Result<Self> {
         let name = CString::new(name)?;
         // SAFETY: `name` is a C string that outlives the call.
-        let fd = crate::check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
+        let fd = crate::check(unsafe {
+            libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
+        })?;
         // SAFETY: the descriptor was just opened, and nothing else owns it.
         let file = unsafe { File::from_raw_fd(fd) };
-        let bytes = words.checked_mul(8).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let bytes = words
+            .checked_mul(8)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         file.set_len(bytes as u64)?;
         // A page that somebody cut off would raise SIGBUS here.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: F_ADD_SEALS takes an integer.
         crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping is touched.
+        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing
+        // mapping is touched.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -54,11 +61,13 @@ impl SharedWords {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let start =
+            NonNull::new(start.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         Ok(Self { file, start, words })
     }
 
-    /// The file; its descriptor is closed in programs that this process starts, unless it is told otherwise.
+    /// The file; its descriptor is closed in programs that this process starts, unless it is told
+    /// otherwise.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
@@ -69,8 +78,9 @@ impl Deref for SharedWords {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has so many words, starts at a page, is readable and writable while `self` lives, and its file cannot shrink (sealed); every value
-        // is a valid AtomicU64, and every access in this process is atomic because no other reference to it is handed out.
+        // SAFETY: the mapping has so many words, starts at a page, is readable and writable while
+        // `self` lives, and its file cannot shrink (sealed); every value is a valid AtomicU64, and
+        // every access in this process is atomic because no other reference to it is handed out.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
@@ -102,9 +112,15 @@ mod tests {
     fn what_is_written_to_the_file_is_read_from_the_words_and_nobody_can_cut_them_off() {
         let words = SharedWords::create("tardy-test", 1024).unwrap();
         assert_eq!(words.len(), 1024);
-        words.file().write_at(&7_u64.to_ne_bytes(), 8 * 1023).unwrap();
+        words
+            .file()
+            .write_at(&7_u64.to_ne_bytes(), 8 * 1023)
+            .unwrap();
         assert_eq!(words[1023].load(Ordering::Relaxed), 7);
-        assert_eq!(words.file().set_len(8).unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert_eq!(
+            words.file().set_len(8).unwrap_err().raw_os_error(),
+            Some(libc::EPERM)
+        );
         assert!(SharedWords::create("none", 0).is_err());
     }
 
@@ -113,7 +129,12 @@ mod tests {
         let words = SharedWords::create("tardy-test", 8).unwrap();
         let has_it = || {
             let path = format!("/proc/self/fd/{}", words.file().as_raw_fd());
-            std::process::Command::new("readlink").arg(path).output().unwrap().status.success()
+            std::process::Command::new("readlink")
+                .arg(path)
+                .output()
+                .unwrap()
+                .status
+                .success()
         };
         assert!(!has_it());
         set_close_on_exec(words.file(), false).unwrap();

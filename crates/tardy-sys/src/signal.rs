@@ -1,4 +1,5 @@
-//! Signals as a file descriptor: sigprocmask(2), signalfd(2); and waiting on descriptors with poll(2).
+//! Signals as a file descriptor: sigprocmask(2), signalfd(2); and waiting on descriptors with
+//! poll(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,7 +19,8 @@ pub const PIPE: i32 = libc::SIGPIPE;
 /// Sent when a write passes RLIMIT_FSIZE.
 pub const FILE_LIMIT: i32 = libc::SIGXFSZ;
 
-/// Signals that are blocked in the calling thread and the threads it starts from now on, and read here instead.
+/// Signals that are blocked in the calling thread and the threads it starts from now on, and read
+/// here instead.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 
@@ -36,9 +38,13 @@ impl SignalFd {
             crate::check(unsafe { libc::sigaddset(set.as_mut_ptr(), signal) })?;
         }
         // SAFETY: the set was initialised above; a null old set is allowed.
-        crate::check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) })?;
+        crate::check(unsafe {
+            libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut())
+        })?;
         // SAFETY: the set is initialised; -1 asks for a new descriptor.
-        let fd = crate::check(unsafe { libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })?;
+        let fd = crate::check(unsafe {
+            libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        })?;
         // SAFETY: the descriptor was just opened, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
@@ -54,7 +60,11 @@ impl SignalFd {
         let read = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), bytes) };
         if read == -1 {
             let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+            return if error.kind() == io::ErrorKind::WouldBlock {
+                Ok(None)
+            } else {
+                Err(error)
+            };
         }
         // SAFETY: signalfd reads are whole records or errors, so that `info` is filled.
         Ok(Some(unsafe { info.assume_init() }.ssi_signo as i32))
@@ -75,11 +85,15 @@ pub fn is_pending(signals: &[i32]) -> bool {
     if unsafe { libc::sigpending(set.as_mut_ptr()) } != 0 {
         return false;
     }
-    // SAFETY: the call succeeded, so that it filled `set`; a number that is no signal is an answer below 1.
-    signals.iter().any(|&signal| unsafe { libc::sigismember(set.as_ptr(), signal) } == 1)
+    // SAFETY: the call succeeded, so that it filled `set`; a number that is no signal is an answer
+    // below 1.
+    signals
+        .iter()
+        .any(|&signal| unsafe { libc::sigismember(set.as_ptr(), signal) } == 1)
 }
 
-/// Blocks no signal any more in the calling thread. A program inherits what is blocked where it is started, and would not end when it is asked to.
+/// Blocks no signal any more in the calling thread. A program inherits what is blocked where it is
+/// started, and would not end when it is asked to.
 ///
 /// Async-signal-safe, as what runs between fork and exec must be.
 ///
@@ -96,28 +110,52 @@ pub fn unblock_all() -> io::Result<()> {
     }
 }
 
-/// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms` milliseconds, for ever where that is negative. Tells which can.
+/// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms`
+/// milliseconds, for ever where that is negative. Tells which can.
 ///
 /// # Errors
 /// Those of ppoll(2) but EINTR, which is an answer with nothing readable.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
-    wait_readable_within(fds, u64::try_from(timeout_ms).ok().map(Duration::from_millis))
+    wait_readable_within(
+        fds,
+        u64::try_from(timeout_ms).ok().map(Duration::from_millis),
+    )
 }
 
-/// As [`wait_readable`], with a time that is kept to the nanosecond where the thread's timer slack allows; without one, for ever.
+/// As [`wait_readable`], with a time that is kept to the nanosecond where the thread's timer slack
+/// allows; without one, for ever.
 ///
 /// # Errors
 /// As [`wait_readable`].
-pub fn wait_readable_within(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<libc::pollfd> =
-        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+pub fn wait_readable_within(
+    fds: &[BorrowedFd<'_>],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
     let timeout = timeout.map(|time| libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: time.subsec_nanos() as libc::c_long,
     });
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the pointer and the length describe `polled`, `timeout` is null or points to a time that outlives the call; a null mask changes no signals.
-    match crate::check(unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout, std::ptr::null()) }) {
+    let timeout = timeout
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the pointer and the length describe `polled`, `timeout` is null or points to a time
+    // that outlives the call; a null mask changes no signals.
+    match crate::check(unsafe {
+        libc::ppoll(
+            polled.as_mut_ptr(),
+            polled.len() as libc::nfds_t,
+            timeout,
+            std::ptr::null(),
+        )
+    }) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
         _ => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
     }
@@ -147,6 +185,9 @@ mod tests {
 
     #[test]
     fn a_number_that_is_no_signal_is_an_error() {
-        assert_eq!(SignalFd::block(&[4096]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            SignalFd::block(&[4096]).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

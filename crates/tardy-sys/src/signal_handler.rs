@@ -1,4 +1,5 @@
-//! Signal handlers: one that counts, one that does nothing but cut a wait short, one that sees faults: sigaction(2).
+//! Signal handlers: one that counts, one that does nothing but cut a wait short, one that sees
+//! faults: sigaction(2).
 
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -22,7 +23,8 @@ extern "C" fn count(_signal: libc::c_int) {
 /// What cuts the wait short is that a handler ran.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
-/// Lets the write fault again until enough faults were taken, then makes the page writable, so that the write succeeds.
+/// Lets the write fault again until enough faults were taken, then makes the page writable, so that
+/// the write succeeds.
 extern "C" fn count_fault(signal: libc::c_int) {
     let page = FAULTING_PAGE.load(Ordering::Relaxed);
     let left = FAULTS_LEFT.load(Ordering::Relaxed);
@@ -30,10 +32,13 @@ extern "C" fn count_fault(signal: libc::c_int) {
         FAULTS_LEFT.store(left - 1, Ordering::Relaxed);
         return;
     }
-    // SAFETY: the page belongs to the mapping of the only `protection_faults` under way; mprotect is a plain system call, which may be made in a handler.
-    let opened = !page.is_null() && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
+    // SAFETY: the page belongs to the mapping of the only `protection_faults` under way; mprotect
+    // is a plain system call, which may be made in a handler.
+    let opened = !page.is_null()
+        && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
     if !opened {
-        // SAFETY: signal takes numbers, and may be called in a handler: a fault of anybody else, or one that cannot be ended, kills as it would without us.
+        // SAFETY: signal takes numbers, and may be called in a handler: a fault of anybody else, or
+        // one that cannot be ended, kills as it would without us.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     FAULTS_LEFT.store(0, Ordering::Relaxed);
@@ -62,7 +67,8 @@ pub fn caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
 }
 
-/// A page that may not be written, and a handler that sees each attempt. At most one at a time in a process.
+/// A page that may not be written, and a handler that sees each attempt. At most one at a time in a
+/// process.
 #[derive(Debug)]
 pub struct ProtectedPage {
     page: Mapping,
@@ -77,12 +83,20 @@ impl ProtectedPage {
     pub fn new() -> io::Result<Self> {
         let mut page = Mapping::anonymous(PAGE_BYTES)?;
         page.touch(0, PAGE_BYTES);
-        let taken = FAULTING_PAGE.compare_exchange(std::ptr::null_mut(), page.address(), Ordering::Relaxed, Ordering::Relaxed);
+        let taken = FAULTING_PAGE.compare_exchange(
+            std::ptr::null_mut(),
+            page.address(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         if taken.is_err() {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
         }
-        let before = set_action(libc::SIGSEGV, count_fault as *const () as libc::sighandler_t)
-            .inspect_err(|_| FAULTING_PAGE.store(std::ptr::null_mut(), Ordering::Relaxed))?;
+        let before = set_action(
+            libc::SIGSEGV,
+            count_fault as *const () as libc::sighandler_t,
+        )
+        .inspect_err(|_| FAULTING_PAGE.store(std::ptr::null_mut(), Ordering::Relaxed))?;
         Ok(Self { page, before })
     }
 
@@ -133,7 +147,10 @@ mod tests {
             std::thread::yield_now();
         }
         let mut page = ProtectedPage::new().unwrap();
-        assert_eq!(ProtectedPage::new().unwrap_err().raw_os_error(), Some(libc::EBUSY));
+        assert_eq!(
+            ProtectedPage::new().unwrap_err().raw_os_error(),
+            Some(libc::EBUSY)
+        );
         for count in [1, 100] {
             page.fault(count).unwrap();
             assert_eq!(FAULTS_LEFT.load(Ordering::Relaxed), 0);

@@ -1,4 +1,5 @@
-//! Timers that fire without telling anybody: timer_create(2) with SIGEV_NONE, timer_settime(2), timer_delete(2), and nothing else.
+//! Timers that fire without telling anybody: timer_create(2) with SIGEV_NONE, timer_settime(2),
+//! timer_delete(2), and nothing else.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,8 +19,11 @@ impl SilentTimer {
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_NONE;
         let mut timer = MaybeUninit::uninit();
-        // SAFETY: the event is valid, and the timer's number is written to a place that is valid for it.
-        crate::check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) })?;
+        // SAFETY: the event is valid, and the timer's number is written to a place that is valid
+        // for it.
+        crate::check(unsafe {
+            libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr())
+        })?;
         // SAFETY: the call succeeded, so that it wrote the number.
         Ok(Self(unsafe { timer.assume_init() }))
     }
@@ -30,10 +34,21 @@ impl SilentTimer {
     /// EINVAL for a negative time.
     #[inline]
     pub fn arm(&self, after: i64) -> io::Result<()> {
-        let value = libc::timespec { tv_sec: (after / 1_000_000_000) as _, tv_nsec: (after % 1_000_000_000) as _ };
-        let setting = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        // SAFETY: the timer exists until drop, the setting is valid for the call, and a null old setting is allowed.
-        crate::check(unsafe { libc::timer_settime(self.0, 0, &setting, std::ptr::null_mut()) }).map(drop)
+        let value = libc::timespec {
+            tv_sec: (after / 1_000_000_000) as _,
+            tv_nsec: (after % 1_000_000_000) as _,
+        };
+        let setting = libc::itimerspec {
+            it_interval: libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+            it_value: value,
+        };
+        // SAFETY: the timer exists until drop, the setting is valid for the call, and a null old
+        // setting is allowed.
+        crate::check(unsafe { libc::timer_settime(self.0, 0, &setting, std::ptr::null_mut()) })
+            .map(drop)
     }
 
     /// Time that is left until it fires, in ns; 0 where it is not armed.
@@ -46,7 +61,10 @@ impl SilentTimer {
         crate::check(unsafe { libc::timer_gettime(self.0, setting.as_mut_ptr()) })?;
         // SAFETY: the call succeeded, so that it filled the setting.
         let left = unsafe { setting.assume_init() }.it_value;
-        #[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "time_t has 32 bits on some targets"
+        )]
         Ok(left.tv_sec as i64 * 1_000_000_000 + left.tv_nsec as i64)
     }
 }
@@ -68,10 +86,14 @@ mod tests {
         assert_eq!(timer.left().unwrap(), 0);
         timer.arm(3_600_000_000_000).unwrap();
         assert!((1..=3_600_000_000_000).contains(&timer.left().unwrap()));
-        // What a disarmed one tells is up to the kernel: Linux 6.18 goes on to tell the time that would be left of a timer that sends no signal.
+        // What a disarmed one tells is up to the kernel: Linux 6.18 goes on to tell the time that
+        // would be left of a timer that sends no signal.
         timer.arm(0).unwrap();
         timer.arm(7_200_000_000_000).unwrap();
         assert!((3_600_000_000_001..=7_200_000_000_000).contains(&timer.left().unwrap()));
-        assert_eq!(timer.arm(-5).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            timer.arm(-5).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -7,24 +7,31 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// What kind of socket carries the echo requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EchoKind {
-    /// A ping socket: the kernel writes the identifier, and answers come without IP header. Who may is set by net.ipv4.ping_group_range.
+    /// A ping socket: the kernel writes the identifier, and answers come without IP header. Who may
+    /// is set by net.ipv4.ping_group_range.
     Ping,
-    /// A raw socket: needs CAP_NET_RAW; answers come with their IP header, and so do others' packets.
+    /// A raw socket: needs CAP_NET_RAW; answers come with their IP header, and so do others'
+    /// packets.
     Raw,
 }
 
-/// A socket for ICMP echo over IPv4; the standard library's datagram type connects, sends and receives with it.
+/// A socket for ICMP echo over IPv4; the standard library's datagram type connects, sends and
+/// receives with it.
 ///
 /// # Errors
 /// EPERM or EACCES where neither kind is allowed.
 pub fn echo() -> io::Result<(UdpSocket, EchoKind)> {
     match open(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP) {
         Ok(socket) => Ok((UdpSocket::from(socket), EchoKind::Ping)),
-        Err(_) => Ok((UdpSocket::from(open(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)?), EchoKind::Raw)),
+        Err(_) => Ok((
+            UdpSocket::from(open(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)?),
+            EchoKind::Raw,
+        )),
     }
 }
 
-/// A socket that asks the kernel for links, addresses and routes. Messages go to the kernel by write, answers come by read.
+/// A socket that asks the kernel for links, addresses and routes. Messages go to the kernel by
+/// write, answers come by read.
 ///
 /// # Errors
 /// EPROTONOSUPPORT in kernels without it; EMFILE, ENFILE.
@@ -35,8 +42,8 @@ pub fn route_netlink() -> io::Result<OwnedFd> {
 /// UDP_SEGMENT of include/uapi/linux/udp.h.
 const UDP_SEGMENT: libc::c_int = 103;
 
-/// Has the kernel cut what is sent at once into datagrams of `bytes` each (Linux 4.18): they pass the network as one packet, and a receiver on the same machine
-/// gets them one by one in one go.
+/// Has the kernel cut what is sent at once into datagrams of `bytes` each (Linux 4.18): they pass
+/// the network as one packet, and a receiver on the same machine gets them one by one in one go.
 ///
 /// # Errors
 /// ENOPROTOOPT in older kernels; EINVAL.
@@ -44,11 +51,20 @@ pub fn send_in_segments(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     let value = libc::c_int::from(bytes);
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the kernel reads one int at `value`, which outlives the call.
-    crate::check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, UDP_SEGMENT, std::ptr::from_ref(&value).cast(), length) })
-        .map(drop)
+    crate::check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            UDP_SEGMENT,
+            std::ptr::from_ref(&value).cast(),
+            length,
+        )
+    })
+    .map(drop)
 }
 
-/// Switches the loopback interface of the process's network namespace on; a new namespace has it, switched off.
+/// Switches the loopback interface of the process's network namespace on; a new namespace has it,
+/// switched off.
 ///
 /// # Errors
 /// EPERM without CAP_NET_ADMIN in that namespace.
@@ -60,12 +76,25 @@ pub fn switch_loopback_on() -> io::Result<()> {
         *to = *from as libc::c_char;
     }
     // SAFETY: SIOCGIFFLAGS reads the name and fills the flags of one ifreq, which is valid.
-    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, std::ptr::from_mut(&mut request)) })?;
+    crate::check(unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFFLAGS as _,
+            std::ptr::from_mut(&mut request),
+        )
+    })?;
     // SAFETY: the call above filled the flags, which are the union's active field.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
     request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
     // SAFETY: SIOCSIFFLAGS reads one ifreq, which is valid.
-    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, std::ptr::from_ref(&request)) }).map(drop)
+    crate::check(unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as _,
+            std::ptr::from_ref(&request),
+        )
+    })
+    .map(drop)
 }
 
 fn open(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
@@ -83,7 +112,10 @@ mod tests {
     fn an_echo_socket_is_had_or_the_right_is_missing() {
         match echo() {
             Ok((socket, _)) => socket.connect("127.0.0.1:0").unwrap(),
-            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)), "{error}"),
+            Err(error) => assert!(
+                matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)),
+                "{error}"
+            ),
         }
     }
 
@@ -92,8 +124,14 @@ mod tests {
         use crate::namespace::{Namespace, unshare};
         std::thread::spawn(|| match unshare(Namespace::Network) {
             Ok(()) => {
-                let listen = || std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| std::net::TcpStream::connect(l.local_addr()?));
-                assert_eq!(listen().unwrap_err().raw_os_error(), Some(libc::ENETUNREACH));
+                let listen = || {
+                    std::net::TcpListener::bind("127.0.0.1:0")
+                        .and_then(|l| std::net::TcpStream::connect(l.local_addr()?))
+                };
+                assert_eq!(
+                    listen().unwrap_err().raw_os_error(),
+                    Some(libc::ENETUNREACH)
+                );
                 switch_loopback_on().unwrap();
                 listen().unwrap();
             }
@@ -105,13 +143,19 @@ mod tests {
 
     #[test]
     fn what_is_sent_at_once_comes_as_segments() {
-        let (one, other) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (one, other) = (
+            UdpSocket::bind("127.0.0.1:0").unwrap(),
+            UdpSocket::bind("127.0.0.1:0").unwrap(),
+        );
         one.connect(other.local_addr().unwrap()).unwrap();
         match send_in_segments(&one, 10) {
             Ok(()) => {
                 one.send(&[7; 25]).unwrap();
                 let mut block = [0; 64];
-                assert_eq!([(); 3].map(|()| other.recv(&mut block).unwrap()), [10, 10, 5]);
+                assert_eq!(
+                    [(); 3].map(|()| other.recv(&mut block).unwrap()),
+                    [10, 10, 5]
+                );
             }
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT)),
         }

@@ -1,4 +1,5 @@
-//! New processes at the price of the kernel alone: fork(2) with a child that ends at once or becomes another program, and waiting for it.
+//! New processes at the price of the kernel alone: fork(2) with a child that ends at once or
+//! becomes another program, and waiting for it.
 
 use std::ffi::CString;
 use std::io;
@@ -11,14 +12,16 @@ pub struct Program {
 }
 
 impl Program {
-    /// `path` is executed with `arguments`; the first is the name that the program gets; its environment is empty.
+    /// `path` is executed with `arguments`; the first is the name that the program gets; its
+    /// environment is empty.
     #[must_use]
     pub fn new(path: CString, arguments: Vec<CString>) -> Self {
         Self { path, arguments }
     }
 }
 
-/// Forks a child that ends at once, and waits for it. Sound in a process of several threads too: the child makes system calls alone.
+/// Forks a child that ends at once, and waits for it. Sound in a process of several threads too:
+/// the child makes system calls alone.
 ///
 /// # Errors
 /// EAGAIN at the limit of processes; ENOMEM; a child that did not end with 0.
@@ -35,17 +38,30 @@ pub fn fork_and_wait() -> io::Result<()> {
 /// Forks a child that executes the program, and waits for its end.
 ///
 /// # Errors
-/// As [`fork_and_wait`], and `Other` for a program that could not be executed (exit code 127) or ended with another code than 0.
+/// As [`fork_and_wait`], and `Other` for a program that could not be executed (exit code 127) or
+/// ended with another code than 0.
 #[inline]
 pub fn fork_execute_and_wait(program: &Program) -> io::Result<()> {
-    let mut arguments: Vec<*const libc::c_char> = program.arguments.iter().map(|argument| argument.as_ptr()).collect();
+    let mut arguments: Vec<*const libc::c_char> = program
+        .arguments
+        .iter()
+        .map(|argument| argument.as_ptr())
+        .collect();
     arguments.push(std::ptr::null());
     let environment = [std::ptr::null()];
-    // SAFETY: the child calls nothing but execve and _exit, which are async-signal-safe; all that it needs was made before.
+    // SAFETY: the child calls nothing but execve and _exit, which are async-signal-safe; all that
+    // it needs was made before.
     match crate::check(unsafe { libc::fork() })? {
         0 => {
-            // SAFETY: path, arguments and environment end as the call wants them to, and live in the child's copy of this memory.
-            unsafe { libc::execve(program.path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+            // SAFETY: path, arguments and environment end as the call wants them to, and live in
+            // the child's copy of this memory.
+            unsafe {
+                libc::execve(
+                    program.path.as_ptr(),
+                    arguments.as_ptr(),
+                    environment.as_ptr(),
+                )
+            };
             // SAFETY: _exit has no preconditions and does not return.
             unsafe { libc::_exit(127) }
         }
@@ -59,7 +75,11 @@ fn wait(child: libc::pid_t) -> io::Result<()> {
         // SAFETY: `status` is a valid int for the kernel to fill.
         match crate::check(unsafe { libc::waitpid(child, &mut status, 0) }) {
             Ok(_) if status == 0 => return Ok(()),
-            Ok(_) => return Err(io::Error::other(format!("a child ended with wait status {status}"))),
+            Ok(_) => {
+                return Err(io::Error::other(format!(
+                    "a child ended with wait status {status}"
+                )));
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -73,7 +93,12 @@ mod tests {
     #[test]
     fn children_end_and_programs_that_do_not_exist_are_an_error() {
         fork_and_wait().unwrap();
-        let program = |path: &str| Program::new(CString::new(path).unwrap(), vec![CString::new("true").unwrap()]);
+        let program = |path: &str| {
+            Program::new(
+                CString::new(path).unwrap(),
+                vec![CString::new("true").unwrap()],
+            )
+        };
         fork_execute_and_wait(&program("/bin/true")).unwrap();
         assert!(fork_execute_and_wait(&program("/bin/false")).is_err());
         assert!(fork_execute_and_wait(&program("/nonexistent")).is_err());

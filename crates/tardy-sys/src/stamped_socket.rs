@@ -1,4 +1,5 @@
-//! Datagrams with the time at which the kernel received them: setsockopt(2) SO_TIMESTAMPNS, recvmsg(2).
+//! Datagrams with the time at which the kernel received them: setsockopt(2) SO_TIMESTAMPNS,
+//! recvmsg(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,7 +26,8 @@ pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Lets reads of `socket` poll the device for so many us where it can be polled (SO_BUSY_POLL); raising it needs CAP_NET_ADMIN.
+/// Lets reads of `socket` poll the device for so many us where it can be polled (SO_BUSY_POLL);
+/// raising it needs CAP_NET_ADMIN.
 ///
 /// # Errors
 /// EPERM; ENOPROTOOPT in kernels without it.
@@ -36,14 +38,24 @@ pub fn busy_poll(socket: &UdpSocket, micros: i32) -> io::Result<()> {
 fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let bytes = std::mem::size_of_val(&value) as libc::socklen_t;
     // SAFETY: the kernel reads `bytes` bytes at the pointer, which is to an integer of that size.
-    crate::check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, std::ptr::from_ref(&value).cast(), bytes) })
-        .map(drop)
+    crate::check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            std::ptr::from_ref(&value).cast(),
+            bytes,
+        )
+    })
+    .map(drop)
 }
 
-/// Takes the next datagram into `buffer`; what is longer is cut off. With `wait`, until one comes; else `None` where none is there.
+/// Takes the next datagram into `buffer`; what is longer is cut off. With `wait`, until one comes;
+/// else `None` where none is there.
 ///
 /// # Errors
-/// Those of recvmsg(2) but EAGAIN and EINTR, which are `None`: ECONNREFUSED where the peer's port is closed.
+/// Those of recvmsg(2) but EAGAIN and EINTR, which are `None`: ECONNREFUSED where the peer's port
+/// is closed.
 #[inline]
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)
@@ -54,10 +66,16 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<
 /// # Errors
 /// As [`receive`].
 #[inline]
-pub fn receive_from(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(Datagram, SocketAddr)>> {
+pub fn receive_from(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+) -> io::Result<Option<(Datagram, SocketAddr)>> {
     let mut name = MaybeUninit::<libc::sockaddr_storage>::zeroed();
-    let Some(received) = receive_with(socket, buffer, true, Some(&mut name))? else { return Ok(None) };
-    // SAFETY: sockaddr_storage is plain data, for which the zeros that it began as are valid, and so is what the kernel wrote over them.
+    let Some(received) = receive_with(socket, buffer, true, Some(&mut name))? else {
+        return Ok(None);
+    };
+    // SAFETY: sockaddr_storage is plain data, for which the zeros that it began as are valid, and
+    // so is what the kernel wrote over them.
     let name = unsafe { name.assume_init() };
     let from = address(&name).ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
     Ok(Some((received, from)))
@@ -66,15 +84,31 @@ pub fn receive_from(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<
 fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match libc::c_int::from(name.ss_family) {
         libc::AF_INET => {
-            // SAFETY: a name of this family is a sockaddr_in, and a sockaddr_storage is at least as large and aligned.
+            // SAFETY: a name of this family is a sockaddr_in, and a sockaddr_storage is at least as
+            // large and aligned.
             let name = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in>() };
-            Some((Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr)), u16::from_be(name.sin_port)).into())
+            Some(
+                (
+                    Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr)),
+                    u16::from_be(name.sin_port),
+                )
+                    .into(),
+            )
         }
         libc::AF_INET6 => {
-            // SAFETY: a name of this family is a sockaddr_in6, and a sockaddr_storage is at least as large and aligned.
+            // SAFETY: a name of this family is a sockaddr_in6, and a sockaddr_storage is at least
+            // as large and aligned.
             let name = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in6>() };
             let address = Ipv6Addr::from(name.sin6_addr.s6_addr);
-            Some(SocketAddrV6::new(address, u16::from_be(name.sin6_port), name.sin6_flowinfo, name.sin6_scope_id).into())
+            Some(
+                SocketAddrV6::new(
+                    address,
+                    u16::from_be(name.sin6_port),
+                    name.sin6_flowinfo,
+                    name.sin6_scope_id,
+                )
+                .into(),
+            )
         }
         _ => None,
     }
@@ -88,7 +122,10 @@ fn receive_with(
     name: Option<&mut MaybeUninit<libc::sockaddr_storage>>,
 ) -> io::Result<Option<Datagram>> {
     let mut control = MaybeUninit::<[u64; CONTROL_WORDS]>::uninit();
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
     // SAFETY: msghdr is plain data, for which zeros are valid.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     if let Some(name) = name {
@@ -100,7 +137,8 @@ fn receive_with(
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = (CONTROL_WORDS * 8) as _;
     let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
-    // SAFETY: `message` names one buffer and one place for control messages, each with its length, and all outlive the call.
+    // SAFETY: `message` names one buffer and one place for control messages, each with its length,
+    // and all outlive the call.
     let bytes = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) };
     if bytes < 0 {
         let error = io::Error::last_os_error();
@@ -109,20 +147,29 @@ fn receive_with(
             _ => Err(error),
         };
     }
-    Ok(Some(Datagram { bytes: bytes as usize, stamp: stamp(&message) }))
+    Ok(Some(Datagram {
+        bytes: bytes as usize,
+        stamp: stamp(&message),
+    }))
 }
 
 fn stamp(message: &libc::msghdr) -> Option<i64> {
-    // SAFETY: `message` was filled by recvmsg: its control length is that of the messages that the kernel wrote, in memory that still lives.
+    // SAFETY: `message` was filled by recvmsg: its control length is that of the messages that the
+    // kernel wrote, in memory that still lives.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
-    // SAFETY: the pointer is null or to the header of a control message within that memory, aligned because the memory is made of words.
+    // SAFETY: the pointer is null or to the header of a control message within that memory, aligned
+    // because the memory is made of words.
     while let Some(found) = unsafe { header.as_ref() } {
         if found.cmsg_level == libc::SOL_SOCKET && found.cmsg_type == libc::SCM_TIMESTAMPNS {
             // SAFETY: the header is valid, as above.
             let data = unsafe { libc::CMSG_DATA(header) };
-            // SAFETY: a message of this kind carries one timespec; it is read without asking for alignment.
+            // SAFETY: a message of this kind carries one timespec; it is read without asking for
+            // alignment.
             let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
-            #[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+            #[allow(
+                clippy::unnecessary_cast,
+                reason = "time_t has 32 bits on some targets"
+            )]
             return Some(time.tv_sec as i64 * 1_000_000_000 + time.tv_nsec as i64);
         }
         // SAFETY: both pointers are valid, as above.
@@ -143,30 +190,52 @@ mod tests {
         assert_eq!(receive(&receiver, &mut buffer, false).unwrap(), None);
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let before = crate::clock::realtime();
-        sender.send_to(b"first", receiver.local_addr().unwrap()).unwrap();
+        sender
+            .send_to(b"first", receiver.local_addr().unwrap())
+            .unwrap();
         let (received, from) = receive_from(&receiver, &mut buffer).unwrap().unwrap();
         assert_eq!((received.bytes, from), (5, sender.local_addr().unwrap()));
-        sender.send_to(b"on time, and more", receiver.local_addr().unwrap()).unwrap();
+        sender
+            .send_to(b"on time, and more", receiver.local_addr().unwrap())
+            .unwrap();
         let received = receive(&receiver, &mut buffer, true).unwrap().unwrap();
         assert_eq!((received.bytes, &buffer), (8, b"on time,"));
         let stamp = received.stamp.unwrap();
-        assert!(before <= stamp && stamp <= crate::clock::realtime(), "{before} {stamp}");
+        assert!(
+            before <= stamp && stamp <= crate::clock::realtime(),
+            "{before} {stamp}"
+        );
     }
 
     #[test]
     fn senders_of_the_newer_protocol_are_told_too() {
-        let Ok(receiver) = UdpSocket::bind("[::1]:0") else { return };
+        let Ok(receiver) = UdpSocket::bind("[::1]:0") else {
+            return;
+        };
         let sender = UdpSocket::bind("[::1]:0").unwrap();
-        sender.send_to(b"six", receiver.local_addr().unwrap()).unwrap();
-        assert_eq!(receive_from(&receiver, &mut [0; 8]).unwrap().unwrap().1, sender.local_addr().unwrap());
+        sender
+            .send_to(b"six", receiver.local_addr().unwrap())
+            .unwrap();
+        assert_eq!(
+            receive_from(&receiver, &mut [0; 8]).unwrap().unwrap().1,
+            sender.local_addr().unwrap()
+        );
     }
 
     #[test]
     fn a_closed_port_is_an_error() {
-        let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let closed = UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(closed).unwrap();
         socket.send(b"anybody?").unwrap();
-        assert_eq!(receive(&socket, &mut [0; 8], true).unwrap_err().raw_os_error(), Some(libc::ECONNREFUSED));
+        assert_eq!(
+            receive(&socket, &mut [0; 8], true)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::ECONNREFUSED)
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-/// Writes the text. One that cannot be written, because the disk of a log is full or the terminal is gone, is lost: what the program does matters more.
+/// Writes the text. One that cannot be written, because the disk of a log is full or the terminal
+/// is gone, is lost: what the program does matters more.
 pub fn write(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

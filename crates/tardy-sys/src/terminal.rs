@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
-/// Whether this process is one that the terminal's shell waits for: others are stopped when they change the terminal.
+/// Whether this process is one that the terminal's shell waits for: others are stopped when they
+/// change the terminal.
 #[must_use]
 pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     // SAFETY: tcgetpgrp takes one descriptor.
@@ -17,8 +18,9 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     foreground != -1 && foreground == unsafe { libc::getpgrp() }
 }
 
-/// Hands over each key as it is pressed, without showing it. Ctrl-C still interrupts; the keys that suspend and quit do nothing, because both would leave the
-/// terminal to the shell as it is. Returns how to put it back.
+/// Hands over each key as it is pressed, without showing it. Ctrl-C still interrupts; the keys that
+/// suspend and quit do nothing, because both would leave the terminal to the shell as it is.
+/// Returns how to put it back.
 ///
 /// # Errors
 /// ENOTTY where it is no terminal; those of tcgetattr(3) and tcsetattr(3).
@@ -83,7 +85,13 @@ mod tests {
         restore(terminal.as_fd(), &setting).unwrap();
         // Lines again: what has no end yet is not handed over.
         master.write_all(b"n").unwrap();
-        assert_eq!(crate::signal::wait_readable(&[terminal.as_fd()], 20).unwrap(), [false]);
-        assert!(!is_in_foreground(terminal.as_fd()), "it is nobody's terminal");
+        assert_eq!(
+            crate::signal::wait_readable(&[terminal.as_fd()], 20).unwrap(),
+            [false]
+        );
+        assert!(
+            !is_in_foreground(terminal.as_fd()),
+            "it is nobody's terminal"
+        );
     }
 }

@@ -1,17 +1,20 @@
 //! Signals from thread to thread: pthread_sigmask(3), tgkill(2), rt_sigtimedwait(2).
 //!
-//! The signal is blocked and waited for, so that no handler runs: what is timed is the kernel's wake-up alone.
+//! The signal is blocked and waited for, so that no handler runs: what is timed is the kernel's
+//! wake-up alone.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// The first real-time signal that the C library leaves to programs; real-time signals queue, so that none is merged with the one before it.
+/// The first real-time signal that the C library leaves to programs; real-time signals queue, so
+/// that none is merged with the one before it.
 #[must_use]
 pub fn first_real_time() -> i32 {
     libc::SIGRTMIN()
 }
 
-/// A signal that is blocked in the calling thread, and in those that it starts from now on; it stays so, because a pending one would end the process.
+/// A signal that is blocked in the calling thread, and in those that it starts from now on; it
+/// stays so, because a pending one would end the process.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockedSignal {
     set: libc::sigset_t,
@@ -80,21 +83,25 @@ impl BlockedSignal {
 
     #[inline]
     fn wait_until_timeout(&self, timeout: *const libc::timespec) -> io::Result<()> {
-        // SAFETY: the set is valid, and its information and the time may be null or, by the callers, valid for the call.
-        crate::check(unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), timeout) }).map(drop)
+        // SAFETY: the set is valid, and its information and the time may be null or, by the
+        // callers, valid for the call.
+        crate::check(unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), timeout) })
+            .map(drop)
     }
 }
 
 /// Sends signal `number` to thread `tid` of this process.
 ///
 /// # Errors
-/// ESRCH where there is no such thread; EAGAIN at the limit of queued signals; EINVAL for a number that is no signal.
+/// ESRCH where there is no such thread; EAGAIN at the limit of queued signals; EINVAL for a number
+/// that is no signal.
 #[inline]
 pub fn send(tid: i32, number: i32) -> io::Result<()> {
     // SAFETY: getpid has no preconditions and cannot fail.
     let process = unsafe { libc::getpid() };
     // SAFETY: tgkill takes three integers.
-    crate::check(unsafe { libc::syscall(libc::SYS_tgkill, process, tid, number) } as libc::c_int).map(drop)
+    crate::check(unsafe { libc::syscall(libc::SYS_tgkill, process, tid, number) } as libc::c_int)
+        .map(drop)
 }
 
 #[cfg(test)]
@@ -116,8 +123,14 @@ mod tests {
 
     #[test]
     fn a_number_that_is_no_signal_and_a_thread_that_has_ended_are_errors() {
-        assert_eq!(BlockedSignal::block(4096).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            BlockedSignal::block(4096).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
         let ended = std::thread::spawn(crate::sched::thread_id).join().unwrap();
-        assert_eq!(send(ended, 0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(
+            send(ended, 0).unwrap_err().raw_os_error(),
+            Some(libc::ESRCH)
+        );
     }
 }

@@ -17,20 +17,36 @@ impl TimerFd {
     /// EMFILE, ENFILE, ENOMEM.
     pub fn new() -> io::Result<Self> {
         // SAFETY: timerfd_create takes two integers.
-        let fd = crate::check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })?;
+        let fd = crate::check(unsafe {
+            libc::timerfd_create(
+                libc::CLOCK_MONOTONIC,
+                libc::TFD_CLOEXEC | libc::TFD_NONBLOCK,
+            )
+        })?;
         // SAFETY: the descriptor was just opened, and nothing else owns it.
         Ok(Self(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// Arms it to fire once at `due`, in ns of CLOCK_MONOTONIC, whether or not it was armed; 0 disarms it.
+    /// Arms it to fire once at `due`, in ns of CLOCK_MONOTONIC, whether or not it was armed; 0
+    /// disarms it.
     ///
     /// # Errors
     /// EINVAL for a negative time.
     pub fn arm_at(&self, due: i64) -> io::Result<()> {
-        let setting = libc::itimerspec { it_interval: timespec(0), it_value: timespec(due) };
+        let setting = libc::itimerspec {
+            it_interval: timespec(0),
+            it_value: timespec(due),
+        };
         // SAFETY: `setting` is valid for the call, and a null old setting is allowed.
-        crate::check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut()) })
-            .map(drop)
+        crate::check(unsafe {
+            libc::timerfd_settime(
+                self.0.as_raw_fd(),
+                libc::TFD_TIMER_ABSTIME,
+                &setting,
+                std::ptr::null_mut(),
+            )
+        })
+        .map(drop)
     }
 
     /// How often it has fired since it was armed or last read.
@@ -68,23 +84,42 @@ impl PeriodicTimerFd {
     /// # Errors
     /// EINVAL for a negative time.
     pub fn start(&self, first: i64, period: i64) -> io::Result<()> {
-        let time = |nanos: i64| libc::timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ };
-        let setting = libc::itimerspec { it_interval: time(period), it_value: time(first) };
+        let time = |nanos: i64| libc::timespec {
+            tv_sec: (nanos / 1_000_000_000) as _,
+            tv_nsec: (nanos % 1_000_000_000) as _,
+        };
+        let setting = libc::itimerspec {
+            it_interval: time(period),
+            it_value: time(first),
+        };
         // SAFETY: `setting` is valid for the call, and a null old setting is allowed.
-        crate::check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut()) })
-            .map(drop)
+        crate::check(unsafe {
+            libc::timerfd_settime(
+                self.0.as_raw_fd(),
+                libc::TFD_TIMER_ABSTIME,
+                &setting,
+                std::ptr::null_mut(),
+            )
+        })
+        .map(drop)
     }
 
     /// Waits for the next expiry; tells how many there were since the last call, at least 1.
     ///
     /// # Errors
-    /// Those of read(2); EINTR is one of them, so that the caller can look whether the clock was stepped.
+    /// Those of read(2); EINTR is one of them, so that the caller can look whether the clock was
+    /// stepped.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = 0_u64;
         // SAFETY: the kernel writes eight bytes to `count`, which has so many.
-        let read = unsafe { libc::read(self.0.as_raw_fd(), std::ptr::from_mut(&mut count).cast(), 8) };
-        if read == 8 { Ok(count) } else { Err(io::Error::last_os_error()) }
+        let read =
+            unsafe { libc::read(self.0.as_raw_fd(), std::ptr::from_mut(&mut count).cast(), 8) };
+        if read == 8 {
+            Ok(count)
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 }
 
@@ -115,8 +150,14 @@ mod tests {
             let passed = (crate::clock::monotonic() - first) / 1_000_000 + 1;
             assert!(expiries <= passed as u64, "{expiries} of {passed}");
         }
-        assert_eq!(timer.start(-1, 1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(PeriodicTimerFd::new(Clock::Tai).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            timer.start(-1, 1).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        assert_eq!(
+            PeriodicTimerFd::new(Clock::Tai).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 
     #[test]
@@ -127,6 +168,9 @@ mod tests {
         crate::signal::wait_readable(&[timer.as_fd()], 10_000).unwrap();
         assert_eq!(timer.fired().unwrap(), 1);
         assert_eq!(timer.fired().unwrap(), 0);
-        assert_eq!(timer.arm_at(-5).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            timer.arm_at(-5).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `struct perf_event_attr` as of its first version (PERF_ATTR_SIZE_VER0, include/uapi/linux/perf_event.h), which every later kernel takes.
+/// `struct perf_event_attr` as of its first version (PERF_ATTR_SIZE_VER0,
+/// include/uapi/linux/perf_event.h), which every later kernel takes.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Attributes {
@@ -38,22 +39,33 @@ pub struct TracepointCounter {
 }
 
 impl TracepointCounter {
-    /// Counts from now on. `tracepoints` are numbers as in `events/SYSTEM/NAME/id` of tracefs, at most 31 of them.
+    /// Counts from now on. `tracepoints` are numbers as in `events/SYSTEM/NAME/id` of tracefs, at
+    /// most 31 of them.
     ///
     /// # Errors
-    /// EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without perf events, ENODEV for a CPU that is not online, EINVAL for
-    /// numbers that are no tracepoints, none, or too many.
+    /// EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without perf
+    /// events, ENODEV for a CPU that is not online, EINVAL for numbers that are no tracepoints,
+    /// none, or too many.
     pub fn open(cpu: u32, tracepoints: &[u64]) -> io::Result<Self> {
-        let (first, others) = tracepoints.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let (first, others) = tracepoints
+            .split_first()
+            .ok_or(io::ErrorKind::InvalidInput)?;
         if tracepoints.len() > MEMBERS_MAX {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let leader = File::from(open(cpu, *first, -1)?);
-        let members = others.iter().map(|id| open(cpu, *id, leader.as_raw_fd())).collect::<io::Result<_>>()?;
-        Ok(Self { leader, _members: members })
+        let members = others
+            .iter()
+            .map(|id| open(cpu, *id, leader.as_raw_fd()))
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            leader,
+            _members: members,
+        })
     }
 
-    /// How often all of them together were passed since they were opened. One system call, no allocation.
+    /// How often all of them together were passed since they were opened. One system call, no
+    /// allocation.
     ///
     /// # Errors
     /// Those of read(2).
@@ -63,17 +75,35 @@ impl TracepointCounter {
         let mut bytes = [0_u8; 8 * (1 + MEMBERS_MAX)];
         let length = self.leader.read(&mut bytes)?;
         let counts = bytes[..length].as_chunks::<8>().0.iter().skip(1);
-        Ok(counts.map(|count| u64::from_ne_bytes(*count)).fold(0, u64::wrapping_add))
+        Ok(counts
+            .map(|count| u64::from_ne_bytes(*count))
+            .fold(0, u64::wrapping_add))
     }
 }
 
 fn open(cpu: u32, tracepoint: u64, leader: i32) -> io::Result<OwnedFd> {
     let size = u32::try_from(size_of::<Attributes>()).expect("64 bytes");
-    let attributes = Attributes { kind: TRACEPOINT, size, config: tracepoint, read_format: FORMAT_GROUP, ..Attributes::default() };
+    let attributes = Attributes {
+        kind: TRACEPOINT,
+        size,
+        config: tracepoint,
+        read_format: FORMAT_GROUP,
+        ..Attributes::default()
+    };
     let cpu = libc::c_int::try_from(cpu).map_err(|_| io::ErrorKind::InvalidInput)?;
     let any_task: libc::pid_t = -1;
-    // SAFETY: the attributes are valid for the call and as long as their size says; all else are integers.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, any_task, cpu, leader, CLOSE_ON_EXEC) };
+    // SAFETY: the attributes are valid for the call and as long as their size says; all else are
+    // integers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            any_task,
+            cpu,
+            leader,
+            CLOSE_ON_EXEC,
+        )
+    };
     let fd = crate::check(fd as libc::c_int)?;
     // SAFETY: the descriptor was just opened, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -86,8 +116,14 @@ mod tests {
     #[test]
     fn what_is_no_tracepoint_is_refused_and_none_too() {
         assert!(TracepointCounter::open(0, &[u64::MAX]).is_err());
-        assert_eq!(TracepointCounter::open(0, &[]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(TracepointCounter::open(0, &[1; 32]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(
+            TracepointCounter::open(0, &[]).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
+        assert_eq!(
+            TracepointCounter::open(0, &[1; 32]).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
     }
 
     #[test]
@@ -110,6 +146,9 @@ mod tests {
         for _ in 0..5 {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        assert!(counter.read().unwrap() >= before + 5, "each sleep switches to another task");
+        assert!(
+            counter.read().unwrap() >= before + 5,
+            "each sleep switches to another task"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Files without a name. Nothing is left of them when their process ends, however that happens: open(2) with O_TMPFILE, and linkat(2).
+//! Files without a name. Nothing is left of them when their process ends, however that happens:
+//! open(2) with O_TMPFILE, and linkat(2).
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -13,7 +14,12 @@ use std::path::Path;
 /// # Errors
 /// EOPNOTSUPP, EISDIR or EINVAL where that file system has no such files; those of open(2).
 pub fn create(folder: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).mode(0o666).custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC).open(folder)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .mode(0o666)
+        .custom_flags(libc::O_TMPFILE | libc::O_CLOEXEC)
+        .open(folder)
 }
 
 /// Gives the file a name, which no other may have.
@@ -23,8 +29,17 @@ pub fn create(folder: &Path) -> io::Result<File> {
 pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: both paths end with a zero byte; absolute ones and those of the working folder need no descriptor.
-    let result = unsafe { libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) };
+    // SAFETY: both paths end with a zero byte; absolute ones and those of the working folder need
+    // no descriptor.
+    let result = unsafe {
+        libc::linkat(
+            libc::AT_FDCWD,
+            from.as_ptr(),
+            libc::AT_FDCWD,
+            to.as_ptr(),
+            libc::AT_SYMLINK_FOLLOW,
+        )
+    };
     crate::check(result).map(drop)
 }
 
@@ -42,15 +57,29 @@ mod tests {
             Ok(file) => file,
             // A file system that has none must say so, and not leave a name.
             Err(error) => {
-                return assert!(names() == 0 && matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)));
+                return assert!(
+                    names() == 0
+                        && matches!(
+                            error.raw_os_error(),
+                            Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)
+                        )
+                );
             }
         };
         file.write_all(b"room").unwrap();
         assert_eq!(names(), 0);
         give_name(&file, &folder.join("name")).unwrap();
         assert_eq!(std::fs::read(folder.join("name")).unwrap(), b"room");
-        assert_eq!(give_name(&file, &folder.join("name")).unwrap_err().raw_os_error(), Some(libc::EEXIST));
+        assert_eq!(
+            give_name(&file, &folder.join("name"))
+                .unwrap_err()
+                .raw_os_error(),
+            Some(libc::EEXIST)
+        );
         std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(create(&folder).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            create(&folder).unwrap_err().raw_os_error(),
+            Some(libc::ENOENT)
+        );
     }
 }

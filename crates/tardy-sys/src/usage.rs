@@ -52,8 +52,12 @@ pub fn usage(scope: UsageScope) -> io::Result<Usage> {
 
 impl Usage {
     pub(crate) fn from_raw(raw: &libc::rusage) -> Self {
-        #[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
-        let nanos = |time: libc::timeval| time.tv_sec as i64 * 1_000_000_000 + time.tv_usec as i64 * 1000;
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "time_t has 32 bits on some targets"
+        )]
+        let nanos =
+            |time: libc::timeval| time.tv_sec as i64 * 1_000_000_000 + time.tv_usec as i64 * 1000;
         Self {
             user: nanos(raw.ru_utime),
             system: nanos(raw.ru_stime),
@@ -75,7 +79,11 @@ mod tests {
         let before = usage(UsageScope::Thread).unwrap();
         let fresh = std::hint::black_box(vec![1_u8; 8 << 20]);
         let after = usage(UsageScope::Thread).unwrap();
-        assert!(after.faults_minor + after.faults_major > before.faults_minor + before.faults_major, "{}", fresh.len());
+        assert!(
+            after.faults_minor + after.faults_major > before.faults_minor + before.faults_major,
+            "{}",
+            fresh.len()
+        );
         assert!(usage(UsageScope::Process).unwrap().resident_bytes_max >= 8 << 20);
     }
 }

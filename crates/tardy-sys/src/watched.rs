@@ -1,8 +1,9 @@
-//! What a program says to whoever watches the machine execute it from outside, as the lab's plugin of QEMU does: an instruction that does nothing, with a
-//! number in it.
+//! What a program says to whoever watches the machine execute it from outside, as the lab's plugin
+//! of QEMU does: an instruction that does nothing, with a number in it.
 //!
-//! On x86-64 it is the eight-byte `nop` with a displacement whose bytes are the number and `drt`; `outside/tardy_outside.c` looks for it. On other
-//! architectures nothing is said, because nobody looks.
+//! On x86-64 it is the eight-byte `nop` with a displacement whose bytes are the number and `drt`;
+//! `outside/tardy_outside.c` looks for it. On other architectures nothing is said, because nobody
+//! looks.
 
 /// Set where every sample is told, whether or not somebody watches: in guests of the lab.
 pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
@@ -25,17 +26,20 @@ const SAMPLE: u32 = 4;
 #[inline(always)]
 pub fn say<const WHAT: u8>() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction has no effect: it accesses no memory, changes no register and no flag.
+    // SAFETY: the instruction has no effect: it accesses no memory, changes no register and no
+    // flag.
     unsafe {
         core::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00", ".long {what}", what = const NAME | WHAT as u32, options(nomem, nostack, preserves_flags));
     }
 }
 
-/// Says when a sample was due and how late it was: two loads of both values from memory, at an address that is told from any other by its displacement.
+/// Says when a sample was due and how late it was: two loads of both values from memory, at an
+/// address that is told from any other by its displacement.
 #[inline(always)]
 pub fn sample(due_and_latency: &[core::sync::atomic::AtomicI64; 2]) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the address is that of the two words less the displacement, so that both loads read them; what they change is told.
+    // SAFETY: the address is that of the two words less the displacement, so that both loads read
+    // them; what they change is told.
     unsafe {
         core::arch::asm!(
             ".byte 0x48, 0x8b, 0xbe",

@@ -1,5 +1,6 @@
-//! Events a second that are decoded and merged: `cargo run --release -p tardy-trace --example decode_speed trace.dat`. Reads the file again and again for
-//! two seconds, on one CPU.
+//! Events a second that are decoded and merged:
+//! `cargo run --release -p tardy-trace --example decode_speed trace.dat`. Reads the file again and
+//! again for two seconds, on one CPU.
 
 use std::time::{Duration, Instant};
 
@@ -17,5 +18,8 @@ fn main() {
     while start.elapsed() < Duration::from_secs(2) {
         events += Merge::new(buffer, &decoder, file.counter).count();
     }
-    println!("{:.1} million events a second", events as f64 / start.elapsed().as_secs_f64() / 1e6);
+    println!(
+        "{:.1} million events a second",
+        events as f64 / start.elapsed().as_secs_f64() / 1e6
+    );
 }

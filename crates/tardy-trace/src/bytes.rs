@@ -36,7 +36,12 @@ impl<'a> Cursor<'a> {
     /// If there are fewer.
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], EndOfData> {
         let end = self.at.checked_add(length);
-        let taken = end.and_then(|end| self.bytes.get(self.at..end)).ok_or(EndOfData { at: self.at, wanted: length })?;
+        let taken = end
+            .and_then(|end| self.bytes.get(self.at..end))
+            .ok_or(EndOfData {
+                at: self.at,
+                wanted: length,
+            })?;
         self.at += length;
         Ok(taken)
     }
@@ -83,7 +88,10 @@ impl<'a> Cursor<'a> {
     /// If there is no zero.
     pub fn terminated(&mut self) -> Result<&'a [u8], EndOfData> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let length = rest.iter().position(|&byte| byte == 0).ok_or(EndOfData { at: self.at, wanted: rest.len() + 1 })?;
+        let length = rest.iter().position(|&byte| byte == 0).ok_or(EndOfData {
+            at: self.at,
+            wanted: rest.len() + 1,
+        })?;
         self.at += length + 1;
         Ok(&rest[..length])
     }

@@ -1,4 +1,5 @@
-//! The events that decide when a thread runs, by their meaning; all others are known by their head alone.
+//! The events that decide when a thread runs, by their meaning; all others are known by their head
+//! alone.
 
 use crate::format::{EventFormat, Field, FieldKind};
 use crate::text::Text;
@@ -16,7 +17,8 @@ pub struct Event {
     pub kind: Kind,
 }
 
-/// What every event has: facts of the context that wrote it, and of an interrupt's own first event facts of what it interrupted.
+/// What every event has: facts of the context that wrote it, and of an interrupt's own first event
+/// facts of what it interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// TRACE_FLAG_* of include/linux/trace_events.h.
@@ -58,7 +60,8 @@ impl Head {
         self.flags & 0x40 != 0
     }
 
-    /// How many sections without preemption were open. Bits above the fourth count sections without migration, on newer kernels.
+    /// How many sections without preemption were open. Bits above the fourth count sections without
+    /// migration, on newer kernels.
     #[must_use]
     pub fn preempt_depth(self) -> u8 {
         self.preempt_count & 0x0f
@@ -70,7 +73,8 @@ impl Head {
 pub struct Thread {
     /// Its number outside of any container.
     pub pid: i32,
-    /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 - priority), 100 to 139 all others.
+    /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 -
+    /// priority), 100 to 139 all others.
     pub priority: i32,
     /// As the kernel has it.
     pub name: Text,
@@ -113,7 +117,8 @@ pub enum Kind {
     IrqExit {
         /// Its number.
         irq: i64,
-        /// What the handler returned: IRQ_* of include/linux/irqreturn.h, where bit 0 means that the interrupt was its own.
+        /// What the handler returned: IRQ_* of include/linux/irqreturn.h, where bit 0 means that
+        /// the interrupt was its own.
         returned: i64,
     },
     /// A CPU's own interrupt is being served: `local_timer`, `reschedule`.
@@ -216,7 +221,8 @@ pub enum Kind {
         /// FUTEX_* with its flags.
         operation: i64,
     },
-    /// The functions that led to the event before it of the same CPU, as a trigger at that event records them.
+    /// The functions that led to the event before it of the same CPU, as a trigger at that event
+    /// records them.
     Stack {
         /// Its place among those of the trace, where they are kept.
         place: Option<u32>,
@@ -242,43 +248,166 @@ type EventMaker = fn(&Values<'_>) -> Option<Kind>;
 
 /// Events by name, the fields that they need, and what is made of these.
 const KINDS: &[(&str, &[&str], EventMaker)] = &[
-    ("sched_switch", &["prev_pid", "prev_prio", "prev_comm", "next_pid", "next_prio", "next_comm", "prev_state"], |values| {
-        Some(Kind::Switch { previous: values.thread(0)?, next: values.thread(3)?, previous_state: values.number(6)? })
+    (
+        "sched_switch",
+        &[
+            "prev_pid",
+            "prev_prio",
+            "prev_comm",
+            "next_pid",
+            "next_prio",
+            "next_comm",
+            "prev_state",
+        ],
+        |values| {
+            Some(Kind::Switch {
+                previous: values.thread(0)?,
+                next: values.thread(3)?,
+                previous_state: values.number(6)?,
+            })
+        },
+    ),
+    (
+        "sched_waking",
+        &["pid", "prio", "comm", "target_cpu"],
+        |values| {
+            Some(Kind::Waking {
+                thread: values.thread(0)?,
+                target_cpu: values.cpu(3)?,
+            })
+        },
+    ),
+    ("sched_migrate_task", &["pid", "dest_cpu"], |values| {
+        Some(Kind::Migrate {
+            pid: values.pid(0)?,
+            to_cpu: values.cpu(1)?,
+        })
     }),
-    ("sched_waking", &["pid", "prio", "comm", "target_cpu"], |values| {
-        Some(Kind::Waking { thread: values.thread(0)?, target_cpu: values.cpu(3)? })
+    ("irq_handler_entry", &["irq", "name"], |values| {
+        Some(Kind::IrqEntry {
+            irq: values.number(0)?,
+            name: values.text(1),
+        })
     }),
-    ("sched_migrate_task", &["pid", "dest_cpu"], |values| Some(Kind::Migrate { pid: values.pid(0)?, to_cpu: values.cpu(1)? })),
-    ("irq_handler_entry", &["irq", "name"], |values| Some(Kind::IrqEntry { irq: values.number(0)?, name: values.text(1) })),
     ("irq_handler_exit", &["irq", "ret"], |values| {
-        Some(Kind::IrqExit { irq: values.number(0)?, returned: values.number(1).unwrap_or_default() })
+        Some(Kind::IrqExit {
+            irq: values.number(0)?,
+            returned: values.number(1).unwrap_or_default(),
+        })
     }),
-    ("ipi_send_cpu", &["cpu"], |values| Some(Kind::IpiSend { cpu: Some(values.cpu(0)?), mask: 0 })),
-    ("ipi_send_cpumask", &["cpumask"], |values| Some(Kind::IpiSend { cpu: None, mask: values.mask(0)? })),
-    ("softirq_raise", &["vec"], |values| Some(Kind::SoftirqRaise { vector: values.number(0)? })),
-    ("softirq_entry", &["vec"], |values| Some(Kind::SoftirqEntry { vector: values.number(0)? })),
-    ("softirq_exit", &["vec"], |values| Some(Kind::SoftirqExit { vector: values.number(0)? })),
-    ("hrtimer_start", &["hrtimer", "function", "expires", "softexpires", "mode"], |values| {
-        let expires = values.number(2)?;
-        let soft_expires = values.number(3).unwrap_or(expires);
-        Some(Kind::TimerStart { timer: values.address(0)?, function: values.address(1)?, expires, soft_expires, mode: values.number(4) })
+    ("ipi_send_cpu", &["cpu"], |values| {
+        Some(Kind::IpiSend {
+            cpu: Some(values.cpu(0)?),
+            mask: 0,
+        })
     }),
-    ("hrtimer_expire_entry", &["hrtimer", "function", "now"], |values| {
-        Some(Kind::TimerExpireEntry { timer: values.address(0)?, function: values.address(1)?, now: values.number(2)? })
+    ("ipi_send_cpumask", &["cpumask"], |values| {
+        Some(Kind::IpiSend {
+            cpu: None,
+            mask: values.mask(0)?,
+        })
     }),
-    ("hrtimer_expire_exit", &["hrtimer"], |values| Some(Kind::TimerExpireExit { timer: values.address(0)? })),
-    ("hrtimer_cancel", &["hrtimer"], |values| Some(Kind::TimerCancel { timer: values.address(0)? })),
-    ("nmi_handler", &["delta_ns"], |values| Some(Kind::Nmi { took: values.number(0)? })),
-    ("page_fault_user", &["address"], |values| Some(Kind::PageFault { is_user: true, address: values.address(0)? })),
-    ("page_fault_kernel", &["address"], |values| Some(Kind::PageFault { is_user: false, address: values.address(0)? })),
-    ("contention_begin", &["flags"], |values| Some(Kind::ContentionBegin { flags: values.number(0)? })),
+    ("softirq_raise", &["vec"], |values| {
+        Some(Kind::SoftirqRaise {
+            vector: values.number(0)?,
+        })
+    }),
+    ("softirq_entry", &["vec"], |values| {
+        Some(Kind::SoftirqEntry {
+            vector: values.number(0)?,
+        })
+    }),
+    ("softirq_exit", &["vec"], |values| {
+        Some(Kind::SoftirqExit {
+            vector: values.number(0)?,
+        })
+    }),
+    (
+        "hrtimer_start",
+        &["hrtimer", "function", "expires", "softexpires", "mode"],
+        |values| {
+            let expires = values.number(2)?;
+            let soft_expires = values.number(3).unwrap_or(expires);
+            Some(Kind::TimerStart {
+                timer: values.address(0)?,
+                function: values.address(1)?,
+                expires,
+                soft_expires,
+                mode: values.number(4),
+            })
+        },
+    ),
+    (
+        "hrtimer_expire_entry",
+        &["hrtimer", "function", "now"],
+        |values| {
+            Some(Kind::TimerExpireEntry {
+                timer: values.address(0)?,
+                function: values.address(1)?,
+                now: values.number(2)?,
+            })
+        },
+    ),
+    ("hrtimer_expire_exit", &["hrtimer"], |values| {
+        Some(Kind::TimerExpireExit {
+            timer: values.address(0)?,
+        })
+    }),
+    ("hrtimer_cancel", &["hrtimer"], |values| {
+        Some(Kind::TimerCancel {
+            timer: values.address(0)?,
+        })
+    }),
+    ("nmi_handler", &["delta_ns"], |values| {
+        Some(Kind::Nmi {
+            took: values.number(0)?,
+        })
+    }),
+    ("page_fault_user", &["address"], |values| {
+        Some(Kind::PageFault {
+            is_user: true,
+            address: values.address(0)?,
+        })
+    }),
+    ("page_fault_kernel", &["address"], |values| {
+        Some(Kind::PageFault {
+            is_user: false,
+            address: values.address(0)?,
+        })
+    }),
+    ("contention_begin", &["flags"], |values| {
+        Some(Kind::ContentionBegin {
+            flags: values.number(0)?,
+        })
+    }),
     ("contention_end", &[], |_| Some(Kind::ContentionEnd)),
-    ("workqueue_execute_start", &["function"], |values| Some(Kind::WorkStart { function: values.address(0)? })),
+    ("workqueue_execute_start", &["function"], |values| {
+        Some(Kind::WorkStart {
+            function: values.address(0)?,
+        })
+    }),
     ("workqueue_execute_end", &[], |_| Some(Kind::WorkEnd)),
-    ("cpu_idle", &["state"], |values| Some(Kind::CpuIdle { state: values.cpu(0).filter(|&state| state != u32::MAX) })),
-    ("sys_enter_futex", &["op"], |values| Some(Kind::Futex { operation: values.number(0)? })),
-    ("timerlat", &["context", "timer_latency"], |values| Some(Kind::Timerlat { context: values.number(0)?, latency: values.address(1)? })),
-    ("print", &["buf"], |values| Some(Kind::Marker { text: values.text(0) })),
+    ("cpu_idle", &["state"], |values| {
+        Some(Kind::CpuIdle {
+            state: values.cpu(0).filter(|&state| state != u32::MAX),
+        })
+    }),
+    ("sys_enter_futex", &["op"], |values| {
+        Some(Kind::Futex {
+            operation: values.number(0)?,
+        })
+    }),
+    ("timerlat", &["context", "timer_latency"], |values| {
+        Some(Kind::Timerlat {
+            context: values.number(0)?,
+            latency: values.address(1)?,
+        })
+    }),
+    ("print", &["buf"], |values| {
+        Some(Kind::Marker {
+            text: values.text(0),
+        })
+    }),
 ];
 
 /// What triggers of events record; no events by themselves.
@@ -304,27 +433,51 @@ struct HeadFields {
     flags: Number,
     preempt_count: Number,
     pid: Number,
-    /// They stand where every kernel so far has them: the number of the event, then these without a gap.
+    /// They stand where every kernel so far has them: the number of the event, then these without a
+    /// gap.
     are_usual: bool,
 }
 
 impl HeadFields {
     fn of(format: &EventFormat) -> Option<Self> {
         let field = |name| format.field(name).and_then(Number::of);
-        let [flags, preempt_count, pid] = [field("common_flags")?, field("common_preempt_count")?, field("common_pid")?];
-        let is_byte = |number: Number, offset| number.offset == offset && matches!(number.kind, NumberKind::U8);
-        let are_usual = is_byte(flags, 2) && is_byte(preempt_count, 3) && pid.offset == 4 && matches!(pid.kind, NumberKind::I32);
-        Some(Self { flags, preempt_count, pid, are_usual })
+        let [flags, preempt_count, pid] = [
+            field("common_flags")?,
+            field("common_preempt_count")?,
+            field("common_pid")?,
+        ];
+        let is_byte = |number: Number, offset| {
+            number.offset == offset && matches!(number.kind, NumberKind::U8)
+        };
+        let are_usual = is_byte(flags, 2)
+            && is_byte(preempt_count, 3)
+            && pid.offset == 4
+            && matches!(pid.kind, NumberKind::I32);
+        Some(Self {
+            flags,
+            preempt_count,
+            pid,
+            are_usual,
+        })
     }
 
     fn read(&self, data: &[u8]) -> Option<Head> {
-        let byte = |field: Number| field.read(data).and_then(|value| u8::try_from(value & 0xff).ok());
+        let byte = |field: Number| {
+            field
+                .read(data)
+                .and_then(|value| u8::try_from(value & 0xff).ok())
+        };
         let pid = i32::try_from(self.pid.read(data)?).ok()?;
-        Some(Head { flags: byte(self.flags)?, preempt_count: byte(self.preempt_count)?, pid })
+        Some(Head {
+            flags: byte(self.flags)?,
+            preempt_count: byte(self.preempt_count)?,
+            pid,
+        })
     }
 }
 
-/// Where a field stands and how it is read, found once: there are hundreds of thousands of events in a second.
+/// Where a field stands and how it is read, found once: there are hundreds of thousands of events
+/// in a second.
 #[derive(Debug, Clone)]
 enum Place {
     /// The trace has no such field.
@@ -356,7 +509,9 @@ impl Place {
     fn of(field: Option<&Field>) -> Self {
         match field {
             None => Self::Nowhere,
-            Some(field) => Number::of(field).map_or_else(|| Self::Text(field.clone()), Self::Number),
+            Some(field) => {
+                Number::of(field).map_or_else(|| Self::Text(field.clone()), Self::Number)
+            }
         }
     }
 }
@@ -378,7 +533,10 @@ impl Number {
             (8, _) => NumberKind::Whole,
             _ => return None,
         };
-        Some(Self { offset: field.offset, kind })
+        Some(Self {
+            offset: field.offset,
+            kind,
+        })
     }
 
     /// The number, its sign extended, if it lies in the data.
@@ -429,38 +587,72 @@ impl Decoder {
             let kind = KINDS.iter().find(|(name, ..)| *name == format.name);
             known.extend(kind.map(|(name, ..)| *name));
             readings[id] = Some(match kind {
-                Some((_, fields, make)) => Reading::Fields(*make, fields.iter().map(|name| Place::of(format.field(name))).collect()),
+                Some((_, fields, make)) => Reading::Fields(
+                    *make,
+                    fields
+                        .iter()
+                        .map(|name| Place::of(format.field(name)))
+                        .collect(),
+                ),
                 None => vector(format),
             });
         }
-        let kernel_stack = formats.iter().find(|format| format.system == "ftrace" && format.name == STACKS[0]).and_then(|format| {
-            let count = format.field("size").and_then(Number::of)?;
-            Some(StackFields { id: format.id, count, frames: format.field("caller")?.offset })
-        });
-        Self { head, readings, known, kernel_stack }
+        let kernel_stack = formats
+            .iter()
+            .find(|format| format.system == "ftrace" && format.name == STACKS[0])
+            .and_then(|format| {
+                let count = format.field("size").and_then(Number::of)?;
+                Some(StackFields {
+                    id: format.id,
+                    count,
+                    frames: format.field("caller")?.offset,
+                })
+            });
+        Self {
+            head,
+            readings,
+            known,
+            kernel_stack,
+        }
     }
 
-    /// Whether the trace has the format of this event. trace-cmd stores those of the events that were recorded, and often more.
+    /// Whether the trace has the format of this event. trace-cmd stores those of the events that
+    /// were recorded, and often more.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
         self.known.contains(&name)
     }
 
-    /// The addresses of a stack of the kernel, the innermost first; nothing where the data are something else.
+    /// The addresses of a stack of the kernel, the innermost first; nothing where the data are
+    /// something else.
     #[must_use]
     pub fn stack<'a>(&self, data: &'a [u8]) -> Option<impl Iterator<Item = u64> + use<'a>> {
-        let fields = self.kernel_stack.filter(|fields| data.first_chunk() == Some(&fields.id.to_le_bytes()))?;
-        let count = usize::try_from(fields.count.read(data)?).ok()?.min(FRAMES_MAX);
-        Some(data.get(fields.frames..)?.chunks_exact(8).take(count).filter_map(|frame| Some(u64::from_le_bytes(*frame.first_chunk()?))))
+        let fields = self
+            .kernel_stack
+            .filter(|fields| data.first_chunk() == Some(&fields.id.to_le_bytes()))?;
+        let count = usize::try_from(fields.count.read(data)?)
+            .ok()?
+            .min(FRAMES_MAX);
+        Some(
+            data.get(fields.frames..)?
+                .chunks_exact(8)
+                .take(count)
+                .filter_map(|frame| Some(u64::from_le_bytes(*frame.first_chunk()?))),
+        )
     }
 
-    /// What the data of an event say; nothing if they are too short for any, or of an event without a format.
+    /// What the data of an event say; nothing if they are too short for any, or of an event without
+    /// a format.
     #[must_use]
     pub fn decode(&self, time: u64, cpu: u32, data: &[u8]) -> Option<Event> {
         let fields = self.head.as_ref()?;
         let head = if fields.are_usual {
             let [_, _, flags, preempt_count, pid @ ..] = *data.first_chunk::<8>()?;
-            Head { flags, preempt_count, pid: i32::from_le_bytes(pid) }
+            Head {
+                flags,
+                preempt_count,
+                pid: i32::from_le_bytes(pid),
+            }
         } else {
             fields.read(data)?
         };
@@ -472,7 +664,12 @@ impl Decoder {
             Reading::Stack => Kind::Stack { place: None },
             Reading::Other => Kind::Other,
         };
-        Some(Event { time, cpu, head, kind })
+        Some(Event {
+            time,
+            cpu,
+            head,
+            kind,
+        })
     }
 }
 
@@ -481,8 +678,12 @@ fn vector(format: &EventFormat) -> Reading {
     if format.system == "ftrace" && STACKS.contains(&&*format.name) {
         return Reading::Stack;
     }
-    let is_interrupt = format.system == "irq_vectors" || (format.system == IPI && format.name.starts_with("ipi_e"));
-    match (format.name.strip_suffix("_entry"), format.name.strip_suffix("_exit")) {
+    let is_interrupt = format.system == "irq_vectors"
+        || (format.system == IPI && format.name.starts_with("ipi_e"));
+    match (
+        format.name.strip_suffix("_entry"),
+        format.name.strip_suffix("_exit"),
+    ) {
         (Some(name), _) if is_interrupt => Reading::Entry(name.into()),
         (_, Some(name)) if is_interrupt => Reading::Exit(name.into()),
         _ => Reading::Other,
@@ -497,7 +698,11 @@ struct Values<'a> {
 
 impl Values<'_> {
     fn number(&self, index: usize) -> Option<i64> {
-        if let Place::Number(number) = &self.fields[index] { number.read(self.data) } else { None }
+        if let Place::Number(number) = &self.fields[index] {
+            number.read(self.data)
+        } else {
+            None
+        }
     }
 
     #[expect(clippy::cast_sign_loss, reason = "an address keeps its bits")]
@@ -516,9 +721,13 @@ impl Values<'_> {
 
     /// The first 64 bits of a mask, whatever its length.
     fn mask(&self, index: usize) -> Option<u64> {
-        let Place::Text(field) = &self.fields[index] else { return self.address(index) };
+        let Place::Text(field) = &self.fields[index] else {
+            return self.address(index);
+        };
         let bytes = field.place(self.data)?.iter().take(8).enumerate();
-        Some(bytes.fold(0, |mask, (place, &byte)| mask | u64::from(byte) << (8 * place)))
+        Some(bytes.fold(0, |mask, (place, &byte)| {
+            mask | u64::from(byte) << (8 * place)
+        }))
     }
 
     fn text(&self, index: usize) -> Text {
@@ -531,6 +740,10 @@ impl Values<'_> {
 
     /// Three fields: number, priority, name.
     fn thread(&self, first: usize) -> Option<Thread> {
-        Some(Thread { pid: self.pid(first)?, priority: self.pid(first + 1)?, name: self.text(first + 2) })
+        Some(Thread {
+            pid: self.pid(first)?,
+            priority: self.pid(first + 1)?,
+            name: self.text(first + 2),
+        })
     }
 }

@@ -1,8 +1,11 @@
-//! Who held the CPU while a thread waited for it: each wake-up of a thread, from when it was due to when it ran, cut into pieces.
+//! Who held the CPU while a thread waited for it: each wake-up of a thread, from when it was due to
+//! when it ran, cut into pieces.
 //!
-//! The interval is cut twice: into [`Component`]s at the marks of the way to the thread (due, timer interrupt, the timer's function, waking, switch),
-//! and each of these into [`Piece`]s by who held the CPU. Pieces are whole ns of the trace's clock and follow one another without a gap, so that
-//! their sum is the interval, always. Each says how it is known. Unexplained is only what was lost, or lies before the trace.
+//! The interval is cut twice: into [`Component`]s at the marks of the way to the thread (due, timer
+//! interrupt, the timer's function, waking, switch), and each of these into [`Piece`]s by who held
+//! the CPU. Pieces are whole ns of the trace's clock and follow one another without a gap, so that
+//! their sum is the interval, always. Each says how it is known. Unexplained is only what was lost,
+//! or lies before the trace.
 
 mod blocked;
 mod cause;
@@ -10,13 +13,15 @@ mod expiring;
 mod rules;
 mod samples;
 mod timeline;
+mod waiting;
 mod wake_up;
 
 use serde::Serialize;
 
 pub use self::rules::{LockWaits, Rules};
 pub use self::samples::{Delay, Samples};
-pub use self::wake_up::{Explainer, Target};
+pub use self::waiting::Target;
+pub use self::wake_up::Explainer;
 use crate::event::Thread;
 use crate::text::Text;
 
@@ -27,15 +32,22 @@ pub struct Facts {
     pub preemption: Option<Preemption>,
     /// Whether the machine is a guest, whose host can take the CPU, where known.
     pub is_guest: Option<bool>,
-    /// Whether stamps are of the monotonic clock, so that a due time of that clock needs no conversion.
+    /// Whether stamps are of the monotonic clock, so that a due time of that clock needs no
+    /// conversion.
     pub is_monotonic: bool,
-    /// Up to this long, in ns, the way from the end of an interrupt to the switch counts as the switch itself.
+    /// Up to this long, in ns, the way from the end of an interrupt to the switch counts as the
+    /// switch itself.
     pub switch_ns: u64,
 }
 
 impl Default for Facts {
     fn default() -> Self {
-        Self { preemption: None, is_guest: None, is_monotonic: true, switch_ns: 10_000 }
+        Self {
+            preemption: None,
+            is_guest: None,
+            is_monotonic: true,
+            switch_ns: 10_000,
+        }
     }
 }
 
@@ -56,15 +68,18 @@ pub enum Component {
     Request,
     /// From the due time to the entry of the timer interrupt.
     Timer,
-    /// From there to the call of the timer's function; through a softirq's thread, where timers expire in one.
+    /// From there to the call of the timer's function; through a softirq's thread, where timers
+    /// expire in one.
     Interrupt,
     /// From there to the waking of the thread.
     Expiry,
-    /// From the due time of a sample to the waking, where no timer makes it: the way of whoever wakes the thread.
+    /// From the due time of a sample to the waking, where no timer makes it: the way of whoever
+    /// wakes the thread.
     Waker,
     /// From the waking to the switch to the thread.
     Switch,
-    /// From the last event before the thread ran to its first clock read, where the switch to it is not traced.
+    /// From the last event before the thread ran to its first clock read, where the switch to it is
+    /// not traced.
     SwitchAndReturn,
     /// From the switch to the thread's first clock read.
     Return,
@@ -103,7 +118,8 @@ pub enum Cause {
     EqualPriority,
     /// A thread that shares the CPU by turns ran: neither is real-time.
     Turns,
-    /// A thread of lower priority was switched to: the fair server, or throttling of real-time threads.
+    /// A thread of lower priority was switched to: the fair server, or throttling of real-time
+    /// threads.
     FairServer,
     /// A thread had interrupts off.
     InterruptsOff,
@@ -119,7 +135,8 @@ pub enum Cause {
     LeavingIdle,
     /// The interrupt came late though interrupts were on: hardware, firmware, host.
     LateInterrupt,
-    /// The thread allowed its timer to be late (timer slack; 50 us if nobody changed it, none for real-time threads).
+    /// The thread allowed its timer to be late (timer slack; 50 us if nobody changed it, none for
+    /// real-time threads).
     Slack,
     /// The thread itself had not given the CPU up yet.
     Itself,
@@ -219,7 +236,8 @@ pub struct Piece {
     pub start: u64,
     /// When it ends.
     pub end: u64,
-    /// The functions that were under way when the interrupt that woke the thread came, by the place of their stack.
+    /// The functions that were under way when the interrupt that woke the thread came, by the place
+    /// of their stack.
     pub stack: Option<u32>,
     /// Those that gave the CPU up in the end.
     pub ended: Option<u32>,
@@ -229,7 +247,13 @@ impl Holder {
     /// Somebody, or something, without a name.
     #[must_use]
     pub fn of(cause: Cause) -> Self {
-        Self { cause, name: Text::default(), priority: None, work: None, sender: None }
+        Self {
+            cause,
+            name: Text::default(),
+            priority: None,
+            work: None,
+            sender: None,
+        }
     }
 }
 
@@ -242,8 +266,13 @@ impl Piece {
 
     /// Whether functions of the kernel are to blame, and which ones is worth knowing.
     pub(crate) fn has_functions(&self, least: u64) -> bool {
-        let is_of_code = matches!(self.holder.cause, Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode | Cause::Softirq);
-        is_of_code && matches!(self.component, Component::Timer | Component::Switch) && self.length() > least
+        let is_of_code = matches!(
+            self.holder.cause,
+            Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode | Cause::Softirq
+        );
+        is_of_code
+            && matches!(self.component, Component::Timer | Component::Switch)
+            && self.length() > least
     }
 }
 
@@ -269,13 +298,17 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The last due time at or before `time`, and which one it is. Places of a period that is no whole number of ns are rounded, by 1 ns at most.
+    /// The last due time at or before `time`, and which one it is. Places of a period that is no
+    /// whole number of ns are rounded, by 1 ns at most.
     #[must_use]
     pub fn last_due(&self, time: u64) -> (i64, u64) {
         let since = i128::from(time) - i128::from(self.origin);
         let place = ((since + 1) as f64 / self.period_ns).floor();
         let due = i128::from(self.origin) + (place * self.period_ns).round() as i128;
-        (place as i64, u64::try_from(due.max(0)).unwrap_or(u64::MAX).min(time))
+        (
+            place as i64,
+            u64::try_from(due.max(0)).unwrap_or(u64::MAX).min(time),
+        )
     }
 }
 
@@ -293,12 +326,15 @@ pub enum Waker {
 }
 
 impl Waker {
-    /// Whether a timer that is not in the trace may have been it: on PREEMPT_RT, and under load, threads serve softirqs.
+    /// Whether a timer that is not in the trace may have been it: on PREEMPT_RT, and under load,
+    /// threads serve softirqs.
     #[must_use]
     pub fn may_be_timer(&self) -> bool {
         match self {
             Self::Timer(_) | Self::Interrupt | Self::Softirq => true,
-            Self::Thread(thread) => ["ktimers", "ksoftirqd"].iter().any(|name| thread.name.as_str().starts_with(name)),
+            Self::Thread(thread) => ["ktimers", "ksoftirqd"]
+                .iter()
+                .any(|name| thread.name.as_str().starts_with(name)),
         }
     }
 }
@@ -322,7 +358,8 @@ pub struct WakeUp {
     pub waking: u64,
     /// The CPU that it was woken from.
     pub waking_cpu: u32,
-    /// When it ran; where the switch is not in the trace, the last event before it is known to run: then the lateness is a lower bound.
+    /// When it ran; where the switch is not in the trace, the last event before it is known to run:
+    /// then the lateness is a lower bound.
     pub ran: u64,
     /// Where the switch is not in the trace, the first event of the thread.
     pub first_sign: Option<u64>,

@@ -1,7 +1,9 @@
-//! Files `trace.dat` of trace-cmd, versions 6 and 7, whole in memory (trace-cmd.dat.v6(5), trace-cmd.dat.v7(5)).
+//! Files `trace.dat` of trace-cmd, versions 6 and 7, whole in memory (trace-cmd.dat.v6(5),
+//! trace-cmd.dat.v7(5)).
 //!
-//! What is kept: event formats, names of functions and threads, the clock, and where each CPU's pages lie. Pages are decompressed when they are
-//! asked for, a chunk at a time. Big-endian files are refused.
+//! What is kept: event formats, names of functions and threads, the clock, and where each CPU's
+//! pages lie. Pages are decompressed when they are asked for, a chunk at a time. Big-endian files
+//! are refused.
 
 mod compression;
 mod flat;
@@ -32,13 +34,18 @@ pub enum FileError {
     #[error("this is no trace.dat of trace-cmd")]
     Magic,
     /// It is of a version that is not read.
-    #[error("trace.dat of version {0}: versions 6 and 7 are read; `trace-cmd convert --file-version 7` may help")]
+    #[error(
+        "trace.dat of version {0}: versions 6 and 7 are read; `trace-cmd convert --file-version \
+         7` may help"
+    )]
     Version(String),
     /// It is of a big-endian machine.
     #[error("trace.dat of a big-endian machine: only little-endian ones are read")]
     BigEndian,
     /// It holds no events, but the text that a latency tracer wrote.
-    #[error("trace.dat holds the text of a latency tracer, not events: record with `trace-cmd record`")]
+    #[error(
+        "trace.dat holds the text of a latency tracer, not events: record with `trace-cmd record`"
+    )]
     Latency,
     /// A number in it is out of all reason.
     #[error("trace.dat says {what} {value}, which cannot be")]
@@ -125,7 +132,9 @@ impl<'a> CpuPages<'a> {
     }
 
     /// Whole pages, one behind the other, as much of them at once as the file holds together.
-    pub fn chunks(&self) -> impl Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + use<'a> {
+    pub fn chunks(
+        &self,
+    ) -> impl Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + use<'a> {
         self.compression.chunks(self.bytes)
     }
 }
@@ -152,18 +161,32 @@ impl<'a> TraceFile<'a> {
         let _user_long = cursor.u8()?;
         let page_bytes = cursor.u32()?;
         if page_bytes < 64 || page_bytes as usize > PAGE_BYTES_MAX {
-            return Err(FileError::Unreasonable { what: "a page size of", value: page_bytes.into() });
+            return Err(FileError::Unreasonable {
+                what: "a page size of",
+                value: page_bytes.into(),
+            });
         }
-        if is_sectioned { sections::read(bytes, cursor) } else { flat::read(bytes, cursor) }
+        if is_sectioned {
+            sections::read(bytes, cursor)
+        } else {
+            flat::read(bytes, cursor)
+        }
     }
 
     /// The buffer of this name; without one the only buffer that has pages, or the main one.
     #[must_use]
     pub fn buffer(&self, name: Option<&str>) -> Option<&Buffer<'a>> {
-        let filled = || self.buffers.iter().filter(|buffer| buffer.cpus.iter().any(|cpu| !cpu.bytes.is_empty()));
+        let filled = || {
+            self.buffers
+                .iter()
+                .filter(|buffer| buffer.cpus.iter().any(|cpu| !cpu.bytes.is_empty()))
+        };
         match name {
             Some(name) => self.buffers.iter().find(|buffer| buffer.name == name),
-            None => filled().find(|buffer| buffer.name.is_empty()).or_else(|| filled().next()).or(self.buffers.first()),
+            None => filled()
+                .find(|buffer| buffer.name.is_empty())
+                .or_else(|| filled().next())
+                .or(self.buffers.first()),
         }
     }
 }
@@ -197,14 +220,20 @@ impl Options {
     fn take(&mut self, id: u16, data: &[u8]) -> Result<(), FileError> {
         match id {
             Self::BUFFER if self.buffers.len() == BUFFERS_MAX => {
-                return Err(FileError::Unreasonable { what: "more buffers than", value: BUFFERS_MAX as u64 });
+                return Err(FileError::Unreasonable {
+                    what: "more buffers than",
+                    value: BUFFERS_MAX as u64,
+                });
             }
             Self::BUFFER => self.buffers.push(data.to_vec()),
             Self::TRACE_CLOCK => self.clock = Some(chosen_clock(data)),
             Self::UNAME => self.kernel = Some(printable(data)),
             Self::COUNTER => {
                 let mut cursor = Cursor::at(data, 0);
-                self.counter = Some(CounterRate { multiplier: cursor.u32()?, shift: cursor.u32()? });
+                self.counter = Some(CounterRate {
+                    multiplier: cursor.u32()?,
+                    shift: cursor.u32()?,
+                });
             }
             _ => {}
         }
@@ -243,7 +272,8 @@ impl Parts {
     /// Every round takes bytes of the file, so that its length bounds the work.
     fn some_formats(&mut self, system: &str, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         for _ in 0..cursor.u32()? {
-            self.formats.push(EventFormat::parse(system, &long_text(cursor)?)?);
+            self.formats
+                .push(EventFormat::parse(system, &long_text(cursor)?)?);
         }
         Ok(())
     }
@@ -263,7 +293,11 @@ impl Parts {
         Ok(())
     }
 
-    fn into_file<'a>(self, version: u32, buffers: Vec<Buffer<'a>>) -> Result<TraceFile<'a>, FileError> {
+    fn into_file<'a>(
+        self,
+        version: u32,
+        buffers: Vec<Buffer<'a>>,
+    ) -> Result<TraceFile<'a>, FileError> {
         Ok(TraceFile {
             version,
             layout: self.layout.ok_or(FileError::Mark("header_page"))?,
@@ -280,18 +314,26 @@ impl Parts {
 /// A text behind its length in eight bytes.
 fn long_text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, FileError> {
     let length = cursor.u64()?;
-    let length = usize::try_from(length).map_err(|_| FileError::Unreasonable { what: "a text of", value: length })?;
+    let length = usize::try_from(length).map_err(|_| FileError::Unreasonable {
+        what: "a text of",
+        value: length,
+    })?;
     Ok(String::from_utf8_lossy(cursor.take(length)?))
 }
 
 /// A text that a terminal can be given, without its zero.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default());
-    text.chars().filter(|character| !character.is_control()).take(300).collect()
+    text.chars()
+        .filter(|character| !character.is_control())
+        .take(300)
+        .collect()
 }
 
 /// The clock in brackets, as in `local [mono] boot`.
 fn chosen_clock(bytes: &[u8]) -> String {
     let text = printable(bytes);
-    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or_else(|| text.clone(), |(clock, _)| clock.to_owned())
+    text.split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or_else(|| text.clone(), |(clock, _)| clock.to_owned())
 }

@@ -1,10 +1,12 @@
 //! Event formats: the file `format` of an event in tracefs says where its fields lie.
 //!
-//! Of the line `print fmt` nothing is kept: it is a program for printing, and events are read by their fields.
+//! Of the line `print fmt` nothing is kept: it is a program for printing, and events are read by
+//! their fields.
 
 use crate::bytes;
 
-/// The longest format that is read. The longest of Linux 6.18 (a print format with all system calls' flags) has 40 kB.
+/// The longest format that is read. The longest of Linux 6.18 (a print format with all system
+/// calls' flags) has 40 kB.
 pub const FORMAT_BYTES_MAX: usize = 1 << 20;
 /// The most fields of an event that are read.
 pub const FIELDS_MAX: usize = 512;
@@ -66,9 +68,11 @@ pub enum FieldKind {
     Signed,
     /// Text in its place, up to a zero.
     Text,
-    /// Four bytes that say where in the data something of variable length stands: offset in the low half, length in the high one.
+    /// Four bytes that say where in the data something of variable length stands: offset in the low
+    /// half, length in the high one.
     Elsewhere {
-        /// Whether offsets count from the end of the field (`__rel_loc`), not from the start of the data (`__data_loc`).
+        /// Whether offsets count from the end of the field (`__rel_loc`), not from the start of the
+        /// data (`__data_loc`).
         is_relative: bool,
     },
     /// An array of numbers.
@@ -86,7 +90,10 @@ impl EventFormat {
         }
         let (mut name, mut id, mut fields) = (None, None, Vec::new());
         for (index, line) in text.lines().enumerate() {
-            let refused = || FormatError::Line { line: index + 1, text: line.chars().take(80).collect() };
+            let refused = || FormatError::Line {
+                line: index + 1,
+                text: line.chars().take(80).collect(),
+            };
             let line = line.trim();
             if line.starts_with("print fmt") {
                 break;
@@ -102,7 +109,12 @@ impl EventFormat {
             }
         }
         let name = name.ok_or(FormatError::Missing("a name"))?;
-        Ok(Self { system: system.to_owned(), name, id: id.ok_or(FormatError::Missing("an ID"))?, fields })
+        Ok(Self {
+            system: system.to_owned(),
+            name,
+            id: id.ok_or(FormatError::Missing("an ID"))?,
+            fields,
+        })
     }
 
     /// The field of this name.
@@ -128,13 +140,21 @@ impl Field {
             }
         }
         let declaration = declaration.trim();
-        // The name is the last word, behind which an array's length may stand: `char prev_comm[16]`, `unsigned long args[6]`, `__data_loc char[] name`.
+        // The name is the last word, behind which an array's length may stand:
+        // `char prev_comm[16]`, `unsigned long args[6]`, `__data_loc char[] name`.
         let is_array = declaration.ends_with(']');
-        let bare = if is_array { &declaration[..declaration.rfind('[')?] } else { declaration };
-        let split = bare.rfind(|character: char| character.is_ascii_whitespace() || character == '*')?;
+        let bare = if is_array {
+            &declaration[..declaration.rfind('[')?]
+        } else {
+            declaration
+        };
+        let split =
+            bare.rfind(|character: char| character.is_ascii_whitespace() || character == '*')?;
         let (kind, name) = (bare[..=split].trim(), &bare[split + 1..]);
         let offset_and_length = [("__data_loc", false), ("__rel_loc", true)];
-        let elsewhere = offset_and_length.iter().find(|(prefix, _)| kind.starts_with(prefix));
+        let elsewhere = offset_and_length
+            .iter()
+            .find(|(prefix, _)| kind.starts_with(prefix));
         let kind = match elsewhere {
             Some(&(_, is_relative)) => FieldKind::Elsewhere { is_relative },
             None if is_array && kind.ends_with("char") => FieldKind::Text,
@@ -142,7 +162,14 @@ impl Field {
             None if is_signed => FieldKind::Signed,
             None => FieldKind::Unsigned,
         };
-        (!name.is_empty()).then(|| Some(Self { name: name.to_owned(), offset: offset?, size: size?, kind }))?
+        (!name.is_empty()).then(|| {
+            Some(Self {
+                name: name.to_owned(),
+                offset: offset?,
+                size: size?,
+                kind,
+            })
+        })?
     }
 
     /// The field as a number, its sign extended, if it is one and lies in the data.
@@ -202,8 +229,15 @@ print fmt: \"field:%s\", REC->prev_comm\n";
     #[test]
     fn fields_are_found_by_name_and_read_by_kind() {
         let format = EventFormat::parse("sched", SWITCH).expect("it is a format");
-        assert_eq!((format.name.as_str(), format.id, format.fields.len()), ("sched_switch", 372, 7));
-        let kinds: Vec<_> = format.fields.iter().map(|field| (field.name.as_str(), field.kind)).collect();
+        assert_eq!(
+            (format.name.as_str(), format.id, format.fields.len()),
+            ("sched_switch", 372, 7)
+        );
+        let kinds: Vec<_> = format
+            .fields
+            .iter()
+            .map(|field| (field.name.as_str(), field.kind))
+            .collect();
         let elsewhere = FieldKind::Elsewhere { is_relative: false };
         assert_eq!(
             kinds,
@@ -233,16 +267,34 @@ print fmt: \"field:%s\", REC->prev_comm\n";
         let line = "name: a\nID: 1\n\tfield:unsigned\u{85}int a;\toffset:0;\tsize:4;\tsigned:0;\n";
         let format = EventFormat::parse("sched", line).expect("it is a format");
         assert_eq!(format.fields[0].name, "a");
-        assert!(EventFormat::parse("sched", "name: a\nID: 1\nfield:unsigned\u{85}a;offset:0;size:4;").is_err());
+        assert!(
+            EventFormat::parse(
+                "sched",
+                "name: a\nID: 1\nfield:unsigned\u{85}a;offset:0;size:4;"
+            )
+            .is_err()
+        );
     }
 
     #[test]
     fn what_is_no_format_is_refused_by_line() {
-        assert_eq!(EventFormat::parse("", "ID: 4"), Err(FormatError::Missing("a name")));
-        assert_eq!(EventFormat::parse("", "name: a"), Err(FormatError::Missing("an ID")));
+        assert_eq!(
+            EventFormat::parse("", "ID: 4"),
+            Err(FormatError::Missing("a name"))
+        );
+        assert_eq!(
+            EventFormat::parse("", "name: a"),
+            Err(FormatError::Missing("an ID"))
+        );
         let line = EventFormat::parse("", "name: a\nID: many").expect_err("no number");
-        assert_eq!(line.to_string(), "line 2 of an event format cannot be read: \"ID: many\"");
-        let many = format!("name: a\nID: 1\n{}", "field:int a;offset:0;size:4;\n".repeat(FIELDS_MAX + 1));
+        assert_eq!(
+            line.to_string(),
+            "line 2 of an event format cannot be read: \"ID: many\""
+        );
+        let many = format!(
+            "name: a\nID: 1\n{}",
+            "field:int a;offset:0;size:4;\n".repeat(FIELDS_MAX + 1)
+        );
         assert_eq!(EventFormat::parse("", &many), Err(FormatError::Fields));
     }
 

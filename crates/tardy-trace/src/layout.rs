@@ -26,7 +26,9 @@ pub enum LayoutError {
     #[error("header_page has no field {0}")]
     Missing(&'static str),
     /// It says what no kernel says.
-    #[error("header_page has a field {field} at {offset} of {size} bytes, which no known kernel has")]
+    #[error(
+        "header_page has a field {field} at {offset} of {size} bytes, which no known kernel has"
+    )]
     Unknown {
         /// As header_page names it.
         field: &'static str,
@@ -45,8 +47,19 @@ impl PageLayout {
     pub fn parse(text: &str) -> Result<Self, LayoutError> {
         // The same lines as an event's format has, without its head.
         let format = EventFormat::parse("header", &format!("name: header_page\nID: 0\n{text}"))?;
-        let find = |name| format.field(name).map(|field| (field.offset, field.size)).ok_or(LayoutError::Missing(name));
-        let refuse = |field, (offset, size)| Err(LayoutError::Unknown { field, offset, size });
+        let find = |name| {
+            format
+                .field(name)
+                .map(|field| (field.offset, field.size))
+                .ok_or(LayoutError::Missing(name))
+        };
+        let refuse = |field, (offset, size)| {
+            Err(LayoutError::Unknown {
+                field,
+                offset,
+                size,
+            })
+        };
         let (timestamp, commit, data) = (find("timestamp")?, find("commit")?, find("data")?);
         if timestamp != (0, 8) {
             return refuse("timestamp", timestamp);
@@ -57,7 +70,11 @@ impl PageLayout {
         if data.0 != 8 + commit.1 || data.1 == 0 || data.1 > PAGE_BYTES_MAX {
             return refuse("data", data);
         }
-        Ok(Self { long_bytes: commit.1, data_offset: data.0, page_bytes: data.0 + data.1 })
+        Ok(Self {
+            long_bytes: commit.1,
+            data_offset: data.0,
+            page_bytes: data.0 + data.1,
+        })
     }
 
     /// The same with pages of another length, as a buffer of its own may have.
@@ -73,22 +90,53 @@ mod tests {
 
     fn text(commit: usize, data_offset: usize, data: usize) -> String {
         format!(
-            "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:{commit};\tsigned:1;\n\
-             \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\tfield: char data;\toffset:{data_offset};\tsize:{data};\tsigned:0;\n"
+            "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t \
+             commit;\toffset:8;\tsize:{commit};\tsigned:1;\n\tfield: int \
+             overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\tfield: char \
+             data;\toffset:{data_offset};\tsize:{data};\tsigned:0;\n"
         )
     }
 
     #[test]
     fn layouts_of_both_word_lengths_are_read() {
-        assert_eq!(PageLayout::parse(&text(8, 16, 4080)), Ok(PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 }));
-        assert_eq!(PageLayout::parse(&text(4, 12, 4084)), Ok(PageLayout { long_bytes: 4, data_offset: 12, page_bytes: 4096 }));
-        assert_eq!(PageLayout::parse(&text(8, 16, 65520)).map(|layout| layout.page_bytes), Ok(65536));
+        assert_eq!(
+            PageLayout::parse(&text(8, 16, 4080)),
+            Ok(PageLayout {
+                long_bytes: 8,
+                data_offset: 16,
+                page_bytes: 4096
+            })
+        );
+        assert_eq!(
+            PageLayout::parse(&text(4, 12, 4084)),
+            Ok(PageLayout {
+                long_bytes: 4,
+                data_offset: 12,
+                page_bytes: 4096
+            })
+        );
+        assert_eq!(
+            PageLayout::parse(&text(8, 16, 65520)).map(|layout| layout.page_bytes),
+            Ok(65536)
+        );
     }
 
     #[test]
     fn a_layout_that_no_kernel_has_is_refused() {
-        assert!(matches!(PageLayout::parse(&text(2, 10, 4080)), Err(LayoutError::Unknown { field: "commit", .. })));
-        assert!(matches!(PageLayout::parse(&text(8, 16, usize::MAX)), Err(LayoutError::Unknown { field: "data", .. })));
-        assert_eq!(PageLayout::parse(""), Err(LayoutError::Missing("timestamp")));
+        assert!(matches!(
+            PageLayout::parse(&text(2, 10, 4080)),
+            Err(LayoutError::Unknown {
+                field: "commit",
+                ..
+            })
+        ));
+        assert!(matches!(
+            PageLayout::parse(&text(8, 16, usize::MAX)),
+            Err(LayoutError::Unknown { field: "data", .. })
+        ));
+        assert_eq!(
+            PageLayout::parse(""),
+            Err(LayoutError::Missing("timestamp"))
+        );
     }
 }

@@ -1,12 +1,13 @@
-//! The kernel's traces as values: event formats and ring-buffer pages of tracefs, files of trace-cmd, the events that decide when a thread runs, and
-//! who held the CPU while one waited.
+//! The kernel's traces as values: event formats and ring-buffer pages of tracefs, files of
+//! trace-cmd, the events that decide when a thread runs, and who held the CPU while one waited.
 //!
-//! Nothing here measures, prints or touches a tracefs. Every byte is taken for hostile: a reader returns an error, it neither panics nor takes
-//! more memory than its limits say.
+//! Nothing here measures, prints or touches a tracefs. Every byte is taken for hostile: a reader
+//! returns an error, it neither panics nor takes more memory than its limits say.
 //!
-//! From bytes to an explanation:
-//! [`file::TraceFile`] (`trace.dat`) → [`page::Page`] → [`event::Decoder`] → [`merge::Merge`] (one stream of all CPUs) →
-//! [`explain::Explainer`] (wake-ups of a thread, cut into pieces by who held the CPU). [`perfetto::Writer`] makes a file of both that others show.
+//! From bytes to an explanation: [`file::TraceFile`] (`trace.dat`) → [`page::Page`] →
+//! [`event::Decoder`] → [`merge::Merge`] (one stream of all CPUs) → [`explain::Explainer`]
+//! (wake-ups of a thread, cut into pieces by who held the CPU). [`perfetto::Writer`] makes a file
+//! of both that others show.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,7 +1,9 @@
-//! Pages of a ring buffer that is being written, page by page as they are read, as one stream of all CPUs in the order of time.
+//! Pages of a ring buffer that is being written, page by page as they are read, as one stream of
+//! all CPUs in the order of time.
 //!
-//! The stream goes on up to a time before which, as the reader knows, every CPU's pages were read. Memory is bounded: what waits for that time and is
-//! more than `WAITING_MAX` events is given out before it.
+//! The stream goes on up to a time before which, as the reader knows, every CPU's pages were read.
+//! Memory is bounded: what waits for that time and is more than `WAITING_MAX` events is given out
+//! before it.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -49,7 +51,9 @@ impl Stacks {
         if let Some(&place) = self.places.get(&*self.frames) {
             return Some(place);
         }
-        let place = u32::try_from(self.stacks.len()).ok().filter(|_| self.stacks.len() < STACKS_MAX)?;
+        let place = u32::try_from(self.stacks.len())
+            .ok()
+            .filter(|_| self.stacks.len() < STACKS_MAX)?;
         self.places.insert(self.frames.as_slice().into(), place);
         self.stacks.push(self.frames.as_slice().into());
         Some(place)
@@ -82,11 +86,27 @@ impl Live {
     /// For these CPUs.
     #[must_use]
     pub fn new(decoder: Decoder, layout: PageLayout, cpus: impl IntoIterator<Item = u32>) -> Self {
-        let streams = cpus.into_iter().map(|cpu| Stream { cpu, queue: VecDeque::new(), last: 0 }).collect();
-        Self { decoder, layout, streams, next: BinaryHeap::new(), waiting: 0, counts: Counts::default(), stacks: Stacks::default() }
+        let streams = cpus
+            .into_iter()
+            .map(|cpu| Stream {
+                cpu,
+                queue: VecDeque::new(),
+                last: 0,
+            })
+            .collect();
+        Self {
+            decoder,
+            layout,
+            streams,
+            next: BinaryHeap::new(),
+            waiting: 0,
+            counts: Counts::default(),
+            stacks: Stacks::default(),
+        }
     }
 
-    /// Takes in the next page of the CPU at this place of the list. Returns the time of its first event, or of its head.
+    /// Takes in the next page of the CPU at this place of the list. Returns the time of its first
+    /// event, or of its head.
     ///
     /// # Errors
     /// If it is damaged: the events behind the damage are lost.
@@ -95,10 +115,20 @@ impl Live {
         let was_empty = stream.queue.is_empty();
         self.counts.pages += 1;
         let before = stream.queue.len();
-        let read = stream.read(bytes, &self.decoder, self.layout, &mut self.counts, &mut self.stacks);
+        let read = stream.read(
+            bytes,
+            &self.decoder,
+            self.layout,
+            &mut self.counts,
+            &mut self.stacks,
+        );
         if read.is_err() {
             self.counts.losses += 1;
-            stream.queue.push_back(Item::Lost { cpu: stream.cpu, time: stream.last, count: None });
+            stream.queue.push_back(Item::Lost {
+                cpu: stream.cpu,
+                time: stream.last,
+                count: None,
+            });
         }
         self.waiting += stream.queue.len() - before;
         if was_empty && let Some(item) = stream.queue.front() {
@@ -127,7 +157,10 @@ impl Live {
     /// The addresses of the stack at a place, the innermost first.
     #[must_use]
     pub fn stack(&self, place: u32) -> &[u64] {
-        self.stacks.stacks.get(place as usize).map_or(&[], |stack| stack)
+        self.stacks
+            .stacks
+            .get(place as usize)
+            .map_or(&[], |stack| stack)
     }
 
     /// What was read so far.
@@ -150,17 +183,27 @@ impl Stream {
         let begin = page.time();
         if let Some(missed) = page.missed() {
             self.last = self.last.max(begin);
-            let count = if let LostEvents::Counted(count) = missed { Some(count) } else { None };
+            let count = if let LostEvents::Counted(count) = missed {
+                Some(count)
+            } else {
+                None
+            };
             counts.losses += 1;
             counts.lost_events += count.unwrap_or(0);
-            self.queue.push_back(Item::Lost { cpu: self.cpu, time: self.last, count });
+            self.queue.push_back(Item::Lost {
+                cpu: self.cpu,
+                time: self.last,
+                count,
+            });
         }
         for record in &mut page {
             let record = record?;
             self.last = self.last.max(record.time);
             if let Some(mut event) = decoder.decode(self.last, self.cpu, record.data) {
                 if let Kind::Stack { place } = &mut event.kind {
-                    *place = decoder.stack(record.data).and_then(|frames| stacks.place(frames));
+                    *place = decoder
+                        .stack(record.data)
+                        .and_then(|frames| stacks.place(frames));
                     counts.stacks += 1;
                 } else {
                     counts.events += 1;
@@ -177,9 +220,12 @@ mod tests {
     use super::*;
     use crate::format::EventFormat;
 
-    const FORMAT: &str = "name: kernel_stack\nID: 4\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
-\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:int size;\toffset:8;\tsize:4;\tsigned:1;
+    const FORMAT: &str = "name: kernel_stack\nID: 4\n\tfield:unsigned short \
+                          common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\tfield:unsigned char \
+                          common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:int \
+                          size;\toffset:8;\tsize:4;\tsigned:1;
 \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
 
     /// A stack that says it has `count` frames, and has these.
@@ -187,14 +233,17 @@ mod tests {
         let mut data = vec![4, 0, 0, 0, 7, 0, 0, 0];
         data.extend_from_slice(&count.to_le_bytes());
         data.extend_from_slice(&[0; 4]);
-        frames.iter().for_each(|frame| data.extend_from_slice(&frame.to_le_bytes()));
+        frames
+            .iter()
+            .for_each(|frame| data.extend_from_slice(&frame.to_le_bytes()));
         data
     }
 
     fn page(stacks: &[Vec<u8>]) -> Vec<u8> {
         let mut data = Vec::new();
         for stack in stacks {
-            // A length that does not fit into five bits stands in a word of its own, which counts itself.
+            // A length that does not fit into five bits stands in a word of its own, which counts
+            // itself.
             data.extend_from_slice(&[0; 4]);
             data.extend_from_slice(&(u32::try_from(stack.len()).unwrap() + 4).to_le_bytes());
             data.extend_from_slice(stack);
@@ -208,21 +257,52 @@ mod tests {
     #[test]
     fn a_stack_is_kept_once_and_is_no_longer_than_its_data() {
         let decoder = Decoder::new(&[EventFormat::parse("ftrace", FORMAT).unwrap()]);
-        let layout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
+        let layout = PageLayout {
+            long_bytes: 8,
+            data_offset: 16,
+            page_bytes: 4096,
+        };
         let mut live = Live::new(decoder, layout, [0]);
         let many = (1..=100).collect::<Vec<u64>>();
-        let stacks = [stack(2, &[5, 6]), stack(3, &[5, 6, 7]), stack(2, &[5, 6]), stack(1000, &[5]), stack(-1, &[5]), stack(100, &many)];
+        let stacks = [
+            stack(2, &[5, 6]),
+            stack(3, &[5, 6, 7]),
+            stack(2, &[5, 6]),
+            stack(1000, &[5]),
+            stack(-1, &[5]),
+            stack(100, &many),
+        ];
         live.page(0, &page(&stacks)).unwrap();
         let mut found = Vec::new();
         while let Some(item) = live.next_before(u64::MAX) {
-            let Item::Event(event) = item else { panic!("nothing is lost") };
-            let Kind::Stack { place } = event.kind else { panic!("{event:?}") };
+            let Item::Event(event) = item else {
+                panic!("nothing is lost")
+            };
+            let Kind::Stack { place } = event.kind else {
+                panic!("{event:?}")
+            };
             found.push(place.map(|place| live.stack(place).to_vec()));
         }
         let some = |frames: &[u64]| Some(frames.to_vec());
-        assert_eq!(found[..5], [some(&[5, 6]), some(&[5, 6, 7]), some(&[5, 6]), some(&[5]), None]);
+        assert_eq!(
+            found[..5],
+            [
+                some(&[5, 6]),
+                some(&[5, 6, 7]),
+                some(&[5, 6]),
+                some(&[5]),
+                None
+            ]
+        );
         assert_eq!(found[5].as_ref().map(Vec::len), Some(64), "{found:?}");
-        assert_eq!((live.counts().stacks, live.counts().events, live.stacks.stacks.len()), (6, 0, 4));
+        assert_eq!(
+            (
+                live.counts().stacks,
+                live.counts().events,
+                live.stacks.stacks.len()
+            ),
+            (6, 0, 4)
+        );
         assert_eq!(live.stack(9_999), &[0_u64; 0]);
     }
 }

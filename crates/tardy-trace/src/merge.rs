@@ -1,4 +1,5 @@
-//! The events of all CPUs as one stream in the order of time, with the places where events were lost.
+//! The events of all CPUs as one stream in the order of time, with the places where events were
+//! lost.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -74,7 +75,11 @@ impl<'a> Merge<'a> {
             queue: VecDeque::new(),
             last: 0,
         };
-        let mut merge = Self { streams: buffer.cpus.iter().map(stream).collect(), next: BinaryHeap::new(), damage: Vec::new() };
+        let mut merge = Self {
+            streams: buffer.cpus.iter().map(stream).collect(),
+            next: BinaryHeap::new(),
+            damage: Vec::new(),
+        };
         for index in 0..merge.streams.len() {
             merge.fill(index);
         }
@@ -134,14 +139,20 @@ impl Stream<'_> {
     /// Decodes the next page into the queue; false at the end.
     fn read_page(&mut self) -> Result<bool, Damage> {
         if self.at >= self.chunk.len() {
-            let Some(chunk) = self.chunks.next() else { return Ok(false) };
+            let Some(chunk) = self.chunks.next() else {
+                return Ok(false);
+            };
             (self.chunk, self.at) = (chunk?, 0);
             return Ok(true);
         }
         let end = self.chunk.len().min(self.at + self.layout.page_bytes);
         let bytes = &self.chunk[self.at..end];
         self.at = end;
-        let lost = |time, count| Item::Lost { cpu: self.cpu, time, count };
+        let lost = |time, count| Item::Lost {
+            cpu: self.cpu,
+            time,
+            count,
+        };
         let ns = |time: u64| self.rate.map_or(time, |rate| rate.ns(time));
         let mut page = match Page::new(bytes, self.layout) {
             Ok(page) => page,
@@ -152,14 +163,22 @@ impl Stream<'_> {
         };
         if let Some(missed) = page.missed() {
             self.last = self.last.max(ns(page.time()));
-            let count = if let LostEvents::Counted(count) = missed { Some(count) } else { None };
+            let count = if let LostEvents::Counted(count) = missed {
+                Some(count)
+            } else {
+                None
+            };
             self.queue.push_back(lost(self.last, count));
         }
         for record in &mut page {
             match record {
                 Ok(record) => {
                     self.last = self.last.max(ns(record.time));
-                    self.queue.extend(self.decoder.decode(self.last, self.cpu, record.data).map(Item::Event));
+                    self.queue.extend(
+                        self.decoder
+                            .decode(self.last, self.cpu, record.data)
+                            .map(Item::Event),
+                    );
                 }
                 Err(error) => {
                     self.queue.push_back(lost(self.last, None));
@@ -174,7 +193,10 @@ impl Stream<'_> {
 impl CounterRate {
     /// A count as ns.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "a shift that leaves more than 64 bits is of a damaged file")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a shift that leaves more than 64 bits is of a damaged file"
+    )]
     pub fn ns(self, count: u64) -> u64 {
         ((u128::from(count) * u128::from(self.multiplier)) >> self.shift.min(127)) as u64
     }

@@ -1,5 +1,6 @@
-//! Pages of the ring buffer, as `per_cpu/cpuN/trace_pipe_raw` hands them out: a time, the length of the data, then events with the time since the
-//! one before (kernel: include/linux/ring_buffer.h, kernel/trace/ring_buffer.c).
+//! Pages of the ring buffer, as `per_cpu/cpuN/trace_pipe_raw` hands them out: a time, the length of
+//! the data, then events with the time since the one before (kernel: include/linux/ring_buffer.h,
+//! kernel/trace/ring_buffer.c).
 
 use crate::bytes::{Cursor, EndOfData};
 use crate::layout::PageLayout;
@@ -12,7 +13,8 @@ const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 /// An absolute stamp has 59 bits; those above are of the stamp before.
 const STAMP_BITS: u32 = 59;
-/// Of the word with the data's length, the kernel's reader uses the upper bits: events were lost before this page; how many stands behind the data.
+/// Of the word with the data's length, the kernel's reader uses the upper bits: events were lost
+/// before this page; how many stands behind the data.
 const LENGTH_MASK: u64 = (1 << 27) - 1;
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
@@ -70,26 +72,43 @@ pub struct Record<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Reads the head of a page. `bytes` may be longer than the data, as a page is, but not shorter.
+    /// Reads the head of a page. `bytes` may be longer than the data, as a page is, but not
+    /// shorter.
     ///
     /// # Errors
     /// If it is not a page of this layout.
     pub fn new(bytes: &'a [u8], layout: PageLayout) -> Result<Self, PageError> {
         let mut head = Cursor::at(bytes, 0);
         let time = head.u64()?;
-        let commit = if layout.long_bytes == 8 { head.u64()? } else { u64::from(head.u32()?) };
+        let commit = if layout.long_bytes == 8 {
+            head.u64()?
+        } else {
+            u64::from(head.u32()?)
+        };
         let length = usize::try_from(commit & LENGTH_MASK).expect("it has 27 bits");
         let rest = bytes.get(layout.data_offset..).unwrap_or_default();
-        let data = rest.get(..length).ok_or(PageError::TooMuch { data: length, room: rest.len() })?;
+        let data = rest.get(..length).ok_or(PageError::TooMuch {
+            data: length,
+            room: rest.len(),
+        })?;
         let missed = match (commit & MISSED != 0, commit & MISSED_STORED != 0) {
             (false, _) => None,
             (true, false) => Some(LostEvents::Uncounted),
             (true, true) => {
                 let mut count = Cursor::at(rest, length);
-                Some(LostEvents::Counted(if layout.long_bytes == 8 { count.u64()? } else { u64::from(count.u32()?) }))
+                Some(LostEvents::Counted(if layout.long_bytes == 8 {
+                    count.u64()?
+                } else {
+                    u64::from(count.u32()?)
+                }))
             }
         };
-        Ok(Self { data, at: 0, time, missed })
+        Ok(Self {
+            data,
+            at: 0,
+            time,
+            missed,
+        })
     }
 
     /// When the page begins, in the trace clock's unit.
@@ -109,17 +128,21 @@ impl<'a> Page<'a> {
             let start = self.at;
             let mut cursor = Cursor::at(self.data, start);
             let word = cursor.u32()?;
-            let (type_or_length, delta) = (word & ((1 << TYPE_BITS) - 1), u64::from(word >> TYPE_BITS));
+            let (type_or_length, delta) =
+                (word & ((1 << TYPE_BITS) - 1), u64::from(word >> TYPE_BITS));
             match type_or_length {
                 PADDING if delta == 0 => break,
-                // An event that was given up after others had followed. Their times count from its time.
+                // An event that was given up after others had followed. Their times count from its
+                // time.
                 PADDING => {
                     let length = cursor.u32()?;
                     self.time = self.time.wrapping_add(delta);
                     self.at = skip(start, 4, length)?;
                 }
                 TIME_EXTEND => {
-                    self.time = self.time.wrapping_add((u64::from(cursor.u32()?) << DELTA_BITS) + delta);
+                    self.time = self
+                        .time
+                        .wrapping_add((u64::from(cursor.u32()?) << DELTA_BITS) + delta);
                     self.at = cursor.position();
                 }
                 TIME_STAMP => {
@@ -133,11 +156,17 @@ impl<'a> Page<'a> {
                     } else {
                         // The word that says the length counts itself.
                         let said = cursor.u32()?;
-                        said.checked_sub(4).ok_or(PageError::Length { at: start, length: said })?
+                        said.checked_sub(4).ok_or(PageError::Length {
+                            at: start,
+                            length: said,
+                        })?
                     };
                     let data = cursor.take(length as usize)?;
                     self.at = skip(cursor.position(), 0, length.next_multiple_of(4) - length)?;
-                    return Ok(Some(Record { time: self.time, data }));
+                    return Ok(Some(Record {
+                        time: self.time,
+                        data,
+                    }));
                 }
             }
         }
@@ -147,7 +176,9 @@ impl<'a> Page<'a> {
 
 /// The place behind `head` bytes and `length` more.
 fn skip(start: usize, head: usize, length: u32) -> Result<usize, PageError> {
-    let end = start.checked_add(head).and_then(|at| at.checked_add(length as usize));
+    let end = start
+        .checked_add(head)
+        .and_then(|at| at.checked_add(length as usize));
     end.ok_or(PageError::Length { at: start, length })
 }
 
@@ -156,7 +187,11 @@ fn stamp(low: u64, before: u64) -> u64 {
     let low = low & ((1 << STAMP_BITS) - 1);
     let high = before >> STAMP_BITS << STAMP_BITS;
     let whole = high | low;
-    if high != 0 && whole < before { whole.wrapping_add(1 << STAMP_BITS) } else { whole }
+    if high != 0 && whole < before {
+        whole.wrapping_add(1 << STAMP_BITS)
+    } else {
+        whole
+    }
 }
 
 impl<'a> Iterator for Page<'a> {
@@ -178,8 +213,16 @@ mod tests {
 
     use super::*;
 
-    const LAYOUT_64: PageLayout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
-    const LAYOUT_32: PageLayout = PageLayout { long_bytes: 4, data_offset: 12, page_bytes: 4096 };
+    const LAYOUT_64: PageLayout = PageLayout {
+        long_bytes: 8,
+        data_offset: 16,
+        page_bytes: 4096,
+    };
+    const LAYOUT_32: PageLayout = PageLayout {
+        long_bytes: 4,
+        data_offset: 12,
+        page_bytes: 4096,
+    };
 
     fn word(type_or_length: u32, delta: u32) -> [u8; 4] {
         (type_or_length | delta << TYPE_BITS).to_le_bytes()
@@ -195,7 +238,10 @@ mod tests {
     }
 
     fn times(bytes: &[u8], layout: PageLayout) -> Vec<u64> {
-        Page::new(bytes, layout).expect("a page").map(|record| record.expect("an event").time).collect()
+        Page::new(bytes, layout)
+            .expect("a page")
+            .map(|record| record.expect("an event").time)
+            .collect()
     }
 
     #[test]
@@ -219,8 +265,14 @@ mod tests {
         ];
         for layout in [LAYOUT_64, LAYOUT_32] {
             let bytes = page(layout, 0, &words, &[]);
-            assert_eq!(times(&bytes, layout), [1_005, 1_012 + 3 + (2 << 27) + 1, (1 << 27) + 9]);
-            let data: Vec<_> = Page::new(&bytes, layout).expect("a page").map(|record| record.expect("an event").data).collect();
+            assert_eq!(
+                times(&bytes, layout),
+                [1_005, 1_012 + 3 + (2 << 27) + 1, (1 << 27) + 9]
+            );
+            let data: Vec<_> = Page::new(&bytes, layout)
+                .expect("a page")
+                .map(|record| record.expect("an event").data)
+                .collect();
             assert_eq!(data, [b"aaaa", b"bbbb", b"cccc"]);
         }
     }
@@ -228,10 +280,15 @@ mod tests {
     #[test]
     fn lost_events_are_counted_where_the_kernel_did() {
         for layout in [LAYOUT_64, LAYOUT_32] {
-            let missed = |flags, behind: &[u8]| Page::new(&page(layout, flags, &[], behind), layout).map(|page| page.missed());
+            let missed = |flags, behind: &[u8]| {
+                Page::new(&page(layout, flags, &[], behind), layout).map(|page| page.missed())
+            };
             assert_eq!(missed(0, &[]), Ok(None));
             assert_eq!(missed(MISSED, &[]), Ok(Some(LostEvents::Uncounted)));
-            assert_eq!(missed(MISSED | MISSED_STORED, &[7, 0, 0, 0, 0, 0, 0, 0]), Ok(Some(LostEvents::Counted(7))));
+            assert_eq!(
+                missed(MISSED | MISSED_STORED, &[7, 0, 0, 0, 0, 0, 0, 0]),
+                Ok(Some(LostEvents::Counted(7)))
+            );
             assert!(missed(MISSED | MISSED_STORED, &[7]).is_err());
         }
     }
@@ -241,7 +298,11 @@ mod tests {
         assert_eq!(stamp(5, 4), 5);
         let high = 3 << STAMP_BITS;
         assert_eq!(stamp(5, high | 4), high | 5);
-        assert_eq!(stamp(3, high | 4), (4 << STAMP_BITS) | 3, "the low bits ran over");
+        assert_eq!(
+            stamp(3, high | 4),
+            (4 << STAMP_BITS) | 3,
+            "the low bits ran over"
+        );
     }
 
     #[test]
@@ -262,7 +323,13 @@ mod tests {
         let short = page(LAYOUT_64, 0, &[word(0, 1), 3_u32.to_le_bytes()], &[]);
         let error = Page::new(&short, LAYOUT_64).expect("a page").next();
         assert_eq!(error, Some(Err(PageError::Length { at: 0, length: 3 })));
-        assert_eq!(Page::new(&page(LAYOUT_64, 9_999, &[], &[]), LAYOUT_64).err(), Some(PageError::TooMuch { data: 9_999, room: 0 }));
+        assert_eq!(
+            Page::new(&page(LAYOUT_64, 9_999, &[], &[]), LAYOUT_64).err(),
+            Some(PageError::TooMuch {
+                data: 9_999,
+                room: 0
+            })
+        );
         assert!(Page::new(&[1, 2], LAYOUT_64).is_err());
     }
 

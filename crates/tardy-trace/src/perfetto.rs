@@ -1,7 +1,9 @@
-//! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as the kernel's own events, and a track of each thread that is explained, on
-//! which every wake-up is a slice, cut into the parts of its way, and these into who held the CPU.
+//! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as the kernel's own
+//! events, and a track of each thread that is explained, on which every wake-up is a slice, cut
+//! into the parts of its way, and these into who held the CPU.
 //!
-//! Packets are written while the trace is read. What waits for being written is bounded: Perfetto sorts by time when it reads.
+//! Packets are written while the trace is read. What waits for being written is bounded: Perfetto
+//! sorts by time when it reads.
 
 mod ftrace;
 mod message;
@@ -108,8 +110,15 @@ impl<W: Write> Writer<W> {
             self.left_out.wake_ups += 1;
             return Ok(());
         };
-        self.begin(track, wake_up.due, &format!("late by {} ns", wake_up.lateness()))?;
-        for part in wake_up.pieces.chunk_by(|one, next| one.component == next.component) {
+        self.begin(
+            track,
+            wake_up.due,
+            &format!("late by {} ns", wake_up.lateness()),
+        )?;
+        for part in wake_up
+            .pieces
+            .chunk_by(|one, next| one.component == next.component)
+        {
             let (first, last) = (&part[0], &part[part.len() - 1]);
             self.begin(track, first.start, component(first.component))?;
             for piece in part {
@@ -131,23 +140,37 @@ impl<W: Write> Writer<W> {
         Ok(self.left_out)
     }
 
-    /// Perfetto takes the stamps of the kernel's events for those of the boot-time clock. How far that one is ahead, which is the time in suspend, a
-    /// trace does not say: they are set equal, and all times shown are of the monotonic clock.
+    /// Perfetto takes the stamps of the kernel's events for those of the boot-time clock. How far
+    /// that one is ahead, which is the time in suspend, a trace does not say: they are set equal,
+    /// and all times shown are of the monotonic clock.
     fn clocks(&mut self, time: u64) -> io::Result<()> {
         let clock = |id| Message::default().number(1, id).number(2, time);
-        let snapshot = Message::default().message(1, &clock(BOOT)).message(1, &clock(MONOTONIC)).number(2, MONOTONIC);
+        let snapshot = Message::default()
+            .message(1, &clock(BOOT))
+            .message(1, &clock(MONOTONIC))
+            .number(2, MONOTONIC);
         self.packet(&Message::default().message(6, &snapshot).number(10, TRACKS))
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        let Some(written) = ftrace::event(event) else { return Ok(()) };
+        let Some(written) = ftrace::event(event) else {
+            return Ok(());
+        };
         if event.cpu >= CPUS_MAX {
             self.left_out.events += 1;
             return Ok(());
         }
         self.waiting_bytes += written.bytes().len();
-        self.bundles.entry(event.cpu).or_default().events.put(2, written.bytes());
-        if self.waiting_bytes > WAITING_BYTES_MAX { self.flush() } else { Ok(()) }
+        self.bundles
+            .entry(event.cpu)
+            .or_default()
+            .events
+            .put(2, written.bytes());
+        if self.waiting_bytes > WAITING_BYTES_MAX {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -163,10 +186,14 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The track on which a wake-up has room: slices of one track must not overlap, and a timer may be due before the thread ran for the one before.
+    /// The track on which a wake-up has room: slices of one track must not overlap, and a timer may
+    /// be due before the thread ran for the one before.
     fn track(&mut self, wake_up: &WakeUp) -> io::Result<Option<u64>> {
         let lanes = self.lanes.entry(wake_up.thread.pid).or_default();
-        let lane = lanes.iter().position(|&end| end <= wake_up.due).unwrap_or(lanes.len());
+        let lane = lanes
+            .iter()
+            .position(|&end| end <= wake_up.due)
+            .unwrap_or(lanes.len());
         if lane == LANES_MAX {
             return Ok(None);
         }
@@ -188,16 +215,32 @@ impl<W: Write> Writer<W> {
     }
 
     fn begin(&mut self, track: u64, time: u64, name: &str) -> io::Result<()> {
-        self.slice(time, &Message::default().number(9, SLICE_BEGIN).number(11, track).text(23, name))
+        self.slice(
+            time,
+            &Message::default()
+                .number(9, SLICE_BEGIN)
+                .number(11, track)
+                .text(23, name),
+        )
     }
 
     fn end(&mut self, track: u64, time: u64) -> io::Result<()> {
-        self.slice(time, &Message::default().number(9, SLICE_END).number(11, track))
+        self.slice(
+            time,
+            &Message::default().number(9, SLICE_END).number(11, track),
+        )
     }
 
     fn slice(&mut self, time: u64, event: &Message) -> io::Result<()> {
-        // The clock of the kernel's events, so that both lie in the same place whatever the clock is.
-        self.packet(&Message::default().number(8, time).number(58, BOOT).message(11, event).number(10, TRACKS))
+        // The clock of the kernel's events, so that both lie in the same place whatever the clock
+        // is.
+        self.packet(
+            &Message::default()
+                .number(8, time)
+                .number(58, BOOT)
+                .message(11, event)
+                .number(10, TRACKS),
+        )
     }
 
     fn packet(&mut self, packet: &Message) -> io::Result<()> {

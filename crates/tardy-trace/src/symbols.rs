@@ -1,4 +1,5 @@
-//! Names of kernel functions by address: the text of /proc/kallsyms, or what a trace file kept of it.
+//! Names of kernel functions by address: the text of /proc/kallsyms, or what a trace file kept of
+//! it.
 
 /// Functions by address.
 #[derive(Debug, Default)]
@@ -7,18 +8,28 @@ pub struct Symbols {
     addresses: Vec<(u64, String)>,
 }
 
-/// How far behind its first byte an address still counts as of a function; kallsyms does not say where functions end.
+/// How far behind its first byte an address still counts as of a function; kallsyms does not say
+/// where functions end.
 const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 
 impl Symbols {
-    /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and skips others. Where the kernel hides addresses they are all 0, and nothing is known.
+    /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and skips others. Where the kernel hides addresses
+    /// they are all 0, and nothing is known.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let line = |line: &str| {
             let mut words = line.split_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&address| address != 0)?;
+            let address = u64::from_str_radix(words.next()?, 16)
+                .ok()
+                .filter(|&address| address != 0)?;
             let name = words.nth(1)?;
-            Some((address, name.chars().filter(|character| !character.is_control()).take(100).collect()))
+            Some((
+                address,
+                name.chars()
+                    .filter(|character| !character.is_control())
+                    .take(100)
+                    .collect(),
+            ))
         };
         let mut addresses: Vec<(u64, String)> = text.lines().filter_map(line).collect();
         addresses.sort_by_key(|&(address, _)| address);
@@ -28,19 +39,24 @@ impl Symbols {
     /// The same, or the address where it has no name.
     #[must_use]
     pub fn name_or_address(&self, address: u64) -> String {
-        self.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned)
+        self.name(address)
+            .map_or_else(|| format!("{address:#x}"), str::to_owned)
     }
 
     /// The function that has code at `address`.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<&str> {
-        self.nearest(address).filter(|&(_, distance)| distance < FUNCTION_BYTES_MAX).map(|(name, _)| name)
+        self.nearest(address)
+            .filter(|&(_, distance)| distance < FUNCTION_BYTES_MAX)
+            .map(|(name, _)| name)
     }
 
     /// The last function that begins at `address` or before it, and how many bytes before.
     #[must_use]
     pub fn nearest(&self, address: u64) -> Option<(&str, u64)> {
-        let after = self.addresses.partition_point(|&(start, _)| start <= address);
+        let after = self
+            .addresses
+            .partition_point(|&(start, _)| start <= address);
         let (start, name) = self.addresses.get(after.checked_sub(1)?)?;
         Some((name, address - start))
     }
@@ -52,7 +68,9 @@ mod tests {
 
     #[test]
     fn an_address_is_of_the_function_before_it() {
-        let symbols = Symbols::parse("ffffffff81000020 T b [module]\nffffffff81000000 t a\nbad\n0000000000000000 t hidden\n");
+        let symbols = Symbols::parse(
+            "ffffffff81000020 T b [module]\nffffffff81000000 t a\nbad\n0000000000000000 t hidden\n",
+        );
         assert_eq!(symbols.name(0xffff_ffff_8100_001f), Some("a"));
         assert_eq!(symbols.name(0xffff_ffff_8100_0020), Some("b"));
         assert_eq!(symbols.name(0x10), None);

@@ -11,7 +11,8 @@ pub struct Text {
 }
 
 impl Text {
-    /// What stands before the first zero. Control characters, which would reach a terminal, and what is no UTF-8 become `?`.
+    /// What stands before the first zero. Control characters, which would reach a terminal, and
+    /// what is no UTF-8 become `?`.
     #[must_use]
     pub fn new(given: &[u8]) -> Self {
         if let Ok(name) = <[u8; 16]>::try_from(given)
@@ -22,32 +23,51 @@ impl Text {
         let mut text = Self::default();
         // Nearly every name; each event of the scheduler has two.
         let end = memchr::memchr(0, given).unwrap_or(given.len());
-        if end <= text.bytes.len() && given[..end].iter().fold(true, |is_plain, byte| is_plain & matches!(byte, b' '..=b'~')) {
+        if end <= text.bytes.len()
+            && given[..end].iter().fold(true, |is_plain, byte| {
+                is_plain & matches!(byte, b' '..=b'~')
+            })
+        {
             text.bytes[..end].copy_from_slice(&given[..end]);
             text.length = u8::try_from(end).expect("it fits into 24 bytes");
             return text;
         }
         let given = &given[..end.min(64)];
         for character in String::from_utf8_lossy(given).chars() {
-            let printed = if character.is_control() || character == char::REPLACEMENT_CHARACTER { '?' } else { character };
+            let printed = if character.is_control() || character == char::REPLACEMENT_CHARACTER {
+                '?'
+            } else {
+                character
+            };
             let start = usize::from(text.length);
-            let Some(room) = text.bytes.get_mut(start..start + printed.len_utf8()) else { break };
+            let Some(room) = text.bytes.get_mut(start..start + printed.len_utf8()) else {
+                break;
+            };
             printed.encode_utf8(room);
-            text.length += u8::try_from(printed.len_utf8()).expect("a character has at most four bytes");
+            text.length +=
+                u8::try_from(printed.len_utf8()).expect("a character has at most four bytes");
         }
         text
     }
 
-    /// A thread's name as the kernel has it, all bytes at once: nearly every event has one. Nothing where a byte is not printable ASCII.
+    /// A thread's name as the kernel has it, all bytes at once: nearly every event has one. Nothing
+    /// where a byte is not printable ASCII.
     fn plain(name: u128) -> Option<Self> {
         const ONES: u128 = u128::MAX / 255;
         const TOPS: u128 = ONES << 7;
         // The lowest of these bits is at the first zero byte (Hacker's Delight, 6-1).
         let zeros = name.wrapping_sub(ONES) & !name & TOPS;
         let length = zeros.trailing_zeros() / 8;
-        let kept = if zeros == 0 { u128::MAX } else { (1 << (8 * length)) - 1 };
+        let kept = if zeros == 0 {
+            u128::MAX
+        } else {
+            (1 << (8 * length)) - 1
+        };
         let (kept, filled) = (name & kept, name & kept | (ONES * u128::from(b' ')) & !kept);
-        let is_odd = (filled | filled.wrapping_sub(ONES * u128::from(b' ')) | filled.wrapping_add(ONES)) & TOPS != 0;
+        let is_odd =
+            (filled | filled.wrapping_sub(ONES * u128::from(b' ')) | filled.wrapping_add(ONES))
+                & TOPS
+                != 0;
         if is_odd {
             return None;
         }
@@ -60,7 +80,8 @@ impl Text {
     /// What was kept of it.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).expect("whole characters were written")
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)])
+            .expect("whole characters were written")
     }
 
     /// Whether there is none.
@@ -70,11 +91,14 @@ impl Text {
     }
 }
 
-/// Whole words: names are hashed for every piece of every sample. Equal texts have equal bytes behind their end, too.
+/// Whole words: names are hashed for every piece of every sample. Equal texts have equal bytes
+/// behind their end, too.
 impl Hash for Text {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for word in self.bytes.chunks_exact(8) {
-            state.write_u64(u64::from_ne_bytes(word.try_into().expect("chunks of eight")));
+            state.write_u64(u64::from_ne_bytes(
+                word.try_into().expect("chunks of eight"),
+            ));
         }
     }
 }
@@ -119,8 +143,14 @@ mod tests {
     fn a_name_ends_at_its_zero_and_is_inert() {
         assert_eq!(Text::new(b"my_loop\0rest").as_str(), "my_loop");
         assert_eq!(Text::new(b"\x1b[31mred\xff").as_str(), "?[31mred?");
-        assert_eq!(Text::new("äöü".repeat(9).as_bytes()).as_str(), "äöü".repeat(4));
-        assert_eq!(Text::new("name ".repeat(9).as_bytes()).as_str(), "name name name name name");
+        assert_eq!(
+            Text::new("äöü".repeat(9).as_bytes()).as_str(),
+            "äöü".repeat(4)
+        );
+        assert_eq!(
+            Text::new("name ".repeat(9).as_bytes()).as_str(),
+            "name name name name name"
+        );
         assert!(Text::new(b"").is_empty());
         assert!(Text::new(&[0; 16]).is_empty());
     }

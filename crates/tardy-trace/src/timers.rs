@@ -1,10 +1,13 @@
-//! Wake-ups that threads asked the kernel's timers for: when each was due, when the thread ran, and what lies between.
+//! Wake-ups that threads asked the kernel's timers for: when each was due, when the thread ran, and
+//! what lies between.
 //!
-//! A timer that a followed thread sets begins a story, which ends in exactly one way ([`TimerCounts`]): as a wake-up, unawaited, cancelled, lost, or
-//! pending. A thread that something else wakes is no wake-up of a timer; such wakings are counted beside.
+//! A timer that a followed thread sets begins a story, which ends in exactly one way
+//! ([`TimerCounts`]): as a wake-up, unawaited, cancelled, lost, or pending. A thread that something
+//! else wakes is no wake-up of a timer; such wakings are counted beside.
 //!
-//! The events that this needs: `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`, `hrtimer_expire_exit`, `sched_waking`, `sched_switch`.
-//! Nothing here knows of the system: whoever feeds it says which threads to follow, and how far the kernel's clocks lie apart.
+//! The events that this needs: `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`,
+//! `hrtimer_expire_exit`, `sched_waking`, `sched_switch`. Nothing here knows of the system: whoever
+//! feeds it says which threads to follow, and how far the kernel's clocks lie apart.
 
 use foldhash::{HashMap, HashSet};
 use serde::Serialize;
@@ -14,21 +17,25 @@ use crate::merge::Item;
 
 /// Timers that are set at the same time; the start of a further one counts as lost.
 const ARMED_MAX: usize = 1 << 18;
-/// Timers' functions that a CPU is in at once: one that a thread of PREEMPT_RT serves, and one in an interrupt above it. More are damage.
+/// Timers' functions that a CPU is in at once: one that a thread of PREEMPT_RT serves, and one in
+/// an interrupt above it. More are damage.
 const NESTED_MAX: usize = 16;
-/// The monotonic clock at an expiry, and what a timer of that clock read there, lie no further apart, in ns.
+/// The monotonic clock at an expiry, and what a timer of that clock read there, lie no further
+/// apart, in ns.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
 /// The same of a clock that can be set: it is compared as it was when it was last looked at.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
-/// The least state of a thread that lost its CPU to another one (TASK_REPORT_MAX); one that yields it has 0.
+/// The least state of a thread that lost its CPU to another one (TASK_REPORT_MAX); one that yields
+/// it has 0.
 const PREEMPTED: i64 = 0x100;
 
 /// What a program set, by the function that its timer calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {
-    /// A sleep, or a wait with a time limit: clock_nanosleep, futex, poll, epoll, select. The thread's stack has the timer.
+    /// A sleep, or a wait with a time limit: clock_nanosleep, futex, poll, epoll, select. The
+    /// thread's stack has the timer.
     Sleep,
     /// timer_create(2).
     PosixTimer,
@@ -77,8 +84,9 @@ pub enum TimerClock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
-    /// None of these as they were last looked at: a clock that was set. Due times are then of the moment of the expiry, and at most as late as the timer's
-    /// interrupt took from its look at the clock to the timer's function.
+    /// None of these as they were last looked at: a clock that was set. Due times are then of the
+    /// moment of the expiry, and at most as late as the timer's interrupt took from its look at the
+    /// clock to the timer's function.
     Set,
 }
 
@@ -94,22 +102,41 @@ pub struct ClockOffsets {
 }
 
 impl ClockOffsets {
-    /// The clock that read `now` at an expiry, and how far it is ahead of the monotonic one, which read `time` shortly after.
+    /// The clock that read `now` at an expiry, and how far it is ahead of the monotonic one, which
+    /// read `time` shortly after.
     fn clock(self, time: i64, now: i64) -> (TimerClock, i64) {
         let ahead = now.saturating_sub(time);
-        if ahead.saturating_abs() < SAME_CLOCK_NS.min(ahead.saturating_sub(self.boottime).saturating_abs().saturating_add(1)) {
+        if ahead.saturating_abs()
+            < SAME_CLOCK_NS.min(
+                ahead
+                    .saturating_sub(self.boottime)
+                    .saturating_abs()
+                    .saturating_add(1),
+            )
+        {
             return (TimerClock::Monotonic, 0);
         }
-        let others = [(TimerClock::Realtime, self.realtime), (TimerClock::Tai, self.tai), (TimerClock::Boottime, self.boottime)];
-        let nearest = others.into_iter().min_by_key(|&(_, offset)| offset.saturating_sub(ahead).saturating_abs());
+        let others = [
+            (TimerClock::Realtime, self.realtime),
+            (TimerClock::Tai, self.tai),
+            (TimerClock::Boottime, self.boottime),
+        ];
+        let nearest = others
+            .into_iter()
+            .min_by_key(|&(_, offset)| offset.saturating_sub(ahead).saturating_abs());
         match nearest {
-            Some((clock, offset)) if offset.saturating_sub(ahead).saturating_abs() < SETTABLE_CLOCK_NS => (clock, offset),
+            Some((clock, offset))
+                if offset.saturating_sub(ahead).saturating_abs() < SETTABLE_CLOCK_NS =>
+            {
+                (clock, offset)
+            }
             _ => (TimerClock::Set, ahead),
         }
     }
 }
 
-/// What lies between the due time and the thread's running, in ns. The parts follow one another: their sum is the lateness, always.
+/// What lies between the due time and the thread's running, in ns. The parts follow one another:
+/// their sum is the lateness, always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
     /// From the due time to when the thread set the timer, where it did so too late.
@@ -163,8 +190,9 @@ pub enum Start {
     Switch,
     /// It had not left the CPU yet, and goes on behind the interrupt.
     OnCpu,
-    /// No switch is in the trace, and the thread did something later or lost its CPU while it could run: it had not left its CPU, or the kernel does not trace
-    /// that switch. Its lateness is a lower bound.
+    /// No switch is in the trace, and the thread did something later or lost its CPU while it could
+    /// run: it had not left its CPU, or the kernel does not trace that switch. Its lateness is a
+    /// lower bound.
     Unseen,
 }
 
@@ -242,7 +270,10 @@ impl TimerWatch {
     /// For timers with these functions, by address.
     #[must_use]
     pub fn new(functions: impl IntoIterator<Item = (u64, TimerKind)>) -> Self {
-        Self { kinds: functions.into_iter().collect(), ..Self::default() }
+        Self {
+            kinds: functions.into_iter().collect(),
+            ..Self::default()
+        }
     }
 
     /// Also looks at this thread, by its number outside of any container.
@@ -250,7 +281,8 @@ impl TimerWatch {
         self.followed.insert(thread);
     }
 
-    /// Looks at it no more: it has ended, and its number may become another program's. Timers that it set for others stay.
+    /// Looks at it no more: it has ended, and its number may become another program's. Timers that
+    /// it set for others stay.
     pub fn unfollow(&mut self, thread: i32) {
         self.end_unseen(thread);
         self.followed.remove(&thread);
@@ -261,7 +293,8 @@ impl TimerWatch {
         self.offsets = offsets;
     }
 
-    /// What became of the timers of a kind so far; those that are pending are told by [`TimerWatch::finish`].
+    /// What became of the timers of a kind so far; those that are pending are told by
+    /// [`TimerWatch::finish`].
     #[must_use]
     pub fn counts(&self, kind: TimerKind) -> TimerCounts {
         self.counts[kind as usize]
@@ -287,24 +320,54 @@ impl TimerWatch {
     }
 
     fn take_event(&mut self, event: &Event) {
-        let is_thread = !event.head.is_in_interrupt() && !event.head.is_in_softirq() && !event.head.is_in_nmi();
-        // The event of a switch is written by the thread before it, which may be one that is woken on its way to sleep.
+        let is_thread =
+            !event.head.is_in_interrupt() && !event.head.is_in_softirq() && !event.head.is_in_nmi();
+        // The event of a switch is written by the thread before it, which may be one that is woken
+        // on its way to sleep.
         if is_thread && !matches!(event.kind, Kind::Switch { .. }) {
             self.end_unseen(event.head.pid);
         }
         match event.kind {
-            Kind::TimerStart { timer, function, expires, soft_expires, .. } if is_thread && self.followed.contains(&event.head.pid) => {
-                let Some(&kind) = self.kinds.get(&function) else { return };
-                let armed = ArmedTimer { kind, by: event.head.pid, started: stamp(event.time), expires, soft_expires };
+            Kind::TimerStart {
+                timer,
+                function,
+                expires,
+                soft_expires,
+                ..
+            } if is_thread && self.followed.contains(&event.head.pid) => {
+                let Some(&kind) = self.kinds.get(&function) else {
+                    return;
+                };
+                let armed = ArmedTimer {
+                    kind,
+                    by: event.head.pid,
+                    started: stamp(event.time),
+                    expires,
+                    soft_expires,
+                };
                 self.start(timer, armed);
             }
-            // Kernels up to 6.17 also tell that a timer is taken out of the queue because it expires, in the interrupt.
-            Kind::TimerCancel { timer } if is_thread && self.followed.contains(&event.head.pid) => self.cancel(timer),
-            Kind::TimerExpireEntry { timer, function, now } => self.expire(event, timer, function, now),
+            // Kernels up to 6.17 also tell that a timer is taken out of the queue because it
+            // expires, in the interrupt.
+            Kind::TimerCancel { timer } if is_thread && self.followed.contains(&event.head.pid) => {
+                self.cancel(timer)
+            }
+            Kind::TimerExpireEntry {
+                timer,
+                function,
+                now,
+            } => self.expire(event, timer, function, now),
             Kind::TimerExpireExit { timer } => self.end_expiry(event.cpu, timer),
-            Kind::Waking { thread, .. } if self.followed.contains(&thread.pid) => self.wake(event, thread.pid),
-            Kind::Switch { previous, previous_state, next } => {
-                // One that could have gone on was on its CPU when it was woken elsewhere. Whether it went on then, or was on its way to sleep until now, is not told.
+            Kind::Waking { thread, .. } if self.followed.contains(&thread.pid) => {
+                self.wake(event, thread.pid)
+            }
+            Kind::Switch {
+                previous,
+                previous_state,
+                next,
+            } => {
+                // One that could have gone on was on its CPU when it was woken elsewhere. Whether
+                // it went on then, or was on its way to sleep until now, is not told.
                 if previous_state == 0 || previous_state >= PREEMPTED {
                     self.end_unseen(previous.pid);
                 }
@@ -319,7 +382,10 @@ impl TimerWatch {
     fn start(&mut self, timer: u64, armed: ArmedTimer) {
         // A thread that sleeps again no longer sleeps as before.
         if armed.kind == TimerKind::Sleep
-            && let Some(before) = self.sleeping.insert(armed.by, timer).filter(|&before| before != timer)
+            && let Some(before) = self
+                .sleeping
+                .insert(armed.by, timer)
+                .filter(|&before| before != timer)
         {
             self.cancel(before);
             self.sleeping.insert(armed.by, timer);
@@ -349,31 +415,49 @@ impl TimerWatch {
     }
 
     fn expire(&mut self, event: &Event, timer: u64, function: u64, now: i64) {
-        let Some(armed) = self.disarm(timer) else { return };
+        let Some(armed) = self.disarm(timer) else {
+            return;
+        };
         let nested = self.expiring.entry(event.cpu).or_default();
         // The memory of a timer that was lost may be another one's by now.
         if self.kinds.get(&function) != Some(&armed.kind) || nested.len() >= NESTED_MAX {
             self.counts[armed.kind as usize].lost += 1;
             return;
         }
-        nested.push(ExpiringTimer { timer, armed, time: stamp(event.time), now, head: event.head, has_woken: false });
+        nested.push(ExpiringTimer {
+            timer,
+            armed,
+            time: stamp(event.time),
+            now,
+            head: event.head,
+            has_woken: false,
+        });
     }
 
     fn end_expiry(&mut self, cpu: u32, timer: u64) {
-        let Some(nested) = self.expiring.get_mut(&cpu) else { return };
-        let Some(place) = nested.iter().rposition(|expiring| expiring.timer == timer) else { return };
+        let Some(nested) = self.expiring.get_mut(&cpu) else {
+            return;
+        };
+        let Some(place) = nested.iter().rposition(|expiring| expiring.timer == timer) else {
+            return;
+        };
         let ended = nested.remove(place);
         if !ended.has_woken {
             self.counts[ended.armed.kind as usize].unawaited += 1;
         }
     }
 
-    /// A followed thread is woken: by the timer whose function this CPU is in, or by something else.
+    /// A followed thread is woken: by the timer whose function this CPU is in, or by something
+    /// else.
     fn wake(&mut self, event: &Event, thread: i32) {
-        let is_same = |head: Head| head.pid == event.head.pid && head.is_in_interrupt() == event.head.is_in_interrupt();
+        let is_same = |head: Head| {
+            head.pid == event.head.pid && head.is_in_interrupt() == event.head.is_in_interrupt()
+        };
         let is_its = |armed: ArmedTimer| armed.kind != TimerKind::Sleep || armed.by == thread;
         let nested = self.expiring.entry(event.cpu).or_default();
-        let by = nested.last_mut().filter(|expiring| !expiring.has_woken && is_same(expiring.head) && is_its(expiring.armed));
+        let by = nested.last_mut().filter(|expiring| {
+            !expiring.has_woken && is_same(expiring.head) && is_its(expiring.armed)
+        });
         let Some(expiring) = by else {
             self.other_wake_ups += 1;
             // It ran meanwhile, or it would not be woken.
@@ -381,7 +465,11 @@ impl TimerWatch {
             return;
         };
         expiring.has_woken = true;
-        let woken = WokenThread { expiring: *expiring, time: stamp(event.time), cpu: event.cpu };
+        let woken = WokenThread {
+            expiring: *expiring,
+            time: stamp(event.time),
+            cpu: event.cpu,
+        };
         self.end_unseen(thread);
         if event.head.pid == thread {
             self.end(thread, woken, event.cpu, woken.time, Start::OnCpu);
@@ -397,7 +485,17 @@ impl TimerWatch {
     }
 
     fn end(&mut self, thread: i32, woken: WokenThread, cpu: u32, ran: i64, start: Start) {
-        let WokenThread { expiring: ExpiringTimer { armed, time: expiry, now, .. }, time: waking, .. } = woken;
+        let WokenThread {
+            expiring:
+                ExpiringTimer {
+                    armed,
+                    time: expiry,
+                    now,
+                    ..
+                },
+            time: waking,
+            ..
+        } = woken;
         let (clock, ahead) = self.offsets.clock(expiry, now);
         let due = armed.soft_expires.saturating_sub(ahead);
         let set = armed.started.min(expiry).max(due);
@@ -410,10 +508,20 @@ impl TimerWatch {
             switch: ran.saturating_sub(waking),
         };
         self.counts[armed.kind as usize].wake_ups += 1;
-        self.finished.push(TimerWakeUp { thread, kind: armed.kind, clock, cpu, due, ran, parts, start });
+        self.finished.push(TimerWakeUp {
+            thread,
+            kind: armed.kind,
+            clock,
+            cpu,
+            due,
+            ran,
+            parts,
+            start,
+        });
     }
 
-    /// Events were lost: what was under way may have ended among them, and a timer may have been set anew.
+    /// Events were lost: what was under way may have ended among them, and a timer may have been
+    /// set anew.
     fn lose(&mut self) {
         for kind in self.under_way() {
             self.counts[kind as usize].lost += 1;
@@ -430,9 +538,19 @@ impl TimerWatch {
     }
 
     fn under_way(&self) -> Vec<TimerKind> {
-        let expiring = self.expiring.values().flatten().filter(|expiring| !expiring.has_woken).map(|expiring| expiring.armed.kind);
+        let expiring = self
+            .expiring
+            .values()
+            .flatten()
+            .filter(|expiring| !expiring.has_woken)
+            .map(|expiring| expiring.armed.kind);
         let woken = self.woken.values().map(|woken| woken.expiring.armed.kind);
-        self.armed.values().map(|armed| armed.kind).chain(expiring).chain(woken).collect()
+        self.armed
+            .values()
+            .map(|armed| armed.kind)
+            .chain(expiring)
+            .chain(woken)
+            .collect()
     }
 
     fn forget(&mut self) {

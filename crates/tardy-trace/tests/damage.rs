@@ -8,10 +8,16 @@ use tardy_trace::file::{FileError, TraceFile};
 use tardy_trace::merge::{Item, Merge};
 
 fn data(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).expect("it is kept beside the tests")
+    std::fs::read(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data")
+            .join(name),
+    )
+    .expect("it is kept beside the tests")
 }
 
-/// Reads everything: how many events, how many places where some were lost, how many kinds of damage.
+/// Reads everything: how many events, how many places where some were lost, how many kinds of
+/// damage.
 fn read(bytes: &[u8]) -> Result<(usize, usize, usize), FileError> {
     let file = TraceFile::parse(bytes)?;
     let decoder = Decoder::new(&file.formats);
@@ -34,7 +40,10 @@ fn read(bytes: &[u8]) -> Result<(usize, usize, usize), FileError> {
 
 #[test]
 fn whole_files_are_read_in_the_order_of_time_without_loss() {
-    assert_eq!(read(&data("application.dat")).expect("it is whole"), (9453, 0, 0));
+    assert_eq!(
+        read(&data("application.dat")).expect("it is whole"),
+        (9453, 0, 0)
+    );
     assert_eq!(read(&data("local.dat")).expect("it is whole"), (1757, 0, 0));
 }
 
@@ -42,15 +51,23 @@ fn whole_files_are_read_in_the_order_of_time_without_loss() {
 fn files_that_are_not_read_are_refused_by_name() {
     let error = |bytes: &[u8]| read(bytes).expect_err("it is not read").to_string();
     assert_eq!(error(b"perf"), "this is no trace.dat of trace-cmd");
-    assert_eq!(error(b"\x17\x08\x44tracing6\0\x01\x08"), "trace.dat of a big-endian machine: only little-endian ones are read");
-    assert!(error(b"\x17\x08\x44tracing5\0").starts_with("trace.dat of version 5"), "{}", error(b"\x17\x08\x44tracing5\0"));
+    assert_eq!(
+        error(b"\x17\x08\x44tracing6\0\x01\x08"),
+        "trace.dat of a big-endian machine: only little-endian ones are read"
+    );
+    assert!(
+        error(b"\x17\x08\x44tracing5\0").starts_with("trace.dat of version 5"),
+        "{}",
+        error(b"\x17\x08\x44tracing5\0")
+    );
 }
 
 #[test]
 fn a_damaged_page_costs_its_own_events() {
     let mut bytes = data("local.dat");
     // The first page of CPU 1 begins on a page's border of the file; its length cannot be.
-    let start = TraceFile::parse(&bytes).expect("it is whole").buffers[1].cpus[0].stored_bytes() + 0x6000;
+    let start =
+        TraceFile::parse(&bytes).expect("it is whole").buffers[1].cpus[0].stored_bytes() + 0x6000;
     bytes[start + 8..start + 11].copy_from_slice(&[255, 255, 3]);
     let (events, lost, damage) = read(&bytes).expect("its head is whole");
     assert!(events > 1000 && events < 1757, "{events}");

@@ -1,12 +1,15 @@
-//! Wake-ups cut into pieces: the sum is the lateness whatever the trace says, and who held the CPU is who did, in made streams of known truth and in
-//! a kept trace.
+//! Wake-ups cut into pieces: the sum is the lateness whatever the trace says, and who held the CPU
+//! is who did, in made streams of known truth and in a kept trace.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use proptest::prelude::*;
 use tardy_trace::event::{Decoder, Event, Head, Kind, Thread};
-use tardy_trace::explain::{Cause, Certainty, Component, DueFrom, Explainer, Facts, Grid, Piece, Preemption, Target, WakeUp, Waker};
+use tardy_trace::explain::{
+    Cause, Certainty, Component, DueFrom, Explainer, Facts, Grid, Piece, Preemption, Target,
+    WakeUp, Waker,
+};
 use tardy_trace::file::TraceFile;
 use tardy_trace::merge::{Item, Merge};
 
@@ -23,7 +26,11 @@ fn thread(pid: i32) -> Thread {
         30 => ("motor", 9),
         _ => ("equal", 19),
     };
-    Thread { pid, priority, name: name.into() }
+    Thread {
+        pid,
+        priority,
+        name: name.into(),
+    }
 }
 
 fn explain(facts: Facts, items: &[Item]) -> (Vec<WakeUp>, Explainer) {
@@ -31,7 +38,12 @@ fn explain(facts: Facts, items: &[Item]) -> (Vec<WakeUp>, Explainer) {
 }
 
 fn explain_on(grid: Option<(i32, Grid)>, facts: Facts, items: &[Item]) -> (Vec<WakeUp>, Explainer) {
-    let mut explainer = Explainer::new(Target::Names(vec!["my_loop".into()]), facts, &HashMap::new()).with_grids(grid);
+    let mut explainer = Explainer::new(
+        Target::Names(vec!["my_loop".into()]),
+        facts,
+        &HashMap::new(),
+    )
+    .with_grids(grid);
     let mut found = Vec::new();
     for item in items {
         explainer.take(item);
@@ -52,8 +64,17 @@ struct EventStream {
 
 impl EventStream {
     fn at(&mut self, time: u64, kind: Kind) -> &mut Self {
-        let head = Head { flags: self.flags, preempt_count: self.depth, pid: self.pid };
-        self.items.push(Item::Event(Event { time, cpu: self.cpu, head, kind }));
+        let head = Head {
+            flags: self.flags,
+            preempt_count: self.depth,
+            pid: self.pid,
+        };
+        self.items.push(Item::Event(Event {
+            time,
+            cpu: self.cpu,
+            head,
+            kind,
+        }));
         if let Kind::Switch { next, .. } = kind {
             self.pid = next.pid;
         }
@@ -62,13 +83,32 @@ impl EventStream {
 
     fn switch(&mut self, time: u64, to: i32) -> &mut Self {
         let previous = thread(self.pid);
-        self.at(time, Kind::Switch { previous, previous_state: 1, next: thread(to) })
+        self.at(
+            time,
+            Kind::Switch {
+                previous,
+                previous_state: 1,
+                next: thread(to),
+            },
+        )
     }
 
     /// The loop sets its timer, and another thread gets the CPU.
     fn sleeping(due: i64, running: i32) -> Self {
-        let mut made = Self { pid: LOOP, ..Self::default() };
-        made.at(100, Kind::TimerStart { timer: TIMER, function: 1, expires: due, soft_expires: due, mode: Some(0) });
+        let mut made = Self {
+            pid: LOOP,
+            ..Self::default()
+        };
+        made.at(
+            100,
+            Kind::TimerStart {
+                timer: TIMER,
+                function: 1,
+                expires: due,
+                soft_expires: due,
+                mode: Some(0),
+            },
+        );
         made.switch(200, running);
         made
     }
@@ -76,7 +116,12 @@ impl EventStream {
     /// The timer interrupt wakes the loop.
     fn timer_interrupt(&mut self, entry: u64, due: i64, depth: u8) -> &mut Self {
         (self.flags, self.depth) = (IN_INTERRUPT, depth);
-        self.at(entry, Kind::VectorEntry { name: "local_timer".into() });
+        self.at(
+            entry,
+            Kind::VectorEntry {
+                name: "local_timer".into(),
+            },
+        );
         self.at(
             entry + 1_000,
             Kind::TimerExpireEntry {
@@ -85,9 +130,20 @@ impl EventStream {
                 now: due.max(i64::try_from(entry).expect("times of these tests are small")),
             },
         );
-        self.at(entry + 1_500, Kind::Waking { thread: thread(LOOP), target_cpu: 0 });
+        self.at(
+            entry + 1_500,
+            Kind::Waking {
+                thread: thread(LOOP),
+                target_cpu: 0,
+            },
+        );
         self.at(entry + 2_000, Kind::TimerExpireExit { timer: TIMER });
-        self.at(entry + 3_000, Kind::VectorExit { name: "local_timer".into() });
+        self.at(
+            entry + 3_000,
+            Kind::VectorExit {
+                name: "local_timer".into(),
+            },
+        );
         (self.flags, self.depth) = (0, 0);
         self
     }
@@ -97,48 +153,128 @@ fn told(wake_up: &WakeUp) -> Vec<(Component, Cause, &str, Certainty, u64)> {
     wake_up
         .pieces
         .iter()
-        .map(|piece| (piece.component, piece.holder.cause, piece.holder.name.as_str(), piece.known, piece.length()))
+        .map(|piece| {
+            (
+                piece.component,
+                piece.holder.cause,
+                piece.holder.name.as_str(),
+                piece.known,
+                piece.length(),
+            )
+        })
         .collect()
 }
 
 #[test]
 fn an_interval_is_cut_at_the_marks_and_by_holder() {
     let mut made = EventStream::sleeping(1_000_000, OTHER);
-    made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_007_000, LOOP);
+    made.timer_interrupt(1_002_000, 1_000_000, 0)
+        .switch(1_007_000, LOOP);
     let (found, _) = explain(Facts::default(), &made.items);
     assert_eq!(found.len(), 1);
     let wake_up = &found[0];
-    assert_eq!((wake_up.due, wake_up.due_from, wake_up.waker, wake_up.lateness()), (1_000_000, DueFrom::Timer, Waker::Timer(1), 7_000));
+    assert_eq!(
+        (
+            wake_up.due,
+            wake_up.due_from,
+            wake_up.waker,
+            wake_up.lateness()
+        ),
+        (1_000_000, DueFrom::Timer, Waker::Timer(1), 7_000)
+    );
     assert_eq!(
         told(wake_up),
         [
-            (Component::Timer, Cause::InterruptsOff, "dd", Certainty::CannotTell(Cause::LateInterrupt), 2_000),
-            (Component::Interrupt, Cause::Interrupt, "local_timer", Certainty::Seen, 1_000),
-            (Component::Expiry, Cause::Interrupt, "local_timer", Certainty::Seen, 500),
-            (Component::Switch, Cause::Interrupt, "local_timer", Certainty::Seen, 1_500),
-            (Component::Switch, Cause::Switch, "dd", Certainty::Inferred, 2_000),
+            (
+                Component::Timer,
+                Cause::InterruptsOff,
+                "dd",
+                Certainty::CannotTell(Cause::LateInterrupt),
+                2_000
+            ),
+            (
+                Component::Interrupt,
+                Cause::Interrupt,
+                "local_timer",
+                Certainty::Seen,
+                1_000
+            ),
+            (
+                Component::Expiry,
+                Cause::Interrupt,
+                "local_timer",
+                Certainty::Seen,
+                500
+            ),
+            (
+                Component::Switch,
+                Cause::Interrupt,
+                "local_timer",
+                Certainty::Seen,
+                1_500
+            ),
+            (
+                Component::Switch,
+                Cause::Switch,
+                "dd",
+                Certainty::Inferred,
+                2_000
+            ),
         ]
     );
 }
 
 #[test]
 fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
-    let mut made = EventStream { pid: OTHER, ..EventStream::default() };
+    let mut made = EventStream {
+        pid: OTHER,
+        ..EventStream::default()
+    };
     let wake = |made: &mut EventStream, entry: u64, waking: u64| {
         made.flags = IN_INTERRUPT;
-        made.at(entry, Kind::VectorEntry { name: "local_timer".into() });
-        made.at(waking, Kind::Waking { thread: thread(LOOP), target_cpu: 0 });
-        made.at(waking + 500, Kind::VectorExit { name: "local_timer".into() });
+        made.at(
+            entry,
+            Kind::VectorEntry {
+                name: "local_timer".into(),
+            },
+        );
+        made.at(
+            waking,
+            Kind::Waking {
+                thread: thread(LOOP),
+                target_cpu: 0,
+            },
+        );
+        made.at(
+            waking + 500,
+            Kind::VectorExit {
+                name: "local_timer".into(),
+            },
+        );
         made.flags = 0;
-        made.switch(waking + 1_000, LOOP).switch(waking + 2_000, OTHER);
+        made.switch(waking + 1_000, LOOP)
+            .switch(waking + 2_000, OTHER);
     };
     wake(&mut made, 1_001_000, 1_002_000);
     // A second wake-up of the same period is no periodic one.
     wake(&mut made, 1_101_000, 1_102_000);
     wake(&mut made, 3_004_000, 3_005_000);
-    let grid = Grid { origin: 1_000_000, period_ns: 1_000_000.0 };
+    let grid = Grid {
+        origin: 1_000_000,
+        period_ns: 1_000_000.0,
+    };
     let (found, _) = explain_on(Some((LOOP, grid)), Facts::default(), &made.items);
-    let marks: Vec<_> = found.iter().map(|wake_up| (wake_up.due, wake_up.due_from, wake_up.interrupt, wake_up.lateness())).collect();
+    let marks: Vec<_> = found
+        .iter()
+        .map(|wake_up| {
+            (
+                wake_up.due,
+                wake_up.due_from,
+                wake_up.interrupt,
+                wake_up.lateness(),
+            )
+        })
+        .collect();
     assert_eq!(
         marks,
         [
@@ -150,42 +286,88 @@ fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
     sums_are_whole(&found);
     // A thread of another number has no grid, and its timers are not asked.
     let (found, _) = explain_on(Some((OTHER, grid)), Facts::default(), &made.items);
-    assert!(found.iter().all(|wake_up| wake_up.due_from == DueFrom::Waking));
+    assert!(
+        found
+            .iter()
+            .all(|wake_up| wake_up.due_from == DueFrom::Waking)
+    );
 }
 
 #[test]
 fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
-    let grid = Grid { origin: 500, period_ns: 1_000.4 };
-    // Each due time is rounded, and then lies before the line at times: it is still that of its own place.
+    let grid = Grid {
+        origin: 500,
+        period_ns: 1_000.4,
+    };
+    // Each due time is rounded, and then lies before the line at times: it is still that of its own
+    // place.
     for place in 0..1_000_i64 {
         let due = 500 + (place as f64 * 1_000.4).round() as u64;
         assert_eq!(grid.last_due(due), (place, due));
         assert_eq!(grid.last_due(due + 900), (place, due));
     }
     // Before the first one the grid goes on.
-    assert_eq!(Grid { origin: 5_000, period_ns: 1_000.0 }.last_due(3_900), (-2, 3_000));
+    assert_eq!(
+        Grid {
+            origin: 5_000,
+            period_ns: 1_000.0
+        }
+        .last_due(3_900),
+        (-2, 3_000)
+    );
 }
 
 /// What is said of the longest stretch after the waking.
 fn longest(facts: Facts, made: &EventStream) -> (Cause, String, Certainty) {
     let (found, _) = explain(facts, &made.items);
-    let piece = found[0].pieces.iter().max_by_key(|piece| piece.length()).copied().expect("there are pieces");
-    (piece.holder.cause, piece.holder.name.to_string(), piece.known)
+    let piece = found[0]
+        .pieces
+        .iter()
+        .max_by_key(|piece| piece.length())
+        .copied()
+        .expect("there are pieces");
+    (
+        piece.holder.cause,
+        piece.holder.name.to_string(),
+        piece.known,
+    )
 }
 
 #[test]
 fn a_thread_that_goes_on_is_told_by_what_the_interrupt_found() {
     let cases = [
         (1, None, Cause::PreemptionOff, Certainty::Inferred),
-        (0, Some(Preemption::No), Cause::KernelCode, Certainty::Inferred),
-        (0, Some(Preemption::Full), Cause::Switch, Certainty::Inferred),
-        (0, None, Cause::KernelCode, Certainty::CannotTell(Cause::PreemptionOff)),
+        (
+            0,
+            Some(Preemption::No),
+            Cause::KernelCode,
+            Certainty::Inferred,
+        ),
+        (
+            0,
+            Some(Preemption::Full),
+            Cause::Switch,
+            Certainty::Inferred,
+        ),
+        (
+            0,
+            None,
+            Cause::KernelCode,
+            Certainty::CannotTell(Cause::PreemptionOff),
+        ),
     ];
     for (depth, preemption, cause, known) in cases {
         let mut made = EventStream::sleeping(1_000_000, OTHER);
-        made.timer_interrupt(1_002_000, 1_000_000, depth).switch(1_500_000, LOOP);
+        made.timer_interrupt(1_002_000, 1_000_000, depth)
+            .switch(1_500_000, LOOP);
         assert_eq!(
-            longest(Facts { preemption, ..Facts::default() }, &made),
+            longest(
+                Facts {
+                    preemption,
+                    ..Facts::default()
+                },
+                &made
+            ),
             (cause, "dd".to_owned(), known),
             "depth {depth}, {preemption:?}"
         );
@@ -198,15 +380,36 @@ fn only_the_last_stretch_before_the_thread_runs_may_be_the_switch() {
     made.timer_interrupt(1_000_000, 1_000_000, 1);
     // Another interrupt 4 us later, while preemption is still off.
     (made.flags, made.depth) = (IN_INTERRUPT, 1);
-    made.at(1_007_000, Kind::IrqEntry { irq: 7, name: "eth0".into() }).at(1_009_000, Kind::IrqExit { irq: 7, returned: 1 });
+    made.at(
+        1_007_000,
+        Kind::IrqEntry {
+            irq: 7,
+            name: "eth0".into(),
+        },
+    )
+    .at(
+        1_009_000,
+        Kind::IrqExit {
+            irq: 7,
+            returned: 1,
+        },
+    );
     (made.flags, made.depth) = (0, 0);
     made.switch(1_100_000, LOOP);
     let (found, _) = explain(Facts::default(), &made.items);
-    let after_waking: Vec<_> =
-        told(&found[0]).into_iter().filter(|piece| piece.0 == Component::Switch).map(|piece| (piece.1, piece.4)).collect();
+    let after_waking: Vec<_> = told(&found[0])
+        .into_iter()
+        .filter(|piece| piece.0 == Component::Switch)
+        .map(|piece| (piece.1, piece.4))
+        .collect();
     assert_eq!(
         after_waking,
-        [(Cause::Interrupt, 1_500), (Cause::PreemptionOff, 4_000), (Cause::Interrupt, 2_000), (Cause::PreemptionOff, 91_000)]
+        [
+            (Cause::Interrupt, 1_500),
+            (Cause::PreemptionOff, 4_000),
+            (Cause::Interrupt, 2_000),
+            (Cause::PreemptionOff, 91_000)
+        ]
     );
 }
 
@@ -214,11 +417,17 @@ fn only_the_last_stretch_before_the_thread_runs_may_be_the_switch() {
 fn threads_are_told_by_their_priority() {
     for (pid, cause) in [(30, Cause::HigherPriority), (31, Cause::EqualPriority)] {
         let mut made = EventStream::sleeping(1_000_000, pid);
-        made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_500_000, LOOP);
-        assert_eq!(longest(Facts::default(), &made), (cause, thread(pid).name.to_string(), Certainty::Seen));
+        made.timer_interrupt(1_002_000, 1_000_000, 0)
+            .switch(1_500_000, LOOP);
+        assert_eq!(
+            longest(Facts::default(), &made),
+            (cause, thread(pid).name.to_string(), Certainty::Seen)
+        );
     }
     let mut made = EventStream::sleeping(1_000_000, 30);
-    made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_100_000, OTHER).switch(1_900_000, LOOP);
+    made.timer_interrupt(1_002_000, 1_000_000, 0)
+        .switch(1_100_000, OTHER)
+        .switch(1_900_000, LOOP);
     assert_eq!(
         longest(Facts::default(), &made),
         (Cause::FairServer, "dd".to_owned(), Certainty::Inferred),
@@ -233,11 +442,24 @@ fn a_late_interrupt_is_told_from_interrupts_off_by_events_that_found_them_on() {
         if event {
             made.at(1_300_000, Kind::Other);
         }
-        made.timer_interrupt(1_400_000, 1_000_000, 0).switch(1_405_000, LOOP);
-        longest(Facts { is_guest: Some(false), ..Facts::default() }, &made)
+        made.timer_interrupt(1_400_000, 1_000_000, 0)
+            .switch(1_405_000, LOOP);
+        longest(
+            Facts {
+                is_guest: Some(false),
+                ..Facts::default()
+            },
+            &made,
+        )
     };
-    assert_eq!(late(false), (Cause::InterruptsOff, "dd".to_owned(), Certainty::Inferred));
-    assert_eq!(late(true), (Cause::LateInterrupt, String::new(), Certainty::Inferred));
+    assert_eq!(
+        late(false),
+        (Cause::InterruptsOff, "dd".to_owned(), Certainty::Inferred)
+    );
+    assert_eq!(
+        late(true),
+        (Cause::LateInterrupt, String::new(), Certainty::Inferred)
+    );
 }
 
 #[test]
@@ -245,10 +467,14 @@ fn a_softirq_and_an_interrupt_before_the_switch_are_named() {
     let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_002_000, 1_000_000, 0);
     made.flags = 0x10;
-    made.at(1_010_000, Kind::SoftirqEntry { vector: 3 }).at(1_300_000, Kind::SoftirqExit { vector: 3 });
+    made.at(1_010_000, Kind::SoftirqEntry { vector: 3 })
+        .at(1_300_000, Kind::SoftirqExit { vector: 3 });
     made.flags = 0;
     made.switch(1_301_000, LOOP);
-    assert_eq!(longest(Facts::default(), &made), (Cause::Softirq, "NET_RX".to_owned(), Certainty::Seen));
+    assert_eq!(
+        longest(Facts::default(), &made),
+        (Cause::Softirq, "NET_RX".to_owned(), Certainty::Seen)
+    );
 }
 
 #[test]
@@ -259,29 +485,63 @@ fn a_softirq_whose_end_is_not_recorded_ends_with_the_flag_of_the_next_event() {
     made.at(1_010_000, Kind::SoftirqEntry { vector: 3 });
     made.flags = 0;
     made.at(1_020_000, Kind::Other).switch(1_301_000, LOOP);
-    assert_eq!(longest(Facts::default(), &made), (Cause::HigherPriority, "motor".to_owned(), Certainty::Seen));
+    assert_eq!(
+        longest(Facts::default(), &made),
+        (Cause::HigherPriority, "motor".to_owned(), Certainty::Seen)
+    );
 }
 
 #[test]
 fn interrupts_without_events_of_their_own_are_told_by_the_flags_of_others() {
     let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_002_000, 1_000_000, 0);
-    made.items.retain(|item| !matches!(item, Item::Event(Event { kind: Kind::VectorEntry { .. } | Kind::VectorExit { .. }, .. })));
+    made.items.retain(|item| {
+        !matches!(
+            item,
+            Item::Event(Event {
+                kind: Kind::VectorEntry { .. } | Kind::VectorExit { .. },
+                ..
+            })
+        )
+    });
     made.switch(1_007_000, LOOP);
     let (found, _) = explain(Facts::default(), &made.items);
     assert_eq!(found[0].interrupt, None);
-    assert!(told(&found[0]).contains(&(Component::Expiry, Cause::Interrupt, "", Certainty::Inferred, 500)), "{:?}", told(&found[0]));
+    assert!(
+        told(&found[0]).contains(&(
+            Component::Expiry,
+            Cause::Interrupt,
+            "",
+            Certainty::Inferred,
+            500
+        )),
+        "{:?}",
+        told(&found[0])
+    );
 }
 
 #[test]
 fn what_was_lost_is_unexplained_and_nothing_else() {
     let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_002_000, 1_000_000, 0);
-    made.items.push(Item::Lost { cpu: 0, time: 1_400_000, count: Some(9) });
+    made.items.push(Item::Lost {
+        cpu: 0,
+        time: 1_400_000,
+        count: Some(9),
+    });
     made.switch(1_500_000, LOOP);
     let (found, _) = explain(Facts::default(), &made.items);
-    let unexplained: u64 = found[0].pieces.iter().filter(|piece| piece.holder.cause.is_unexplained()).map(Piece::length).sum();
-    assert_eq!(unexplained, 1_400_000 - 1_005_000 + 100_000, "from the last event to the first one that says who runs");
+    let unexplained: u64 = found[0]
+        .pieces
+        .iter()
+        .filter(|piece| piece.holder.cause.is_unexplained())
+        .map(Piece::length)
+        .sum();
+    assert_eq!(
+        unexplained,
+        1_400_000 - 1_005_000 + 100_000,
+        "from the last event to the first one that says who runs"
+    );
     assert_eq!(found[0].lateness(), 500_000);
 }
 
@@ -290,35 +550,97 @@ fn where_the_switch_is_not_traced_the_lateness_is_a_lower_bound() {
     let mut made = EventStream::sleeping(1_000_000, 0);
     made.timer_interrupt(1_002_000, 1_000_000, 1);
     made.pid = LOOP;
-    made.at(1_090_000, Kind::TimerStart { timer: TIMER, function: 1, expires: 2_000_000, soft_expires: 2_000_000, mode: Some(1) });
-    made.switch(1_091_000, 0).timer_interrupt(2_002_000, 2_000_000, 1).switch(2_010_000, LOOP);
+    made.at(
+        1_090_000,
+        Kind::TimerStart {
+            timer: TIMER,
+            function: 1,
+            expires: 2_000_000,
+            soft_expires: 2_000_000,
+            mode: Some(1),
+        },
+    );
+    made.switch(1_091_000, 0)
+        .timer_interrupt(2_002_000, 2_000_000, 1)
+        .switch(2_010_000, LOOP);
     let (found, explainer) = explain(Facts::default(), &made.items);
-    assert_eq!((found[0].ran, found[0].first_sign), (1_005_000, Some(1_090_000)));
+    assert_eq!(
+        (found[0].ran, found[0].first_sign),
+        (1_005_000, Some(1_090_000))
+    );
     assert_eq!((found[1].ran, found[1].first_sign), (2_010_000, None));
     assert_eq!(explainer.rules().sleeps_relative, 1);
 }
 
 #[test]
 fn timer_slack_is_the_threads_own() {
-    let mut made = EventStream { pid: LOOP, ..EventStream::default() };
-    made.at(100, Kind::TimerStart { timer: TIMER, function: 1, expires: 1_050_000, soft_expires: 1_000_000, mode: Some(0) })
-        .switch(200, OTHER);
-    made.timer_interrupt(1_052_000, 1_000_000, 0).switch(1_057_000, LOOP);
+    let mut made = EventStream {
+        pid: LOOP,
+        ..EventStream::default()
+    };
+    made.at(
+        100,
+        Kind::TimerStart {
+            timer: TIMER,
+            function: 1,
+            expires: 1_050_000,
+            soft_expires: 1_000_000,
+            mode: Some(0),
+        },
+    )
+    .switch(200, OTHER);
+    made.timer_interrupt(1_052_000, 1_000_000, 0)
+        .switch(1_057_000, LOOP);
     let (found, _) = explain(Facts::default(), &made.items);
-    assert_eq!(told(&found[0])[0], (Component::Timer, Cause::Slack, "", Certainty::Seen, 50_000));
+    assert_eq!(
+        told(&found[0])[0],
+        (Component::Timer, Cause::Slack, "", Certainty::Seen, 50_000)
+    );
 }
 
 #[test]
 fn a_waker_of_lower_priority_and_page_faults_are_counted() {
-    let mut made = EventStream { pid: LOOP, ..EventStream::default() };
+    let mut made = EventStream {
+        pid: LOOP,
+        ..EventStream::default()
+    };
     made.switch(100, OTHER);
-    made.at(500, Kind::PageFault { is_user: true, address: 1 });
-    made.at(1_000, Kind::Waking { thread: thread(LOOP), target_cpu: 0 }).switch(3_000, LOOP);
-    made.at(3_100, Kind::PageFault { is_user: true, address: 1 });
+    made.at(
+        500,
+        Kind::PageFault {
+            is_user: true,
+            address: 1,
+        },
+    );
+    made.at(
+        1_000,
+        Kind::Waking {
+            thread: thread(LOOP),
+            target_cpu: 0,
+        },
+    )
+    .switch(3_000, LOOP);
+    made.at(
+        3_100,
+        Kind::PageFault {
+            is_user: true,
+            address: 1,
+        },
+    );
     let (found, explainer) = explain(Facts::default(), &made.items);
-    assert_eq!((found[0].due, found[0].due_from, found[0].waker), (1_000, DueFrom::Waking, Waker::Thread(thread(OTHER))));
-    assert_eq!(explainer.rules().woken_by_lower.get(&("dd".into(), 120)), Some(&1));
-    assert_eq!(explainer.rules().page_faults_user, 1, "that of another thread is not counted");
+    assert_eq!(
+        (found[0].due, found[0].due_from, found[0].waker),
+        (1_000, DueFrom::Waking, Waker::Thread(thread(OTHER)))
+    );
+    assert_eq!(
+        explainer.rules().woken_by_lower.get(&("dd".into(), 120)),
+        Some(&1)
+    );
+    assert_eq!(
+        explainer.rules().page_faults_user,
+        1,
+        "that of another thread is not counted"
+    );
 }
 
 fn sums_are_whole(found: &[WakeUp]) {
@@ -336,25 +658,63 @@ fn sums_are_whole(found: &[WakeUp]) {
 #[test]
 fn the_interfering_thread_of_the_kept_trace_is_found() {
     let bytes =
-        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.dat")).expect("it is kept beside the tests");
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.dat"))
+            .expect("it is kept beside the tests");
     let file = TraceFile::parse(&bytes).expect("it is a trace.dat");
     let decoder = Decoder::new(&file.formats);
-    let items: Vec<Item> = Merge::new(file.buffer(None).expect("it has one"), &decoder, file.counter).collect();
+    let items: Vec<Item> = Merge::new(
+        file.buffer(None).expect("it has one"),
+        &decoder,
+        file.counter,
+    )
+    .collect();
     let (found, explainer) = explain(Facts::default(), &items);
     sums_are_whole(&found);
     // 300 cycles. Each ends with one sleep; no timer is left out.
-    let timed: Vec<&WakeUp> = found.iter().filter(|wake_up| wake_up.due_from == DueFrom::Timer).collect();
-    assert_eq!(timed.len() as u64 + explainer.unfinished(), 300, "{}", found.len());
+    let timed: Vec<&WakeUp> = found
+        .iter()
+        .filter(|wake_up| wake_up.due_from == DueFrom::Timer)
+        .collect();
+    assert_eq!(
+        timed.len() as u64 + explainer.unfinished(),
+        300,
+        "{}",
+        found.len()
+    );
     let of = |name: &str| {
-        timed.iter().flat_map(|wake_up| &wake_up.pieces).filter(|piece| piece.holder.name.as_str() == name).map(Piece::length).sum::<u64>()
+        timed
+            .iter()
+            .flat_map(|wake_up| &wake_up.pieces)
+            .filter(|piece| piece.holder.name.as_str() == name)
+            .map(Piece::length)
+            .sum::<u64>()
     };
     let all: u64 = timed.iter().map(|wake_up| wake_up.lateness()).sum();
-    // It ends 300 us after the loop is due, in every tenth cycle; 30 cycles began on a machine that was not idle.
-    let by_it = timed.iter().filter(|wake_up| wake_up.pieces.iter().any(|piece| piece.holder.name.as_str() == "interference")).count();
+    // It ends 300 us after the loop is due, in every tenth cycle; 30 cycles began on a machine that
+    // was not idle.
+    let by_it = timed
+        .iter()
+        .filter(|wake_up| {
+            wake_up
+                .pieces
+                .iter()
+                .any(|piece| piece.holder.name.as_str() == "interference")
+        })
+        .count();
     assert!((29..=31).contains(&by_it), "{by_it}");
-    assert!(of("interference") > all / 3, "{} of {all} ns", of("interference"));
-    // Each 50th cycle touches a page; the one more is at the end, where the loop joins its threads, the last of which wakes it.
-    assert_eq!(explainer.rules().page_faults_user, 6 + 1, "{:?}", explainer.rules());
+    assert!(
+        of("interference") > all / 3,
+        "{} of {all} ns",
+        of("interference")
+    );
+    // Each 50th cycle touches a page; the one more is at the end, where the loop joins its threads,
+    // the last of which wakes it.
+    assert_eq!(
+        explainer.rules().page_faults_user,
+        6 + 1,
+        "{:?}",
+        explainer.rules()
+    );
     assert_eq!(explainer.rules().woken_by_lower.values().sum::<u64>(), 1);
 }
 
@@ -367,10 +727,17 @@ fn kind() -> impl Strategy<Value = Kind> {
             previous_state: 0,
             next: thread(next)
         }),
-        (0_u32..3).prop_map(|target_cpu| Kind::Waking { thread: thread(LOOP), target_cpu }),
+        (0_u32..3).prop_map(|target_cpu| Kind::Waking {
+            thread: thread(LOOP),
+            target_cpu
+        }),
         (pid, 0_u32..3).prop_map(|(pid, to_cpu)| Kind::Migrate { pid, to_cpu }),
-        Just(Kind::VectorEntry { name: "local_timer".into() }),
-        Just(Kind::VectorExit { name: "local_timer".into() }),
+        Just(Kind::VectorEntry {
+            name: "local_timer".into()
+        }),
+        Just(Kind::VectorExit {
+            name: "local_timer".into()
+        }),
         (0_i64..12).prop_map(|vector| Kind::SoftirqEntry { vector }),
         (0_i64..12).prop_map(|vector| Kind::SoftirqExit { vector }),
         (0_i64..12).prop_map(|vector| Kind::SoftirqRaise { vector }),
@@ -382,14 +749,20 @@ fn kind() -> impl Strategy<Value = Kind> {
             mode: None
         }),
         // Slack of a few ns as often as any: an error that loses it must show.
-        (0_i64..2_000, prop_oneof![0_i64..6, 0_i64..2_000]).prop_map(|(soft_expires, slack)| Kind::TimerStart {
+        (0_i64..2_000, prop_oneof![0_i64..6, 0_i64..2_000]).prop_map(|(soft_expires, slack)| {
+            Kind::TimerStart {
+                timer: TIMER,
+                function: 1,
+                expires: soft_expires + slack,
+                soft_expires,
+                mode: Some(1),
+            }
+        }),
+        prop_oneof![any::<i64>(), 0_i64..2_000].prop_map(|now| Kind::TimerExpireEntry {
             timer: TIMER,
             function: 1,
-            expires: soft_expires + slack,
-            soft_expires,
-            mode: Some(1)
+            now
         }),
-        prop_oneof![any::<i64>(), 0_i64..2_000].prop_map(|now| Kind::TimerExpireEntry { timer: TIMER, function: 1, now }),
         Just(Kind::TimerExpireExit { timer: TIMER }),
         prop_oneof![any::<i64>(), 0_i64..2_000].prop_map(|took| Kind::Nmi { took }),
         Just(Kind::Other),

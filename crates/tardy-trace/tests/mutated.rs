@@ -1,5 +1,5 @@
-//! What fuzzing looks for, in short and always the same: pages and event formats of real kernels with bytes changed. They make nothing panic, and what
-//! is explained from them still adds up.
+//! What fuzzing looks for, in short and always the same: pages and event formats of real kernels
+//! with bytes changed. They make nothing panic, and what is explained from them still adds up.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,12 @@ use tardy_trace::merge::Item;
 const PAGES: usize = 4;
 
 fn data(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).expect("it is kept beside the tests")
+    std::fs::read(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data")
+            .join(name),
+    )
+    .expect("it is kept beside the tests")
 }
 
 /// Formats, layout, and the pages of each CPU that has any.
@@ -26,19 +31,42 @@ fn trace(bytes: &[u8]) -> (Vec<EventFormat>, PageLayout, Vec<Vec<Vec<u8>>>) {
     let file = TraceFile::parse(bytes).expect("it is whole");
     let layout = file.layout;
     let pages = |cpu: &tardy_trace::file::CpuPages<'_>| -> Vec<Vec<u8>> {
-        let chunks: Vec<u8> = cpu.chunks().flat_map(|chunk| chunk.expect("it is whole").into_owned()).collect();
-        chunks.chunks_exact(layout.page_bytes).map(<[u8]>::to_vec).collect()
+        let chunks: Vec<u8> = cpu
+            .chunks()
+            .flat_map(|chunk| chunk.expect("it is whole").into_owned())
+            .collect();
+        chunks
+            .chunks_exact(layout.page_bytes)
+            .map(<[u8]>::to_vec)
+            .collect()
     };
-    let cpus = file.buffers.iter().flat_map(|buffer| &buffer.cpus).map(pages).filter(|pages| !pages.is_empty()).collect();
+    let cpus = file
+        .buffers
+        .iter()
+        .flat_map(|buffer| &buffer.cpus)
+        .map(pages)
+        .filter(|pages| !pages.is_empty())
+        .collect();
     (file.formats, layout, cpus)
 }
 
 /// Texts of the formats of a trace.dat that is not compressed.
 fn formats(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
-    let begins: Vec<usize> = text.match_indices("name: ").map(|(place, _)| place).collect();
-    let of = |&begin: &usize| text[begin..].split_once("print fmt").map(|(format, _)| format.to_owned());
-    begins.iter().filter_map(of).filter(|format| format.len() < 4096 && format.contains("\nID: ")).collect()
+    let begins: Vec<usize> = text
+        .match_indices("name: ")
+        .map(|(place, _)| place)
+        .collect();
+    let of = |&begin: &usize| {
+        text[begin..]
+            .split_once("print fmt")
+            .map(|(format, _)| format.to_owned())
+    };
+    begins
+        .iter()
+        .filter_map(of)
+        .filter(|format| format.len() < 4096 && format.contains("\nID: "))
+        .collect()
 }
 
 proptest! {

@@ -1,4 +1,5 @@
-//! What `trace-cmd report` prints of the kept traces is what is read here, event by event and field by field.
+//! What `trace-cmd report` prints of the kept traces is what is read here, event by event and field
+//! by field.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,13 +11,20 @@ use tardy_trace::format::{EventFormat, FieldKind};
 use tardy_trace::page::{Page, Record};
 
 fn data(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Events of one CPU in the way of `trace-cmd report -R -t`: number of the thread, CPU, time, event, fields.
+/// Events of one CPU in the way of `trace-cmd report -R -t`: number of the thread, CPU, time,
+/// event, fields.
 fn lines(file: &TraceFile<'_>, buffer: &Buffer<'_>, cpu: &CpuPages<'_>) -> Vec<(u64, String)> {
-    let formats: BTreeMap<u16, &EventFormat> = file.formats.iter().map(|format| (format.id, format)).collect();
+    let formats: BTreeMap<u16, &EventFormat> = file
+        .formats
+        .iter()
+        .map(|format| (format.id, format))
+        .collect();
     let mut lines = Vec::new();
     for chunk in cpu.chunks() {
         for page in chunk.expect("it is whole").chunks(buffer.layout.page_bytes) {
@@ -31,35 +39,56 @@ fn lines(file: &TraceFile<'_>, buffer: &Buffer<'_>, cpu: &CpuPages<'_>) -> Vec<(
 }
 
 fn line(file: &TraceFile<'_>, format: &EventFormat, cpu: u32, record: &Record<'_>) -> String {
-    let pid = format.field("common_pid").and_then(|field| field.number(record.data)).expect("every event has one");
+    let pid = format
+        .field("common_pid")
+        .and_then(|field| field.number(record.data))
+        .expect("every event has one");
     let (seconds, rest) = (record.time / 1_000_000_000, record.time % 1_000_000_000);
     let mut text = format!("{pid} [{cpu:03}] {seconds}.{rest:09} {}:", format.name);
-    for field in format.fields.iter().filter(|field| !field.name.starts_with("common_")) {
+    for field in format
+        .fields
+        .iter()
+        .filter(|field| !field.name.starts_with("common_"))
+    {
         let value = match field.kind {
             FieldKind::Text | FieldKind::Elsewhere { .. } => {
-                String::from_utf8_lossy(field.bytes(record.data).expect("it lies in the data")).into_owned()
+                String::from_utf8_lossy(field.bytes(record.data).expect("it lies in the data"))
+                    .into_owned()
             }
             _ => field.number(record.data).expect("a number").to_string(),
         };
-        write!(text, " {}={}", field.name, normal(&field.name, value.trim_end(), file)).expect("it is text");
+        write!(
+            text,
+            " {}={}",
+            field.name,
+            normal(&field.name, value.trim_end(), file)
+        )
+        .expect("it is text");
     }
     text
 }
 
-/// trace-cmd writes addresses in hexadecimal digits, some as functions with and some without their place, and which of them depends on the field's use in
-/// the print format: what is an address here and there is compared as the function, or as the number.
+/// trace-cmd writes addresses in hexadecimal digits, some as functions with and some without their
+/// place, and which of them depends on the field's use in the print format: what is an address here
+/// and there is compared as the function, or as the number.
 fn normal(name: &str, value: &str, file: &TraceFile<'_>) -> String {
-    let number = value.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let number = value
+        .strip_prefix("0x")
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let number = number.or_else(|| value.parse::<i64>().ok().map(i64::cast_unsigned));
     let is_function = matches!(name, "function" | "ip" | "callsite" | "func" | "callback");
     match number {
-        Some(number) if is_function => file.symbols.nearest(number).map_or_else(|| number.to_string(), |(name, _)| name.to_owned()),
+        Some(number) if is_function => file
+            .symbols
+            .nearest(number)
+            .map_or_else(|| number.to_string(), |(name, _)| name.to_owned()),
         Some(number) => number.to_string(),
         None => value.split("+0x").next().unwrap_or_default().to_owned(),
     }
 }
 
-/// The same from the text of trace-cmd. Names of threads before the number may have spaces; the buffer's name comes first.
+/// The same from the text of trace-cmd. Names of threads before the number may have spaces; the
+/// buffer's name comes first.
 fn reported(line: &str, file: &TraceFile<'_>) -> Option<(u64, String)> {
     let (before, rest) = line.split_once(" [")?;
     let pid = before.rsplit_once('-')?.1.trim();
@@ -67,15 +96,26 @@ fn reported(line: &str, file: &TraceFile<'_>) -> Option<(u64, String)> {
     let (time, rest) = rest.trim_start().split_once(": ")?;
     let (event, fields) = rest.trim().split_once(':')?;
     let (seconds, nanos) = time.split_once('.')?;
-    let time: u64 = seconds.trim().parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?;
+    let time: u64 =
+        seconds.trim().parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?;
     let mut text = format!("{pid} [{cpu}] {}.{} {event}:", seconds.trim(), nanos);
     // A value ends where ` NAME=` follows, because names of threads have spaces.
     let format = file.formats.iter().find(|format| format.name == event)?;
     let mut rest = fields.trim();
-    let names: Vec<&str> = format.fields.iter().map(|field| field.name.as_str()).filter(|name| !name.starts_with("common_")).collect();
+    let names: Vec<&str> = format
+        .fields
+        .iter()
+        .map(|field| field.name.as_str())
+        .filter(|name| !name.starts_with("common_"))
+        .collect();
     for (index, name) in names.iter().enumerate() {
-        rest = rest.strip_prefix(&format!("{name}=")).unwrap_or_else(|| panic!("{line}: no {name}"));
-        let end = names.get(index + 1).and_then(|next| rest.find(&format!(" {next}="))).unwrap_or(rest.len());
+        rest = rest
+            .strip_prefix(&format!("{name}="))
+            .unwrap_or_else(|| panic!("{line}: no {name}"));
+        let end = names
+            .get(index + 1)
+            .and_then(|next| rest.find(&format!(" {next}=")))
+            .unwrap_or(rest.len());
         write!(text, " {name}={}", normal(name, rest[..end].trim(), file)).expect("it is text");
         rest = rest[end..].trim_start();
     }
@@ -88,11 +128,23 @@ fn events_equal_those_of_trace_cmd(name: &str, version: u32, events: usize) {
     assert_eq!(file.version, version);
     let buffer = file.buffer(None).expect("it has a buffer");
     // `trace-cmd extract` names the main buffer's clock, whatever that of the instance was.
-    assert_eq!((buffer.name.as_str(), buffer.clock.as_str()), ("tardy_test_data", "local"));
+    assert_eq!(
+        (buffer.name.as_str(), buffer.clock.as_str()),
+        ("tardy_test_data", "local")
+    );
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&data(&format!("{name}.report.gz"))[..]).read_to_string(&mut text).expect("it is text");
-    let mut expected: Vec<_> = text.lines().filter_map(|line| reported(line, &file)).collect();
-    let mut read: Vec<_> = buffer.cpus.iter().flat_map(|cpu| lines(&file, buffer, cpu)).collect();
+    flate2::read::GzDecoder::new(&data(&format!("{name}.report.gz"))[..])
+        .read_to_string(&mut text)
+        .expect("it is text");
+    let mut expected: Vec<_> = text
+        .lines()
+        .filter_map(|line| reported(line, &file))
+        .collect();
+    let mut read: Vec<_> = buffer
+        .cpus
+        .iter()
+        .flat_map(|cpu| lines(&file, buffer, cpu))
+        .collect();
     // Events of two CPUs at the same ns have no order.
     expected.sort();
     read.sort();

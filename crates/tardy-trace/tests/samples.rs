@@ -1,5 +1,5 @@
-//! Samples explained: the pieces cover the interval from due to the clock read exactly, whatever the trace has of it, and made streams of known truth are
-//! told as they are.
+//! Samples explained: the pieces cover the interval from due to the clock read exactly, whatever
+//! the trace has of it, and made streams of known truth are told as they are.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,11 @@ fn thread(pid: i32) -> Thread {
         MOTOR => ("motor", 9),
         _ => ("waker", 20),
     };
-    Thread { pid, priority, name: name.into() }
+    Thread {
+        pid,
+        priority,
+        name: name.into(),
+    }
 }
 
 /// A stream of one CPU.
@@ -34,12 +38,25 @@ struct EventStream {
 
 impl EventStream {
     fn new(pid: i32) -> Self {
-        Self { items: Vec::new(), pid, flags: 0 }
+        Self {
+            items: Vec::new(),
+            pid,
+            flags: 0,
+        }
     }
 
     fn at(&mut self, time: u64, kind: Kind) -> &mut Self {
-        let head = Head { flags: self.flags, preempt_count: 0, pid: self.pid };
-        self.items.push(Item::Event(Event { time, cpu: 0, head, kind }));
+        let head = Head {
+            flags: self.flags,
+            preempt_count: 0,
+            pid: self.pid,
+        };
+        self.items.push(Item::Event(Event {
+            time,
+            cpu: 0,
+            head,
+            kind,
+        }));
         if let Kind::Switch { next, .. } = kind {
             self.pid = next.pid;
         }
@@ -47,25 +64,64 @@ impl EventStream {
     }
 
     fn switch(&mut self, time: u64, to: i32) -> &mut Self {
-        self.at(time, Kind::Switch { previous: thread(self.pid), previous_state: 1, next: thread(to) })
+        self.at(
+            time,
+            Kind::Switch {
+                previous: thread(self.pid),
+                previous_state: 1,
+                next: thread(to),
+            },
+        )
     }
 
     fn waking(&mut self, time: u64) -> &mut Self {
-        self.at(time, Kind::Waking { thread: thread(PROBE), target_cpu: 0 })
+        self.at(
+            time,
+            Kind::Waking {
+                thread: thread(PROBE),
+                target_cpu: 0,
+            },
+        )
     }
 
     fn timer_set(&mut self, time: u64, due: i64) -> &mut Self {
-        self.at(time, Kind::TimerStart { timer: TIMER, function: 1, expires: due, soft_expires: due, mode: Some(0) })
+        self.at(
+            time,
+            Kind::TimerStart {
+                timer: TIMER,
+                function: 1,
+                expires: due,
+                soft_expires: due,
+                mode: Some(0),
+            },
+        )
     }
 
     fn timer_interrupt(&mut self, entry: u64) -> &mut Self {
         self.flags = 0x09;
         let now = i64::try_from(entry).expect("times of these tests are small");
-        self.at(entry, Kind::VectorEntry { name: "local_timer".into() });
-        self.at(entry + 1_000, Kind::TimerExpireEntry { timer: TIMER, function: 1, now });
+        self.at(
+            entry,
+            Kind::VectorEntry {
+                name: "local_timer".into(),
+            },
+        );
+        self.at(
+            entry + 1_000,
+            Kind::TimerExpireEntry {
+                timer: TIMER,
+                function: 1,
+                now,
+            },
+        );
         self.waking(entry + 1_500);
         self.at(entry + 2_000, Kind::TimerExpireExit { timer: TIMER });
-        self.at(entry + 3_000, Kind::VectorExit { name: "local_timer".into() });
+        self.at(
+            entry + 3_000,
+            Kind::VectorExit {
+                name: "local_timer".into(),
+            },
+        );
         self.flags = 0;
         self
     }
@@ -91,27 +147,83 @@ fn assert_covers(delay: &Delay, due: u64, woke: u64) {
 }
 
 fn told(delay: &Delay) -> Vec<(Component, Cause, &str, Certainty, u64)> {
-    let told = |piece: &'_ Piece| (piece.component, piece.holder.cause, piece.known, piece.length());
+    let told = |piece: &'_ Piece| {
+        (
+            piece.component,
+            piece.holder.cause,
+            piece.known,
+            piece.length(),
+        )
+    };
     let names = delay.pieces.iter().map(|piece| piece.holder.name.as_str());
-    let with_name = |((component, cause, known, length), name)| (component, cause, name, known, length);
-    delay.pieces.iter().map(told).zip(names).map(with_name).collect()
+    let with_name =
+        |((component, cause, known, length), name)| (component, cause, name, known, length);
+    delay
+        .pieces
+        .iter()
+        .map(told)
+        .zip(names)
+        .map(with_name)
+        .collect()
 }
 
 #[test]
 fn a_timers_way_goes_on_to_the_clock_read() {
     let mut made = EventStream::new(PROBE);
-    made.timer_set(100, 1_000_000).switch(200, OTHER).timer_interrupt(1_002_000).switch(1_007_000, PROBE);
+    made.timer_set(100, 1_000_000)
+        .switch(200, OTHER)
+        .timer_interrupt(1_002_000)
+        .switch(1_007_000, PROBE);
     let delay = made.explain(&[PROBE], 1_000_000, 1_009_000);
-    assert_eq!((delay.pid, delay.waker, delay.is_switch_seen), (Some(PROBE), Some(Waker::Timer(1)), true));
+    assert_eq!(
+        (delay.pid, delay.waker, delay.is_switch_seen),
+        (Some(PROBE), Some(Waker::Timer(1)), true)
+    );
     assert_eq!(
         told(&delay),
         [
-            (Component::Timer, Cause::InterruptsOff, "dd", Certainty::CannotTell(Cause::LateInterrupt), 2_000),
-            (Component::Interrupt, Cause::Interrupt, "local_timer", Certainty::Seen, 1_000),
-            (Component::Expiry, Cause::Interrupt, "local_timer", Certainty::Seen, 500),
-            (Component::Switch, Cause::Interrupt, "local_timer", Certainty::Seen, 1_500),
-            (Component::Switch, Cause::Switch, "dd", Certainty::Inferred, 2_000),
-            (Component::Return, Cause::OwnCode, "", Certainty::Seen, 2_000),
+            (
+                Component::Timer,
+                Cause::InterruptsOff,
+                "dd",
+                Certainty::CannotTell(Cause::LateInterrupt),
+                2_000
+            ),
+            (
+                Component::Interrupt,
+                Cause::Interrupt,
+                "local_timer",
+                Certainty::Seen,
+                1_000
+            ),
+            (
+                Component::Expiry,
+                Cause::Interrupt,
+                "local_timer",
+                Certainty::Seen,
+                500
+            ),
+            (
+                Component::Switch,
+                Cause::Interrupt,
+                "local_timer",
+                Certainty::Seen,
+                1_500
+            ),
+            (
+                Component::Switch,
+                Cause::Switch,
+                "dd",
+                Certainty::Inferred,
+                2_000
+            ),
+            (
+                Component::Return,
+                Cause::OwnCode,
+                "",
+                Certainty::Seen,
+                2_000
+            ),
         ]
     );
 }
@@ -119,13 +231,35 @@ fn a_timers_way_goes_on_to_the_clock_read() {
 #[test]
 fn a_timer_that_was_set_late_and_a_thread_that_took_the_cpu_are_parts_of_the_way() {
     let mut made = EventStream::new(PROBE);
-    // The sample counts from a clock read before the timer was set, and from 300 ns before the timer's own due time.
-    made.timer_set(100, 1_000_300).switch(200, OTHER).timer_interrupt(1_000_400).switch(1_004_000, PROBE);
+    // The sample counts from a clock read before the timer was set, and from 300 ns before the
+    // timer's own due time.
+    made.timer_set(100, 1_000_300)
+        .switch(200, OTHER)
+        .timer_interrupt(1_000_400)
+        .switch(1_004_000, PROBE);
     made.switch(1_005_000, MOTOR).switch(1_505_000, PROBE);
     let delay = made.explain(&[PROBE], 1_000_000, 1_506_000);
     let told = told(&delay);
-    assert_eq!(told[0], (Component::Request, Cause::LaterTimer, "", Certainty::Seen, 300));
-    assert!(told.contains(&(Component::Return, Cause::HigherPriority, "motor", Certainty::Seen, 500_000)), "{told:?}");
+    assert_eq!(
+        told[0],
+        (
+            Component::Request,
+            Cause::LaterTimer,
+            "",
+            Certainty::Seen,
+            300
+        )
+    );
+    assert!(
+        told.contains(&(
+            Component::Return,
+            Cause::HigherPriority,
+            "motor",
+            Certainty::Seen,
+            500_000
+        )),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -133,15 +267,39 @@ fn a_thread_that_is_woken_by_another_one_has_the_wakers_way_first() {
     let mut made = EventStream::new(PROBE);
     made.switch(200, WAKER).waking(5_000).switch(7_000, PROBE);
     let delay = made.explain(&[PROBE, WAKER], 4_000, 8_000);
-    assert_eq!((delay.pid, delay.waker), (Some(PROBE), Some(Waker::Thread(thread(WAKER)))), "the one that ran at the clock read took it");
-    assert_eq!(told(&delay)[0], (Component::Waker, Cause::Waker, "waker", Certainty::Inferred, 1_000));
-    assert_eq!(told(&delay).last(), Some(&(Component::Return, Cause::OwnCode, "", Certainty::Seen, 1_000)));
+    assert_eq!(
+        (delay.pid, delay.waker),
+        (Some(PROBE), Some(Waker::Thread(thread(WAKER)))),
+        "the one that ran at the clock read took it"
+    );
+    assert_eq!(
+        told(&delay)[0],
+        (
+            Component::Waker,
+            Cause::Waker,
+            "waker",
+            Certainty::Inferred,
+            1_000
+        )
+    );
+    assert_eq!(
+        told(&delay).last(),
+        Some(&(
+            Component::Return,
+            Cause::OwnCode,
+            "",
+            Certainty::Seen,
+            1_000
+        ))
+    );
 }
 
 #[test]
 fn a_switch_that_the_kernel_does_not_trace_is_one_piece_with_what_follows() {
     let mut made = EventStream::new(PROBE);
-    made.timer_set(100, 1_000_000).switch(200, 0).timer_interrupt(1_002_000);
+    made.timer_set(100, 1_000_000)
+        .switch(200, 0)
+        .timer_interrupt(1_002_000);
     // The first sign of the thread comes behind its clock read, or not at all.
     let silent = made.explain(&[PROBE], 1_000_000, 1_009_000);
     made.pid = PROBE;
@@ -150,7 +308,16 @@ fn a_switch_that_the_kernel_does_not_trace_is_one_piece_with_what_follows() {
     for delay in [silent, later] {
         assert!(!delay.is_switch_seen);
         let last = *told(&delay).last().expect("there are pieces");
-        assert_eq!(last, (Component::SwitchAndReturn, Cause::OwnCode, "", Certainty::CannotTell(Cause::LeavingIdle), 4_000));
+        assert_eq!(
+            last,
+            (
+                Component::SwitchAndReturn,
+                Cause::OwnCode,
+                "",
+                Certainty::CannotTell(Cause::LeavingIdle),
+                4_000
+            )
+        );
     }
 }
 
@@ -159,7 +326,18 @@ fn a_gap_of_a_thread_that_was_awake_is_cut_by_what_ran_in_it() {
     let mut made = EventStream::new(OTHER);
     made.switch(100, PROBE);
     made.flags = 0x09;
-    made.at(5_000, Kind::VectorEntry { name: "local_timer".into() }).at(8_000, Kind::VectorExit { name: "local_timer".into() });
+    made.at(
+        5_000,
+        Kind::VectorEntry {
+            name: "local_timer".into(),
+        },
+    )
+    .at(
+        8_000,
+        Kind::VectorExit {
+            name: "local_timer".into(),
+        },
+    );
     made.flags = 0;
     made.switch(20_000, MOTOR).switch(21_000, PROBE);
     let delay = made.explain(&[PROBE], 4_000, 9_000);
@@ -167,7 +345,13 @@ fn a_gap_of_a_thread_that_was_awake_is_cut_by_what_ran_in_it() {
         told(&delay),
         [
             (Component::Awake, Cause::OwnCode, "", Certainty::Seen, 1_000),
-            (Component::Awake, Cause::Interrupt, "local_timer", Certainty::Seen, 3_000),
+            (
+                Component::Awake,
+                Cause::Interrupt,
+                "local_timer",
+                Certainty::Seen,
+                3_000
+            ),
             (Component::Awake, Cause::OwnCode, "", Certainty::Seen, 1_000),
         ]
     );
@@ -178,39 +362,91 @@ fn a_gap_of_a_thread_that_was_awake_is_cut_by_what_ran_in_it() {
 fn what_was_lost_and_who_is_unknown_stay_unexplained_and_count() {
     let mut made = EventStream::new(PROBE);
     made.timer_set(100, 1_000_000).switch(200, OTHER);
-    made.items.push(Item::Lost { cpu: 0, time: 1_500_000, count: Some(7) });
+    made.items.push(Item::Lost {
+        cpu: 0,
+        time: 1_500_000,
+        count: Some(7),
+    });
     made.pid = PROBE;
     made.timer_set(1_600_000, 2_000_000);
     let delay = made.explain(&[PROBE], 1_000_000, 1_009_000);
-    assert_eq!(told(&delay), [(Component::Awake, Cause::Lost, "", Certainty::Seen, 9_000)]);
+    assert_eq!(
+        told(&delay),
+        [(Component::Awake, Cause::Lost, "", Certainty::Seen, 9_000)]
+    );
     let unknown = EventStream::new(OTHER).explain(&[], 5, 9);
-    assert_eq!(told(&unknown), [(Component::Awake, Cause::Unknown, "", Certainty::Seen, 4)]);
+    assert_eq!(
+        told(&unknown),
+        [(Component::Awake, Cause::Unknown, "", Certainty::Seen, 4)]
+    );
 }
 
 #[test]
 fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
     let waits = |made: &mut EventStream, reason: Kind| {
         made.at(10_000, reason);
-        made.at(11_000, Kind::Switch { previous: thread(PROBE), previous_state: 2, next: thread(OTHER) });
+        made.at(
+            11_000,
+            Kind::Switch {
+                previous: thread(PROBE),
+                previous_state: 2,
+                next: thread(OTHER),
+            },
+        );
         made.waking(900_000).switch(905_000, PROBE);
     };
     // It was due while it waited: nobody was on the way to wake it.
     let mut made = EventStream::new(PROBE);
-    waits(&mut made, Kind::PageFault { is_user: true, address: 4096 });
+    waits(
+        &mut made,
+        Kind::PageFault {
+            is_user: true,
+            address: 4096,
+        },
+    );
     let delay = made.explain(&[PROBE], 50_000, 910_000);
-    assert_eq!(told(&delay)[0], (Component::Waker, Cause::PageFault, "dd", Certainty::Seen, 850_000));
+    assert_eq!(
+        told(&delay)[0],
+        (
+            Component::Waker,
+            Cause::PageFault,
+            "dd",
+            Certainty::Seen,
+            850_000
+        )
+    );
     assert_eq!(told(&delay)[1].0, Component::Switch);
     // It was woken in time, and waited before it read the clock: for whoever had the lock.
     let mut made = EventStream::new(OTHER);
     made.waking(3_000).switch(4_000, PROBE);
     waits(&mut made, Kind::ContentionBegin { flags: 8 });
     let delay = made.explain(&[PROBE], 2_000, 910_000);
-    let laid: Vec<_> = told(&delay).into_iter().filter(|piece| piece.1 == Cause::KernelLock).collect();
-    assert_eq!(laid, [(Component::Return, Cause::KernelLock, "dd", Certainty::Inferred, 889_000)]);
+    let laid: Vec<_> = told(&delay)
+        .into_iter()
+        .filter(|piece| piece.1 == Cause::KernelLock)
+        .collect();
+    assert_eq!(
+        laid,
+        [(
+            Component::Return,
+            Cause::KernelLock,
+            "dd",
+            Certainty::Inferred,
+            889_000
+        )]
+    );
     // A page fault that took no wait, before it slept as it meant to, is no cause.
     let mut made = EventStream::new(PROBE);
-    made.at(10_000, Kind::PageFault { is_user: true, address: 4096 });
-    made.switch(11_000, WAKER).waking(900_000).switch(905_000, PROBE);
+    made.at(
+        10_000,
+        Kind::PageFault {
+            is_user: true,
+            address: 4096,
+        },
+    );
+    made.switch(11_000, WAKER)
+        .waking(900_000)
+        .switch(905_000, PROBE);
     let delay = made.explain(&[PROBE], 50_000, 910_000);
     assert_eq!(told(&delay)[0].1, Cause::Waker);
 }
@@ -218,22 +454,54 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
 #[test]
 fn an_interrupt_that_a_cpu_sent_says_whose_it_was() {
     let mut made = EventStream::new(OTHER);
-    made.at(900, Kind::IpiSend { cpu: Some(1), mask: 0 });
-    made.switch(950, MOTOR).at(990, Kind::IpiSend { cpu: None, mask: 0b1 });
+    made.at(
+        900,
+        Kind::IpiSend {
+            cpu: Some(1),
+            mask: 0,
+        },
+    );
+    made.switch(950, MOTOR).at(
+        990,
+        Kind::IpiSend {
+            cpu: None,
+            mask: 0b1,
+        },
+    );
     made.switch(995, PROBE);
     let interrupt = |made: &mut EventStream, start: u64| {
         made.flags = 0x09;
-        made.at(start, Kind::VectorEntry { name: "call_function".into() })
-            .at(start + 500, Kind::VectorExit { name: "call_function".into() });
+        made.at(
+            start,
+            Kind::VectorEntry {
+                name: "call_function".into(),
+            },
+        )
+        .at(
+            start + 500,
+            Kind::VectorExit {
+                name: "call_function".into(),
+            },
+        );
         made.flags = 0;
     };
     interrupt(&mut made, 1_500);
     interrupt(&mut made, 5_000_000);
     made.switch(5_100_000, OTHER);
-    let senders =
-        |delay: Delay| delay.pieces.iter().filter_map(|piece| piece.holder.sender).map(|name| name.to_string()).collect::<Vec<_>>();
+    let senders = |delay: Delay| {
+        delay
+            .pieces
+            .iter()
+            .filter_map(|piece| piece.holder.sender)
+            .map(|name| name.to_string())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(senders(made.explain(&[PROBE], 1_000, 3_000)), ["motor"]);
-    assert_eq!(senders(made.explain(&[PROBE], 4_900_000, 5_010_000)), [""; 0], "it was sent too long ago");
+    assert_eq!(
+        senders(made.explain(&[PROBE], 4_900_000, 5_010_000)),
+        [""; 0],
+        "it was sent too long ago"
+    );
 }
 
 #[test]
@@ -242,20 +510,62 @@ fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up()
     let mut made = EventStream::new(PROBE);
     made.timer_set(100, 1_000_000).switch(200, OTHER);
     made.flags = 0x09;
-    made.at(1_002_000, Kind::VectorEntry { name: "local_timer".into() }).at(1_002_000, stack(7));
-    made.at(1_003_000, Kind::TimerExpireEntry { timer: TIMER, function: 1, now: 1_002_000 }).waking(1_003_500);
-    made.at(1_004_000, Kind::TimerExpireExit { timer: TIMER }).at(1_005_000, Kind::VectorExit { name: "local_timer".into() });
+    made.at(
+        1_002_000,
+        Kind::VectorEntry {
+            name: "local_timer".into(),
+        },
+    )
+    .at(1_002_000, stack(7));
+    made.at(
+        1_003_000,
+        Kind::TimerExpireEntry {
+            timer: TIMER,
+            function: 1,
+            now: 1_002_000,
+        },
+    )
+    .waking(1_003_500);
+    made.at(1_004_000, Kind::TimerExpireExit { timer: TIMER })
+        .at(
+            1_005_000,
+            Kind::VectorExit {
+                name: "local_timer".into(),
+            },
+        );
     made.flags = 0;
     // Another one comes into it.
-    made.at(1_100_000, Kind::VectorEntry { name: "local_timer".into() }).at(1_100_000, stack(9));
-    made.at(1_102_000, Kind::VectorExit { name: "local_timer".into() });
+    made.at(
+        1_100_000,
+        Kind::VectorEntry {
+            name: "local_timer".into(),
+        },
+    )
+    .at(1_100_000, stack(9));
+    made.at(
+        1_102_000,
+        Kind::VectorExit {
+            name: "local_timer".into(),
+        },
+    );
     made.switch(1_500_000, PROBE);
     // The kernel writes it in the name of the thread that is gone.
     made.pid = OTHER;
     made.at(1_500_000, stack(8));
     made.pid = PROBE;
     let delay = made.explain(&[PROBE], 1_000_000, 1_502_000);
-    let functions: Vec<_> = delay.pieces.iter().map(|piece| (piece.component, piece.holder.cause, piece.stack, piece.ended)).collect();
+    let functions: Vec<_> = delay
+        .pieces
+        .iter()
+        .map(|piece| {
+            (
+                piece.component,
+                piece.holder.cause,
+                piece.stack,
+                piece.ended,
+            )
+        })
+        .collect();
     assert_eq!(
         functions,
         [
@@ -274,8 +584,11 @@ fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up()
 
 fn any_kind() -> impl Strategy<Value = Kind> {
     let pid = prop_oneof![Just(0), Just(PROBE), Just(OTHER), Just(MOTOR), Just(WAKER)];
-    let switch =
-        (pid.clone(), pid).prop_map(|(previous, next)| Kind::Switch { previous: thread(previous), previous_state: 0, next: thread(next) });
+    let switch = (pid.clone(), pid).prop_map(|(previous, next)| Kind::Switch {
+        previous: thread(previous),
+        previous_state: 0,
+        next: thread(next),
+    });
     prop_oneof![
         3 => switch,
         2 => Just(Kind::Waking { thread: thread(PROBE), target_cpu: 0 }),

@@ -1,4 +1,5 @@
-//! The timers of a running program, followed through the kernel's trace while it goes on as it was: nothing of it is stopped, changed or read but /proc.
+//! The timers of a running program, followed through the kernel's trace while it goes on as it was:
+//! nothing of it is stopped, changed or read but /proc.
 
 pub mod process;
 
@@ -32,7 +33,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 const LATE_NS: u64 = 20_000_000;
 /// Threads that a filter names one by one; of more, a range of numbers.
 const FILTER_PIDS_MAX: usize = 32;
-/// A switch away from a thread that could go on; the kernel puts a state of its own (TASK_REPORT_MAX) for one that was preempted.
+/// A switch away from a thread that could go on; the kernel puts a state of its own
+/// (TASK_REPORT_MAX) for one that was preempted.
 const CAN_GO_ON: &str = "prev_state == 0 || prev_state >= 256";
 /// What this thread writes into the trace, to find its own number there.
 const MARK: &str = "tardy: attach";
@@ -45,12 +47,14 @@ pub enum NotAttached {
     NotTraced(#[from] NotTraced),
     /// Which function a timer calls says what it is.
     #[error(
-        "the kernel hides where its functions are, so that timers cannot be told apart: run with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
+        "the kernel hides where its functions are, so that timers cannot be told apart: run with \
+         CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
     )]
     HiddenFunctions,
     /// The numbers of a container.
     #[error(
-        "the kernel's trace has other numbers of threads than this container: run outside of it, or in a container with the host's (--pid=host)"
+        "the kernel's trace has other numbers of threads than this container: run outside of it, \
+         or in a container with the host's (--pid=host)"
     )]
     OtherNumbers,
     /// What is changed could not be put back after a kill.
@@ -107,7 +111,8 @@ pub struct Attachment {
     functions: Vec<(u64, TimerKind)>,
     begin: Nanos,
     unread: Option<String>,
-    // In this order they are let go: whoever reads pages keeps the instance, and the journal ends when that is gone.
+    // In this order they are let go: whoever reads pages keeps the instance, and the journal ends
+    // when that is gone.
     reader: PageReader,
     instance: Instance,
     _journal: Journal,
@@ -127,17 +132,39 @@ impl Attachment {
         }
         tracefs.remove_left_behind(root);
         let name = tracefs::instance_name(root);
-        let journal = Journal::write(&journal::folder(), root, Vec::new(), vec![Undo::RemoveTraceInstance(name.clone())])?;
+        let journal = Journal::write(
+            &journal::folder(),
+            root,
+            Vec::new(),
+            vec![Undo::RemoveTraceInstance(name.clone())],
+        )?;
         let only = only.and_then(|thread| i32::try_from(thread).ok());
-        let threads: BTreeMap<_, _> = process.threads().into_iter().filter(|(id, _)| only.is_none_or(|only| only == *id)).collect();
+        let threads: BTreeMap<_, _> = process
+            .threads()
+            .into_iter()
+            .filter(|(id, _)| only.is_none_or(|only| only == *id))
+            .collect();
         let cpus = root.online_cpus().unwrap_or_default();
         let of_threads = filters(&functions, threads.keys().copied());
-        let events: Vec<_> = of_threads.into_iter().map(|(event, filter)| (event, Some(filter))).chain([(EXPIRE_EXIT, None)]).collect();
-        let instance = Instance::create_of(tracefs, &name, &cpus, &events, root).map_err(NotTraced::from)?;
-        let mut reader = PageReader::open(&instance, &cpus).map_err(failed("cannot read the trace's pages"))?;
-        let mut live = Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied());
-        let mark = OpenOptions::new().write(true).open(instance.path().join("trace_marker"));
-        mark.and_then(|mut file| file.write_all(MARK.as_bytes())).map_err(failed("cannot write a mark into the trace"))?;
+        let events: Vec<_> = of_threads
+            .into_iter()
+            .map(|(event, filter)| (event, Some(filter)))
+            .chain([(EXPIRE_EXIT, None)])
+            .collect();
+        let instance =
+            Instance::create_of(tracefs, &name, &cpus, &events, root).map_err(NotTraced::from)?;
+        let mut reader =
+            PageReader::open(&instance, &cpus).map_err(failed("cannot read the trace's pages"))?;
+        let mut live = Live::new(
+            Decoder::new(&instance.formats),
+            instance.layout,
+            reader.cpus().iter().copied(),
+        );
+        let mark = OpenOptions::new()
+            .write(true)
+            .open(instance.path().join("trace_marker"));
+        mark.and_then(|mut file| file.write_all(MARK.as_bytes()))
+            .map_err(failed("cannot write a mark into the trace"))?;
         let begin = Nanos(clock::monotonic());
         let mut watch = TimerWatch::new(functions.iter().copied());
         threads.keys().for_each(|&thread| watch.follow(thread));
@@ -158,8 +185,24 @@ impl Attachment {
         if number != Some(sched::thread_id()) {
             return Err(NotAttached::OtherNumbers);
         }
-        let followed = FollowedThreads { now: threads.keys().copied().collect(), absent: BTreeSet::new() };
-        Ok(Self { process, only, live, watch, threads, followed, functions, begin, unread: None, reader, instance, _journal: journal })
+        let followed = FollowedThreads {
+            now: threads.keys().copied().collect(),
+            absent: BTreeSet::new(),
+        };
+        Ok(Self {
+            process,
+            only,
+            live,
+            watch,
+            threads,
+            followed,
+            functions,
+            begin,
+            unread: None,
+            reader,
+            instance,
+            _journal: journal,
+        })
     }
 
     /// When it began, by the monotonic clock.
@@ -174,9 +217,15 @@ impl Attachment {
         &self.threads
     }
 
-    /// Follows until `until` by the monotonic clock, the end of the program, or the end that `wait` tells: it waits for as long as it is given, and says
-    /// whether to end. `take` gets each wake-up, with the name of its thread.
-    pub fn follow(mut self, until: Nanos, mut wait: impl FnMut(Duration) -> bool, mut take: impl FnMut(&TimerWakeUp, &str)) -> Recording {
+    /// Follows until `until` by the monotonic clock, the end of the program, or the end that `wait`
+    /// tells: it waits for as long as it is given, and says whether to end. `take` gets each
+    /// wake-up, with the name of its thread.
+    pub fn follow(
+        mut self,
+        until: Nanos,
+        mut wait: impl FnMut(Duration) -> bool,
+        mut take: impl FnMut(&TimerWakeUp, &str),
+    ) -> Recording {
         let why = loop {
             let left = until - Nanos(clock::monotonic());
             if left <= Nanos::ZERO {
@@ -200,7 +249,9 @@ impl Attachment {
             begin: self.begin,
             end,
             why,
-            counts: TimerKind::ALL.map(|kind| (kind, self.watch.counts(kind))).to_vec(),
+            counts: TimerKind::ALL
+                .map(|kind| (kind, self.watch.counts(kind)))
+                .to_vec(),
             other_wake_ups: self.watch.other_wake_ups(),
             events_read: counts.events,
             losses: counts.losses,
@@ -217,16 +268,24 @@ impl Attachment {
         if let Err(error) = read(&mut self.reader, &mut self.live) {
             self.unread = Some(error.to_string());
         }
-        let until = if is_last { u64::MAX } else { now.saturating_sub(LATE_NS) };
+        let until = if is_last {
+            u64::MAX
+        } else {
+            now.saturating_sub(LATE_NS)
+        };
         while let Some(item) = self.live.next_before(until) {
             self.watch.take(&item);
             for wake_up in self.watch.finished() {
-                take(&wake_up, self.threads.get(&wake_up.thread).map_or("", String::as_str));
+                take(
+                    &wake_up,
+                    self.threads.get(&wake_up.thread).map_or("", String::as_str),
+                );
             }
         }
     }
 
-    /// Follows threads that have come, too, and no longer those that have gone. False once the program has ended.
+    /// Follows threads that have come, too, and no longer those that have gone. False once the
+    /// program has ended.
     fn look_for_threads(&mut self) -> bool {
         if !self.process.is_there() {
             return false;
@@ -265,8 +324,8 @@ struct FollowedThreads {
 }
 
 impl FollowedThreads {
-    /// Those that have come and those that have gone, now that `there` are there. One has gone at the second look that does not find it: its last events are
-    /// read by then.
+    /// Those that have come and those that have gone, now that `there` are there. One has gone at
+    /// the second look that does not find it: its last events are read by then.
     fn look(&mut self, there: BTreeSet<i32>) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let come = &there - &self.now;
         let absent = &self.now - &there;
@@ -292,35 +351,73 @@ fn read(reader: &mut PageReader, live: &mut Live) -> io::Result<()> {
 fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     let function = |line: &str| {
         let mut words = line.split_ascii_whitespace();
-        let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&address| address != 0)?;
+        let address = u64::from_str_radix(words.next()?, 16)
+            .ok()
+            .filter(|&address| address != 0)?;
         // Compilers append to names, as in `hrtimer_wakeup.llvm.1`.
         let name = words.nth(1)?.split('.').next()?;
-        Some((address, TimerKind::ALL.into_iter().find(|kind| kind.function() == name)?))
+        Some((
+            address,
+            TimerKind::ALL
+                .into_iter()
+                .find(|kind| kind.function() == name)?,
+        ))
     };
     symbols.lines().filter_map(function).collect()
 }
 
-/// What is recorded of each event, for these threads: each event costs the program some hundred ns, and most are of no use here.
-fn filters(functions: &[(u64, TimerKind)], threads: impl Iterator<Item = i32>) -> [(crate::events::WantedEvent, String); 5] {
+/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
+/// and most are of no use here.
+fn filters(
+    functions: &[(u64, TimerKind)],
+    threads: impl Iterator<Item = i32>,
+) -> [(crate::events::WantedEvent, String); 5] {
     let mut threads: Vec<i32> = threads.collect();
     threads.sort_unstable();
     let of_threads = |field: &str| match threads.as_slice() {
         [] => format!("{field} < 0"),
-        [first, .., last] if threads.len() > FILTER_PIDS_MAX => format!("({field} >= {first} && {field} <= {last})"),
-        named => format!("({})", named.iter().map(|thread| format!("{field} == {thread}")).collect::<Vec<_>>().join(" || ")),
+        [first, .., last] if threads.len() > FILTER_PIDS_MAX => {
+            format!("({field} >= {first} && {field} <= {last})")
+        }
+        named => format!(
+            "({})",
+            named
+                .iter()
+                .map(|thread| format!("{field} == {thread}"))
+                .collect::<Vec<_>>()
+                .join(" || ")
+        ),
     };
-    let of_functions = functions.iter().map(|(address, _)| format!("function == {address:#x}")).collect::<Vec<_>>().join(" || ");
+    let of_functions = functions
+        .iter()
+        .map(|(address, _)| format!("function == {address:#x}"))
+        .collect::<Vec<_>>()
+        .join(" || ");
     [
-        (START, format!("({of_functions}) && {}", of_threads("common_pid"))),
+        (
+            START,
+            format!("({of_functions}) && {}", of_threads("common_pid")),
+        ),
         (CANCEL, of_threads("common_pid")),
         (EXPIRE_ENTRY, of_functions),
         (WAKING, of_threads("pid")),
-        (SWITCH, format!("{} || ({CAN_GO_ON}) && {}", of_threads("next_pid"), of_threads("prev_pid"))),
+        (
+            SWITCH,
+            format!(
+                "{} || ({CAN_GO_ON}) && {}",
+                of_threads("next_pid"),
+                of_threads("prev_pid")
+            ),
+        ),
     ]
 }
 
 fn offsets() -> ClockOffsets {
-    ClockOffsets { realtime: Clock::Realtime.ahead(), boottime: clock::boottime_ahead(), tai: Clock::Tai.ahead() }
+    ClockOffsets {
+        realtime: Clock::Realtime.ahead(),
+        boottime: clock::boottime_ahead(),
+        tai: Clock::Tai.ahead(),
+    }
 }
 
 #[cfg(test)]
@@ -329,8 +426,10 @@ mod tests {
 
     #[test]
     fn timers_functions_are_found_by_name_and_hidden_ones_are_none() {
-        let symbols = "ffffffff81000010 t hrtimer_wakeup\nffffffff81000020 t hrtimer_wakeup_later\nffffffff81000030 t posix_timer_fn.llvm.77\n\
-                       ffffffff81000040 T it_real_fn\t[module]\n0000000000000000 t timerfd_tmrproc\n";
+        let symbols = "ffffffff81000010 t hrtimer_wakeup\nffffffff81000020 t \
+                       hrtimer_wakeup_later\nffffffff81000030 t \
+                       posix_timer_fn.llvm.77\nffffffff81000040 T \
+                       it_real_fn\t[module]\n0000000000000000 t timerfd_tmrproc\n";
         let kinds = [
             (0xffff_ffff_8100_0010, TimerKind::Sleep),
             (0xffff_ffff_8100_0030, TimerKind::PosixTimer),
@@ -342,29 +441,61 @@ mod tests {
 
     #[test]
     fn a_thread_has_gone_at_the_second_look_that_does_not_find_it() {
-        let mut followed = FollowedThreads { now: [7, 8].into(), ..FollowedThreads::default() };
-        assert_eq!(followed.look([7, 9].into()), ([9].into(), [].into()), "8 may have events that are not read yet");
+        let mut followed = FollowedThreads {
+            now: [7, 8].into(),
+            ..FollowedThreads::default()
+        };
+        assert_eq!(
+            followed.look([7, 9].into()),
+            ([9].into(), [].into()),
+            "8 may have events that are not read yet"
+        );
         assert_eq!(followed.look([7, 9].into()), ([].into(), [8].into()));
         assert_eq!(followed.now, [7, 9].into());
-        assert_eq!(followed.look([7, 8].into()), ([8].into(), [].into()), "the number again");
-        assert_eq!(followed.look([7, 8, 9].into()), ([].into(), [].into()), "9 was there all the while");
+        assert_eq!(
+            followed.look([7, 8].into()),
+            ([8].into(), [].into()),
+            "the number again"
+        );
+        assert_eq!(
+            followed.look([7, 8, 9].into()),
+            ([].into(), [].into()),
+            "9 was there all the while"
+        );
         assert_eq!(followed.look([7, 8].into()), ([].into(), [].into()));
     }
 
     #[test]
     fn filters_name_threads_one_by_one_and_many_by_a_range() {
         let functions = [(0x10, TimerKind::Sleep), (0x20, TimerKind::Timerfd)];
-        let [start, cancel, entry, waking, switch] = filters(&functions, [9, 7].into_iter()).map(|(_, filter)| filter);
-        assert_eq!(start, "(function == 0x10 || function == 0x20) && (common_pid == 7 || common_pid == 9)");
+        let [start, cancel, entry, waking, switch] =
+            filters(&functions, [9, 7].into_iter()).map(|(_, filter)| filter);
+        assert_eq!(
+            start,
+            "(function == 0x10 || function == 0x20) && (common_pid == 7 || common_pid == 9)"
+        );
         assert_eq!(entry, "function == 0x10 || function == 0x20");
-        assert_eq!((cancel.as_str(), waking.as_str()), ("(common_pid == 7 || common_pid == 9)", "(pid == 7 || pid == 9)"));
+        assert_eq!(
+            (cancel.as_str(), waking.as_str()),
+            (
+                "(common_pid == 7 || common_pid == 9)",
+                "(pid == 7 || pid == 9)"
+            )
+        );
         assert_eq!(
             switch,
-            "(next_pid == 7 || next_pid == 9) || (prev_state == 0 || prev_state >= 256) && (prev_pid == 7 || prev_pid == 9)"
+            "(next_pid == 7 || next_pid == 9) || (prev_state == 0 || prev_state >= 256) && \
+             (prev_pid == 7 || prev_pid == 9)"
         );
         let [.., switch] = filters(&functions, 100..200).map(|(_, filter)| filter);
-        assert!(switch.starts_with("(next_pid >= 100 && next_pid <= 199) || "), "{switch}");
+        assert!(
+            switch.starts_with("(next_pid >= 100 && next_pid <= 199) || "),
+            "{switch}"
+        );
         let nobody = &filters(&functions, std::iter::empty())[4].1;
-        assert!(nobody.starts_with("next_pid < 0 || ") && nobody.ends_with(" && prev_pid < 0"), "{nobody}");
+        assert!(
+            nobody.starts_with("next_pid < 0 || ") && nobody.ends_with(" && prev_pid < 0"),
+            "{nobody}"
+        );
     }
 }

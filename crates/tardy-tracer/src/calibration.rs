@@ -1,4 +1,5 @@
-//! Wake-ups of the tool's own, before anything is measured: what this kernel's trace tells of them decides how much can be explained.
+//! Wake-ups of the tool's own, before anything is measured: what this kernel's trace tells of them
+//! decides how much can be explained.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -26,11 +27,13 @@ const MARK: &str = "tardy: calibration";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CalibrationResult {
     pub(crate) found: Calibration,
-    /// Whether the trace numbers threads as this process does: it does not in a container with numbers of its own.
+    /// Whether the trace numbers threads as this process does: it does not in a container with
+    /// numbers of its own.
     pub(crate) are_numbers_shared: bool,
 }
 
-/// Sleeps on `cpu`, and looks at what the trace has of it. The thread is an ordinary one again then, bound to `housekeeping_cpus`.
+/// Sleeps on `cpu`, and looks at what the trace has of it. The thread is an ordinary one again
+/// then, bound to `housekeeping_cpus`.
 pub(crate) fn calibrate(
     instance: &Instance,
     reader: &mut PageReader,
@@ -42,14 +45,25 @@ pub(crate) fn calibrate(
     let _ = affinity::set(0, housekeeping_cpus);
     let own_number = slept??;
     let mut are_numbers_shared = false;
-    let mut live = Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied());
+    let mut live = Live::new(
+        Decoder::new(&instance.formats),
+        instance.layout,
+        reader.cpus().iter().copied(),
+    );
     for place in 0..reader.cpus().len() {
         while let Some(page) = reader.next(place)? {
             let _ = live.page(place, &page);
         }
     }
-    let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, &std::collections::HashMap::new());
-    let mut found = Calibration { sleeps: SLEEPS, ..Calibration::default() };
+    let mut explainer = Explainer::new(
+        Target::Pids(Vec::new()),
+        facts,
+        &std::collections::HashMap::new(),
+    );
+    let mut found = Calibration {
+        sleeps: SLEEPS,
+        ..Calibration::default()
+    };
     while let Some(item) = live.next_before(u64::MAX) {
         if let Item::Event(event) = item {
             match event.kind {
@@ -71,7 +85,10 @@ pub(crate) fn calibrate(
             found.switches += u64::from(wake_up.first_sign.is_none());
         }
     }
-    Ok(CalibrationResult { found, are_numbers_shared })
+    Ok(CalibrationResult {
+        found,
+        are_numbers_shared,
+    })
 }
 
 /// Returns the thread's number.
@@ -80,7 +97,8 @@ fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<i32> {
     let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
     mark(instance, MARK)?;
     for _ in 0..SLEEPS {
-        // From now on: a machine that stood still would not sleep until times that are past, and wake up from none.
+        // From now on: a machine that stood still would not sleep until times that are past, and
+        // wake up from none.
         let mut due = Instant::from_nanos(clock::monotonic());
         due.advance(SLEEP_NS);
         clock::sleep_until(&due)?;
@@ -89,7 +107,10 @@ fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<i32> {
 }
 
 fn mark(instance: &Instance, text: &str) -> io::Result<()> {
-    OpenOptions::new().write(true).open(instance.path().join("trace_marker"))?.write_all(text.as_bytes())
+    OpenOptions::new()
+        .write(true)
+        .open(instance.path().join("trace_marker"))?
+        .write_all(text.as_bytes())
 }
 
 /// Names of functions. The kernel shows their addresses to those who may see them.

@@ -20,11 +20,27 @@ const HOLDERS_MAX: usize = 1 << 16;
 /// Innermost frames of a stack that may be those of recording it.
 const OWN_FRAMES_MAX: usize = 16;
 
-/// Whether a function is one by which interrupts come in: what is called by it is no part of what was interrupted (arch/x86/include/asm/idtentry.h,
-/// arch/arm64/kernel/entry.S, arch/riscv/kernel/entry.S).
+/// Whether a function is one by which interrupts come in: what is called by it is no part of what
+/// was interrupted (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
+/// arch/riscv/kernel/entry.S).
 fn is_interrupts_entry(name: &str) -> bool {
-    ["asm_sysvec_", "asm_common_interrupt", "asm_call_irq", "el1h_64_irq", "el0t_64_irq"].iter().any(|prefix| name.starts_with(prefix))
-        || ["el1_irq", "el0_irq", "handle_exception", "ret_from_exception", "do_irq"].contains(&name)
+    [
+        "asm_sysvec_",
+        "asm_common_interrupt",
+        "asm_call_irq",
+        "el1h_64_irq",
+        "el0t_64_irq",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
+        || [
+            "el1_irq",
+            "el0_irq",
+            "handle_exception",
+            "ret_from_exception",
+            "do_irq",
+        ]
+        .contains(&name)
 }
 
 /// Whether a function is the one that switches.
@@ -32,10 +48,20 @@ fn is_schedulers(name: &str) -> bool {
     name.starts_with("__schedule")
 }
 
-/// How many frames, from the innermost on, are those of recording: up to the first ones that `is_own`. A softirq has the interrupt before it further out.
+/// How many frames, from the innermost on, are those of recording: up to the first ones that
+/// `is_own`. A softirq has the interrupt before it further out.
 fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
-    let first = names.iter().take(OWN_FRAMES_MAX).position(|name| is_own(name));
-    first.map_or(0, |first| first + names[first..].iter().take_while(|name| is_own(name)).count())
+    let first = names
+        .iter()
+        .take(OWN_FRAMES_MAX)
+        .position(|name| is_own(name));
+    first.map_or(0, |first| {
+        first
+            + names[first..]
+                .iter()
+                .take_while(|name| is_own(name))
+                .count()
+    })
 }
 
 /// Holders by place, in words that outlive the machine.
@@ -53,7 +79,12 @@ type Key = (Holder, Certainty, [Option<u32>; 2]);
 
 impl Holders {
     pub(crate) fn new(symbols: Symbols) -> Self {
-        Self { symbols, functions: BTreeMap::new(), places: HashMap::default(), words: Vec::new() }
+        Self {
+            symbols,
+            functions: BTreeMap::new(),
+            places: HashMap::default(),
+            words: Vec::new(),
+        }
     }
 
     fn place(&mut self, mut key: Key, live: &Live) -> usize {
@@ -62,18 +93,45 @@ impl Holders {
             return place;
         }
         if self.words.len() >= HOLDERS_MAX {
-            key = (Holder { name: Text::from("too many names"), ..Holder::of(holder.cause) }, known, [None; 2]);
+            key = (
+                Holder {
+                    name: Text::from("too many names"),
+                    ..Holder::of(holder.cause)
+                },
+                known,
+                [None; 2],
+            );
             if let Some(&place) = self.places.get(&key) {
                 return place;
             }
         }
         let (holder, known, stacks) = key;
         let [stack, ended] = stacks.map(|place| place.map_or(&[][..], |place| live.stack(place)));
-        let (stack, ended) = (self.functions(stack, is_interrupts_entry), self.functions(ended, is_schedulers));
-        let work = holder.work.map(|address| self.function(address).to_string());
-        let Holder { cause, name, priority, sender, .. } = holder;
+        let (stack, ended) = (
+            self.functions(stack, is_interrupts_entry),
+            self.functions(ended, is_schedulers),
+        );
+        let work = holder
+            .work
+            .map(|address| self.function(address).to_string());
+        let Holder {
+            cause,
+            name,
+            priority,
+            sender,
+            ..
+        } = holder;
         let sender = sender.map(|sender| sender.to_string());
-        self.words.push(DelayHolder { cause, known, name: name.to_string(), priority, work, stack, ended, sender });
+        self.words.push(DelayHolder {
+            cause,
+            known,
+            name: name.to_string(),
+            priority,
+            work,
+            stack,
+            ended,
+            sender,
+        });
         self.places.insert(key, self.words.len() - 1);
         self.words.len() - 1
     }
@@ -91,14 +149,20 @@ impl Holders {
 
     /// The functions of a stack, without those that record it.
     fn functions(&mut self, stack: &[u64], is_own: fn(&str) -> bool) -> Vec<Arc<str>> {
-        let mut names: Vec<Arc<str>> = stack.iter().map(|&address| self.function(address)).collect();
+        let mut names: Vec<Arc<str>> = stack
+            .iter()
+            .map(|&address| self.function(address))
+            .collect();
         names.drain(..own_frames(&names, is_own));
         names
     }
 
     /// The functions that were met, as lines of /proc/kallsyms.
     pub(crate) fn symbol_lines(&self) -> String {
-        self.functions.iter().map(|(address, name)| format!("{address:016x} T {name}\n")).collect()
+        self.functions
+            .iter()
+            .map(|(address, name)| format!("{address:016x} T {name}\n"))
+            .collect()
     }
 
     fn waker(&mut self, waker: Option<Waker>) -> DelayWaker {
@@ -126,8 +190,19 @@ pub(crate) struct DelayFile {
 
 impl DelayFile {
     pub(crate) fn create(path: &Path, counts: ExplainedSeries) -> io::Result<Self> {
-        let sample = SampleDelay { due: Nanos::ZERO, cpu: 0, waker: DelayWaker::Nobody, is_switch_seen: false, pieces: Vec::new() };
-        Ok(Self { writer: Some(DelayWriter::create(path)?), sample, last: Vec::new(), counts })
+        let sample = SampleDelay {
+            due: Nanos::ZERO,
+            cpu: 0,
+            waker: DelayWaker::Nobody,
+            is_switch_seen: false,
+            pieces: Vec::new(),
+        };
+        Ok(Self {
+            writer: Some(DelayWriter::create(path)?),
+            sample,
+            last: Vec::new(),
+            counts,
+        })
     }
 
     /// Stores the way of a sample.
@@ -150,11 +225,20 @@ impl DelayFile {
                     place
                 }
             };
-            sample.pieces.push(DelayPiece { component: piece.component, holder, cpu: piece.cpu, length: piece.length() });
+            sample.pieces.push(DelayPiece {
+                component: piece.component,
+                holder,
+                cpu: piece.cpu,
+                length: piece.length(),
+            });
         }
         (sample.due, sample.cpu, sample.is_switch_seen) = (due, delay.cpu, delay.is_switch_seen);
         sample.waker = holders.waker(delay.waker);
-        if let Some(Err(_)) = self.writer.as_mut().map(|writer| writer.push(sample, &holders.words)) {
+        if let Some(Err(_)) = self
+            .writer
+            .as_mut()
+            .map(|writer| writer.push(sample, &holders.words))
+        {
             self.writer = None;
         }
     }
@@ -181,15 +265,31 @@ mod tests {
             let names: Vec<Arc<str>> = names.split(' ').map(Arc::from).collect();
             names[own_frames(&names, is_own)..].join(" ")
         };
-        let interrupted = "trace_event_raw_event_x86_irq_vector sysvec_apic_timer_interrupt asm_sysvec_apic_timer_interrupt net_rx_action __do_softirq \
+        let interrupted = "trace_event_raw_event_x86_irq_vector sysvec_apic_timer_interrupt \
+                           asm_sysvec_apic_timer_interrupt net_rx_action __do_softirq \
                            sysvec_apic_timer_interrupt asm_sysvec_apic_timer_interrupt read_zero";
         assert_eq!(
             left(interrupted, is_interrupts_entry),
-            "net_rx_action __do_softirq sysvec_apic_timer_interrupt asm_sysvec_apic_timer_interrupt read_zero"
+            "net_rx_action __do_softirq sysvec_apic_timer_interrupt \
+             asm_sysvec_apic_timer_interrupt read_zero"
         );
-        assert_eq!(left("trace el1_interrupt el1h_64_irq_handler el1h_64_irq clear_page", is_interrupts_entry), "clear_page");
-        let switched = "trace_event_raw_event_sched_switch __schedule preempt_schedule_irq asm_sysvec_reschedule_ipi shrink_node";
-        assert_eq!(left(switched, is_schedulers), "preempt_schedule_irq asm_sysvec_reschedule_ipi shrink_node");
-        assert_eq!(left("0xffff 0xfffe", is_schedulers), "0xffff 0xfffe", "functions without names");
+        assert_eq!(
+            left(
+                "trace el1_interrupt el1h_64_irq_handler el1h_64_irq clear_page",
+                is_interrupts_entry
+            ),
+            "clear_page"
+        );
+        let switched = "trace_event_raw_event_sched_switch __schedule preempt_schedule_irq \
+                        asm_sysvec_reschedule_ipi shrink_node";
+        assert_eq!(
+            left(switched, is_schedulers),
+            "preempt_schedule_irq asm_sysvec_reschedule_ipi shrink_node"
+        );
+        assert_eq!(
+            left("0xffff 0xfffe", is_schedulers),
+            "0xffff 0xfffe",
+            "functions without names"
+        );
     }
 }

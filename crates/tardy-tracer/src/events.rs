@@ -17,10 +17,12 @@ impl std::fmt::Display for WantedEvent {
     }
 }
 
-/// Every one. Events that come with each wake-up are few: each costs about a quarter of a microsecond on the CPU that is measured.
+/// Every one. Events that come with each wake-up are few: each costs about a quarter of a
+/// microsecond on the CPU that is measured.
 ///
-/// Not among them: `hrtimer_expire_exit`, because the end of the interrupt tells the same, and `hrtimer_cancel`, because a timer that expires was set anew
-/// (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both come with every wake-up, or with every way out of idle.
+/// Not among them: `hrtimer_expire_exit`, because the end of the interrupt tells the same, and
+/// `hrtimer_cancel`, because a timer that expires was set anew (`enqueue_hrtimer` of
+/// kernel/time/hrtimer.c). Both come with every wake-up, or with every way out of idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
@@ -39,7 +41,8 @@ pub const WANTED: &[WantedEvent] = &[
     helpful("ipi", "ipi_send_cpumask"),
 ];
 
-/// Events of the measuring threads alone: why one of them waited in the kernel. Loads have a hundred thousand of them in a second.
+/// Events of the measuring threads alone: why one of them waited in the kernel. Loads have a
+/// hundred thousand of them in a second.
 pub const OF_PROBES: &[WantedEvent] = &[
     helpful("exceptions", "page_fault_user"),
     helpful("exceptions", "page_fault_kernel"),
@@ -47,11 +50,12 @@ pub const OF_PROBES: &[WantedEvent] = &[
     helpful("lock", "contention_end"),
 ];
 
-/// The same where the loop of a program is judged. It takes every thread of the system through the slow way of its system calls, so no other run has it.
+/// The same where the loop of a program is judged. It takes every thread of the system through the
+/// slow way of its system calls, so no other run has it.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
-/// Interrupts between CPUs, and their own timers: by system, because each architecture has its own. All events of these that end in `_entry` or
-/// `_exit` are recorded.
+/// Interrupts between CPUs, and their own timers: by system, because each architecture has its own.
+/// All events of these that end in `_entry` or `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
 /// What tells of the timers of a running program, and of the wake-ups by them.
@@ -73,9 +77,17 @@ pub mod of_timers {
 }
 
 const fn needed(system: &'static str, event: &'static str) -> WantedEvent {
-    WantedEvent { system, event, is_needed: true }
+    WantedEvent {
+        system,
+        event,
+        is_needed: true,
+    }
 }
 
 const fn helpful(system: &'static str, event: &'static str) -> WantedEvent {
-    WantedEvent { system, event, is_needed: false }
+    WantedEvent {
+        system,
+        event,
+        is_needed: false,
+    }
 }

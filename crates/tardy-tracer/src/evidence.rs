@@ -1,4 +1,5 @@
-//! Raw pages around the worst samples, as a trace.dat that stands for itself: formats, names, pages.
+//! Raw pages around the worst samples, as a trace.dat that stands for itself: formats, names,
+//! pages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -16,7 +17,8 @@ const RECENT_BYTES_MAX: usize = 8 << 20;
 const PAGES_MAX: usize = 64;
 /// Time before due and after the clock read that belongs to the story, in ns.
 const AROUND: u64 = 1_000_000;
-/// Of the word with the length of a page's data: events were lost before it (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
+/// Of the word with the length of a page's data: events were lost before it
+/// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
 /// A page of one CPU.
@@ -41,16 +43,28 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     pub(crate) fn new(cpus: usize) -> Self {
-        Self { recent: vec![VecDeque::new(); cpus], numbers: vec![0; cpus], bytes: vec![0; cpus], worst: Vec::new(), has_changed: false }
+        Self {
+            recent: vec![VecDeque::new(); cpus],
+            numbers: vec![0; cpus],
+            bytes: vec![0; cpus],
+            worst: Vec::new(),
+            has_changed: false,
+        }
     }
 
     pub(crate) fn page(&mut self, place: usize, begins: u64, page: Vec<u8>) {
         let recent = &mut self.recent[place];
         self.bytes[place] += page.len();
         self.numbers[place] += 1;
-        recent.push_back(KeptPage { number: self.numbers[place], begins, bytes: Arc::new(page) });
+        recent.push_back(KeptPage {
+            number: self.numbers[place],
+            begins,
+            bytes: Arc::new(page),
+        });
         while self.bytes[place] > RECENT_BYTES_MAX {
-            let Some(gone) = recent.pop_front() else { break };
+            let Some(gone) = recent.pop_front() else {
+                break;
+            };
             self.bytes[place] -= gone.bytes.len();
         }
     }
@@ -65,8 +79,16 @@ impl Evidence {
         let (from, to) = (due.saturating_sub(AROUND), woke.saturating_add(AROUND));
         let mut pages = Vec::new();
         for (place, recent) in self.recent.iter().enumerate() {
-            let begin = recent.partition_point(|page| page.begins <= from).saturating_sub(1);
-            pages.extend(recent.range(begin..).take_while(|page| page.begins <= to).take(PAGES_MAX).map(|page| (place, page.clone())));
+            let begin = recent
+                .partition_point(|page| page.begins <= from)
+                .saturating_sub(1);
+            pages.extend(
+                recent
+                    .range(begin..)
+                    .take_while(|page| page.begins <= to)
+                    .take(PAGES_MAX)
+                    .map(|page| (place, page.clone())),
+            );
         }
         self.worst.insert(place, (latency, pages));
         self.worst.truncate(WORST);
@@ -83,11 +105,14 @@ impl Evidence {
 
     fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {
         // A file has all CPUs up to the last one, whether they have pages or not.
-        let mut by_cpu: Vec<BTreeMap<u64, &KeptPage>> = vec![BTreeMap::new(); cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1)];
+        let mut by_cpu: Vec<BTreeMap<u64, &KeptPage>> =
+            vec![BTreeMap::new(); cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1)];
         for (place, page) in self.worst.iter().flat_map(|(_, pages)| pages) {
             by_cpu[cpus[*place] as usize].insert(page.number, page);
         }
-        let length = |pages: &BTreeMap<u64, &KeptPage>| pages.values().map(|page| page.bytes.len() as u64).sum();
+        let length = |pages: &BTreeMap<u64, &KeptPage>| {
+            pages.values().map(|page| page.bytes.len() as u64).sum()
+        };
         let mut out = head.encode(&by_cpu.iter().map(length).collect::<Vec<u64>>());
         for pages in &by_cpu {
             let mut last = 0;
@@ -127,17 +152,36 @@ mod tests {
         }
         evidence.sample(200 * ms + 5 * ms, 200 * ms + 6 * ms);
         evidence.sample(500 * ms + 5 * ms, 520 * ms);
-        let field = |name: &str, offset, size| format!("\tfield: u64 {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
-        let header_page = field("timestamp", 0, 8) + &field("commit", 8, 8) + &field("data", 16, 4080);
-        let head = TraceHead { header_page, page_bytes: 4096, ..TraceHead::default() };
+        let field = |name: &str, offset, size| {
+            format!("\tfield: u64 {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n")
+        };
+        let header_page =
+            field("timestamp", 0, 8) + &field("commit", 8, 8) + &field("data", 16, 4080);
+        let head = TraceHead {
+            header_page,
+            page_bytes: 4096,
+            ..TraceHead::default()
+        };
         let bytes = evidence.encode(&head, &[2]);
         let file = TraceFile::parse(&bytes).unwrap();
         let buffer = file.buffer(None).unwrap();
         assert_eq!(buffer.cpus.len(), 3);
-        let pages: Vec<u8> = buffer.cpus[2].chunks().flat_map(|chunk| chunk.unwrap().into_owned()).collect();
-        let found: Vec<_> = pages.chunks(4096).map(|page| Page::new(page, file.layout).unwrap()).collect();
-        let found: Vec<_> = found.iter().map(|page| (page.time() / ms, page.missed().is_some())).collect();
-        assert_eq!(found, [(200, false), (500, true), (510, false), (520, false)]);
+        let pages: Vec<u8> = buffer.cpus[2]
+            .chunks()
+            .flat_map(|chunk| chunk.unwrap().into_owned())
+            .collect();
+        let found: Vec<_> = pages
+            .chunks(4096)
+            .map(|page| Page::new(page, file.layout).unwrap())
+            .collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|page| (page.time() / ms, page.missed().is_some()))
+            .collect();
+        assert_eq!(
+            found,
+            [(200, false), (500, true), (510, false), (520, false)]
+        );
     }
 
     #[test]
@@ -146,6 +190,9 @@ mod tests {
         for latency in (1..=40).rev() {
             evidence.sample(1_000, 1_000 + latency);
         }
-        assert_eq!((evidence.worst.len(), evidence.worst[WORST - 1].0), (WORST, 25));
+        assert_eq!(
+            (evidence.worst.len(), evidence.worst[WORST - 1].0),
+            (WORST, 25)
+        );
     }
 }

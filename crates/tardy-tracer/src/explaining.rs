@@ -1,4 +1,5 @@
-//! The explaining half of the thread that follows a run: from decoded events and samples as they are handed over to stored delays.
+//! The explaining half of the thread that follows a run: from decoded events and samples as they
+//! are handed over to stored delays.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,14 +18,17 @@ use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
 
-/// The stream must be so far behind a sample before that is explained: the first event of the thread after its clock read may be what tells of it, in ns.
+/// The stream must be so far behind a sample before that is explained: the first event of the
+/// thread after its clock read may be what tells of it, in ns.
 const SETTLED_NS: u64 = 20_000_000;
-/// What was before the last sample is remembered for so long, in ns; and at most for so long, where a series has no samples.
+/// What was before the last sample is remembered for so long, in ns; and at most for so long, where
+/// a series has no samples.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
 /// Samples that wait for the trace, a series; there are more only if the trace stands still.
 const WAITING_MAX: usize = 1 << 20;
-/// Events after which samples are explained. A reader that was behind has more of them at once than are remembered of a CPU.
+/// Events after which samples are explained. A reader that was behind has more of them at once than
+/// are remembered of a CPU.
 const STEP_EVENTS: usize = 1 << 14;
 /// What a measuring thread writes into the trace; behind it stands its place.
 pub(crate) const MARK: &str = "tardy ";
@@ -71,7 +75,8 @@ pub(crate) struct SampleExplainer {
 }
 
 impl SampleExplainer {
-    /// Decodes what is before `until`, and explains the samples about which everything is known by then.
+    /// Decodes what is before `until`, and explains the samples about which everything is known by
+    /// then.
     pub(crate) fn advance(&mut self, until: u64) {
         loop {
             self.take_batches();
@@ -101,14 +106,20 @@ impl SampleExplainer {
             (self.series, self.loops) = (series, loops);
             for &FollowedLoop { place, thread } in &self.loops {
                 let own = self.threads.insert(place, vec![thread]).unwrap_or_default();
-                own.into_iter().for_each(|pid| self.samples.add_observer(pid));
+                own.into_iter()
+                    .for_each(|pid| self.samples.add_observer(pid));
                 self.samples.follow(thread);
                 self.samples.judge(thread);
             }
         }
         for batch in self.batches.try_iter() {
-            let Some(series) = self.series.get_mut(batch.series) else { continue };
-            let late = batch.samples.iter().filter(|sample| sample.latency.get() > 0);
+            let Some(series) = self.series.get_mut(batch.series) else {
+                continue;
+            };
+            let late = batch
+                .samples
+                .iter()
+                .filter(|sample| sample.latency.get() > 0);
             let before = series.waiting.len();
             series.waiting.extend(late);
             series.file.counts.samples += (series.waiting.len() - before) as u64;
@@ -120,10 +131,17 @@ impl SampleExplainer {
 
     /// A measuring thread has said which place it measures.
     fn learn_thread(&mut self, event: &Event) {
-        let Kind::Marker { text } = event.kind else { return };
+        let Kind::Marker { text } = event.kind else {
+            return;
+        };
         // The kernel ends the line, and `Text` shows that as a mark.
-        let place = text.as_str().strip_prefix(MARK).map(|place| place.trim_end_matches('?'));
-        let Some(place) = place.and_then(|place| place.parse().ok()) else { return };
+        let place = text
+            .as_str()
+            .strip_prefix(MARK)
+            .map(|place| place.trim_end_matches('?'));
+        let Some(place) = place.and_then(|place| place.parse().ok()) else {
+            return;
+        };
         if self.loops.iter().any(|looped| looped.place == place) {
             // The tool's own thread at a program's loop hands its samples on, and takes none.
             self.samples.add_observer(event.head.pid);
@@ -143,7 +161,11 @@ impl SampleExplainer {
             contention: has("lock:contention_begin"),
             futex: has("syscalls:sys_enter_futex"),
         };
-        let rules = |looped: &FollowedLoop| self.samples.rules(looped.thread).map(|(thread, rules)| LoopRules::of(thread, rules, recorded));
+        let rules = |looped: &FollowedLoop| {
+            self.samples
+                .rules(looped.thread)
+                .map(|(thread, rules)| LoopRules::of(thread, rules, recorded))
+        };
         self.loops.iter().filter_map(rules).collect()
     }
 
@@ -153,24 +175,42 @@ impl SampleExplainer {
             opinions.compare(settled, &mut self.samples);
         }
         for series in &mut self.series {
-            let threads = self.threads.get(&series.place).map_or(&[][..], Vec::as_slice);
+            let threads = self
+                .threads
+                .get(&series.place)
+                .map_or(&[][..], Vec::as_slice);
             while let Some(sample) = series.waiting.front() {
-                let (due, woke) = (sample.due.get().max(0).cast_unsigned(), sample.wake().get().max(0).cast_unsigned());
+                let (due, woke) = (
+                    sample.due.get().max(0).cast_unsigned(),
+                    sample.wake().get().max(0).cast_unsigned(),
+                );
                 if woke >= settled {
                     break;
                 }
                 let delay = self.samples.explain(threads, series.home, due, woke);
-                series.file.store(sample.due, &delay, &mut self.holders, &self.live);
+                series
+                    .file
+                    .store(sample.due, &delay, &mut self.holders, &self.live);
                 self.samples.give_back(delay);
                 self.evidence.sample(due, woke);
                 series.explained_until = due;
                 series.waiting.pop_front();
             }
         }
-        // What is handed over next is later than what was handed over last, however far behind the recorder is.
-        let explained = self.series.iter().map(|series| series.explained_until).min().unwrap_or(settled);
+        // What is handed over next is later than what was handed over last, however far behind the
+        // recorder is.
+        let explained = self
+            .series
+            .iter()
+            .map(|series| series.explained_until)
+            .min()
+            .unwrap_or(settled);
         let begin = settled.saturating_sub(REMEMBERED_MAX_NS);
-        self.samples.forget_before(explained.clamp(begin, settled).saturating_sub(REMEMBERED_NS));
+        self.samples.forget_before(
+            explained
+                .clamp(begin, settled)
+                .saturating_sub(REMEMBERED_NS),
+        );
     }
 }
 
@@ -188,30 +228,52 @@ mod tests {
 
     use super::*;
 
-    const LAYOUT: PageLayout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
+    const LAYOUT: PageLayout = PageLayout {
+        long_bytes: 8,
+        data_offset: 16,
+        page_bytes: 4096,
+    };
     const PROBE: i32 = 10;
     const LOAD: i32 = 20;
 
     /// The text of a format with these fields of four bytes behind the common ones.
     fn format(system: &str, name: &str, id: u16, fields: &[&str]) -> EventFormat {
         let mut text = format!("name: {name}\nID: {id}\n");
-        let common =
-            [("unsigned short common_type", 0, 2), ("unsigned char common_flags", 2, 1), ("unsigned char common_preempt_count", 3, 1)];
+        let common = [
+            ("unsigned short common_type", 0, 2),
+            ("unsigned char common_flags", 2, 1),
+            ("unsigned char common_preempt_count", 3, 1),
+        ];
         for (field, offset, size) in common {
             text += &format!("\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
         }
         for (place, field) in std::iter::once(&"int common_pid").chain(fields).enumerate() {
-            text += &format!("\tfield:{field};\toffset:{};\tsize:4;\tsigned:1;\n", 4 + 4 * place);
+            text += &format!(
+                "\tfield:{field};\toffset:{};\tsize:4;\tsigned:1;\n",
+                4 + 4 * place
+            );
         }
         EventFormat::parse(system, &text).unwrap()
     }
 
     fn formats() -> Vec<EventFormat> {
-        let switch =
-            ["int prev_pid", "int prev_prio", "char prev_comm[4]", "int next_pid", "int next_prio", "char next_comm[4]", "int prev_state"];
+        let switch = [
+            "int prev_pid",
+            "int prev_prio",
+            "char prev_comm[4]",
+            "int next_pid",
+            "int next_prio",
+            "char next_comm[4]",
+            "int prev_state",
+        ];
         vec![
             format("sched", "sched_switch", 1, &switch),
-            format("sched", "sched_waking", 2, &["int pid", "int prio", "char comm[4]", "int target_cpu"]),
+            format(
+                "sched",
+                "sched_waking",
+                2,
+                &["int pid", "int prio", "char comm[4]", "int target_cpu"],
+            ),
             format("irq", "softirq_raise", 3, &["int vec"]),
         ]
     }
@@ -234,10 +296,13 @@ mod tests {
                 self.page.extend_from_slice(&[0; 8]);
                 self.time = time;
             }
-            let head = u32::try_from(time - self.time).unwrap() << 5 | u32::try_from(words).unwrap();
+            let head =
+                u32::try_from(time - self.time).unwrap() << 5 | u32::try_from(words).unwrap();
             self.page.extend_from_slice(&head.to_le_bytes());
             self.page.extend_from_slice(&u32::from(id).to_le_bytes());
-            std::iter::once(&pid).chain(fields).for_each(|field| self.page.extend_from_slice(&field.to_le_bytes()));
+            std::iter::once(&pid)
+                .chain(fields)
+                .for_each(|field| self.page.extend_from_slice(&field.to_le_bytes()));
             self.time = time;
         }
 
@@ -275,14 +340,25 @@ mod tests {
             threads: HashMap::from([(0, vec![PROBE])]),
             opinions: None,
             loops: Vec::new(),
-            series: vec![SeriesFollower { place: 0, home: 0, file, left_out, waiting: VecDeque::new(), explained_until: 0 }],
+            series: vec![SeriesFollower {
+                place: 0,
+                home: 0,
+                file,
+                left_out,
+                waiting: VecDeque::new(),
+                explained_until: 0,
+            }],
             holders: Holders::new(Symbols::default()),
             evidence: Evidence::new(1),
             batches: batches_end,
             new_series,
         };
         // More events than a CPU's are remembered, in 2 s, and all of them at once.
-        let mut pages = Pages { time: 0, page: Vec::new(), pages: Vec::new() };
+        let mut pages = Pages {
+            time: 0,
+            page: Vec::new(),
+            pages: Vec::new(),
+        };
         let mut taken = Vec::new();
         pages.event(999_000_000, 1, PROBE, &[PROBE, 19, 0, LOAD, 120, 0, 1]);
         for cycle in 0..2_000_u64 {
@@ -291,13 +367,22 @@ mod tests {
             pages.event(due + 2_000, 1, LOAD, &[LOAD, 120, 0, PROBE, 19, 0, 0]);
             pages.event(due + 5_000, 1, PROBE, &[PROBE, 19, 0, LOAD, 120, 0, 1]);
             (0..200).for_each(|place| pages.event(due + 10_000 + place * 1_000, 3, LOAD, &[3]));
-            taken.push(Sample { due: Nanos(due.cast_signed()), latency: Nanos(3_000), skipped: 0 });
+            taken.push(Sample {
+                due: Nanos(due.cast_signed()),
+                latency: Nanos(3_000),
+                skipped: 0,
+            });
         }
         pages.end();
         for page in &pages.pages {
             explaining.live.page(0, page).unwrap();
         }
-        batches.try_send(Batch { series: 0, samples: taken }).unwrap();
+        batches
+            .try_send(Batch {
+                series: 0,
+                samples: taken,
+            })
+            .unwrap();
         explaining.advance(u64::MAX);
         let counts = &explaining.series[0].file.counts;
         assert_eq!((counts.explained, counts.with_unknown), (2_000, 0));

@@ -15,7 +15,8 @@ use crate::pages::PageReader;
 
 /// How often pages are read: rarely enough to find whole ones, and often enough for the buffers.
 const PERIOD: Duration = Duration::from_millis(100);
-/// An event may be written this long after its time, by a CPU that was interrupted or that a host stopped in between, in ns.
+/// An event may be written this long after its time, by a CPU that was interrupted or that a host
+/// stopped in between, in ns.
 const LATE_NS: u64 = 20_000_000;
 /// Pages of a CPU that are read in a row.
 const PAGES_MAX: usize = 2048;
@@ -44,7 +45,10 @@ impl Follower {
     // A function of its own, whose instructions a test counts (tests/alone/explaining.rs).
     #[inline(never)]
     pub(crate) fn run(&mut self, is_ending: &AtomicBool) {
-        let (mut evidence_due, mut flush_due) = (clock::monotonic() + EVIDENCE_NS, clock::monotonic() + FLUSH_NS);
+        let (mut evidence_due, mut flush_due) = (
+            clock::monotonic() + EVIDENCE_NS,
+            clock::monotonic() + FLUSH_NS,
+        );
         loop {
             let ending = is_ending.load(Ordering::Acquire);
             if ending {
@@ -65,7 +69,10 @@ impl Follower {
                 break;
             }
             if now >= flush_due {
-                self.explaining.series.iter_mut().for_each(|series| series.file.flush());
+                self.explaining
+                    .series
+                    .iter_mut()
+                    .for_each(|series| series.file.flush());
                 flush_due = now + FLUSH_NS;
             }
             if now >= evidence_due {
@@ -76,7 +83,10 @@ impl Follower {
                 std::thread::park_timeout(PERIOD);
             }
         }
-        self.explaining.series.iter_mut().for_each(|series| series.file.flush());
+        self.explaining
+            .series
+            .iter_mut()
+            .for_each(|series| series.file.flush());
         self.write_evidence();
     }
 
@@ -104,7 +114,13 @@ impl Follower {
 
     /// What is recorded of measuring threads alone is recorded of those that are known by now.
     fn record_known_threads(&mut self) {
-        let mut threads: Vec<i32> = self.explaining.threads.values().flatten().copied().collect();
+        let mut threads: Vec<i32> = self
+            .explaining
+            .threads
+            .values()
+            .flatten()
+            .copied()
+            .collect();
         threads.sort_unstable();
         if threads != self.threads_known {
             self.instance.record_events_of(&threads);
@@ -118,15 +134,25 @@ impl Follower {
 
     fn write_evidence(&mut self) {
         let head = self.head();
-        let _ = self.explaining.evidence.write(&self.evidence_path, &head, self.reader.cpus());
+        let _ = self
+            .explaining
+            .evidence
+            .write(&self.evidence_path, &head, self.reader.cpus());
     }
 
-    /// The head of files of pages, with the names that are known by now. Those of threads are the events' own: whoever reads the kernel's list of them
-    /// keeps preemption off for hundreds of microseconds (kernel/trace/trace_sched_switch.c, `saved_cmdlines_start`).
+    /// The head of files of pages, with the names that are known by now. Those of threads are the
+    /// events' own: whoever reads the kernel's list of them keeps preemption off for hundreds of
+    /// microseconds (kernel/trace/trace_sched_switch.c, `saved_cmdlines_start`).
     pub(crate) fn head(&self) -> TraceHead {
         let line = |(pid, name): (i32, Text)| format!("{pid} {name}\n");
         TraceHead {
-            commands: self.explaining.samples.names().take(NAMES_MAX).map(line).collect(),
+            commands: self
+                .explaining
+                .samples
+                .names()
+                .take(NAMES_MAX)
+                .map(line)
+                .collect(),
             symbols: self.explaining.holders.symbol_lines(),
             ..self.instance.head.clone()
         }

@@ -1,4 +1,5 @@
-//! An instance of tracefs of the run's own: buffers, clock, events, CPUs. Nothing outside of its folder is written.
+//! An instance of tracefs of the run's own: buffers, clock, events, CPUs. Nothing outside of its
+//! folder is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,7 +15,8 @@ use tardy_trace::layout::{LayoutError, PageLayout};
 use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, WantedEvent};
 use crate::second_opinion::TIMERLAT;
 
-/// Interrupts that the timer of a probe may come by, x86 first: of other architectures all device interrupts, of which the timer's is one.
+/// Interrupts that the timer of a probe may come by, x86 first: of other architectures all device
+/// interrupts, of which the timer's is one.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
 /// The function of the tick's timer (kernel/time/tick-sched.c): up to Linux 6.8, and since.
 const TICKS: [&str; 2] = ["tick_sched_timer", "tick_nohz_handler"];
@@ -72,16 +74,24 @@ struct RecordedEvent {
     event: String,
     /// Whether the instance is of no use without it.
     is_needed: bool,
-    /// Which of its events are recorded; all where it is absent, or where the event knows no such filter.
+    /// Which of its events are recorded; all where it is absent, or where the event knows no such
+    /// filter.
     filter: Option<String>,
 }
 
 impl Instance {
-    /// Makes the instance and records events of `cpus` from now on; those that judge loops of programs only where `has_loops` says so.
+    /// Makes the instance and records events of `cpus` from now on; those that judge loops of
+    /// programs only where `has_loops` says so.
     ///
     /// # Errors
     /// [`InstanceError`]; nothing is left of it then.
-    pub fn create(tracefs: Tracefs, name: &str, cpus: &CpuList, has_loops: bool, root: &Root) -> Result<Self, InstanceError> {
+    pub fn create(
+        tracefs: Tracefs,
+        name: &str,
+        cpus: &CpuList,
+        has_loops: bool,
+        root: &Root,
+    ) -> Result<Self, InstanceError> {
         let of_loops = if has_loops { OF_LOOPS } else { &[] };
         let of_threads = OF_PROBES.iter().chain(of_loops).copied().collect();
         let mut instance = Self::empty(tracefs, name, of_threads)?;
@@ -90,7 +100,8 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Makes the instance and records these events of `cpus` from now on, each as far as its filter lets it through.
+    /// Makes the instance and records these events of `cpus` from now on, each as far as its filter
+    /// lets it through.
     ///
     /// # Errors
     /// [`InstanceError`]; nothing is left of it then.
@@ -112,23 +123,47 @@ impl Instance {
         Ok(instance)
     }
 
-    fn empty(tracefs: Tracefs, name: &str, of_threads: Vec<WantedEvent>) -> Result<Self, InstanceError> {
+    fn empty(
+        tracefs: Tracefs,
+        name: &str,
+        of_threads: Vec<WantedEvent>,
+    ) -> Result<Self, InstanceError> {
         let path = tracefs.instance(name);
         fs::create_dir(&path).map_err(|error| system(&format!("instances/{name}"), error))?;
         let head = TraceHead::default();
-        let layout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
+        let layout = PageLayout {
+            long_bytes: 8,
+            data_offset: 16,
+            page_bytes: 4096,
+        };
         let (enabled, absent, formats) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { tracefs, name: name.to_owned(), path, enabled, absent, formats, layout, head, of_threads })
+        Ok(Self {
+            tracefs,
+            name: name.to_owned(),
+            path,
+            enabled,
+            absent,
+            formats,
+            layout,
+            head,
+            of_threads,
+        })
     }
 
-    fn set_up(&mut self, cpus: &CpuList, events: Vec<RecordedEvent>, root: &Root) -> Result<(), InstanceError> {
+    fn set_up(
+        &mut self,
+        cpus: &CpuList,
+        events: Vec<RecordedEvent>,
+        root: &Root,
+    ) -> Result<(), InstanceError> {
         self.write("tracing_on", "0")?;
         // Setting the clock empties the buffer: it comes first.
         self.write("trace_clock", "mono")?;
         self.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
         // The kernel marks where events were lost only if new ones go over old ones.
         self.write("options/overwrite", "1")?;
-        // Off, so that a wake-up of the reader costs nothing that is measured: it looks by the clock.
+        // Off, so that a wake-up of the reader costs nothing that is measured: it looks by the
+        // clock.
         let _ = self.write("buffer_percent", "100");
         self.write("tracing_cpumask", &cpus.to_mask())?;
         self.read_head(root)?;
@@ -138,7 +173,13 @@ impl Instance {
 
     fn enable(&mut self, events: Vec<RecordedEvent>) -> Result<(), InstanceError> {
         let mut by_system: Vec<(String, Vec<String>)> = Vec::new();
-        for RecordedEvent { system: system_name, event, is_needed, filter } in events {
+        for RecordedEvent {
+            system: system_name,
+            event,
+            is_needed,
+            filter,
+        } in events
+        {
             let name = format!("{system_name}:{event}");
             let folder = format!("events/{system_name}/{event}");
             if let Some(filter) = filter {
@@ -148,7 +189,10 @@ impl Instance {
                 Ok(()) => {
                     let text = self.read(&format!("{folder}/format"))?;
                     self.formats.push(EventFormat::parse(&system_name, &text)?);
-                    match by_system.last_mut().filter(|(last, _)| *last == system_name) {
+                    match by_system
+                        .last_mut()
+                        .filter(|(last, _)| *last == system_name)
+                    {
                         Some((_, formats)) => formats.push(text),
                         None => by_system.push((system_name, vec![text])),
                     }
@@ -166,29 +210,52 @@ impl Instance {
     fn wanted(&self) -> Vec<RecordedEvent> {
         let recorded = |system: &str, event: &str, is_needed, filter| {
             let (system, event) = (system.to_owned(), event.to_owned());
-            RecordedEvent { system, event, is_needed, filter }
+            RecordedEvent {
+                system,
+                event,
+                is_needed,
+                filter,
+            }
         };
-        let of_all = WANTED.iter().map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, None));
+        let of_all = WANTED
+            .iter()
+            .map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, None));
         // Of nobody, until the threads have said who they are.
         let of_nobody = || Some("common_pid < 0".to_owned());
-        let of_threads = self.of_threads.iter().map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, of_nobody()));
+        let of_threads = self
+            .of_threads
+            .iter()
+            .map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, of_nobody()));
         let mut wanted: Vec<_> = of_all.chain(of_threads).collect();
         for system in INTERRUPT_SYSTEMS {
-            let events = fs::read_dir(self.path.join("events").join(system)).into_iter().flatten().filter_map(Result::ok);
+            let events = fs::read_dir(self.path.join("events").join(system))
+                .into_iter()
+                .flatten()
+                .filter_map(Result::ok);
             let names = events.filter_map(|entry| entry.file_name().into_string().ok());
-            let mut names: Vec<_> = names.filter(|name| name.ends_with("_entry") || name.ends_with("_exit")).collect();
+            let mut names: Vec<_> = names
+                .filter(|name| name.ends_with("_entry") || name.ends_with("_exit"))
+                .collect();
             names.sort();
-            wanted.extend(names.iter().map(|event| recorded(system, event, false, None)));
+            wanted.extend(
+                names
+                    .iter()
+                    .map(|event| recorded(system, event, false, None)),
+            );
         }
         wanted
     }
 
-    /// What stands above all instances: the layout of pages, and formats of what is no event of a system.
+    /// What stands above all instances: the layout of pages, and formats of what is no event of a
+    /// system.
     fn read_head(&mut self, root: &Root) -> Result<(), InstanceError> {
         let top = self.tracefs.path().to_owned();
         let read = |name: &str| read_at_once(&top.join(name)).map_err(|error| system(name, error));
         let header_page = read("events/header_page")?;
-        let page_bytes = self.read("buffer_subbuf_size_kb").ok().and_then(|text| text.trim().parse::<usize>().ok());
+        let page_bytes = self
+            .read("buffer_subbuf_size_kb")
+            .ok()
+            .and_then(|text| text.trim().parse::<usize>().ok());
         self.layout = PageLayout::parse(&header_page)?;
         if let Some(kib) = page_bytes {
             self.layout = self.layout.with_page_bytes(kib << 10);
@@ -218,18 +285,29 @@ impl Instance {
         &self.name
     }
 
-    /// Has the kernel record its stack whenever a timer's interrupt comes into something other than the idle thread.
+    /// Has the kernel record its stack whenever a timer's interrupt comes into something other than
+    /// the idle thread.
     ///
     /// # Errors
     /// If its events have no such triggers.
     pub fn record_stacks(&mut self) -> Result<(), InstanceError> {
-        let top = self.tracefs.path().join("events/ftrace/kernel_stack/format");
-        let text = read_at_once(&top).map_err(|error| system("events/ftrace/kernel_stack/format", error))?;
+        let top = self
+            .tracefs
+            .path()
+            .join("events/ftrace/kernel_stack/format");
+        let text = read_at_once(&top)
+            .map_err(|error| system("events/ftrace/kernel_stack/format", error))?;
         self.formats.push(EventFormat::parse("ftrace", &text)?);
         self.head.tracer_formats.push(text);
         let events = self.path.join("events");
-        let there = TIMER_INTERRUPTS.into_iter().find(|event| events.join(event).exists()).unwrap_or(TIMER_INTERRUPTS[0]);
-        self.write(&format!("events/{there}/trigger"), "stacktrace if common_pid != 0")
+        let there = TIMER_INTERRUPTS
+            .into_iter()
+            .find(|event| events.join(event).exists())
+            .unwrap_or(TIMER_INTERRUPTS[0]);
+        self.write(
+            &format!("events/{there}/trigger"),
+            "stacktrace if common_pid != 0",
+        )
     }
 
     /// Runs the tracer timerlat in this instance, which records what it tells.
@@ -238,14 +316,16 @@ impl Instance {
     /// If the kernel has no such tracer.
     pub fn run_timerlat(&mut self) -> Result<(), InstanceError> {
         let path = format!("events/ftrace/{TIMERLAT}/format");
-        let text = read_at_once(&self.tracefs.path().join(&path)).map_err(|error| system(&path, error))?;
+        let text =
+            read_at_once(&self.tracefs.path().join(&path)).map_err(|error| system(&path, error))?;
         self.write("current_tracer", TIMERLAT)?;
         self.formats.push(EventFormat::parse("ftrace", &text)?);
         self.head.tracer_formats.push(text);
         Ok(())
     }
 
-    /// The same at switches from a thread to one of `pids`, in place of those that were named before.
+    /// The same at switches from a thread to one of `pids`, in place of those that were named
+    /// before.
     ///
     /// # Errors
     /// If the event has no such trigger.
@@ -253,30 +333,50 @@ impl Instance {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
         // An event has one trigger of a kind. The first time there is none to take away.
         let _ = self.write(TRIGGER, "!stacktrace");
-        let named: Vec<String> = pids.iter().map(|pid| format!("next_pid == {pid}")).collect();
-        let next = if pids.len() > FILTER_PIDS_MAX { "next_prio < 100".to_owned() } else { named.join(" || ") };
+        let named: Vec<String> = pids
+            .iter()
+            .map(|pid| format!("next_pid == {pid}"))
+            .collect();
+        let next = if pids.len() > FILTER_PIDS_MAX {
+            "next_prio < 100".to_owned()
+        } else {
+            named.join(" || ")
+        };
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
-    /// Leaves out that the timer of the tick is set, which each way out of idle and back does; no thread sleeps by it. `symbols` is /proc/kallsyms; without
-    /// addresses there, or where the event knows no such filter, it is recorded too.
+    /// Leaves out that the timer of the tick is set, which each way out of idle and back does; no
+    /// thread sleeps by it. `symbols` is /proc/kallsyms; without addresses there, or where the
+    /// event knows no such filter, it is recorded too.
     pub fn leave_out_tick(&self, symbols: &str) {
         let address = |line: &str| -> Option<u64> {
             let mut words = line.split_ascii_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&address| address != 0)?;
+            let address = u64::from_str_radix(words.next()?, 16)
+                .ok()
+                .filter(|&address| address != 0)?;
             TICKS.contains(&words.nth(1)?).then_some(address)
         };
         if let Some(address) = symbols.lines().find_map(address) {
-            let _ = self.write("events/timer/hrtimer_start/filter", &format!("function != {address:#x}"));
+            let _ = self.write(
+                "events/timer/hrtimer_start/filter",
+                &format!("function != {address:#x}"),
+            );
         }
     }
 
     /// Records the events that are of measuring threads alone, of these.
     pub fn record_events_of(&self, pids: &[i32]) {
-        let named: Vec<String> = pids.iter().take(FILTER_PIDS_MAX).map(|pid| format!("common_pid == {pid}")).collect();
+        let named: Vec<String> = pids
+            .iter()
+            .take(FILTER_PIDS_MAX)
+            .map(|pid| format!("common_pid == {pid}"))
+            .collect();
         for WantedEvent { system, event, .. } in &self.of_threads {
             // Absent events were noted.
-            let _ = self.write(&format!("events/{system}/{event}/filter"), &named.join(" || "));
+            let _ = self.write(
+                &format!("events/{system}/{event}/filter"),
+                &named.join(" || "),
+            );
         }
     }
 
@@ -284,7 +384,11 @@ impl Instance {
     ///
     /// # Errors
     /// If the event knows no such filter.
-    pub fn filter(&self, WantedEvent { system, event, .. }: WantedEvent, filter: &str) -> Result<(), InstanceError> {
+    pub fn filter(
+        &self,
+        WantedEvent { system, event, .. }: WantedEvent,
+        filter: &str,
+    ) -> Result<(), InstanceError> {
         self.write(&format!("events/{system}/{event}/filter"), filter)
     }
 
@@ -299,7 +403,8 @@ impl Instance {
 
     fn write(&self, name: &str, value: &str) -> Result<(), InstanceError> {
         let open = OpenOptions::new().write(true).open(self.path.join(name));
-        open.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|error| system(name, error))
+        open.and_then(|mut file| file.write_all(value.as_bytes()))
+            .map_err(|error| system(name, error))
     }
 }
 
@@ -312,7 +417,8 @@ impl Drop for Instance {
     }
 }
 
-/// Some files of tracefs answer the first read only (kernel/trace/trace_events.c, `show_header`): it must have room for all.
+/// Some files of tracefs answer the first read only (kernel/trace/trace_events.c, `show_header`):
+/// it must have room for all.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; 64 << 10];
     let (mut file, mut length) = (File::open(path)?, 0);
@@ -327,11 +433,23 @@ fn read_at_once(path: &Path) -> io::Result<String> {
 }
 
 fn system(path: &str, error: io::Error) -> InstanceError {
-    InstanceError::System { path: path.to_owned(), error }
+    InstanceError::System {
+        path: path.to_owned(),
+        error,
+    }
 }
 
 /// What `uname -a` says, with a host that is no matter.
 fn kernel(root: &Root) -> String {
-    let text = |name| root.text(format!("proc/sys/kernel/{name}")).unwrap_or_else(|| "?".to_owned());
-    format!("Linux {} {} {} {}", text("hostname"), text("osrelease"), text("version"), std::env::consts::ARCH)
+    let text = |name| {
+        root.text(format!("proc/sys/kernel/{name}"))
+            .unwrap_or_else(|| "?".to_owned())
+    };
+    format!(
+        "Linux {} {} {} {}",
+        text("hostname"),
+        text("osrelease"),
+        text("version"),
+        std::env::consts::ARCH
+    )
 }

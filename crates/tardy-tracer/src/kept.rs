@@ -1,4 +1,5 @@
-//! All pages of a run, for `--keep-trace`: one file a CPU, and the head of a trace.dat that is made of them.
+//! All pages of a run, for `--keep-trace`: one file a CPU, and the head of a trace.dat that is made
+//! of them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,14 +15,25 @@ pub(crate) struct KeptPages {
 
 impl KeptPages {
     pub(crate) fn create(folder: &Path, cpus: &[u32]) -> io::Result<Self> {
-        let create = |cpu: &u32| OpenOptions::new().write(true).create_new(true).open(folder.join(format!("cpu{cpu}.pages"))).map(Some);
-        Ok(Self { files: cpus.iter().map(create).collect::<io::Result<_>>()? })
+        let create = |cpu: &u32| {
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(folder.join(format!("cpu{cpu}.pages")))
+                .map(Some)
+        };
+        Ok(Self {
+            files: cpus.iter().map(create).collect::<io::Result<_>>()?,
+        })
     }
 
     /// Appends a page. After a failure nothing more is written, so that what stands there is whole.
     pub(crate) fn append(&mut self, place: usize, page: &[u8]) {
         use std::io::Write;
-        if self.files[place].as_mut().is_some_and(|file| file.write_all(page).is_err()) {
+        if self.files[place]
+            .as_mut()
+            .is_some_and(|file| file.write_all(page).is_err())
+        {
             self.files[place] = None;
         }
     }

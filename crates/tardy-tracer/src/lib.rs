@@ -1,8 +1,10 @@
-//! Records the kernel's trace while a run lasts, and explains the run's samples: an instance of tracefs of its own, one thread that reads and decodes its
-//! pages, and a file of delays beside each series.
+//! Records the kernel's trace while a run lasts, and explains the run's samples: an instance of
+//! tracefs of its own, one thread that reads and decodes its pages, and a file of delays beside
+//! each series.
 //!
-//! Texts of tracefs → [`instance::Instance`] → pages → `tardy_trace::live` → `tardy_trace::explain::Samples` → `tardy_run::delays`. A recorder hands over
-//! samples by a [`Tap`]; whatever goes wrong here costs explanations and never a sample.
+//! Texts of tracefs → [`instance::Instance`] → pages → `tardy_trace::live` →
+//! `tardy_trace::explain::Samples` → `tardy_run::delays`. A recorder hands over samples by a
+//! [`Tap`]; whatever goes wrong here costs explanations and never a sample.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

@@ -21,21 +21,40 @@ pub(crate) struct PageReader {
 impl PageReader {
     pub(crate) fn open(instance: &Instance, cpus: &CpuList) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
-        let path = |cpu: &u32| instance.path().join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-        let files = cpus.iter().map(|cpu| open_without_waiting(&path(cpu))).collect::<io::Result<_>>()?;
-        Ok(Self { files, cpus, page: vec![0; instance.layout.page_bytes] })
+        let path = |cpu: &u32| {
+            instance
+                .path()
+                .join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"))
+        };
+        let files = cpus
+            .iter()
+            .map(|cpu| open_without_waiting(&path(cpu)))
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            files,
+            cpus,
+            page: vec![0; instance.layout.page_bytes],
+        })
     }
 
     pub(crate) fn cpus(&self) -> &[u32] {
         &self.cpus
     }
 
-    /// The next page of the CPU at `place`; nothing where there is none now. A page that is being filled is handed out as far as it is.
+    /// The next page of the CPU at `place`; nothing where there is none now. A page that is being
+    /// filled is handed out as far as it is.
     pub(crate) fn next(&mut self, place: usize) -> io::Result<Option<Vec<u8>>> {
         match self.files[place].read(&mut self.page) {
             Ok(0) => Ok(None),
             Ok(_) => Ok(Some(self.page.clone())),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

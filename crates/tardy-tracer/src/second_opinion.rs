@@ -1,7 +1,9 @@
-//! What the kernel's tracer timerlat says of its own thread's wake-ups, beside what is found out about the same wake-ups from events.
+//! What the kernel's tracer timerlat says of its own thread's wake-ups, beside what is found out
+//! about the same wake-ups from events.
 //!
-//! timerlat reads the clock in its timer's function and again in its thread, and writes both distances from its due time into the trace
-//! (kernel/trace/trace_osnoise.c, `timerlat_irq` and `timerlat_main`). The first is compared with the way to the timer's function, the second with
+//! timerlat reads the clock in its timer's function and again in its thread, and writes both
+//! distances from its due time into the trace (kernel/trace/trace_osnoise.c, `timerlat_irq` and
+//! `timerlat_main`). The first is compared with the way to the timer's function, the second with
 //! all pieces up to the stamp of that record.
 
 use std::collections::VecDeque;
@@ -41,12 +43,20 @@ pub(crate) struct Opinions {
 impl Opinions {
     /// Takes in an event, and follows threads of timerlat.
     pub(crate) fn take(&mut self, event: &Event, samples: &mut Samples) {
-        let Kind::Timerlat { context, latency } = event.kind else { return };
+        let Kind::Timerlat { context, latency } = event.kind else {
+            return;
+        };
         if context == IN_THREAD {
             samples.follow(event.head.pid);
         }
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back(TimerlatRecord { time: event.time, cpu: event.cpu, pid: event.head.pid, context, latency });
+            self.waiting.push_back(TimerlatRecord {
+                time: event.time,
+                cpu: event.cpu,
+                pid: event.head.pid,
+                context,
+                latency,
+            });
         }
     }
 
@@ -62,13 +72,19 @@ impl Opinions {
                 IN_THREAD => {
                     let in_interrupt = self.in_interrupt[place].take();
                     // The first one of a thread was not followed yet.
-                    let Some(due) = samples.due_of_wake_up(told.pid, told.time) else { continue };
+                    let Some(due) = samples.due_of_wake_up(told.pid, told.time) else {
+                        continue;
+                    };
                     let delay = samples.explain(&[told.pid], told.cpu, due, told.time);
                     self.found.wake_ups += 1;
                     if let Some(theirs) = in_interrupt {
                         add(&mut self.found.interrupt, way_to_function(&delay), theirs);
                     }
-                    add(&mut self.found.thread, told.time.saturating_sub(due), told.latency);
+                    add(
+                        &mut self.found.thread,
+                        told.time.saturating_sub(due),
+                        told.latency,
+                    );
                 }
                 _ => {}
             }
@@ -79,13 +95,20 @@ impl Opinions {
 /// From due to the call of the timer's function.
 fn way_to_function(delay: &Delay) -> u64 {
     let is_before = |component| matches!(component, Component::Timer | Component::Interrupt);
-    delay.pieces.iter().filter(|piece| is_before(piece.component)).map(|piece| piece.length()).sum()
+    delay
+        .pieces
+        .iter()
+        .filter(|piece| is_before(piece.component))
+        .map(|piece| piece.length())
+        .sum()
 }
 
 fn add(agreement: &mut Agreement, ours: u64, theirs: u64) {
     let difference = theirs.cast_signed().wrapping_sub(ours.cast_signed());
     agreement.compared += 1;
-    agreement.agreeing += u64::from(difference.unsigned_abs() <= Agreement::WITHIN_NS.max(theirs / Agreement::WITHIN_PART));
+    agreement.agreeing += u64::from(
+        difference.unsigned_abs() <= Agreement::WITHIN_NS.max(theirs / Agreement::WITHIN_PART),
+    );
     if agreement.compared == 1 {
         (agreement.difference_min_ns, agreement.difference_max_ns) = (difference, difference);
     }
@@ -101,10 +124,23 @@ mod tests {
     #[test]
     fn figures_agree_within_one_us_or_two_percent() {
         let mut agreement = Agreement::default();
-        for (ours, theirs) in [(5_000, 6_000), (5_000, 6_001), (6_000, 5_000), (100_000, 102_000), (100_000, 103_000)] {
+        for (ours, theirs) in [
+            (5_000, 6_000),
+            (5_000, 6_001),
+            (6_000, 5_000),
+            (100_000, 102_000),
+            (100_000, 103_000),
+        ] {
             add(&mut agreement, ours, theirs);
         }
         assert_eq!((agreement.compared, agreement.agreeing), (5, 3));
-        assert_eq!((agreement.difference_min_ns, agreement.difference_max_ns, agreement.theirs_max_ns), (-1_000, 3_000, 103_000));
+        assert_eq!(
+            (
+                agreement.difference_min_ns,
+                agreement.difference_max_ns,
+                agreement.theirs_max_ns
+            ),
+            (-1_000, 3_000, 103_000)
+        );
     }
 }

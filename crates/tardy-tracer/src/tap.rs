@@ -1,4 +1,5 @@
-//! The way of samples from a recorder to the explainer: batches over a channel that never makes the recorder wait.
+//! The way of samples from a recorder to the explainer: batches over a channel that never makes the
+//! recorder wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,12 @@ pub struct Tap {
 
 impl Tap {
     pub(crate) fn new(series: usize, sender: SyncSender<Batch>, left_out: Arc<AtomicU64>) -> Self {
-        Self { series, waiting: Vec::new(), sender, left_out }
+        Self {
+            series,
+            waiting: Vec::new(),
+            sender,
+            left_out,
+        }
     }
 
     /// Takes note of a sample.
@@ -33,14 +39,20 @@ impl Tap {
         self.waiting.push(sample);
     }
 
-    /// Hands over what was noted. If the explainer is behind, these samples stay without explanation, and are counted.
+    /// Hands over what was noted. If the explainer is behind, these samples stay without
+    /// explanation, and are counted.
     pub fn hand_over(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
         let samples = std::mem::take(&mut self.waiting);
         let count = samples.len() as u64;
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.sender.try_send(Batch { series: self.series, samples }) {
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            self.sender.try_send(Batch {
+                series: self.series,
+                samples,
+            })
+        {
             self.left_out.fetch_add(count, Ordering::Relaxed);
         }
     }

@@ -34,7 +34,8 @@ use crate::second_opinion::Opinions;
 use crate::tap::{Batch, Tap};
 
 const STACK_BYTES: usize = 512 << 10;
-/// Batches that wait: eight a second and series; a reader that is half a minute behind is told by what is left out.
+/// Batches that wait: eight a second and series; a reader that is half a minute behind is told by
+/// what is left out.
 const BATCHES_MAX: usize = 4096;
 /// Ahead of the loads, behind the recorder: what it loses is explained by nobody.
 const NICE: i32 = -10;
@@ -71,10 +72,20 @@ impl NotTraced {
             Self::NoTracefs(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 "run as root, or with CAP_SYS_ADMIN and a tracefs that may be written"
             }
-            Self::NoTracefs(_) => "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, let it have CAP_SYS_ADMIN",
-            Self::Instance(InstanceError::Absent(_)) => "use a kernel with CONFIG_EVENT_TRACING and scheduler events",
-            Self::Instance(_) | Self::System { .. } => "run as root outside of a container; `tardy restore` removes what a killed run left",
-            Self::Calibration(_) => "look whether somebody filters or stops tracing; without its events nothing can be told",
+            Self::NoTracefs(_) => {
+                "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, let it \
+                 have CAP_SYS_ADMIN"
+            }
+            Self::Instance(InstanceError::Absent(_)) => {
+                "use a kernel with CONFIG_EVENT_TRACING and scheduler events"
+            }
+            Self::Instance(_) | Self::System { .. } => {
+                "run as root outside of a container; `tardy restore` removes what a killed run left"
+            }
+            Self::Calibration(_) => {
+                "look whether somebody filters or stops tracing; without its events nothing can be \
+                 told"
+            }
         }
     }
 }
@@ -117,7 +128,8 @@ pub struct FollowedSeries {
     pub place: usize,
 }
 
-/// Lets threads say in the trace which place they measure: in a container they do not know the number that the trace knows them by.
+/// Lets threads say in the trace which place they measure: in a container they do not know the
+/// number that the trace knows them by.
 #[derive(Debug, Clone)]
 pub struct Marker(Arc<File>);
 
@@ -157,24 +169,45 @@ impl Tracer {
         let folder = options.folder.join("trace");
         fs::create_dir_all(&folder).map_err(failed("cannot make the folder trace in the run"))?;
         tracefs.remove_left_behind(options.root);
-        let mut instance = Instance::create(tracefs, options.instance, options.cpus, options.has_loops, options.root)?;
+        let mut instance = Instance::create(
+            tracefs,
+            options.instance,
+            options.cpus,
+            options.has_loops,
+            options.root,
+        )?;
         // While somebody reads its pages, an instance keeps its tracer.
-        let no_second_opinion = options.has_timerlat.then(|| instance.run_timerlat().err()).flatten().map(|error| error.to_string());
+        let no_second_opinion = options
+            .has_timerlat
+            .then(|| instance.run_timerlat().err())
+            .flatten()
+            .map(|error| error.to_string());
         let has_timerlat = options.has_timerlat && no_second_opinion.is_none();
-        let mut reader = PageReader::open(&instance, options.cpus).map_err(failed("cannot read the trace's pages"))?;
+        let mut reader = PageReader::open(&instance, options.cpus)
+            .map_err(failed("cannot read the trace's pages"))?;
         let facts = facts(options);
-        let housekeeping_cpus: Vec<u32> = options.housekeeping_cpus.iter().map(|cpu| cpu.0).collect();
+        let housekeeping_cpus: Vec<u32> =
+            options.housekeeping_cpus.iter().map(|cpu| cpu.0).collect();
         let first = options.cpus.iter().next().unwrap_or(CpuId(0));
-        let calibrated = calibrate(&instance, &mut reader, facts, first, &housekeeping_cpus).map_err(failed("cannot calibrate"))?;
+        let calibrated = calibrate(&instance, &mut reader, facts, first, &housekeeping_cpus)
+            .map_err(failed("cannot calibrate"))?;
         let calibration = calibrated.found;
         if (calibration.wake_ups as f64) < calibration.sleeps as f64 * WAKE_UPS_MIN {
             return Err(NotTraced::Calibration(calibration));
         }
-        let marker = OpenOptions::new().write(true).open(instance.path().join("trace_marker"));
-        let marker = Marker(Arc::new(marker.map_err(failed("cannot write marks into the trace"))?));
+        let marker = OpenOptions::new()
+            .write(true)
+            .open(instance.path().join("trace_marker"));
+        let marker = Marker(Arc::new(
+            marker.map_err(failed("cannot write marks into the trace"))?,
+        ));
         let symbols = kernel_symbols();
         instance.leave_out_tick(&symbols);
-        let no_stacks = options.has_stacks.then(|| instance.record_stacks().err()).flatten().map(|error| error.to_string());
+        let no_stacks = options
+            .has_stacks
+            .then(|| instance.record_stacks().err())
+            .flatten()
+            .map(|error| error.to_string());
         let has_stacks = options.has_stacks && no_stacks.is_none();
         let record = TracingRecord {
             level: match (has_stacks, has_timerlat) {
@@ -191,7 +224,9 @@ impl Tracer {
             losses: 0,
             lost_events: 0,
             cpu_time_ns: Nanos::ZERO,
-            are_functions_hidden: !symbols.lines().any(|line| !line.starts_with("0000000000000000")),
+            are_functions_hidden: !symbols
+                .lines()
+                .any(|line| !line.starts_with("0000000000000000")),
             stacks_read: 0,
             no_stacks,
             second_opinion: None,
@@ -199,12 +234,19 @@ impl Tracer {
             series: Vec::new(),
             loops: Vec::new(),
         };
-        let kept = options.keep_all.then(|| KeptPages::create(&folder, reader.cpus())).transpose();
+        let kept = options
+            .keep_all
+            .then(|| KeptPages::create(&folder, reader.cpus()))
+            .transpose();
         let kept = kept.map_err(failed("cannot keep the trace's pages"))?;
         let (batches, batches_end) = mpsc::sync_channel(BATCHES_MAX);
         let (new_series, new_series_end) = mpsc::sync_channel(1);
         let explaining = SampleExplainer {
-            live: Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied()),
+            live: Live::new(
+                Decoder::new(&instance.formats),
+                instance.layout,
+                reader.cpus().iter().copied(),
+            ),
             samples: Samples::new(facts, &HashMap::new()),
             threads: HashMap::new(),
             opinions: has_timerlat.then(Opinions::default),
@@ -216,23 +258,49 @@ impl Tracer {
             new_series: new_series_end,
         };
         let evidence_path = folder.join("worst.dat");
-        let mut follower = Follower { instance, reader, explaining, evidence_path, kept, has_stacks, threads_known: Vec::new() };
+        let mut follower = Follower {
+            instance,
+            reader,
+            explaining,
+            evidence_path,
+            kept,
+            has_stacks,
+            threads_known: Vec::new(),
+        };
         drop(symbols);
         if options.keep_all {
             // A killed run has no other.
-            KeptPages::write_head(&folder, &follower.head(), follower.reader.cpus()).map_err(failed("cannot keep the trace's pages"))?;
+            KeptPages::write_head(&folder, &follower.head(), follower.reader.cpus())
+                .map_err(failed("cannot keep the trace's pages"))?;
         }
         let is_ending = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&is_ending);
-        let thread = std::thread::Builder::new().name("tardy-tracer".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &housekeeping_cpus);
-            let _ = sched::set_policy(0, sched::Policy::Other { nice: NICE });
-            follower.run(&ending);
-            TracerEnd { follower, cpu_time: Nanos(clock::thread_cpu_time()) }
-        });
-        let handle = thread.map_err(scoped::refused).map_err(failed("cannot start the reader of the trace"))?;
+        let thread = std::thread::Builder::new()
+            .name("tardy-tracer".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let _ = affinity::set(0, &housekeeping_cpus);
+                let _ = sched::set_policy(0, sched::Policy::Other { nice: NICE });
+                follower.run(&ending);
+                TracerEnd {
+                    follower,
+                    cpu_time: Nanos(clock::thread_cpu_time()),
+                }
+            });
+        let handle = thread
+            .map_err(scoped::refused)
+            .map_err(failed("cannot start the reader of the trace"))?;
         let are_numbers_shared = calibrated.are_numbers_shared;
-        Ok(Self { marker, is_ending, batches, new_series, are_numbers_shared, handle, record, folder: options.folder.to_owned() })
+        Ok(Self {
+            marker,
+            is_ending,
+            batches,
+            new_series,
+            are_numbers_shared,
+            handle,
+            record,
+            folder: options.folder.to_owned(),
+        })
     }
 
     /// What measuring threads announce themselves with.
@@ -253,11 +321,16 @@ impl Tracer {
         self.are_numbers_shared
     }
 
-    /// Makes the files of the series' delays. Each series gets the tap that its recorder hands samples to. `loops` are those of programs.
+    /// Makes the files of the series' delays. Each series gets the tap that its recorder hands
+    /// samples to. `loops` are those of programs.
     ///
     /// # Errors
     /// Those of making the files.
-    pub fn follow(&self, series: &[FollowedSeries], loops: Vec<FollowedLoop>) -> io::Result<Vec<Tap>> {
+    pub fn follow(
+        &self,
+        series: &[FollowedSeries],
+        loops: Vec<FollowedLoop>,
+    ) -> io::Result<Vec<Tap>> {
         let mut taps = Vec::new();
         let mut followed = Vec::new();
         for (index, series) in series.iter().enumerate() {
@@ -275,24 +348,39 @@ impl Tracer {
             };
             let home = series.cpu.map_or(0, |cpu| cpu.0);
             let file = DelayFile::create(&delays::path(&self.folder, &series.file), counts)?;
-            followed.push(SeriesFollower { place: series.place, home, file, left_out, waiting: Default::default(), explained_until: 0 });
+            followed.push(SeriesFollower {
+                place: series.place,
+                home,
+                file,
+                left_out,
+                waiting: Default::default(),
+                explained_until: 0,
+            });
         }
         // A thread that is gone is found when it is joined.
         let _ = self.new_series.send((followed, loops));
         Ok(taps)
     }
 
-    /// Ends the recording when all samples were handed over, and says what came of it. The instance is gone then.
+    /// Ends the recording when all samples were handed over, and says what came of it. The instance
+    /// is gone then.
     ///
     /// # Errors
     /// If the thread ended before its time.
     pub fn finish(self) -> io::Result<TracingRecord> {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();
-        let ended = self.handle.join().map_err(|_| io::Error::other("the reader of the trace ended unexpectedly"))?;
+        let ended = self
+            .handle
+            .join()
+            .map_err(|_| io::Error::other("the reader of the trace ended unexpectedly"))?;
         let TracerEnd { follower, cpu_time } = ended;
         if follower.kept.is_some() {
-            KeptPages::write_head(&self.folder.join("trace"), &follower.head(), follower.reader.cpus())?;
+            KeptPages::write_head(
+                &self.folder.join("trace"),
+                &follower.head(),
+                follower.reader.cpus(),
+            )?;
         }
         let counts = follower.explaining.live.counts();
         let mut record = self.record;
@@ -302,11 +390,18 @@ impl Tracer {
         record.lost_events = counts.lost_events;
         record.stacks_read = counts.stacks;
         record.cpu_time_ns = cpu_time;
-        record.second_opinion = follower.explaining.opinions.as_ref().map(|opinions| opinions.found);
+        record.second_opinion = follower
+            .explaining
+            .opinions
+            .as_ref()
+            .map(|opinions| opinions.found);
         record.loops = follower.explaining.judged(&record.events);
         for series in follower.explaining.series {
             let left_out = series.left_out.load(Ordering::Relaxed);
-            record.series.push(ExplainedSeries { left_out, ..series.file.counts });
+            record.series.push(ExplainedSeries {
+                left_out,
+                ..series.file.counts
+            });
         }
         Ok(record)
     }
@@ -315,9 +410,27 @@ impl Tracer {
 /// What of the machine causes hang on.
 fn facts(options: &Options<'_>) -> Facts {
     let machine = options.machine;
-    let preemption = machine.kernel.preemption.as_ref().and_then(|found| found.is_full());
-    let preemption = preemption.map(|is_full| if is_full { Preemption::Full } else { Preemption::No });
+    let preemption = machine
+        .kernel
+        .preemption
+        .as_ref()
+        .and_then(|found| found.is_full());
+    let preemption = preemption.map(|is_full| {
+        if is_full {
+            Preemption::Full
+        } else {
+            Preemption::No
+        }
+    });
     // No host takes time away that does not pass.
-    let is_guest = if options.is_virtual_time { Some(false) } else { machine.virtualization.is_virtual() };
-    Facts { preemption, is_guest, ..Facts::default() }
+    let is_guest = if options.is_virtual_time {
+        Some(false)
+    } else {
+        machine.virtualization.is_virtual()
+    };
+    Facts {
+        preemption,
+        is_guest,
+        ..Facts::default()
+    }
 }

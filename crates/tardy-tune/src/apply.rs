@@ -1,5 +1,6 @@
-//! Settings in force for a while: old values are in the journal before anything is written, and are back on every way out. A killed process's are put back
-//! by the next start of the tool, or by `tardy restore`.
+//! Settings in force for a while: old values are in the journal before anything is written, and are
+//! back on every way out. A killed process's are put back by the next start of the tool, or by
+//! `tardy restore`.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -23,9 +24,19 @@ pub enum ApplyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error("setting {name}: cannot write {value:?} to {path}: {error}")]
-    Write { name: String, path: PathBuf, value: String, error: std::io::Error },
+    Write {
+        name: String,
+        path: PathBuf,
+        value: String,
+        error: std::io::Error,
+    },
     #[error("setting {name}: {path} took {wanted:?} and then had {now:?}")]
-    NotTaken { name: String, path: PathBuf, wanted: String, now: String },
+    NotTaken {
+        name: String,
+        path: PathBuf,
+        wanted: String,
+        now: String,
+    },
     #[error("setting {0}: cannot start {1:?}: {2}")]
     Start(String, String, std::io::Error),
 }
@@ -35,12 +46,14 @@ pub enum ApplyError {
 #[error("another `tardy tune` or `tardy run --tune` has settings in force: wait for its end")]
 pub struct InForce;
 
-/// The right to put settings in force, which one process has at a time: of two, the one that ends last would leave what the other had set.
+/// The right to put settings in force, which one process has at a time: of two, the one that ends
+/// last would leave what the other had set.
 #[derive(Debug)]
 pub struct SettingsLock {
     /// Where journals are.
     folder: PathBuf,
-    /// None where the folder cannot be locked; settings that change something need it for their journal, and are refused.
+    /// None where the folder cannot be locked; settings that change something need it for their
+    /// journal, and are refused.
     _file: Option<File>,
 }
 
@@ -50,10 +63,15 @@ impl SettingsLock {
     /// # Errors
     /// [`InForce`].
     pub fn take(folder: PathBuf) -> Result<Self, InForce> {
-        let file = std::fs::create_dir_all(&folder).and_then(|()| File::open(&folder)).ok();
+        let file = std::fs::create_dir_all(&folder)
+            .and_then(|()| File::open(&folder))
+            .ok();
         match file.as_ref().map(File::try_lock) {
             Some(Err(TryLockError::WouldBlock)) => Err(InForce),
-            _ => Ok(Self { folder, _file: file }),
+            _ => Ok(Self {
+                folder,
+                _file: file,
+            }),
         }
     }
 }
@@ -70,32 +88,57 @@ pub struct AppliedSettings {
 impl AppliedSettings {
     /// Puts `settings` in force; where two change one file, the later one counts.
     ///
-    /// The thread that calls this must live as long as the settings: programs of settings are killed with it.
+    /// The thread that calls this must live as long as the settings: programs of settings are
+    /// killed with it.
     ///
     /// # Errors
     /// [`ApplyError`].
-    pub fn apply<'a>(settings: impl IntoIterator<Item = &'a Setting>, lock: &SettingsLock, root: &Root) -> Result<Self, ApplyError> {
+    pub fn apply<'a>(
+        settings: impl IntoIterator<Item = &'a Setting>,
+        lock: &SettingsLock,
+        root: &Root,
+    ) -> Result<Self, ApplyError> {
         let settings: Vec<&Setting> = settings.into_iter().collect();
         let mut changes: BTreeMap<PathBuf, (&str, Change)> = BTreeMap::new();
         for setting in &settings {
             match setting.standing() {
                 Standing::AsWanted => {}
                 Standing::Changeable(of_setting) => {
-                    changes.extend(of_setting.into_iter().map(|change| (change.path.clone(), (setting.name.as_str(), change))));
+                    changes.extend(
+                        of_setting
+                            .into_iter()
+                            .map(|change| (change.path.clone(), (setting.name.as_str(), change))),
+                    );
                 }
-                Standing::TakesRestart(words) => return Err(ApplyError::Restart(setting.name.clone(), words)),
+                Standing::TakesRestart(words) => {
+                    return Err(ApplyError::Restart(setting.name.clone(), words));
+                }
                 Standing::Absent(why) => return Err(ApplyError::Absent(setting.name.clone(), why)),
             }
         }
-        let undo = |(_, change): &(&str, Change)| Undo::Write { path: change.path.clone(), value: change.now.clone() };
+        let undo = |(_, change): &(&str, Change)| Undo::Write {
+            path: change.path.clone(),
+            value: change.now.clone(),
+        };
         let undos: Vec<Undo> = changes.values().map(undo).collect();
-        let journal = if undos.is_empty() { None } else { Some(Journal::write(&lock.folder, root, Vec::new(), undos)?) };
-        let mut applied = Self { changes: Vec::new(), programs: Vec::new(), journal };
+        let journal = if undos.is_empty() {
+            None
+        } else {
+            Some(Journal::write(&lock.folder, root, Vec::new(), undos)?)
+        };
+        let mut applied = Self {
+            changes: Vec::new(),
+            programs: Vec::new(),
+            journal,
+        };
         for (name, change) in changes.into_values() {
             write(name, &change)?;
             applied.changes.push(change);
         }
-        for setting in settings.iter().filter(|setting| !setting.while_on.is_empty()) {
+        for setting in settings
+            .iter()
+            .filter(|setting| !setting.while_on.is_empty())
+        {
             applied.programs.push(Program::start(setting)?);
         }
         Ok(applied)
@@ -117,9 +160,12 @@ fn write(name: &str, change: &Change) -> Result<(), ApplyError> {
         error,
     })?;
     match current(path) {
-        Ok(now) if !is_alike(&now, wanted) => {
-            Err(ApplyError::NotTaken { name: name.to_owned(), path: path.clone(), wanted: wanted.clone(), now })
-        }
+        Ok(now) if !is_alike(&now, wanted) => Err(ApplyError::NotTaken {
+            name: name.to_owned(),
+            path: path.clone(),
+            wanted: wanted.clone(),
+            now,
+        }),
         _ => Ok(()),
     }
 }
@@ -132,9 +178,16 @@ impl Program {
     fn start(setting: &Setting) -> Result<Self, ApplyError> {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(&setting.while_on[0]);
-        command.args(&setting.while_on[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command
+            .args(&setting.while_on[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
         let started = child::kill_with_parent(&mut command).spawn();
-        started.map(Self).map_err(|error| ApplyError::Start(setting.name.clone(), setting.while_on[0].clone(), error))
+        started.map(Self).map_err(|error| {
+            ApplyError::Start(setting.name.clone(), setting.while_on[0].clone(), error)
+        })
     }
 }
 
@@ -173,8 +226,18 @@ mod tests {
         }
 
         fn setting(&self, name: &str, files: &[(&str, &str)]) -> Setting {
-            let files = files.iter().map(|(file, value)| (self.path(file), (*value).to_owned())).collect();
-            Setting { name: name.into(), why: String::new(), files, while_on: Vec::new(), words: Vec::new(), only_named: false }
+            let files = files
+                .iter()
+                .map(|(file, value)| (self.path(file), (*value).to_owned()))
+                .collect();
+            Setting {
+                name: name.into(),
+                why: String::new(),
+                files,
+                while_on: Vec::new(),
+                words: Vec::new(),
+                only_named: false,
+            }
         }
 
         fn apply(&self, settings: &[Setting]) -> Result<AppliedSettings, ApplyError> {
@@ -183,7 +246,10 @@ mod tests {
         }
 
         fn text(&self, name: &str) -> String {
-            std::fs::read_to_string(self.path(name)).unwrap().trim().to_owned()
+            std::fs::read_to_string(self.path(name))
+                .unwrap()
+                .trim()
+                .to_owned()
         }
 
         fn journals(&self) -> usize {
@@ -194,21 +260,49 @@ mod tests {
     #[test]
     fn what_is_applied_is_journalled_and_put_back() {
         let machine = Machine::new();
-        let applied = machine.apply(&[machine.setting("one", &[("a", "2")]), machine.setting("two", &[("b", "y")])]).unwrap();
-        assert_eq!((machine.text("a").as_str(), machine.text("b").as_str(), machine.journals()), ("2", "y", 1));
+        let applied = machine
+            .apply(&[
+                machine.setting("one", &[("a", "2")]),
+                machine.setting("two", &[("b", "y")]),
+            ])
+            .unwrap();
+        assert_eq!(
+            (
+                machine.text("a").as_str(),
+                machine.text("b").as_str(),
+                machine.journals()
+            ),
+            ("2", "y", 1)
+        );
         assert_eq!(applied.changes.len(), 2);
         assert!(applied.undo().iter().all(|undone| undone.result.is_ok()));
-        assert_eq!((machine.text("a").as_str(), machine.text("b").as_str(), machine.journals()), ("1", "x", 0));
+        assert_eq!(
+            (
+                machine.text("a").as_str(),
+                machine.text("b").as_str(),
+                machine.journals()
+            ),
+            ("1", "x", 0)
+        );
     }
 
     #[test]
     fn what_cannot_be_applied_leaves_nothing_behind() {
         let machine = Machine::new();
         std::os::unix::fs::symlink("/dev/full", machine.path("full")).unwrap();
-        for bad in [machine.setting("absent", &[("c", "2")]), machine.setting("full", &[("full", "2")])] {
-            let error = machine.apply(&[machine.setting("one", &[("a", "2")]), bad]).unwrap_err();
+        for bad in [
+            machine.setting("absent", &[("c", "2")]),
+            machine.setting("full", &[("full", "2")]),
+        ] {
+            let error = machine
+                .apply(&[machine.setting("one", &[("a", "2")]), bad])
+                .unwrap_err();
             assert!(error.to_string().starts_with("setting "), "{error}");
-            assert_eq!((machine.text("a").as_str(), machine.journals()), ("1", 0), "{error}");
+            assert_eq!(
+                (machine.text("a").as_str(), machine.journals()),
+                ("1", 0),
+                "{error}"
+            );
         }
     }
 
@@ -216,7 +310,10 @@ mod tests {
     fn one_at_a_time_may_put_settings_in_force() {
         let machine = Machine::new();
         let first = SettingsLock::take(machine.path("state")).unwrap();
-        assert_eq!(SettingsLock::take(machine.path("state")).unwrap_err(), InForce);
+        assert_eq!(
+            SettingsLock::take(machine.path("state")).unwrap_err(),
+            InForce
+        );
         drop(first);
         SettingsLock::take(machine.path("state")).unwrap();
     }
@@ -224,9 +321,15 @@ mod tests {
     #[test]
     fn a_dropped_set_is_put_back_and_nothing_is_journalled_where_nothing_changes() {
         let machine = Machine::new();
-        drop(machine.apply(&[machine.setting("one", &[("a", "2")])]).unwrap());
+        drop(
+            machine
+                .apply(&[machine.setting("one", &[("a", "2")])])
+                .unwrap(),
+        );
         assert_eq!((machine.text("a").as_str(), machine.journals()), ("1", 0));
-        let as_wanted = machine.apply(&[machine.setting("one", &[("a", "1")])]).unwrap();
+        let as_wanted = machine
+            .apply(&[machine.setting("one", &[("a", "1")])])
+            .unwrap();
         assert_eq!((as_wanted.changes.len(), machine.journals()), (0, 0));
     }
 
@@ -239,7 +342,10 @@ mod tests {
         setting.while_on = ["sh", "-c", &script].map(str::to_owned).to_vec();
         let applied = machine.apply(&[setting]).unwrap();
         let pid = loop {
-            match std::fs::read_to_string(&started).ok().and_then(|text| text.trim().parse::<u32>().ok()) {
+            match std::fs::read_to_string(&started)
+                .ok()
+                .and_then(|text| text.trim().parse::<u32>().ok())
+            {
                 Some(pid) => break pid,
                 None => std::thread::sleep(std::time::Duration::from_millis(10)),
             }

@@ -1,4 +1,5 @@
-//! What takes a restart: words for the kernel's command line, and how each boot loader gets them (Documentation/admin-guide/kernel-parameters.txt).
+//! What takes a restart: words for the kernel's command line, and how each boot loader gets them
+//! (Documentation/admin-guide/kernel-parameters.txt).
 
 use tardy_core::cpu::CpuList;
 use tardy_machine::checks::Profile;
@@ -14,15 +15,23 @@ pub struct BootWord {
 pub const LOADERS: [(&str, &str); 4] = [
     (
         "GRUB",
-        "add them to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run update-grub (Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg",
+        "add them to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run update-grub \
+         (Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg",
     ),
-    ("systemd-boot", "add them to /etc/kernel/cmdline and install the kernel again, or to `options` in /boot/loader/entries/*.conf"),
-    ("extlinux", "add them to `append` in /boot/extlinux/extlinux.conf"),
+    (
+        "systemd-boot",
+        "add them to /etc/kernel/cmdline and install the kernel again, or to `options` in \
+         /boot/loader/entries/*.conf",
+    ),
+    (
+        "extlinux",
+        "add them to `append` in /boot/extlinux/extlinux.conf",
+    ),
     ("U-Boot", "setenv bootargs \"${bootargs} WORDS\"; saveenv"),
 ];
 
-/// Words that a search in virtual time tries unless it is told others: those that guides to real time name and that a guest of one CPU can tell apart, and
-/// their opposites.
+/// Words that a search in virtual time tries unless it is told others: those that guides to real
+/// time name and that a guest of one CPU can tell apart, and their opposites.
 pub const TRIED: [&str; 13] = [
     "preempt=none",
     "preempt=full",
@@ -39,31 +48,78 @@ pub const TRIED: [&str; 13] = [
     "init_on_alloc=0",
 ];
 
-/// The words that `profile` wants for tasks on `cpus` and that `command_line` does not have. `others` are the remaining CPUs; with none of those nothing can
-/// be isolated.
+/// The words that `profile` wants for tasks on `cpus` and that `command_line` does not have.
+/// `others` are the remaining CPUs; with none of those nothing can be isolated.
 #[must_use]
-pub fn words(profile: Profile, cpus: &CpuList, others: &CpuList, command_line: &str, is_real_time: bool) -> Vec<BootWord> {
+pub fn words(
+    profile: Profile,
+    cpus: &CpuList,
+    others: &CpuList,
+    command_line: &str,
+    is_real_time: bool,
+) -> Vec<BootWord> {
     let mut words = Vec::new();
     let mut add = |name: &str, value: String, why| {
-        let is_there = command_line.split_whitespace().any(|word| word.split('=').next() == Some(name));
+        let is_there = command_line
+            .split_whitespace()
+            .any(|word| word.split('=').next() == Some(name));
         if !is_there {
-            words.push(BootWord { word: if value.is_empty() { name.to_owned() } else { format!("{name}={value}") }, why });
+            words.push(BootWord {
+                word: if value.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{name}={value}")
+                },
+                why,
+            });
         }
     };
     if !is_real_time {
-        add("preempt", "full".into(), "tasks can be preempted in the kernel, too; a kernel with PREEMPT_RT goes further");
-        add("threadirqs", String::new(), "handlers of interrupts get priorities");
+        add(
+            "preempt",
+            "full".into(),
+            "tasks can be preempted in the kernel, too; a kernel with PREEMPT_RT goes further",
+        );
+        add(
+            "threadirqs",
+            String::new(),
+            "handlers of interrupts get priorities",
+        );
     }
     if !others.is_empty() {
-        add("isolcpus", format!("managed_irq,domain,{cpus}"), "other tasks and interrupts of queues stay away");
-        add("irqaffinity", others.to_string(), "interrupts go to the other CPUs from the start");
-        add("rcu_nocbs", cpus.to_string(), "callbacks of RCU run on the other CPUs");
+        add(
+            "isolcpus",
+            format!("managed_irq,domain,{cpus}"),
+            "other tasks and interrupts of queues stay away",
+        );
+        add(
+            "irqaffinity",
+            others.to_string(),
+            "interrupts go to the other CPUs from the start",
+        );
+        add(
+            "rcu_nocbs",
+            cpus.to_string(),
+            "callbacks of RCU run on the other CPUs",
+        );
         if profile.is_busy() {
-            add("nohz_full", cpus.to_string(), "a task alone on its CPU is not interrupted by the tick");
+            add(
+                "nohz_full",
+                cpus.to_string(),
+                "a task alone on its CPU is not interrupted by the tick",
+            );
         }
     }
-    add("skew_tick", "1".into(), "ticks of several CPUs do not wait for the same lock");
-    add("nowatchdog", String::new(), "the lockup detectors set timers on every CPU");
+    add(
+        "skew_tick",
+        "1".into(),
+        "ticks of several CPUs do not wait for the same lock",
+    );
+    add(
+        "nowatchdog",
+        String::new(),
+        "the lockup detectors set timers on every CPU",
+    );
     words
 }
 
@@ -71,9 +127,27 @@ pub fn words(profile: Profile, cpus: &CpuList, others: &CpuList, command_line: &
 mod tests {
     use super::*;
 
-    fn texts(profile: Profile, others: &str, command_line: &str, is_real_time: bool) -> Vec<String> {
-        let others = if others.is_empty() { CpuList::default() } else { others.parse().unwrap() };
-        words(profile, &"2-3".parse().unwrap(), &others, command_line, is_real_time).into_iter().map(|word| word.word).collect()
+    fn texts(
+        profile: Profile,
+        others: &str,
+        command_line: &str,
+        is_real_time: bool,
+    ) -> Vec<String> {
+        let others = if others.is_empty() {
+            CpuList::default()
+        } else {
+            others.parse().unwrap()
+        };
+        words(
+            profile,
+            &"2-3".parse().unwrap(),
+            &others,
+            command_line,
+            is_real_time,
+        )
+        .into_iter()
+        .map(|word| word.word)
+        .collect()
     }
 
     #[test]
@@ -95,6 +169,9 @@ mod tests {
     #[test]
     fn profiles_and_machines_differ() {
         assert!(texts(Profile::Polling, "0", "", true).contains(&"nohz_full=2-3".to_owned()));
-        assert_eq!(texts(Profile::Periodic, "", "", true), ["skew_tick=1", "nowatchdog"]);
+        assert_eq!(
+            texts(Profile::Periodic, "", "", true),
+            ["skew_tick=1", "nowatchdog"]
+        );
     }
 }

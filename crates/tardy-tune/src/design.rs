@@ -1,28 +1,44 @@
-//! Which settings are on in which run: two-level designs in which every setting is on in half of the runs, and any two are on together in a quarter.
+//! Which settings are on in which run: two-level designs in which every setting is on in half of
+//! the runs, and any two are on together in a quarter.
 //!
-//! R. L. Plackett and J. P. Burman, "The design of optimum multifactorial experiments", Biometrika 33, 1946, from R. E. A. C. Paley's matrices. Each design is
-//! run with its mirror image, so that no effect of one setting is mixed with what two do together (G. E. P. Box and K. B. Wilson, J. R. Stat. Soc. B 13, 1951).
+//! R. L. Plackett and J. P. Burman, "The design of optimum multifactorial experiments", Biometrika
+//! 33, 1946, from R. E. A. C. Paley's matrices. Each design is run with its mirror image, so that
+//! no effect of one setting is mixed with what two do together (G. E. P. Box and K. B. Wilson, J.
+//! R. Stat. Soc. B 13, 1951).
 
 /// Primes that leave 3 when divided by 4; a design has one row more, and room for as many settings.
 const PRIMES: [usize; 8] = [3, 7, 11, 19, 23, 31, 43, 47];
 /// The most settings of a search.
 pub const SETTINGS_MAX: usize = PRIMES[PRIMES.len() - 1];
 
-/// The runs of a design for so many settings and its mirror image, each as what is on; none for no setting or too many.
+/// The runs of a design for so many settings and its mirror image, each as what is on; none for no
+/// setting or too many.
 ///
 /// Every column has as many runs on as off, and any two columns are uncorrelated.
 #[must_use]
 pub fn folded(settings: usize) -> Vec<Vec<bool>> {
-    let Some(prime) = PRIMES.into_iter().find(|&prime| (1..=prime).contains(&settings)) else { return Vec::new() };
+    let Some(prime) = PRIMES
+        .into_iter()
+        .find(|&prime| (1..=prime).contains(&settings))
+    else {
+        return Vec::new();
+    };
     let mut is_square = vec![false; prime];
     (1..prime).for_each(|number| is_square[number * number % prime] = true);
     let row = |shift: usize| -> Vec<bool> {
-        // The difference 0 counts as a square: then a column has one run more on than off, which the last row makes up for.
-        (0..settings).map(|column| (column + prime - shift) % prime).map(|place| place == 0 || is_square[place]).collect()
+        // The difference 0 counts as a square: then a column has one run more on than off, which
+        // the last row makes up for.
+        (0..settings)
+            .map(|column| (column + prime - shift) % prime)
+            .map(|place| place == 0 || is_square[place])
+            .collect()
     };
     let mut rows: Vec<Vec<bool>> = (0..prime).map(row).collect();
     rows.push(vec![false; settings]);
-    let mirrored: Vec<Vec<bool>> = rows.iter().map(|row| row.iter().map(|on| !on).collect()).collect();
+    let mirrored: Vec<Vec<bool>> = rows
+        .iter()
+        .map(|row| row.iter().map(|on| !on).collect())
+        .collect();
     rows.extend(mirrored);
     rows
 }
@@ -38,9 +54,19 @@ mod tests {
             assert!(rows.len() >= 2 * (settings + 1), "{settings}");
             let sign = |row: &[bool], column: usize| if row[column] { 1 } else { -1 };
             for one in 0..settings {
-                assert_eq!(rows.iter().map(|row| sign(row, one)).sum::<i32>(), 0, "setting {one} of {settings}");
+                assert_eq!(
+                    rows.iter().map(|row| sign(row, one)).sum::<i32>(),
+                    0,
+                    "setting {one} of {settings}"
+                );
                 for other in 0..one {
-                    assert_eq!(rows.iter().map(|row| sign(row, one) * sign(row, other)).sum::<i32>(), 0, "{one} and {other} of {settings}");
+                    assert_eq!(
+                        rows.iter()
+                            .map(|row| sign(row, one) * sign(row, other))
+                            .sum::<i32>(),
+                        0,
+                        "{one} and {other} of {settings}"
+                    );
                 }
             }
         }
@@ -54,7 +80,10 @@ mod tests {
             for effect in 0..settings {
                 for one in 0..settings {
                     for other in 0..one {
-                        let sum: i32 = rows.iter().map(|row| sign(row, effect) * sign(row, one) * sign(row, other)).sum();
+                        let sum: i32 = rows
+                            .iter()
+                            .map(|row| sign(row, effect) * sign(row, one) * sign(row, other))
+                            .sum();
                         assert_eq!(sum, 0, "{effect} with {one} and {other}");
                     }
                 }

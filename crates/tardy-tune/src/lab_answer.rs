@@ -69,7 +69,11 @@ impl Row {
 
     /// The largest factor that it lowers a goal by.
     pub fn gain(&self) -> f64 {
-        let lowered = self.loads.iter().filter(|load| load.outcome == Some(Outcome::Lowers)).filter_map(|load| load.factor);
+        let lowered = self
+            .loads
+            .iter()
+            .filter(|load| load.outcome == Some(Outcome::Lowers))
+            .filter_map(|load| load.factor);
         lowered.fold(1.0, f64::min)
     }
 }

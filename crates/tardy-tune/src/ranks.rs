@@ -1,4 +1,5 @@
-//! What tests of ranks share: the exact distribution of their statistic, and the interval that it leaves of values in order.
+//! What tests of ranks share: the exact distribution of their statistic, and the interval that it
+//! leaves of values in order.
 
 use tardy_statistics::confidence::Interval;
 
@@ -12,7 +13,8 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// How many of the least values of a statistic come with at most this probability together: 0 where even the first is too likely.
+/// How many of the least values of a statistic come with at most this probability together: 0 where
+/// even the first is too likely.
 ///
 /// `ways` has the number of orders of ranks that make each value, from 0 on.
 pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
@@ -26,10 +28,17 @@ pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
         .count()
 }
 
-/// The interval of values in order. So many lie outside or at its edge at each side; unbounded with none.
+/// The interval of values in order. So many lie outside or at its edge at each side; unbounded with
+/// none.
 pub(crate) fn without_ends(sorted: &[f64], left_out: usize) -> Interval {
     match left_out.checked_sub(1) {
-        Some(place) => Interval { lower: sorted[place], upper: sorted[sorted.len() - 1 - place] },
-        None => Interval { lower: f64::NEG_INFINITY, upper: f64::INFINITY },
+        Some(place) => Interval {
+            lower: sorted[place],
+            upper: sorted[sorted.len() - 1 - place],
+        },
+        None => Interval {
+            lower: f64::NEG_INFINITY,
+            upper: f64::INFINITY,
+        },
     }
 }

@@ -1,4 +1,5 @@
-//! What each setting does in runs of a balanced design: the mean with it less the mean without it, by a linear model with a level for each replicate.
+//! What each setting does in runs of a balanced design: the mean with it less the mean without it,
+//! by a linear model with a level for each replicate.
 
 use tardy_statistics::confidence::{Confidence, Interval};
 use tardy_statistics::student;
@@ -33,37 +34,70 @@ pub struct Screening {
     pub spread: f64,
 }
 
-/// The effects of all settings, each interval at `confidence`. Every replicate must have the whole design.
+/// The effects of all settings, each interval at `confidence`. Every replicate must have the whole
+/// design.
 ///
-/// What settings do together, and what else changed from run to run, is spread over all of them and widens the intervals.
+/// What settings do together, and what else changed from run to run, is spread over all of them and
+/// widens the intervals.
 #[must_use]
 pub fn screening(trials: &[Trial], confidence: Confidence) -> Screening {
     let settings = trials.first().map_or(0, |trial| trial.on.len());
-    let replicates = trials.iter().map(|trial| trial.replicate + 1).max().unwrap_or(0);
+    let replicates = trials
+        .iter()
+        .map(|trial| trial.replicate + 1)
+        .max()
+        .unwrap_or(0);
     let count = trials.len() as f64;
     let levels: Vec<f64> = (0..replicates)
         .map(|replicate| {
-            let values: Vec<f64> = trials.iter().filter(|trial| trial.replicate == replicate).map(|trial| trial.value).collect();
+            let values: Vec<f64> = trials
+                .iter()
+                .filter(|trial| trial.replicate == replicate)
+                .map(|trial| trial.value)
+                .collect();
             values.iter().sum::<f64>() / values.len().max(1) as f64
         })
         .collect();
     let sign = |trial: &Trial, setting: usize| if trial.on[setting] { 1.0 } else { -1.0 };
-    let slope = |setting: usize| trials.iter().map(|trial| sign(trial, setting) * trial.value).sum::<f64>() / count;
+    let slope = |setting: usize| {
+        trials
+            .iter()
+            .map(|trial| sign(trial, setting) * trial.value)
+            .sum::<f64>()
+            / count
+    };
     let slopes: Vec<f64> = (0..settings).map(slope).collect();
     let residual = |trial: &Trial| {
-        let model: f64 = slopes.iter().enumerate().map(|(setting, slope)| sign(trial, setting) * slope).sum();
+        let model: f64 = slopes
+            .iter()
+            .enumerate()
+            .map(|(setting, slope)| sign(trial, setting) * slope)
+            .sum();
         trial.value - levels[trial.replicate] - model
     };
     let freedom = count - (replicates + settings) as f64;
-    let variance = trials.iter().map(|trial| residual(trial).powi(2)).sum::<f64>() / freedom;
+    let variance = trials
+        .iter()
+        .map(|trial| residual(trial).powi(2))
+        .sum::<f64>()
+        / freedom;
     let error = 2.0 * (variance / count).sqrt();
     let reach = student::deviate(confidence, freedom) * error;
     let effect = |slope: &f64| {
         let value = 2.0 * slope;
-        let interval = Interval { lower: value - reach, upper: value + reach };
-        Effect { difference: Difference { value, interval }, probability: student::both_tails(value / error, freedom) }
+        let interval = Interval {
+            lower: value - reach,
+            upper: value + reach,
+        };
+        Effect {
+            difference: Difference { value, interval },
+            probability: student::both_tails(value / error, freedom),
+        }
     };
-    Screening { effects: slopes.iter().map(effect).collect(), spread: variance.sqrt() }
+    Screening {
+        effects: slopes.iter().map(effect).collect(),
+        spread: variance.sqrt(),
+    }
 }
 
 #[cfg(test)]
@@ -77,15 +111,29 @@ mod tests {
         for replicate in 0..2 {
             for (place, on) in design::folded(5).into_iter().enumerate() {
                 let noise = 0.01 * (((place * 7 + replicate * 3) % 5) as f64 - 2.0);
-                let value = 10.0 + replicate as f64 - if on[2] { 0.4 } else { 0.0 } + if on[4] { 0.1 } else { 0.0 } + noise;
-                trials.push(Trial { replicate, on, value });
+                let value = 10.0 + replicate as f64 - if on[2] { 0.4 } else { 0.0 }
+                    + if on[4] { 0.1 } else { 0.0 }
+                    + noise;
+                trials.push(Trial {
+                    replicate,
+                    on,
+                    value,
+                });
             }
         }
         let found = screening(&trials, Confidence::NINETY_FIVE).effects;
         for (setting, expected) in [(0, 0.0), (1, 0.0), (2, -0.4), (3, 0.0), (4, 0.1)] {
             let interval = found[setting].difference.interval;
-            assert!(interval.contains(expected) && interval.width() < 0.05, "{setting}: {:?}", found[setting]);
+            assert!(
+                interval.contains(expected) && interval.width() < 0.05,
+                "{setting}: {:?}",
+                found[setting]
+            );
         }
-        assert!(found[2].probability < 1e-6 && found[4].probability < 1e-6 && found[0].probability > 1e-3);
+        assert!(
+            found[2].probability < 1e-6
+                && found[4].probability < 1e-6
+                && found[0].probability > 1e-3
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Which settings matter here: an experiment in three stages. All settings at once by a balanced design; then, for those that may matter, pairs of runs that
-//! differ in one setting; then pairs with all that helped against none.
+//! Which settings matter here: an experiment in three stages. All settings at once by a balanced
+//! design; then, for those that may matter, pairs of runs that differ in one setting; then pairs
+//! with all that helped against none.
 //!
-//! A setting is called useful or harmful by its pairs alone. Those are other runs than the ones that chose it, so that choosing from many does not make
-//! chance look like an effect. The probability that a search calls any setting so that does nothing is that of `confidence` in all.
+//! A setting is called useful or harmful by its pairs alone. Those are other runs than the ones
+//! that chose it, so that choosing from many does not make chance look like an effect. The
+//! probability that a search calls any setting so that does nothing is that of `confidence` in all.
 
 use rand::RngExt;
 use rand::SeedableRng;
@@ -16,7 +18,8 @@ use crate::design;
 use crate::pairs::{self, Difference};
 use crate::screening::{Screening, Trial, screening};
 
-/// Settings below this probability of chance go on to pairs: one of ten that do nothing does, for few that do something to be lost.
+/// Settings below this probability of chance go on to pairs: one of ten that do nothing does, for
+/// few that do something to be lost.
 const PROBABILITY_OF_CANDIDATES: f64 = 0.1;
 /// Pairs of a candidate at least: below, signed ranks cannot decide at a confidence that is shared.
 const PAIRS_MIN: usize = 16;
@@ -73,7 +76,8 @@ pub enum SearchError<E> {
     TooMany(usize),
     /// The runs that are needed, and those that there are.
     #[error(
-        "{needed} runs are needed for so many settings, and the budget has {there}: give a larger --budget, a shorter --for, or fewer settings"
+        "{needed} runs are needed for so many settings, and the budget has {there}: give a larger \
+         --budget, a shorter --for, or fewer settings"
     )]
     TooFew { needed: usize, there: usize },
     #[error(transparent)]
@@ -121,7 +125,8 @@ pub struct SearchResult {
     pub settings: Vec<SettingResult>,
     /// The goal with everything as found, in ns: geometric mean of such runs, else of all.
     pub base_ns: f64,
-    /// A change by this share is found in nine searches of ten with this budget, were it the only one.
+    /// A change by this share is found in nine searches of ten with this budget, were it the only
+    /// one.
     pub smallest_share: f64,
     /// All that lower the goal against none, where there are several; at `confidence` by itself.
     pub together: Option<Difference>,
@@ -133,8 +138,14 @@ impl SearchResult {
     /// The places of the settings that lower the goal.
     #[must_use]
     pub fn useful(&self) -> Vec<usize> {
-        let lowers = |(place, found): (usize, &SettingResult)| (found.outcome == Outcome::Lowers).then_some(place);
-        self.settings.iter().enumerate().filter_map(lowers).collect()
+        let lowers = |(place, found): (usize, &SettingResult)| {
+            (found.outcome == Outcome::Lowers).then_some(place)
+        };
+        self.settings
+            .iter()
+            .enumerate()
+            .filter_map(lowers)
+            .collect()
     }
 }
 
@@ -144,33 +155,68 @@ pub fn runs_min(settings: usize) -> usize {
     design::folded(settings).len() + 2 * PAIRS_MIN
 }
 
-/// Searches. The same seed and the same goals give the same runs in the same order, so that a search can be taken up again.
+/// Searches. The same seed and the same goals give the same runs in the same order, so that a
+/// search can be taken up again.
 ///
 /// # Errors
 /// [`SearchError`].
-pub fn search<B: Bench>(settings: usize, effort: Effort, bench: &mut B) -> Result<SearchResult, SearchError<B::Error>> {
+pub fn search<B: Bench>(
+    settings: usize,
+    effort: Effort,
+    bench: &mut B,
+) -> Result<SearchResult, SearchError<B::Error>> {
     let rows = design::folded(settings);
     match settings {
         0 => return Err(SearchError::NoSetting),
         _ if rows.is_empty() => return Err(SearchError::TooMany(settings)),
         _ if effort.runs < runs_min(settings) => {
-            return Err(SearchError::TooFew { needed: runs_min(settings), there: effort.runs });
+            return Err(SearchError::TooFew {
+                needed: runs_min(settings),
+                there: effort.runs,
+            });
         }
         _ => {}
     }
-    let mut state = State { bench, random: Pcg64Mcg::seed_from_u64(effort.seed), runs: 0, as_found: Vec::new() };
+    let mut state = State {
+        bench,
+        random: Pcg64Mcg::seed_from_u64(effort.seed),
+        runs: 0,
+        as_found: Vec::new(),
+    };
     let half = Confidence::new(1.0 - effort.confidence.miss() / 2.0).unwrap_or(effort.confidence);
     let replicates = (effort.runs / 2 / rows.len()).clamp(1, REPLICATES_MAX);
     let trials = state.screening(&rows, replicates)?;
-    let Screening { effects: of_design, spread } = screening(&trials, half.shared_by(u32::try_from(settings).unwrap_or(u32::MAX)));
+    let Screening {
+        effects: of_design,
+        spread,
+    } = screening(
+        &trials,
+        half.shared_by(u32::try_from(settings).unwrap_or(u32::MAX)),
+    );
     let left = effort.runs - state.runs;
-    let mut candidates: Vec<usize> = (0..settings).filter(|&setting| of_design[setting].probability <= PROBABILITY_OF_CANDIDATES).collect();
-    candidates.sort_by(|&a, &b| of_design[a].probability.total_cmp(&of_design[b].probability));
+    let mut candidates: Vec<usize> = (0..settings)
+        .filter(|&setting| of_design[setting].probability <= PROBABILITY_OF_CANDIDATES)
+        .collect();
+    candidates.sort_by(|&a, &b| {
+        of_design[a]
+            .probability
+            .total_cmp(&of_design[b].probability)
+    });
     candidates.truncate(left / (2 * PAIRS_MIN));
-    let mut found: Vec<SettingResult> =
-        of_design.iter().map(|effect| SettingResult { outcome: Outcome::NothingSeen, difference: effect.difference, pairs: 0 }).collect();
+    let mut found: Vec<SettingResult> = of_design
+        .iter()
+        .map(|effect| SettingResult {
+            outcome: Outcome::NothingSeen,
+            difference: effect.difference,
+            pairs: 0,
+        })
+        .collect();
     let count = candidates.len();
-    let together_runs = if count > 1 && left >= 2 * (count * PAIRS_MIN + PAIRS_TOGETHER) { 2 * PAIRS_TOGETHER } else { 0 };
+    let together_runs = if count > 1 && left >= 2 * (count * PAIRS_MIN + PAIRS_TOGETHER) {
+        2 * PAIRS_TOGETHER
+    } else {
+        0
+    };
     let pairs = ((left - together_runs) / (2 * count.max(1))).min(PAIRS_MAX);
     if count > 0 {
         for (setting, result) in state.pairs(&candidates, settings, pairs, half)? {
@@ -179,13 +225,29 @@ pub fn search<B: Bench>(settings: usize, effort: Effort, bench: &mut B) -> Resul
     }
     // It would share the pairs with those that chance sends there.
     let shared = ((left - together_runs) / (2 * (count + 1))).min(PAIRS_MAX);
-    let smallest_share = smallest(spread, trials.len(), shared, confidence_of_pairs(half, count + 1, shared)).exp_m1();
-    let mut result = SearchResult { settings: found, base_ns: 0.0, smallest_share, together: None, runs: 0 };
+    let smallest_share = smallest(
+        spread,
+        trials.len(),
+        shared,
+        confidence_of_pairs(half, count + 1, shared),
+    )
+    .exp_m1();
+    let mut result = SearchResult {
+        settings: found,
+        base_ns: 0.0,
+        smallest_share,
+        together: None,
+        runs: 0,
+    };
     let useful = result.useful();
     if useful.len() > 1 && together_runs > 0 {
         result.together = state.together(&useful, settings, effort.confidence)?;
     }
-    let values: Vec<f64> = if state.as_found.is_empty() { trials.iter().map(|trial| trial.value).collect() } else { state.as_found };
+    let values: Vec<f64> = if state.as_found.is_empty() {
+        trials.iter().map(|trial| trial.value).collect()
+    } else {
+        state.as_found
+    };
     result.base_ns = (values.iter().sum::<f64>() / values.len() as f64).exp();
     result.runs = state.runs;
     Ok(result)
@@ -201,14 +263,17 @@ fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) 
     confidence.shared_by(u32::try_from(candidates * looks(pairs)).unwrap_or(u32::MAX))
 }
 
-/// The smallest effect that is found in nine searches of ten: it must pass the design, and then its pairs. Signed ranks take a twentieth more than normal
-/// differences would.
+/// The smallest effect that is found in nine searches of ten: it must pass the design, and then its
+/// pairs. Signed ranks take a twentieth more than normal differences would.
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
-    let one = |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
-    // Nineteen of twenty at each of two stages; as a two-sided deviate, a twentieth on one side is a tenth on both.
+    let one =
+        |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
+    // Nineteen of twenty at each of two stages; as a two-sided deviate, a twentieth on one side is
+    // a tenth on both.
     let most = one(0.1);
     let design = (one(PROBABILITY_OF_CANDIDATES) + most) * 2.0 * spread / (runs as f64).sqrt();
-    let of_pairs = (one(confidence.miss()) + most) * spread * 2.0_f64.sqrt() * 1.05 / (pairs.max(1) as f64).sqrt();
+    let of_pairs = (one(confidence.miss()) + most) * spread * 2.0_f64.sqrt() * 1.05
+        / (pairs.max(1) as f64).sqrt();
     design.max(of_pairs)
 }
 
@@ -222,7 +287,12 @@ struct State<'a, B> {
 
 impl<B: Bench> State<'_, B> {
     fn measure(&mut self, on: &[bool]) -> Result<f64, SearchError<B::Error>> {
-        let value = self.bench.measure(on).map_err(SearchError::Run)?.max(1.0).ln();
+        let value = self
+            .bench
+            .measure(on)
+            .map_err(SearchError::Run)?
+            .max(1.0)
+            .ln();
         self.runs += 1;
         if !on.contains(&true) {
             self.as_found.push(value);
@@ -231,21 +301,31 @@ impl<B: Bench> State<'_, B> {
     }
 
     /// Each replicate in an order of its own: what drifts is not mixed with a setting.
-    fn screening(&mut self, rows: &[Vec<bool>], replicates: usize) -> Result<Vec<Trial>, SearchError<B::Error>> {
-        self.bench.begin(Stage::Screening { replicates }, replicates * rows.len());
+    fn screening(
+        &mut self,
+        rows: &[Vec<bool>],
+        replicates: usize,
+    ) -> Result<Vec<Trial>, SearchError<B::Error>> {
+        self.bench
+            .begin(Stage::Screening { replicates }, replicates * rows.len());
         let mut trials = Vec::with_capacity(replicates * rows.len());
         for replicate in 0..replicates {
             let mut order: Vec<&Vec<bool>> = rows.iter().collect();
             order.shuffle(&mut self.random);
             for on in order {
-                trials.push(Trial { replicate, on: on.clone(), value: self.measure(on)? });
+                trials.push(Trial {
+                    replicate,
+                    on: on.clone(),
+                    value: self.measure(on)?,
+                });
             }
         }
         Ok(trials)
     }
 
-    /// Pairs of each candidate in turn; the other candidates are on or off by chance, the same in both runs, as they were in the design. Ends halfway if all
-    /// are decided by then: both looks share the confidence.
+    /// Pairs of each candidate in turn; the other candidates are on or off by chance, the same in
+    /// both runs, as they were in the design. Ends halfway if all are decided by then: both looks
+    /// share the confidence.
     fn pairs(
         &mut self,
         candidates: &[usize],
@@ -253,18 +333,28 @@ impl<B: Bench> State<'_, B> {
         pairs: usize,
         confidence: Confidence,
     ) -> Result<Vec<(usize, SettingResult)>, SearchError<B::Error>> {
-        self.bench.begin(Stage::Pairs { settings: candidates.to_vec() }, 2 * candidates.len() * pairs);
+        self.bench.begin(
+            Stage::Pairs {
+                settings: candidates.to_vec(),
+            },
+            2 * candidates.len() * pairs,
+        );
         let confidence = confidence_of_pairs(confidence, candidates.len(), pairs);
         let mut differences = vec![Vec::with_capacity(pairs); candidates.len()];
         for pair in 0..pairs {
             for (place, &candidate) in candidates.iter().enumerate() {
                 let mut on = vec![false; settings];
-                candidates.iter().for_each(|&other| on[other] = self.random.random());
+                candidates
+                    .iter()
+                    .for_each(|&other| on[other] = self.random.random());
                 differences[place].push(self.pair(&mut on, &[candidate])?);
             }
             if looks(pairs) == 2 && pair + 1 == pairs / 2 {
                 let found = judged(candidates, &differences, confidence);
-                if found.iter().all(|(_, result)| result.difference.is_decided()) {
+                if found
+                    .iter()
+                    .all(|(_, result)| result.difference.is_decided())
+                {
                     return Ok(found);
                 }
             }
@@ -272,8 +362,18 @@ impl<B: Bench> State<'_, B> {
         Ok(judged(candidates, &differences, confidence))
     }
 
-    fn together(&mut self, useful: &[usize], settings: usize, confidence: Confidence) -> Result<Option<Difference>, SearchError<B::Error>> {
-        self.bench.begin(Stage::Together { settings: useful.to_vec() }, 2 * PAIRS_TOGETHER);
+    fn together(
+        &mut self,
+        useful: &[usize],
+        settings: usize,
+        confidence: Confidence,
+    ) -> Result<Option<Difference>, SearchError<B::Error>> {
+        self.bench.begin(
+            Stage::Together {
+                settings: useful.to_vec(),
+            },
+            2 * PAIRS_TOGETHER,
+        );
         let mut differences = Vec::with_capacity(PAIRS_TOGETHER);
         for _ in 0..PAIRS_TOGETHER {
             differences.push(self.pair(&mut vec![false; settings], useful)?);
@@ -293,19 +393,35 @@ impl<B: Bench> State<'_, B> {
     }
 }
 
-fn judged(candidates: &[usize], differences: &[Vec<f64>], confidence: Confidence) -> Vec<(usize, SettingResult)> {
+fn judged(
+    candidates: &[usize],
+    differences: &[Vec<f64>],
+    confidence: Confidence,
+) -> Vec<(usize, SettingResult)> {
     let judge = |(&setting, differences): (&usize, &Vec<f64>)| {
         let difference = pairs::difference(differences, confidence)?;
-        Some((setting, SettingResult { outcome: Outcome::of(&difference), difference, pairs: differences.len() }))
+        Some((
+            setting,
+            SettingResult {
+                outcome: Outcome::of(&difference),
+                difference,
+                pairs: differences.len(),
+            },
+        ))
     };
-    candidates.iter().zip(differences).filter_map(judge).collect()
+    candidates
+        .iter()
+        .zip(differences)
+        .filter_map(judge)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A made machine: settings that multiply the goal, or do nothing; runs that spread, and a drift.
+    /// A made machine: settings that multiply the goal, or do nothing; runs that spread, and a
+    /// drift.
     struct SimulatedMachine {
         factors: Vec<f64>,
         spread: f64,
@@ -315,7 +431,12 @@ mod tests {
 
     impl SimulatedMachine {
         fn new(factors: &[f64], spread: f64, seed: u64) -> Self {
-            Self { factors: factors.to_vec(), spread, random: Pcg64Mcg::seed_from_u64(seed), runs: 0 }
+            Self {
+                factors: factors.to_vec(),
+                spread,
+                random: Pcg64Mcg::seed_from_u64(seed),
+                runs: 0,
+            }
         }
     }
 
@@ -324,24 +445,45 @@ mod tests {
 
         fn measure(&mut self, on: &[bool]) -> Result<f64, Self::Error> {
             self.runs += 1;
-            let factor: f64 = self.factors.iter().zip(on).filter(|(_, on)| **on).map(|(factor, _)| factor).product();
+            let factor: f64 = self
+                .factors
+                .iter()
+                .zip(on)
+                .filter(|(_, on)| **on)
+                .map(|(factor, _)| factor)
+                .product();
             // Maxima have a heavy upper tail: a Gumbel spread of the logarithm.
             let draw: f64 = self.random.random_range(f64::MIN_POSITIVE..1.0);
-            Ok(50_000.0 * factor * (self.spread * -(-draw.ln()).ln()).exp() * (1.0 + 0.001 * self.runs as f64))
+            Ok(50_000.0
+                * factor
+                * (self.spread * -(-draw.ln()).ln()).exp()
+                * (1.0 + 0.001 * self.runs as f64))
         }
 
         fn begin(&mut self, _: Stage, _: usize) {}
     }
 
     fn effort(seed: u64, runs: usize) -> Effort {
-        Effort { runs, confidence: Confidence::NINETY_FIVE, seed }
+        Effort {
+            runs,
+            confidence: Confidence::NINETY_FIVE,
+            seed,
+        }
     }
 
     #[test]
     fn of_searches_over_ten_settings_that_do_nothing_at_most_one_in_twenty_calls_any_useful() {
         let wrong = |&seed: &u64| {
-            let found = search(10, effort(seed, 240), &mut SimulatedMachine::new(&[1.0; 10], 0.2, seed + 1000)).unwrap();
-            found.settings.iter().any(|setting| setting.outcome != Outcome::NothingSeen)
+            let found = search(
+                10,
+                effort(seed, 240),
+                &mut SimulatedMachine::new(&[1.0; 10], 0.2, seed + 1000),
+            )
+            .unwrap();
+            found
+                .settings
+                .iter()
+                .any(|setting| setting.outcome != Outcome::NothingSeen)
         };
         let searches = 400;
         let wrong = (0..searches).filter(wrong).count();
@@ -356,9 +498,19 @@ mod tests {
         let searches = 300;
         let (mut found_in, mut covered) = (0, 0);
         for seed in 0..searches {
-            let found = search(10, effort(seed, 240), &mut SimulatedMachine::new(&factors, 0.2, seed + 5000)).unwrap();
+            let found = search(
+                10,
+                effort(seed, 240),
+                &mut SimulatedMachine::new(&factors, 0.2, seed + 5000),
+            )
+            .unwrap();
             found_in += u64::from(found.settings[3].outcome == Outcome::Lowers);
-            covered += u64::from(found.settings[3].difference.interval.contains(0.45_f64.ln()));
+            covered += u64::from(
+                found.settings[3]
+                    .difference
+                    .interval
+                    .contains(0.45_f64.ln()),
+            );
         }
         assert_eq!(found_in, searches);
         assert!(covered * 100 >= searches * 95, "{covered} of {searches}");
@@ -366,11 +518,22 @@ mod tests {
 
     #[test]
     fn the_smallest_effect_that_is_promised_is_found_in_nine_searches_of_ten() {
-        let promised = search(10, effort(1, 240), &mut SimulatedMachine::new(&[1.0; 10], 0.2, 1)).unwrap().smallest_share;
+        let promised = search(
+            10,
+            effort(1, 240),
+            &mut SimulatedMachine::new(&[1.0; 10], 0.2, 1),
+        )
+        .unwrap()
+        .smallest_share;
         let mut factors = [1.0; 10];
         factors[6] = 1.0 / (1.0 + promised);
         let is_found = |&seed: &u64| {
-            let found = search(10, effort(seed, 240), &mut SimulatedMachine::new(&factors, 0.2, seed + 9000)).unwrap();
+            let found = search(
+                10,
+                effort(seed, 240),
+                &mut SimulatedMachine::new(&factors, 0.2, seed + 9000),
+            )
+            .unwrap();
             found.settings[6].outcome == Outcome::Lowers
         };
         let found = (0..300).filter(is_found).count();
@@ -380,27 +543,72 @@ mod tests {
 
     #[test]
     fn harm_is_called_harm_and_what_helps_is_tried_together() {
-        let found = search(4, effort(1, 400), &mut SimulatedMachine::new(&[0.5, 1.0, 0.7, 1.8], 0.1, 2)).unwrap();
-        let outcomes: Vec<Outcome> = found.settings.iter().map(|setting| setting.outcome).collect();
-        assert_eq!(outcomes, [Outcome::Lowers, Outcome::NothingSeen, Outcome::Lowers, Outcome::Raises]);
+        let found = search(
+            4,
+            effort(1, 400),
+            &mut SimulatedMachine::new(&[0.5, 1.0, 0.7, 1.8], 0.1, 2),
+        )
+        .unwrap();
+        let outcomes: Vec<Outcome> = found
+            .settings
+            .iter()
+            .map(|setting| setting.outcome)
+            .collect();
+        assert_eq!(
+            outcomes,
+            [
+                Outcome::Lowers,
+                Outcome::NothingSeen,
+                Outcome::Lowers,
+                Outcome::Raises
+            ]
+        );
         assert_eq!(found.useful(), [0, 2]);
         let together = found.together.unwrap();
         assert!(together.interval.contains(0.35_f64.ln()), "{together:?}");
-        assert!((found.base_ns / 50_000.0 - 1.2).abs() < 0.2, "{}", found.base_ns);
+        assert!(
+            (found.base_ns / 50_000.0 - 1.2).abs() < 0.2,
+            "{}",
+            found.base_ns
+        );
         assert!(found.runs <= 400 && found.smallest_share > 0.0, "{found:?}");
     }
 
     #[test]
     fn the_same_seed_makes_the_same_search() {
-        let one = |seed| search(5, effort(seed, 200), &mut SimulatedMachine::new(&[0.8; 5], 0.2, 3)).unwrap();
+        let one = |seed| {
+            search(
+                5,
+                effort(seed, 200),
+                &mut SimulatedMachine::new(&[0.8; 5], 0.2, 3),
+            )
+            .unwrap()
+        };
         assert_eq!(one(7), one(7));
         assert_ne!(one(7), one(8));
     }
 
     #[test]
     fn a_budget_that_is_too_small_is_refused_with_what_is_needed() {
-        let error = search(10, effort(1, 20), &mut SimulatedMachine::new(&[1.0; 10], 0.1, 1)).unwrap_err();
-        assert!(matches!(error, SearchError::TooFew { needed: 56, there: 20 }), "{error}");
-        assert!(matches!(search(0, effort(1, 20), &mut SimulatedMachine::new(&[], 0.1, 1)), Err(SearchError::NoSetting)));
+        let error = search(
+            10,
+            effort(1, 20),
+            &mut SimulatedMachine::new(&[1.0; 10], 0.1, 1),
+        )
+        .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                SearchError::TooFew {
+                    needed: 56,
+                    there: 20
+                }
+            ),
+            "{error}"
+        );
+        assert!(matches!(
+            search(0, effort(1, 20), &mut SimulatedMachine::new(&[], 0.1, 1)),
+            Err(SearchError::NoSetting)
+        ));
     }
 }

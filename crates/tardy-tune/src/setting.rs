@@ -1,4 +1,5 @@
-//! One setting: the values that it wants in which files, a program that runs while it is on, or words of the kernel's command line. Also as TOML, which users write and a search ends with.
+//! One setting: the values that it wants in which files, a program that runs while it is on, or
+//! words of the kernel's command line. Also as TOML, which users write and a search ends with.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,11 @@ pub enum SettingsError {
     #[error("{0}: {1}")]
     Toml(PathBuf, Box<toml::de::Error>),
     #[error("{path}: setting `{name}` {what}")]
-    Bad { path: PathBuf, name: String, what: &'static str },
+    Bad {
+        path: PathBuf,
+        name: String,
+        what: &'static str,
+    },
 }
 
 /// One file that a setting changes.
@@ -77,17 +82,29 @@ impl Settings {
     /// [`SettingsError`].
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let bytes = text_file(path).map_err(|error| SettingsError::Read(path.to_owned(), error))?;
-        let found: Self = toml::from_str(&bytes).map_err(|error| SettingsError::Toml(path.to_owned(), Box::new(error)))?;
+        let found: Self = toml::from_str(&bytes)
+            .map_err(|error| SettingsError::Toml(path.to_owned(), Box::new(error)))?;
         let mut known = std::collections::BTreeSet::new();
         for setting in &found.settings {
-            let bad = |what| SettingsError::Bad { path: path.to_owned(), name: setting.name.clone(), what };
+            let bad = |what| SettingsError::Bad {
+                path: path.to_owned(),
+                name: setting.name.clone(),
+                what,
+            };
             if setting.name.is_empty() || setting.name.chars().any(|c| c.is_control() || c == ',') {
                 return Err(bad("has no plain name: write one without commas"));
             }
             if !known.insert(&setting.name) {
                 return Err(bad("stands there twice: give each a name of its own"));
             }
-            if [setting.files.is_empty(), setting.while_on.is_empty(), setting.words.is_empty()].iter().filter(|empty| !**empty).count()
+            if [
+                setting.files.is_empty(),
+                setting.while_on.is_empty(),
+                setting.words.is_empty(),
+            ]
+            .iter()
+            .filter(|empty| !**empty)
+            .count()
                 != 1
             {
                 return Err(bad("must have either `files`, `while_on` or `words`"));
@@ -125,17 +142,33 @@ impl Setting {
         for (path, wanted) in &self.files {
             match current(path) {
                 Ok(now) if is_alike(&now, wanted) => {}
-                Ok(now) => changes.push(Change { path: path.clone(), now, wanted: wanted.clone() }),
+                Ok(now) => changes.push(Change {
+                    path: path.clone(),
+                    now,
+                    wanted: wanted.clone(),
+                }),
                 Err(error) => return Standing::Absent(format!("{}: {error}", path.display())),
             }
         }
-        if changes.is_empty() { Standing::AsWanted } else { Standing::Changeable(changes) }
+        if changes.is_empty() {
+            Standing::AsWanted
+        } else {
+            Standing::Changeable(changes)
+        }
     }
 }
 
 fn of_words(words: &[String], line: &str) -> Standing {
-    let missing: Vec<String> = words.iter().filter(|word| !line.split_whitespace().any(|there| there == *word)).cloned().collect();
-    if missing.is_empty() { Standing::AsWanted } else { Standing::TakesRestart(missing) }
+    let missing: Vec<String> = words
+        .iter()
+        .filter(|word| !line.split_whitespace().any(|there| there == *word))
+        .cloned()
+        .collect();
+    if missing.is_empty() {
+        Standing::AsWanted
+    } else {
+        Standing::TakesRestart(missing)
+    }
 }
 
 /// The value of a file as it could be written back: of a list of choices the chosen one.
@@ -145,9 +178,14 @@ fn of_words(words: &[String], line: &str) -> Standing {
 pub fn current(path: &Path) -> std::io::Result<String> {
     let text = text_file(path)?;
     let text = text.trim();
-    let chosen = [('[', ']'), ('(', ')')].into_iter().find_map(|(open, close)| text.split_once(open)?.1.split_once(close));
+    let chosen = [('[', ']'), ('(', ')')]
+        .into_iter()
+        .find_map(|(open, close)| text.split_once(open)?.1.split_once(close));
     // Only a list of words has a choice among them.
-    Ok(chosen.filter(|_| text.contains(' ')).map_or(text, |(chosen, _)| chosen).to_owned())
+    Ok(chosen
+        .filter(|_| text.contains(' '))
+        .map_or(text, |(chosen, _)| chosen)
+        .to_owned())
 }
 
 /// The text of a regular file, of 1 MiB at most; bytes that are not UTF-8 are replaced.
@@ -163,7 +201,8 @@ pub fn is_alike(one: &str, other: &str) -> bool {
     words(one) == words(other)
 }
 
-/// A number or a mask (groups of eight hexadecimal digits) without the zeros before it; anything else, a list of CPUs too, as it is.
+/// A number or a mask (groups of eight hexadecimal digits) without the zeros before it; anything
+/// else, a list of CPUs too, as it is.
 fn plain(word: &str) -> String {
     let is_hexadecimal = word.chars().all(|c| c.is_ascii_hexdigit() || c == ',');
     let is_number = is_hexadecimal && word.split(',').skip(1).all(|group| group.len() == 8);
@@ -179,14 +218,27 @@ mod tests {
 
     fn setting(path: &Path, value: &str) -> Setting {
         let files = BTreeMap::from([(path.to_owned(), value.to_owned())]);
-        Setting { name: "made".into(), why: String::new(), files, while_on: Vec::new(), words: Vec::new(), only_named: false }
+        Setting {
+            name: "made".into(),
+            why: String::new(),
+            files,
+            while_on: Vec::new(),
+            words: Vec::new(),
+            only_named: false,
+        }
     }
 
     #[test]
     fn words_are_on_the_command_line_or_take_a_restart() {
         let words = ["preempt=full", "threadirqs"].map(str::to_owned);
-        assert_eq!(of_words(&words, "quiet preempt=full threadirqs\n"), Standing::AsWanted);
-        assert_eq!(of_words(&words, "preempt=fullest threadirqs"), Standing::TakesRestart(vec!["preempt=full".to_owned()]));
+        assert_eq!(
+            of_words(&words, "quiet preempt=full threadirqs\n"),
+            Standing::AsWanted
+        );
+        assert_eq!(
+            of_words(&words, "preempt=fullest threadirqs"),
+            Standing::TakesRestart(vec!["preempt=full".to_owned()])
+        );
     }
 
     #[test]
@@ -196,7 +248,10 @@ mod tests {
         for (text, expected) in [
             ("always [madvise] never\n", "madvise"),
             ("none voluntary (full)\n", "full"),
-            ("[default] performance powersave powersupersave \n", "default"),
+            (
+                "[default] performance powersave powersupersave \n",
+                "default",
+            ),
             ("performance\n", "performance"),
             ("7\t4\t1\t7\n", "7\t4\t1\t7"),
             ("(null)\n", "(null)"),
@@ -208,19 +263,36 @@ mod tests {
 
     #[test]
     fn one_value_may_be_written_in_several_ways() {
-        assert!(is_alike("7\t4\t1\t7", "7 4 1 7") && is_alike("00000000,00000003", "3") && is_alike("0", "00"));
+        assert!(
+            is_alike("7\t4\t1\t7", "7 4 1 7")
+                && is_alike("00000000,00000003", "3")
+                && is_alike("0", "00")
+        );
         assert!(!is_alike("3", "13") && !is_alike("never", "always") && !is_alike("0", "1"));
-        assert!(!is_alike("0,2", "2") && !is_alike("0-1", "-1") && is_alike("0,2", "0,2"), "lists of CPUs");
+        assert!(
+            !is_alike("0,2", "2") && !is_alike("0-1", "-1") && is_alike("0,2", "0,2"),
+            "lists of CPUs"
+        );
     }
 
     #[test]
     fn a_setting_is_as_wanted_changeable_or_absent() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("value");
-        assert!(matches!(setting(&path, "1").standing(), Standing::Absent(_)));
+        assert!(matches!(
+            setting(&path, "1").standing(),
+            Standing::Absent(_)
+        ));
         std::fs::write(&path, "0\n").unwrap();
-        let change = Change { path: path.clone(), now: "0".into(), wanted: "1".into() };
-        assert_eq!(setting(&path, "1").standing(), Standing::Changeable(vec![change]));
+        let change = Change {
+            path: path.clone(),
+            now: "0".into(),
+            wanted: "1".into(),
+        };
+        assert_eq!(
+            setting(&path, "1").standing(),
+            Standing::Changeable(vec![change])
+        );
         std::fs::write(&path, "1\n").unwrap();
         assert_eq!(setting(&path, "1").standing(), Standing::AsWanted);
     }
@@ -229,13 +301,22 @@ mod tests {
     fn a_file_is_read_as_it_is_written_and_refused_where_it_says_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.toml");
-        let all = Settings { settings: vec![setting(Path::new("/proc/sys/kernel/x"), "1")] };
+        let all = Settings {
+            settings: vec![setting(Path::new("/proc/sys/kernel/x"), "1")],
+        };
         std::fs::write(&path, all.to_toml().unwrap()).unwrap();
         assert_eq!(Settings::read(&path).unwrap(), all);
         for (text, expected) in [
             ("[[setting]]\nname = \"a\"\n", "must have either"),
-            ("[[setting]]\nname = \"a\"\nwhile_on = [\"true\"]\n[[setting]]\nname = \"a\"\nwhile_on = [\"true\"]\n", "stands there twice"),
-            ("[[setting]]\nname = \"a\"\nfiles = { \"x\" = \"1\" }\n", "does not begin with /"),
+            (
+                "[[setting]]\nname = \"a\"\nwhile_on = [\"true\"]\n[[setting]]\nname = \
+                 \"a\"\nwhile_on = [\"true\"]\n",
+                "stands there twice",
+            ),
+            (
+                "[[setting]]\nname = \"a\"\nfiles = { \"x\" = \"1\" }\n",
+                "does not begin with /",
+            ),
             ("[[setting]]\nname = \"a\"\ncolour = 1\n", "unknown field"),
         ] {
             std::fs::write(&path, text).unwrap();

@@ -1,5 +1,5 @@
-//! The command line: one definition a flag, from which parser, help and manual page follow. Parsing is pure; what a request comes to on
-//! this machine is decided in [`tardy_measure::plan`].
+//! The command line: one definition a flag, from which parser, help and manual page follow. Parsing
+//! is pure; what a request comes to on this machine is decided in [`tardy_measure::plan`].
 
 pub mod advise;
 pub mod attach;
@@ -44,11 +44,15 @@ pub struct Cli {
     pub command: Command,
 }
 
-const LONG_ABOUT: &str = "Tells whether a Linux system is on time: how late tasks start, under which load, and whether a deadline holds.
-Every sample is kept and accounted for; a run is a folder, and everything shown is computed from it.";
+const LONG_ABOUT: &str = "Tells whether a Linux system is on time: how late tasks start, under \
+                          which load, and whether a deadline holds.
+Every sample is kept and accounted for; a run is a folder, and everything shown is computed from \
+                          it.";
 
-const EXIT_CODES: &str = "Exit codes: 0 done, and any verdict passed; 1 a verdict failed; 2 wrong use or bad input; 3 this machine cannot do what was asked; \
-4 inconclusive (too few samples for --misses, degraded set-up, samples lost or not stored); 130 interrupted: what was measured is kept.";
+const EXIT_CODES: &str = "Exit codes: 0 done, and any verdict passed; 1 a verdict failed; 2 wrong \
+                          use or bad input; 3 this machine cannot do what was asked; 4 \
+                          inconclusive (too few samples for --misses, degraded set-up, samples \
+                          lost or not stored); 130 interrupted: what was measured is kept.";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -141,7 +145,11 @@ impl DeadlineArgs {
     /// What a run is held to.
     #[must_use]
     pub fn requirement(&self) -> Requirement {
-        Requirement { window: self.window(), misses_allowed: self.misses, skipped_allowed: self.skipped }
+        Requirement {
+            window: self.window(),
+            misses_allowed: self.misses,
+            skipped_allowed: self.skipped,
+        }
     }
 
     /// Whether anything was given.
@@ -160,20 +168,28 @@ impl DeadlineArgs {
 /// `tardy top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Folder of the run, or one with runs in it: of these the one that began last [default: the current one]
+    /// Folder of the run, or one with runs in it: of these the one that began last [default: the
+    /// current one]
     ///
-    /// A folder that is copied here while it grows will do. A run that has ended is shown as it ended.
-    #[arg(value_name = "RUN|FOLDER", default_value = ".", hide_default_value = true)]
+    /// A folder that is copied here while it grows will do. A run that has ended is shown as it
+    /// ended.
+    #[arg(
+        value_name = "RUN|FOLDER",
+        default_value = ".",
+        hide_default_value = true
+    )]
     pub run: PathBuf,
 }
 
 /// `tardy show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Folder that `tardy run` or `tardy cost` made, or `tardy lab sections`; of a folder of runs one table, a row each
+    /// Folder that `tardy run` or `tardy cost` made, or `tardy lab sections`; of a folder of runs
+    /// one table, a row each
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Print the kernel's sections with interrupts or preemption off, of a run of the lab with --watch or a folder of such runs
+    /// Print the kernel's sections with interrupts or preemption off, of a run of the lab with --watch
+    /// or a folder of such runs
     #[arg(long)]
     pub sections: bool,
     /// Print every table and warning, not only what fits a screen
@@ -185,7 +201,8 @@ pub struct ShowArgs {
     /// Published numbers to print beside those of a cost
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
-    /// Print all statistics too: observed values, bounds, and a model of the tail if no check refuses it
+    /// Print all statistics too: observed values, bounds, and a model of the tail if no check
+    /// refuses it
     ///
     /// Bounds of percentiles are two-sided at 95 %, those of shares one-sided.
     #[arg(long)]
@@ -203,7 +220,8 @@ pub struct StatisticsArgs {
     /// Buckets and limits as a paper has them, in place of --bucket and --limits
     #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Preset>(), requires = "statistics", conflicts_with_all = ["limits", "bucket"])]
     pub preset: Option<Preset>,
-    /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to maximum]
+    /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to
+    /// maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration, requires = "statistics")]
     pub limits: Vec<Nanos>,
     /// Width of the buckets that are counted; the mode is the middle of the fullest one
@@ -215,7 +233,8 @@ pub struct StatisticsArgs {
     /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: what the machine says]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
-    /// Print a model of the tail that a check refused, too, marked as refused: to look at, not to rely on
+    /// Print a model of the tail that a check refused, too, marked as refused: to look at, not to
+    /// rely on
     #[arg(long, requires = "statistics")]
     pub show_refused: bool,
 }
@@ -224,7 +243,9 @@ impl StatisticsArgs {
     /// The same as a question.
     #[must_use]
     pub fn question(&self) -> tardy_results::statistics::read::Question {
-        let limits = self.preset.map_or_else(|| self.limits.clone(), Preset::limits);
+        let limits = self
+            .preset
+            .map_or_else(|| self.limits.clone(), Preset::limits);
         let question = tardy_results::statistics::read::Question {
             limits,
             bucket: self.preset.map_or(self.bucket, Preset::bucket),
@@ -307,7 +328,9 @@ pub struct RestoreArgs {
 pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(duration) if duration > Nanos::ZERO => Ok(duration),
-        Ok(_) => Err(format!("`{text}` is not above zero: write a time such as 200us")),
+        Ok(_) => Err(format!(
+            "`{text}` is not above zero: write a time such as 200us"
+        )),
         Err(error) => Err(error.to_string()),
     }
 }

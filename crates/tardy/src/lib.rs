@@ -1,4 +1,5 @@
-//! The library behind the `tardy` binary: its command line, and the glue from there to what measures and what shows.
+//! The library behind the `tardy` binary: its command line, and the glue from there to what
+//! measures and what shows.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

@@ -15,7 +15,8 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     tardy_measure::descriptors::raise_limit();
-    // The guardian and the workers of loads are this binary too; they have a command line of their own.
+    // The guardian and the workers of loads are this binary too; they have a command line of their
+    // own.
     if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;
     }
@@ -29,8 +30,13 @@ fn main() -> ExitCode {
             return Exit::Usage.into();
         }
     };
-    let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-    renamed::notes(&arguments).iter().for_each(|note| tardy_sys::say!("tardy: {note}"));
+    let arguments: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    renamed::notes(&arguments)
+        .iter()
+        .for_each(|note| tardy_sys::say!("tardy: {note}"));
     if let Some(exit) = command::on::elsewhere(&command) {
         return exit.into();
     }

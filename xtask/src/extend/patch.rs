@@ -1,5 +1,5 @@
-//! A patch that adds one file and a line or two to others. It is found again by the lines around it, not by their numbers: what others add elsewhere does not
-//! make it fail.
+//! A patch that adds one file and a line or two to others. It is found again by the lines around
+//! it, not by their numbers: what others add elsewhere does not make it fail.
 
 /// What a patch does to one file.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,9 +24,15 @@ pub(super) fn parse(patch: &str) -> Vec<Change> {
     for line in patch.lines() {
         if let Some(paths) = line.strip_prefix("diff --git a/") {
             let path = paths.split(" b/").next().unwrap_or_default().to_owned();
-            changes.push(Change { path, is_new: false, hunks: Vec::new() });
+            changes.push(Change {
+                path,
+                is_new: false,
+                hunks: Vec::new(),
+            });
         }
-        let Some(change) = changes.last_mut() else { continue };
+        let Some(change) = changes.last_mut() else {
+            continue;
+        };
         if line.starts_with("new file") {
             change.is_new = true;
         } else if line.starts_with("@@") {
@@ -48,7 +54,12 @@ impl Change {
     /// How many lines it adds or writes anew.
     #[cfg(test)]
     pub(super) fn lines(&self) -> usize {
-        let of = |hunk: &Hunk| hunk.after.iter().filter(|line| !hunk.before.contains(line)).count();
+        let of = |hunk: &Hunk| {
+            hunk.after
+                .iter()
+                .filter(|line| !hunk.before.contains(line))
+                .count()
+        };
         self.hunks.iter().map(of).sum()
     }
 
@@ -62,7 +73,9 @@ impl Change {
             let count = hunk.before.len();
             let places: Vec<usize> = match count {
                 0 => vec![0],
-                _ => (0..(lines.len() + 1).saturating_sub(count)).filter(|&at| lines[at..at + count] == hunk.before).collect(),
+                _ => (0..(lines.len() + 1).saturating_sub(count))
+                    .filter(|&at| lines[at..at + count] == hunk.before)
+                    .collect(),
             };
             let [at] = places[..] else {
                 return Err(format!(
@@ -82,16 +95,36 @@ impl Change {
 mod tests {
     use super::*;
 
-    const PATCH: &str = "diff --git a/list.rs b/list.rs\n--- a/list.rs\n+++ b/list.rs\n@@ -1,2 +1,3 @@\n mod a;\n+mod b;\n mod c;\n\
-                         diff --git a/b.rs b/b.rs\nnew file mode 100644\n--- /dev/null\n+++ b/b.rs\n@@ -0,0 +1,2 @@\n+//! New.\n+\n";
+    const PATCH: &str = "diff --git a/list.rs b/list.rs\n--- a/list.rs\n+++ b/list.rs\n@@ -1,2 \
+                         +1,3 @@\n mod a;\n+mod b;\n mod c;\ndiff --git a/b.rs b/b.rs\nnew file \
+                         mode 100644\n--- /dev/null\n+++ b/b.rs\n@@ -0,0 +1,2 @@\n+//! New.\n+\n";
 
     #[test]
     fn a_patch_is_found_by_the_lines_around_it() {
-        let [list, new] = &parse(PATCH)[..] else { panic!("{:?}", parse(PATCH)) };
-        assert_eq!((list.path.as_str(), list.is_new, list.lines()), ("list.rs", false, 1));
-        assert_eq!(list.apply("//! Moved down.\n\nmod a;\nmod c;\n").unwrap(), "//! Moved down.\n\nmod a;\nmod b;\nmod c;\n");
-        assert!(list.apply("mod a;\nmod d;\n").unwrap_err().contains("0 times"));
-        assert!(list.apply("mod a;\nmod c;\nmod a;\nmod c;\n").unwrap_err().contains("2 times"));
-        assert_eq!((new.is_new, new.apply("").unwrap().as_str()), (true, "//! New.\n\n"));
+        let [list, new] = &parse(PATCH)[..] else {
+            panic!("{:?}", parse(PATCH))
+        };
+        assert_eq!(
+            (list.path.as_str(), list.is_new, list.lines()),
+            ("list.rs", false, 1)
+        );
+        assert_eq!(
+            list.apply("//! Moved down.\n\nmod a;\nmod c;\n").unwrap(),
+            "//! Moved down.\n\nmod a;\nmod b;\nmod c;\n"
+        );
+        assert!(
+            list.apply("mod a;\nmod d;\n")
+                .unwrap_err()
+                .contains("0 times")
+        );
+        assert!(
+            list.apply("mod a;\nmod c;\nmod a;\nmod c;\n")
+                .unwrap_err()
+                .contains("2 times")
+        );
+        assert_eq!(
+            (new.is_new, new.apply("").unwrap().as_str()),
+            (true, "//! New.\n\n")
+        );
     }
 }

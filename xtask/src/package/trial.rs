@@ -10,19 +10,40 @@ pub(super) fn run(deb: &Path) -> Result<()> {
     let debian = Debian::fresh("trial")?;
     debian.put(deb, "package.deb")?;
     debian.shell("dpkg --install /package.deb")?;
-    debian.says("dpkg-query --show --showformat '${Status}' tardy-latency", "install ok installed")?;
+    debian.says(
+        "dpkg-query --show --showformat '${Status}' tardy-latency",
+        "install ok installed",
+    )?;
     debian.says("tardy --version", "tardy ")?;
     debian.says("tardy list probes", "cyclic")?;
     debian.says("getent group realtime", "realtime:")?;
-    debian.says("gzip --decompress --stdout /usr/share/man/man1/tardy-run.1.gz", ".TH")?;
-    debian.says("bash -c '. /usr/share/bash-completion/completions/tardy; complete -p tardy'", "_tardy")?;
-    debian.says("cat /etc/security/limits.d/95-tardy-latency.conf", "@realtime - rtprio 99")?;
-    debian.says("cat /usr/lib/udev/rules.d/60-tardy-latency.rules", "cpu_dma_latency")?;
-    // A machine that is busy or lacks rights gives no verdict (4); what counts is that there is a run.
-    debian.shell("cd /tmp && { tardy run --for 1s --load none --quiet --out run || [ $? -eq 4 ]; }")?;
+    debian.says(
+        "gzip --decompress --stdout /usr/share/man/man1/tardy-run.1.gz",
+        ".TH",
+    )?;
+    debian.says(
+        "bash -c '. /usr/share/bash-completion/completions/tardy; complete -p tardy'",
+        "_tardy",
+    )?;
+    debian.says(
+        "cat /etc/security/limits.d/95-tardy-latency.conf",
+        "@realtime - rtprio 99",
+    )?;
+    debian.says(
+        "cat /usr/lib/udev/rules.d/60-tardy-latency.rules",
+        "cpu_dma_latency",
+    )?;
+    // A machine that is busy or lacks rights gives no verdict (4); what counts is that there is a
+    // run.
+    debian.shell(
+        "cd /tmp && { tardy run --for 1s --load none --quiet --out run || [ $? -eq 4 ]; }",
+    )?;
     debian.says("tardy show /tmp/run --json", "\"probes\"")?;
     debian.shell("dpkg --remove tardy-latency")?;
-    debian.shell("[ ! -e /usr/bin/tardy ] && [ -e /etc/security/limits.d/95-tardy-latency.conf ] && [ -e /tmp/run/run.json ]")?;
+    debian.shell(
+        "[ ! -e /usr/bin/tardy ] && [ -e /etc/security/limits.d/95-tardy-latency.conf ] && [ -e \
+         /tmp/run/run.json ]",
+    )?;
     debian.shell("dpkg --purge tardy-latency")?;
     debian.shell("[ -z \"$(find /etc /usr /var/lib/dpkg/info -name '*tardy*')\" ]")?;
     println!("installed, used and removed in a bare Debian ({SUITE})");

@@ -1,5 +1,6 @@
-//! What a source file says of modules: which it declares, what it imports under which name, and the paths that it names. No compiler; the
-//! project's own style, as `cargo fmt` leaves it, is all that it has to read.
+//! What a source file says of modules: which it declares, what it imports under which name, and the
+//! paths that it names. No compiler; the project's own style, as `cargo fmt` leaves it, is all that
+//! it has to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,25 +20,37 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn parse(text: &str) -> Self {
         let words = without_tests(words(text));
-        let mut source =
-            Self { modules: Vec::new(), imports: BTreeMap::new(), globs: Vec::new(), paths: BTreeSet::new(), defined: BTreeSet::new() };
+        let mut source = Self {
+            modules: Vec::new(),
+            imports: BTreeMap::new(),
+            globs: Vec::new(),
+            paths: BTreeSet::new(),
+            defined: BTreeSet::new(),
+        };
         let mut at = 0;
         while at < words.len() {
             let next = |offset: usize| words.get(at + offset).map_or("", String::as_str);
             match words[at].as_str() {
                 "use" => {
-                    let end = at + words[at..].iter().position(|word| word == ";").unwrap_or(words.len() - at);
+                    let end = at
+                        + words[at..]
+                            .iter()
+                            .position(|word| word == ";")
+                            .unwrap_or(words.len() - at);
                     source.import(&[], &words[at + 1..end]);
                     at = end;
                 }
                 "mod" if next(2) == ";" => source.modules.push(next(1).to_owned()),
-                "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union" | "macro_rules" | "!" => {
+                "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union"
+                | "macro_rules" | "!" => {
                     let name = if next(1) == "fn" { next(2) } else { next(1) };
                     source.defined.insert(name.to_owned());
                 }
                 word if is_name(word) && next(1) == "::" && (at == 0 || words[at - 1] != "::") => {
                     let mut path = vec![word.to_owned()];
-                    while words.get(at + 1).is_some_and(|word| word == "::") && words.get(at + 2).is_some_and(|word| is_name(word)) {
+                    while words.get(at + 1).is_some_and(|word| word == "::")
+                        && words.get(at + 2).is_some_and(|word| is_name(word))
+                    {
                         path.push(words[at + 2].clone());
                         at += 2;
                     }
@@ -84,8 +97,12 @@ impl Source {
             at += 1;
         }
         // `use a::{self}` imports `a` under its own name.
-        let path: Vec<String> =
-            if path.len() > 1 && path.last().is_some_and(|last| last == "self") { path[..path.len() - 1].to_vec() } else { path };
+        let path: Vec<String> = if path.len() > 1 && path.last().is_some_and(|last| last == "self")
+        {
+            path[..path.len() - 1].to_vec()
+        } else {
+            path
+        };
         if let Some(name) = path.last().cloned() {
             self.paths.insert(path.clone());
             self.imports.insert(name, path);
@@ -124,7 +141,9 @@ fn words(text: &str) -> Vec<String> {
     while at < signs.len() {
         match signs[at] {
             '/' if sign(at + 1) == '/' => at = end_of(&signs, at, |at| sign(at) == '\n'),
-            '/' if sign(at + 1) == '*' => at = end_of(&signs, at, |at| sign(at) == '*' && sign(at + 1) == '/') + 2,
+            '/' if sign(at + 1) == '*' => {
+                at = end_of(&signs, at, |at| sign(at) == '*' && sign(at + 1) == '/') + 2
+            }
             'r' if sign(at + 1) == '"' => at = end_of(&signs, at + 2, |at| sign(at) == '"') + 1,
             'r' if sign(at + 1) == '#' && sign(at + 2) == '"' => {
                 at = end_of(&signs, at + 3, |at| sign(at) == '"' && sign(at + 1) == '#') + 2
@@ -140,7 +159,9 @@ fn words(text: &str) -> Vec<String> {
             '\'' if sign(at + 1) == '\\' => at = end_of(&signs, at + 3, |at| sign(at) == '\'') + 1,
             '\'' if sign(at + 2) == '\'' => at += 3,
             c if c.is_alphanumeric() || c == '_' => {
-                let end = end_of(&signs, at, |at| !(sign(at).is_alphanumeric() || sign(at) == '_'));
+                let end = end_of(&signs, at, |at| {
+                    !(sign(at).is_alphanumeric() || sign(at) == '_')
+                });
                 words.push(signs[at..end].iter().collect());
                 at = end;
             }
@@ -161,7 +182,9 @@ fn words(text: &str) -> Vec<String> {
 
 /// The first place from `at` on where `is_end`.
 fn end_of(signs: &[char], at: usize, is_end: impl Fn(usize) -> bool) -> usize {
-    (at..signs.len()).find(|&at| is_end(at)).unwrap_or(signs.len())
+    (at..signs.len())
+        .find(|&at| is_end(at))
+        .unwrap_or(signs.len())
 }
 
 /// Without what stands behind `#[cfg(test)]`: to the end of its braces, or to its semicolon.

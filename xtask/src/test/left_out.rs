@@ -1,21 +1,42 @@
-//! Tests that could not test here. A test that passes by returning is no test passed: each is named, and with `--strict` each needs a reason on this list.
+//! Tests that could not test here. A test that passes by returning is no test passed: each is
+//! named, and with `--strict` each needs a reason on this list.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Result, While};
 
-/// The variable that tells the tests where to write that they were left out (crates/tardy/tests/support/machine.rs).
+/// The variable that tells the tests where to write that they were left out
+/// (crates/tardy/tests/support/machine.rs).
 pub(super) const VARIABLE: &str = "TARDY_TEST_LEFT_OUT";
 
-/// What a virtual machine without devices cannot show, as the beginning of the test's line, and why.
+/// What a virtual machine without devices cannot show, as the beginning of the test's line, and
+/// why.
 const EXPECTED: &[(&str, &str)] = &[
-    ("between_gpio_lines:", "needs gpio-sim in the kernel, or two wired lines"),
-    ("between_two_parallel_ports:", "needs two parallel ports and a cable"),
+    (
+        "between_gpio_lines:",
+        "needs gpio-sim in the kernel, or two wired lines",
+    ),
+    (
+        "between_two_parallel_ports:",
+        "needs two parallel ports and a cable",
+    ),
     ("the_sound_example_is_measured:", "needs a sound card"),
-    ("every_probe_accounts_for_what_it_took: rtc:", "needs /dev/rtc0; the lab's guests have one"),
-    ("the_loop_allocates_nothing_even_when_samples_are_lost: rtc:", "needs /dev/rtc0"),
-    ("no_measuring_loop_makes_a_system_call: rtc:", "needs /dev/rtc0"),
-    ("interrupts_are_among_what_takes_the_cpu_from_oslat:", "needs tracefs; the lab's guests have it"),
+    (
+        "every_probe_accounts_for_what_it_took: rtc:",
+        "needs /dev/rtc0; the lab's guests have one",
+    ),
+    (
+        "the_loop_allocates_nothing_even_when_samples_are_lost: rtc:",
+        "needs /dev/rtc0",
+    ),
+    (
+        "no_measuring_loop_makes_a_system_call: rtc:",
+        "needs /dev/rtc0",
+    ),
+    (
+        "interrupts_are_among_what_takes_the_cpu_from_oslat:",
+        "needs tracefs; the lab's guests have it",
+    ),
 ];
 
 /// Tests that were left out, as they said it, each once.
@@ -27,7 +48,9 @@ impl LeftOut {
     /// None yet; the tests write to a file in this folder.
     pub(super) fn new(folder: &Path) -> Result<Self> {
         let file = folder.join("left-out");
-        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&file, b"")).while_doing(|| format!("writing {}", file.display()))?;
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&file, b""))
+            .while_doing(|| format!("writing {}", file.display()))?;
         Ok(Self { file })
     }
 
@@ -38,7 +61,8 @@ impl LeftOut {
 
     /// The lines that the tests wrote.
     pub(super) fn lines(&self) -> Result<Vec<String>> {
-        let text = std::fs::read_to_string(&self.file).while_doing(|| format!("reading {}", self.file.display()))?;
+        let text = std::fs::read_to_string(&self.file)
+            .while_doing(|| format!("reading {}", self.file.display()))?;
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines.dedup();
@@ -48,7 +72,10 @@ impl LeftOut {
 
 /// The reason on the list, where there is one.
 pub(super) fn reason(line: &str) -> Option<&'static str> {
-    EXPECTED.iter().find(|(test, _)| line.starts_with(test)).map(|(_, reason)| *reason)
+    EXPECTED
+        .iter()
+        .find(|(test, _)| line.starts_with(test))
+        .map(|(_, reason)| *reason)
 }
 
 #[cfg(test)]
@@ -59,8 +86,15 @@ mod tests {
     fn a_test_that_was_left_out_is_counted_once_and_needs_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let left_out = LeftOut::new(folder.path()).unwrap();
-        std::fs::write(left_out.file(), "one: no root\nbetween_gpio_lines: no gpio-sim\none: no root\n").unwrap();
-        assert_eq!(left_out.lines().unwrap(), ["between_gpio_lines: no gpio-sim", "one: no root"]);
+        std::fs::write(
+            left_out.file(),
+            "one: no root\nbetween_gpio_lines: no gpio-sim\none: no root\n",
+        )
+        .unwrap();
+        assert_eq!(
+            left_out.lines().unwrap(),
+            ["between_gpio_lines: no gpio-sim", "one: no root"]
+        );
         assert!(reason("between_gpio_lines: no gpio-sim").is_some());
         assert!(reason("one: no root").is_none());
     }

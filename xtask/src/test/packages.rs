@@ -11,38 +11,124 @@ pub(super) struct Package {
     pub(super) reason: &'static str,
 }
 
-const fn package(name: &'static str, programs: &'static [&'static str], reason: &'static str) -> Package {
-    Package { name, programs, reason }
+const fn package(
+    name: &'static str,
+    programs: &'static [&'static str],
+    reason: &'static str,
+) -> Package {
+    Package {
+        name,
+        programs,
+        reason,
+    }
 }
 
 /// All of them.
 pub(super) const PACKAGES: &[Package] = &[
-    package("strace", &["strace"], "shows which system calls the measuring loop makes"),
-    package("trace-cmd", &["trace-cmd"], "reads the traces that runs keep"),
-    package("valgrind", &["valgrind", "callgrind_annotate"], "counts the instructions of the measuring loop"),
-    package("rt-tests", &["cyclictest"], "cyclictest, the peer that results are compared with"),
-    package("jitterdebugger", &["jitterdebugger"], "the other peer of the benchmarks"),
-    package("sockperf", &["sockperf"], "round trips over UDP, which those of the probe response stand beside (cargo xtask bench response)"),
-    package("qemu-system-x86", &["qemu-system-x86_64"], "runs the guests of the lab"),
-    package("busybox-static", &["busybox"], "a program for guests that panic"),
+    package(
+        "strace",
+        &["strace"],
+        "shows which system calls the measuring loop makes",
+    ),
+    package(
+        "trace-cmd",
+        &["trace-cmd"],
+        "reads the traces that runs keep",
+    ),
+    package(
+        "valgrind",
+        &["valgrind", "callgrind_annotate"],
+        "counts the instructions of the measuring loop",
+    ),
+    package(
+        "rt-tests",
+        &["cyclictest"],
+        "cyclictest, the peer that results are compared with",
+    ),
+    package(
+        "jitterdebugger",
+        &["jitterdebugger"],
+        "the other peer of the benchmarks",
+    ),
+    package(
+        "sockperf",
+        &["sockperf"],
+        "round trips over UDP, which those of the probe response stand beside (cargo xtask bench \
+         response)",
+    ),
+    package(
+        "qemu-system-x86",
+        &["qemu-system-x86_64"],
+        "runs the guests of the lab",
+    ),
+    package(
+        "busybox-static",
+        &["busybox"],
+        "a program for guests that panic",
+    ),
     package("seabios", &[], "the firmware of the lab's guests"),
     package(
         "build-essential",
         &["make", "gcc", "strip"],
-        "builds the kernel module for known delays (cargo xtask inject), and C programs with include/tardy.h",
+        "builds the kernel module for known delays (cargo xtask inject), and C programs with \
+         include/tardy.h",
     ),
-    package("libasound2-dev", &[], "builds the example of a period of sound (include/examples/alsa_period.c)"),
-    package("libelf1", &[], "used by the kernel's own build tools, for the same module"),
-    package("debootstrap", &["debootstrap"], "makes the bare Debian in which the package is tried out (cargo xtask package)"),
+    package(
+        "libasound2-dev",
+        &[],
+        "builds the example of a period of sound (include/examples/alsa_period.c)",
+    ),
+    package(
+        "libelf1",
+        &[],
+        "used by the kernel's own build tools, for the same module",
+    ),
+    package(
+        "debootstrap",
+        &["debootstrap"],
+        "makes the bare Debian in which the package is tried out (cargo xtask package)",
+    ),
     package("groff-base", &["groff"], "formats the manual pages"),
-    package("bsdutils", &["script"], "gives tests a terminal to ask questions on"),
-    package("chromium", &["chromium"], "opens HTML reports, hovers, toggles and zooms them (--headless)"),
-    package("mpv", &["mpv"], "the real player of the probe media; about 160 MB with what it needs"),
-    package("prometheus", &["prometheus", "promtool"], "reads the metrics of runs (--metrics), with the rules of deploy/prometheus"),
-    package("systemd", &["systemd-analyze"], "reads the unit of a watched machine (packaging/tardy-watch.service)"),
-    package("openssh-client", &["ssh", "ssh-keygen"], "reaches other machines (--on)"),
-    package("openssh-server", &["sshd"], "is these other machines, on loopback"),
-    package("qemu-user", &["qemu-aarch64"], "runs the static build for aarch64"),
+    package(
+        "bsdutils",
+        &["script"],
+        "gives tests a terminal to ask questions on",
+    ),
+    package(
+        "chromium",
+        &["chromium"],
+        "opens HTML reports, hovers, toggles and zooms them (--headless)",
+    ),
+    package(
+        "mpv",
+        &["mpv"],
+        "the real player of the probe media; about 160 MB with what it needs",
+    ),
+    package(
+        "prometheus",
+        &["prometheus", "promtool"],
+        "reads the metrics of runs (--metrics), with the rules of deploy/prometheus",
+    ),
+    package(
+        "systemd",
+        &["systemd-analyze"],
+        "reads the unit of a watched machine (packaging/tardy-watch.service)",
+    ),
+    package(
+        "openssh-client",
+        &["ssh", "ssh-keygen"],
+        "reaches other machines (--on)",
+    ),
+    package(
+        "openssh-server",
+        &["sshd"],
+        "is these other machines, on loopback",
+    ),
+    package(
+        "qemu-user",
+        &["qemu-aarch64"],
+        "runs the static build for aarch64",
+    ),
 ];
 
 #[cfg(test)]
@@ -52,9 +138,18 @@ mod tests {
     #[test]
     fn names_are_what_a_package_manager_takes() {
         for package in PACKAGES {
-            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
-            assert!(package.name.chars().all(is_plain) && !package.reason.is_empty(), "{package:?}");
+            let is_plain =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+            assert!(
+                package.name.chars().all(is_plain) && !package.reason.is_empty(),
+                "{package:?}"
+            );
         }
-        assert!(PACKAGES.iter().enumerate().all(|(index, one)| PACKAGES[..index].iter().all(|other| other.name != one.name)));
+        assert!(
+            PACKAGES
+                .iter()
+                .enumerate()
+                .all(|(index, one)| PACKAGES[..index].iter().all(|other| other.name != one.name))
+        );
     }
 }

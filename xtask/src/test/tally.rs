@@ -14,14 +14,21 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds what a line of the test programs' output tells: `test result: ok. 3 passed; 0 failed; 0 ignored; ...`.
+    /// Adds what a line of the test programs' output tells:
+    /// `test result: ok. 3 passed; 0 failed; 0 ignored; ...`.
     pub(super) fn read(&mut self, line: &str) {
-        let Some(counts) = line.strip_prefix("test result: ") else { return };
+        let Some(counts) = line.strip_prefix("test result: ") else {
+            return;
+        };
         // "ok. " or "FAILED. " stands before the first count.
         let counts = counts.split_once(". ").map_or(counts, |(_, counts)| counts);
         for count in counts.split(';') {
-            let Some((number, what)) = count.trim().split_once(' ') else { continue };
-            let Ok(number) = number.parse::<u64>() else { continue };
+            let Some((number, what)) = count.trim().split_once(' ') else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u64>() else {
+                continue;
+            };
             match what {
                 "passed" => self.passed += number,
                 "failed" => self.failed += number,
@@ -41,12 +48,22 @@ mod tests {
         let mut tally = Tally::default();
         for line in [
             "running 3 tests",
-            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 62 filtered out; finished in 0.81s",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 62 filtered out; \
+             finished in 0.81s",
             "test tests::result ... ok",
-            "test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s",
+            "test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; \
+             finished in 1.50s",
         ] {
             tally.read(line);
         }
-        assert_eq!(tally, Tally { passed: 13, failed: 2, ignored: 1, is_complete: false });
+        assert_eq!(
+            tally,
+            Tally {
+                passed: 13,
+                failed: 2,
+                ignored: 1,
+                is_complete: false
+            }
+        );
     }
 }

@@ -2,8 +2,20 @@
 
 use std::collections::BTreeSet;
 
-/// Lines that depend on the machine as a whole: verdicts, warnings, and what is left out for want of room.
-const VARYING: [&str; 10] = ["FAILED", "INCONCLUSIVE", "passed", "no miss", "!", "~", "...", "worst load", "blind spot", "vm:"];
+/// Lines that depend on the machine as a whole: verdicts, warnings, and what is left out for want
+/// of room.
+const VARYING: [&str; 10] = [
+    "FAILED",
+    "INCONCLUSIVE",
+    "passed",
+    "no miss",
+    "!",
+    "~",
+    "...",
+    "worst load",
+    "blind spot",
+    "vm:",
+];
 /// Share of a shown line's words that a printed line must have.
 const ALIKE: f64 = 0.6;
 /// A line of fewer words says nothing but figures.
@@ -25,7 +37,11 @@ pub(super) fn examples(text: &str) -> Vec<Example> {
         let Some(line) = line.strip_prefix("    ") else {
             is_shown = false;
             if line.starts_with("| ") {
-                let pieces = line.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("tardy ") && !is_form(piece));
+                let pieces = line
+                    .split('`')
+                    .skip(1)
+                    .step_by(2)
+                    .filter(|piece| piece.starts_with("tardy ") && !is_form(piece));
                 examples.extend(pieces.flat_map(commands));
             }
             continue;
@@ -44,8 +60,19 @@ pub(super) fn examples(text: &str) -> Vec<Example> {
 /// A line's commands, one behind the other.
 fn commands(line: &str) -> Vec<Example> {
     let parts = line.split("; tardy ").enumerate();
-    let whole = parts.map(|(index, part)| if index == 0 { part.to_owned() } else { format!("tardy {part}") });
-    whole.map(|command| Example { command, shown: Vec::new() }).collect()
+    let whole = parts.map(|(index, part)| {
+        if index == 0 {
+            part.to_owned()
+        } else {
+            format!("tardy {part}")
+        }
+    });
+    whole
+        .map(|command| Example {
+            command,
+            shown: Vec::new(),
+        })
+        .collect()
 }
 
 /// Commands that take a name at least: without one they are only spoken of.
@@ -56,8 +83,11 @@ const COUNTED: [&str; 3] = ["williams2002", "mckenney2009-sweep", "koolwal2009-g
 
 /// Whether a command is only spoken of, or words in capitals stand for what the reader has to name.
 fn is_form(command: &str) -> bool {
-    let is_placeholder = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
-    NAMED.contains(&command) || command.contains("...") || command.split([' ', ':', '=']).any(is_placeholder)
+    let is_placeholder =
+        |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
+    NAMED.contains(&command)
+        || command.contains("...")
+        || command.split([' ', ':', '=']).any(is_placeholder)
 }
 
 fn without_comment(line: &str) -> String {
@@ -69,7 +99,9 @@ impl Example {
     pub(super) fn needs_qemu(&self) -> bool {
         self.command.starts_with("tardy lab ")
             || self.command.contains("--on lab")
-            || ["why/", " w/"].iter().any(|guests| self.command.contains(guests))
+            || ["why/", " w/"]
+                .iter()
+                .any(|guests| self.command.contains(guests))
             || self.command == "tardy breakdown timers"
     }
 
@@ -83,24 +115,49 @@ impl Example {
             match words[index - 1].as_str() {
                 "--for" => words[index] = "2s".to_owned(),
                 "-D" => words[index] = "2".to_owned(),
-                "--cpus" if words[index].starts_with(|c: char| c.is_ascii_digit()) => words[index] = "0".to_owned(),
+                "--cpus" if words[index].starts_with(|c: char| c.is_ascii_digit()) => {
+                    words[index] = "0".to_owned()
+                }
                 _ => {}
             }
         }
         let has = |word: &str| self.command.split(' ').any(|found| found == word);
-        if COUNTED.iter().any(|scenario| self.command.contains(&format!("--scenario {scenario}"))) && !has("--cycles") {
+        if COUNTED
+            .iter()
+            .any(|scenario| self.command.contains(&format!("--scenario {scenario}")))
+            && !has("--cycles")
+        {
             words.extend(["--cycles", "20"].map(str::to_owned));
-        } else if words.get(1).is_some_and(|verb| verb == "run") && !["--for", "--cycles", "--dry-run"].iter().any(|word| has(word)) {
+        } else if words.get(1).is_some_and(|verb| verb == "run")
+            && !["--for", "--cycles", "--dry-run"]
+                .iter()
+                .any(|word| has(word))
+        {
             words.splice(2..2, ["--for".to_owned(), "2s".to_owned()]);
         }
-        if words.get(1).is_some_and(|verb| verb == "cost") && !["--metric", "--rounds", "build"].iter().any(|word| has(word)) {
-            words.splice(2..2, ["--rounds", "1", "--trials", "2", "--trial-length", "20us"].map(str::to_owned));
+        if words.get(1).is_some_and(|verb| verb == "cost")
+            && !["--metric", "--rounds", "build"]
+                .iter()
+                .any(|word| has(word))
+        {
+            words.splice(
+                2..2,
+                ["--rounds", "1", "--trials", "2", "--trial-length", "20us"].map(str::to_owned),
+            );
         }
-        if words.get(1).is_some_and(|verb| verb == "reproduce") && !has("--quick") && !has("--dry-run") {
+        if words.get(1).is_some_and(|verb| verb == "reproduce")
+            && !has("--quick")
+            && !has("--dry-run")
+        {
             words.push("--dry-run".to_owned());
         }
         // jq is in no bare Debian.
-        words.join(" ").split(" | jq").next().unwrap_or_default().to_owned()
+        words
+            .join(" ")
+            .split(" | jq")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Each shown line has a printed one with the same words, whatever the figures.
@@ -108,13 +165,22 @@ impl Example {
         let printed: Vec<BTreeSet<String>> = printed.lines().map(words).collect();
         for line in &self.shown {
             let shown = words(line);
-            if VARYING.iter().any(|start| line.trim_start().starts_with(start)) || shown.len() < WORDS_MIN {
+            if VARYING
+                .iter()
+                .any(|start| line.trim_start().starts_with(start))
+                || shown.len() < WORDS_MIN
+            {
                 continue;
             }
-            let alike = |other: &BTreeSet<String>| shown.intersection(other).count() as f64 / shown.len() as f64;
+            let alike = |other: &BTreeSet<String>| {
+                shown.intersection(other).count() as f64 / shown.len() as f64
+            };
             let best = printed.iter().map(alike).fold(0.0, f64::max);
             if best < ALIKE {
-                return Err(format!("nothing like this line is printed: {}", line.trim()));
+                return Err(format!(
+                    "nothing like this line is printed: {}",
+                    line.trim()
+                ));
             }
         }
         Ok(())
@@ -124,48 +190,88 @@ impl Example {
 /// Words of letters alone; units and names of loads among them.
 fn words(line: &str) -> BTreeSet<String> {
     let words = line.split(|c: char| !c.is_alphabetic());
-    words.filter(|word| word.chars().count() > 2).map(str::to_lowercase).collect()
+    words
+        .filter(|word| word.chars().count() > 2)
+        .map(str::to_lowercase)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PAGE: &str = "Text, not `tardy show x`.\n\n    tardy run --for 1h --cpus 1-3 --out a   # long\n    tardy list probes; tardy list loads\n\nAnd\n\n    $ tardy run --for 10s --out b\n    b: cyclic every 1ms on CPUs 0-1\n    latency      samples  skipped   median\n    FAILED: 3 of 4\n";
+    const PAGE: &str = "Text, not `tardy show x`.\n\n    tardy run --for 1h --cpus 1-3 --out a   \
+                        # long\n    tardy list probes; tardy list loads\n\nAnd\n\n    $ tardy run \
+                        --for 10s --out b\n    b: cyclic every 1ms on CPUs 0-1\n    latency      \
+                        samples  skipped   median\n    FAILED: 3 of 4\n";
 
     #[test]
     fn commands_are_found_with_what_is_shown_below_them() {
         let examples = examples(PAGE);
-        let commands: Vec<&str> = examples.iter().map(|example| example.command.as_str()).collect();
+        let commands: Vec<&str> = examples
+            .iter()
+            .map(|example| example.command.as_str())
+            .collect();
         assert_eq!(
             commands,
-            ["tardy run --for 1h --cpus 1-3 --out a", "tardy list probes", "tardy list loads", "tardy run --for 10s --out b"]
+            [
+                "tardy run --for 1h --cpus 1-3 --out a",
+                "tardy list probes",
+                "tardy list loads",
+                "tardy run --for 10s --out b"
+            ]
         );
         assert_eq!(examples[0].as_run(), "tardy run --for 2s --cpus 0 --out a");
-        assert_eq!((examples[3].shown.len(), examples[3].as_run().as_str()), (3, "tardy run --for 10s --out b"));
+        assert_eq!(
+            (examples[3].shown.len(), examples[3].as_run().as_str()),
+            (3, "tardy run --for 10s --out b")
+        );
     }
 
     #[test]
     fn shown_lines_may_differ_in_figures_and_verdicts_only() {
         let example = &examples(PAGE)[3];
-        let printed = "b: cyclic every 2ms on CPUs 0-3\nno miss\nlatency   samples  skipped   median   max\n";
+        let printed =
+            "b: cyclic every 2ms on CPUs 0-3\nno miss\nlatency   samples  skipped   median   max\n";
         assert_eq!(example.compare(printed), Ok(()));
-        let old = example.compare(&printed.replace("skipped   median", "missed avg")).unwrap_err();
+        let old = example
+            .compare(&printed.replace("skipped   median", "missed avg"))
+            .unwrap_err();
         assert!(old.contains("latency      samples"), "{old}");
     }
 
     #[test]
     fn tables_have_commands_too_but_forms_are_none() {
-        let found =
-            examples("| aim | do |\n|---|---|\n| know | `tardy run` or `tardy list probes` |\n| `show` | `tardy show RUN --json` |\n");
-        assert_eq!(found.iter().map(|example| example.command.as_str()).collect::<Vec<_>>(), ["tardy run", "tardy list probes"]);
+        let found = examples(
+            "| aim | do |\n|---|---|\n| know | `tardy run` or `tardy list probes` |\n| `show` | \
+             `tardy show RUN --json` |\n",
+        );
+        assert_eq!(
+            found
+                .iter()
+                .map(|example| example.command.as_str())
+                .collect::<Vec<_>>(),
+            ["tardy run", "tardy list probes"]
+        );
     }
 
     #[test]
     fn runs_without_a_length_get_one() {
-        let run = |command: &str| Example { command: command.to_owned(), shown: Vec::new() }.as_run();
-        assert_eq!(run("tardy run --probe futex"), "tardy run --for 2s --probe futex");
+        let run = |command: &str| {
+            Example {
+                command: command.to_owned(),
+                shown: Vec::new(),
+            }
+            .as_run()
+        };
+        assert_eq!(
+            run("tardy run --probe futex"),
+            "tardy run --for 2s --probe futex"
+        );
         assert_eq!(run("tardy run --dry-run"), "tardy run --dry-run");
-        assert_eq!(run("tardy show a --json | jq '.verdict'"), "tardy show a --json");
+        assert_eq!(
+            run("tardy show a --json | jq '.verdict'"),
+            "tardy show a --json"
+        );
     }
 }

@@ -47,13 +47,21 @@ pub(super) enum MeasuredTime {
 
 impl JudgedProbe {
     pub(super) fn probe(&self) -> &ProbeSummary {
-        let found = self.summary.probes.iter().find(|probe| probe.probe == self.name);
+        let found = self
+            .summary
+            .probes
+            .iter()
+            .find(|probe| probe.probe == self.name);
         found.expect("the summary has every series of the run")
     }
 
     /// How many CPUs it was measured on.
     pub(super) fn processors(&self) -> usize {
-        self.summary.series.iter().filter(|series| series.probe == self.name && series.cpu.is_some()).count()
+        self.summary
+            .series
+            .iter()
+            .filter(|series| series.probe == self.name && series.cpu.is_some())
+            .count()
     }
 
     pub(super) fn numbers(&self) -> Option<&Numbers> {
@@ -62,71 +70,139 @@ impl JudgedProbe {
 
     /// What its own verdict was made from.
     pub(super) fn evidence(&self) -> Option<&Evidence> {
-        self.probe().verdict.as_ref().map(|verdict| &verdict.evidence)
+        self.probe()
+            .verdict
+            .as_ref()
+            .map(|verdict| &verdict.evidence)
     }
 
     /// Its misses, or where they cannot be counted, those that are known.
     pub(super) fn misses(&self) -> u64 {
-        self.numbers().and_then(|numbers| numbers.misses).or(self.evidence().map(|evidence| evidence.misses)).unwrap_or(0)
+        self.numbers()
+            .and_then(|numbers| numbers.misses)
+            .or(self.evidence().map(|evidence| evidence.misses))
+            .unwrap_or(0)
     }
 }
 
-/// The runs of `kernel` that can be judged together, completions before late starts: those of the unit that is nearest to the work asked about.
-pub(super) fn take(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Option<f64>) -> Result<Vec<JudgedProbe>, SummaryError> {
+/// The runs of `kernel` that can be judged together, completions before late starts: those of the
+/// unit that is nearest to the work asked about.
+pub(super) fn take(
+    kernel: &Kernel,
+    task: &Task,
+    probe: Option<&str>,
+    slowdown: Option<f64>,
+) -> Result<Vec<JudgedProbe>, SummaryError> {
     let work = task.stretched(slowdown.unwrap_or(0.0));
     let mut chosen: Vec<(&LatencyRun, String, MeasuredTime, Nanos)> = Vec::new();
     for run in &kernel.runs {
         if let Some((name, measured)) = choose(run, task, probe)? {
             let added = match measured {
-                MeasuredTime::Completion(length) => work.zip(length).map_or(Nanos::ZERO, |(work, length)| work - length),
+                MeasuredTime::Completion(length) => work
+                    .zip(length)
+                    .map_or(Nanos::ZERO, |(work, length)| work - length),
                 MeasuredTime::Start => work.unwrap_or(Nanos::ZERO),
             };
             chosen.push((run, name, measured, added));
         }
     }
     let is_completion = |measured: &MeasuredTime| matches!(measured, MeasuredTime::Completion(_));
-    let order = |(_, _, measured, added): &(&LatencyRun, String, MeasuredTime, Nanos)| (!is_completion(measured), added.get().abs());
-    let Some(best) = chosen.iter().map(order).min() else { return Ok(Vec::new()) };
+    let order = |(_, _, measured, added): &(&LatencyRun, String, MeasuredTime, Nanos)| {
+        (!is_completion(measured), added.get().abs())
+    };
+    let Some(best) = chosen.iter().map(order).min() else {
+        return Ok(Vec::new());
+    };
     chosen.retain(|candidate| order(candidate) == best);
     let first = chosen[0].3;
     chosen.retain(|candidate| candidate.3 == first);
-    chosen.into_iter().map(|(run, name, measured, added)| summarized(run, task, name, measured, added)).collect()
+    chosen
+        .into_iter()
+        .map(|(run, name, measured, added)| summarized(run, task, name, measured, added))
+        .collect()
 }
 
-/// The series of a run that tell most of the work: completions of its kind, else late starts on a schedule, whose skipped due times are known.
-fn choose(run: &LatencyRun, task: &Task, probe: Option<&str>) -> Result<Option<(String, MeasuredTime)>, SeriesError> {
-    let folder = run.record.samples_folder.clone().unwrap_or_else(|| run.folder.join("samples"));
+/// The series of a run that tell most of the work: completions of its kind, else late starts on a
+/// schedule, whose skipped due times are known.
+fn choose(
+    run: &LatencyRun,
+    task: &Task,
+    probe: Option<&str>,
+) -> Result<Option<(String, MeasuredTime)>, SeriesError> {
+    let folder = run
+        .record
+        .samples_folder
+        .clone()
+        .unwrap_or_else(|| run.folder.join("samples"));
     let mut descriptors: Vec<Descriptor> = Vec::new();
     for series in &run.record.series {
         let known = descriptors.iter().any(|known| known.probe == series.probe);
         if !known && probe.is_none_or(|name| name == series.probe) {
-            descriptors.push(SeriesFile::open(&folder.join(&series.file))?.descriptor().clone());
+            descriptors.push(
+                SeriesFile::open(&folder.join(&series.file))?
+                    .descriptor()
+                    .clone(),
+            );
         }
     }
-    let judged = || descriptors.iter().filter(|descriptor| !descriptor.is_outside_verdict);
-    let completion = judged().filter(|descriptor| descriptor.quantity == COMPLETION).find_map(|descriptor| {
-        let planned = planned(run, &descriptor.probe);
-        let is_of_kind = task.kind.zip(planned).is_none_or(|(kind, probe)| ["", kind.name()].contains(&probe.parameters.text("kind")));
-        let length = planned.map(|probe| probe.parameters.duration("length")).filter(|length| *length > Nanos::ZERO);
-        is_of_kind.then(|| (descriptor.probe.clone(), MeasuredTime::Completion(length)))
-    });
+    let judged = || {
+        descriptors
+            .iter()
+            .filter(|descriptor| !descriptor.is_outside_verdict)
+    };
+    let completion = judged()
+        .filter(|descriptor| descriptor.quantity == COMPLETION)
+        .find_map(|descriptor| {
+            let planned = planned(run, &descriptor.probe);
+            let is_of_kind = task.kind.zip(planned).is_none_or(|(kind, probe)| {
+                ["", kind.name()].contains(&probe.parameters.text("kind"))
+            });
+            let length = planned
+                .map(|probe| probe.parameters.duration("length"))
+                .filter(|length| *length > Nanos::ZERO);
+            is_of_kind.then(|| (descriptor.probe.clone(), MeasuredTime::Completion(length)))
+        });
     let starts = || judged().filter(|descriptor| descriptor.quantity == START);
-    let start = starts().find(|descriptor| descriptor.schedule.is_grid()).or_else(|| starts().next());
-    Ok(completion.or_else(|| start.map(|descriptor| (descriptor.probe.clone(), MeasuredTime::Start))))
+    let start = starts()
+        .find(|descriptor| descriptor.schedule.is_grid())
+        .or_else(|| starts().next());
+    Ok(completion
+        .or_else(|| start.map(|descriptor| (descriptor.probe.clone(), MeasuredTime::Start))))
 }
 
 /// The probe of a series: one of several series puts the part behind its name and a dot.
 fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
-    run.record.plan.probe(series.split('.').next().unwrap_or(series))
+    run.record
+        .plan
+        .probe(series.split('.').next().unwrap_or(series))
 }
 
-fn summarized(run: &LatencyRun, task: &Task, name: String, measured: MeasuredTime, added: Nanos) -> Result<JudgedProbe, SummaryError> {
-    let requirement = Requirement { misses_allowed: task.misses_allowed(), ..Requirement::window(task.window(added)) };
+fn summarized(
+    run: &LatencyRun,
+    task: &Task,
+    name: String,
+    measured: MeasuredTime,
+    added: Nanos,
+) -> Result<JudgedProbe, SummaryError> {
+    let requirement = Requirement {
+        misses_allowed: task.misses_allowed(),
+        ..Requirement::window(task.window(added))
+    };
     let summary = summarize(&run.folder, &requirement)?;
     let scheduling = planned(run, &name).map(|probe| {
-        let priority = probe.priority.map_or_else(String::new, |priority| format!(" {priority}"));
+        let priority = probe
+            .priority
+            .map_or_else(String::new, |priority| format!(" {priority}"));
         format!("policy {}{priority}", probe.policy.name())
     });
     let is_kept_awake = run.record.plan.cpu_dma_latency_us == Some(0);
-    Ok(JudgedProbe { summary, name, measured, added, requirement, scheduling, is_kept_awake })
+    Ok(JudgedProbe {
+        summary,
+        name,
+        measured,
+        added,
+        requirement,
+        scheduling,
+        is_kept_awake,
+    })
 }

@@ -1,4 +1,5 @@
-//! How often bounds of made runs hold, and how wide they are beside those that are exact for independent samples.
+//! How often bounds of made runs hold, and how wide they are beside those that are exact for
+//! independent samples.
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
@@ -33,7 +34,8 @@ pub(crate) struct Tally {
     pub(crate) unbounded: u32,
     /// Bounds that held.
     pub(crate) held: u32,
-    /// The bound beyond the truth, and that of the exact bound: sums over the runs in which both exist.
+    /// The bound beyond the truth, and that of the exact bound: sums over the runs in which both
+    /// exist.
     pub(crate) excess: (f64, f64),
     /// Sum of the bounds, and of the exact ones.
     pub(crate) bounds: (f64, f64),
@@ -63,7 +65,8 @@ impl Tally {
         f64::from(self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
 
-    /// How far the bound lies beyond the truth, over how far the exact one does; absent where no run has both.
+    /// How far the bound lies beyond the truth, over how far the exact one does; absent where no
+    /// run has both.
     pub(crate) fn excess_ratio(&self) -> Option<f64> {
         (self.excess.1 > 0.0).then(|| self.excess.0 / self.excess.1)
     }
@@ -77,8 +80,14 @@ impl Tally {
         self.bounded += other.bounded;
         self.unbounded += other.unbounded;
         self.held += other.held;
-        self.excess = (self.excess.0 + other.excess.0, self.excess.1 + other.excess.1);
-        self.bounds = (self.bounds.0 + other.bounds.0, self.bounds.1 + other.bounds.1);
+        self.excess = (
+            self.excess.0 + other.excess.0,
+            self.excess.1 + other.excess.1,
+        );
+        self.bounds = (
+            self.bounds.0 + other.bounds.0,
+            self.bounds.1 + other.bounds.1,
+        );
     }
 }
 
@@ -87,7 +96,8 @@ impl Tally {
 pub(crate) struct BoundTally {
     /// Upper ends of [`PERCENTILES`].
     pub(crate) percentiles: [Tally; 4],
-    /// Upper bounds of the share of misses: of a deadline that [`SHARE_SEEN`] misses, and of one that is hardly ever missed.
+    /// Upper bounds of the share of misses: of a deadline that [`SHARE_SEEN`] misses, and of one
+    /// that is hardly ever missed.
     pub(crate) misses: [Tally; 2],
     /// The lower bounds of the same.
     pub(crate) misses_lower: [Tally; 2],
@@ -95,27 +105,50 @@ pub(crate) struct BoundTally {
 
 impl BoundTally {
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.percentiles.iter_mut().zip(&other.percentiles).for_each(|(own, other)| own.merge(other));
-        self.misses.iter_mut().zip(&other.misses).for_each(|(own, other)| own.merge(other));
-        self.misses_lower.iter_mut().zip(&other.misses_lower).for_each(|(own, other)| own.merge(other));
+        self.percentiles
+            .iter_mut()
+            .zip(&other.percentiles)
+            .for_each(|(own, other)| own.merge(other));
+        self.misses
+            .iter_mut()
+            .zip(&other.misses)
+            .for_each(|(own, other)| own.merge(other));
+        self.misses_lower
+            .iter_mut()
+            .zip(&other.misses_lower)
+            .for_each(|(own, other)| own.merge(other));
     }
 
     /// Makes a run of `length` samples on each of `cpus` CPUs, and counts what its bounds say.
     pub(crate) fn add_run(&mut self, process: Process, cpus: u64, length: usize, seed: u64) {
         let run = MadeRun::new(process, length, seed);
-        let limits = [process.exceeded_by(SHARE_SEEN, length), process.rare_limit(length)].map(|limit| limit as i64);
+        let limits = [
+            process.exceeded_by(SHARE_SEEN, length),
+            process.rare_limit(length),
+        ]
+        .map(|limit| limit as i64);
         let mut cells: [Vec<Cell>; 2] = [Vec::new(), Vec::new()];
         for cpu in 0..cpus {
             let latencies = run.latencies(cpu);
-            limits.iter().zip(&mut cells).for_each(|(&limit, cells)| cells.push(summarised(&latencies, Nanos(limit), seed, cpu)));
+            limits.iter().zip(&mut cells).for_each(|(&limit, cells)| {
+                cells.push(summarised(&latencies, Nanos(limit), seed, cpu))
+            });
         }
         for (index, (&limit, cells)) in limits.iter().zip(&cells).enumerate() {
             let cells: Vec<&Cell> = cells.iter().collect();
             let verdict = verdict(&cells, Nanos(limit));
             let truth = process.share_above(limit as f64 + 1.0, length);
             let evidence = &verdict.evidence;
-            let exact = proportion_upper(evidence.misses as f64, evidence.due_times as f64, Confidence::NINETY_FIVE);
-            self.misses[index].add(Some(verdict.share_upper).filter(|&share| share < 1.0), Some(exact), truth);
+            let exact = proportion_upper(
+                evidence.misses as f64,
+                evidence.due_times as f64,
+                Confidence::NINETY_FIVE,
+            );
+            self.misses[index].add(
+                Some(verdict.share_upper).filter(|&share| share < 1.0),
+                Some(exact),
+                truth,
+            );
             self.misses_lower[index].add(Some(-verdict.share_lower), None, -truth);
             if index == 0 {
                 let numbers = numbers_together(&cells, 0, true).expect("there are samples");
@@ -124,15 +157,34 @@ impl BoundTally {
         }
     }
 
-    fn add_percentiles(&mut self, process: Process, length: usize, cells: &[&Cell], numbers: &Numbers) {
+    fn add_percentiles(
+        &mut self,
+        process: Process,
+        length: usize,
+        cells: &[&Cell],
+        numbers: &Numbers,
+    ) {
         let mut all = Cell::default();
-        cells.iter().for_each(|cell| all.latency.merge(&cell.latency));
+        cells
+            .iter()
+            .for_each(|cell| all.latency.merge(&cell.latency));
         for (tally, probability) in self.percentiles.iter_mut().zip(PERCENTILES) {
-            let percentile = numbers.percentiles.iter().find(|percentile| percentile.probability == probability);
-            let bound = percentile.and_then(|percentile| percentile.upper_ns).map(|value| value as f64);
+            let percentile = numbers
+                .percentiles
+                .iter()
+                .find(|percentile| percentile.probability == probability);
+            let bound = percentile
+                .and_then(|percentile| percentile.upper_ns)
+                .map(|value| value as f64);
             let rank = quantile_ranks(numbers.samples, probability, Confidence::NINETY_FIVE).upper;
-            let exact = rank.and_then(|rank| all.latency.values_at(&[rank])[0]).map(|value| value as f64);
-            tally.add(bound, exact, process.exceeded_by(1.0 - probability, length).floor());
+            let exact = rank
+                .and_then(|rank| all.latency.values_at(&[rank])[0])
+                .map(|value| value as f64);
+            tally.add(
+                bound,
+                exact,
+                process.exceeded_by(1.0 - probability, length).floor(),
+            );
         }
     }
 }
@@ -141,9 +193,18 @@ impl BoundTally {
 fn summarised(latencies: &[i64], deadline: Nanos, seed: u64, cpu: u64) -> Cell {
     // The CPUs' grids lie beside each other; the run begins at any time.
     let start = Nanos((seed as i64 % 1_000) * 7_919_000_000 + cpu as i64 * 11_003);
-    let schedule = Schedule::Grid { period: Nanos(PERIOD), start, dither: Nanos::ZERO };
-    let mut accumulator =
-        SeriesAccumulator::new(schedule, SummaryOptions { window: Some(Window::deadline(deadline)), ..SummaryOptions::default() });
+    let schedule = Schedule::Grid {
+        period: Nanos(PERIOD),
+        start,
+        dither: Nanos::ZERO,
+    };
+    let mut accumulator = SeriesAccumulator::new(
+        schedule,
+        SummaryOptions {
+            window: Some(Window::deadline(deadline)),
+            ..SummaryOptions::default()
+        },
+    );
     let mut counts = Counts::default();
     let mut chunk = Chunk::default();
     for (index, part) in latencies.chunks(SAMPLES_A_CHUNK).enumerate() {
@@ -168,5 +229,11 @@ fn verdict(cells: &[&Cell], deadline: Nanos) -> Verdict {
         measured: Nanos::from_secs(30),
         ..Evidence::default()
     };
-    judge(&Requirement { misses_allowed: Some(SHARE_SEEN), ..Requirement::deadline(deadline) }, evidence)
+    judge(
+        &Requirement {
+            misses_allowed: Some(SHARE_SEEN),
+            ..Requirement::deadline(deadline)
+        },
+        evidence,
+    )
 }

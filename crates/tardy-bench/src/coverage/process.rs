@@ -4,16 +4,19 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use statrs::function::erf::erfc;
 
-/// How the latencies of a run come about. Each CPU has its own, but for what the kind says to be common.
+/// How the latencies of a run come about. Each CPU has its own, but for what the kind says to be
+/// common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Process {
     /// Log-normal, each for itself.
     Independent,
     /// Log-normal, of a Gaussian process in which each value keeps this share of the one before.
     Autoregressive(f64),
-    /// Gumbel, clusters of extremes with an extremal index of 0.25: each value is the larger one of a new one and of what is left of the one before.
+    /// Gumbel, clusters of extremes with an extremal index of 0.25: each value is the larger one of
+    /// a new one and of what is left of the one before.
     MaxAutoregressive,
-    /// Two levels, log-normal each; all CPUs change between them at the same times, on average after 500 samples.
+    /// Two levels, log-normal each; all CPUs change between them at the same times, on average
+    /// after 500 samples.
     OnOff,
     /// As independent, and so many stalls a run on average. Each hits all CPUs in the same period.
     CommonStalls(f64),
@@ -74,7 +77,11 @@ impl Process {
         let (mut low, mut high) = (1.0, 1e7);
         for _ in 0..100 {
             let middle = f64::midpoint(low, high);
-            if self.share_above(middle, length) > share { low = middle } else { high = middle }
+            if self.share_above(middle, length) > share {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         high
     }
@@ -113,12 +120,23 @@ impl MadeRun {
                 }
             }
             Process::CommonStalls(expected) => {
-                stalls = (0..length).filter(|_| random.uniform() < expected / length as f64).map(|place| (place, 0.0)).collect();
-                stalls.iter_mut().for_each(|stall| stall.1 = STALL.0 + (STALL.1 - STALL.0) * random.uniform());
+                stalls = (0..length)
+                    .filter(|_| random.uniform() < expected / length as f64)
+                    .map(|place| (place, 0.0))
+                    .collect();
+                stalls
+                    .iter_mut()
+                    .for_each(|stall| stall.1 = STALL.0 + (STALL.1 - STALL.0) * random.uniform());
             }
             _ => {}
         }
-        Self { process, length, seed, is_on, stalls }
+        Self {
+            process,
+            length,
+            seed,
+            is_on,
+            stalls,
+        }
     }
 
     /// The latencies of one CPU, in ns.
@@ -126,7 +144,9 @@ impl MadeRun {
         let mut random = Random::new(self.seed.wrapping_mul(1_000_003).wrapping_add(cpu + 1));
         let log_normal = |median: f64, normal: f64| (median * f64::exp(SPREAD * normal)) as i64;
         match self.process {
-            Process::Independent => (0..self.length).map(|_| log_normal(MEDIAN, random.normal())).collect(),
+            Process::Independent => (0..self.length)
+                .map(|_| log_normal(MEDIAN, random.normal()))
+                .collect(),
             Process::Autoregressive(kept) => {
                 let (mut state, new) = (random.normal(), f64::sqrt(1.0 - kept * kept));
                 let mut next = || {
@@ -144,10 +164,18 @@ impl MadeRun {
                 };
                 (0..self.length).map(|_| next()).collect()
             }
-            Process::OnOff => self.is_on.iter().map(|&on| log_normal(if on { MEDIAN_ON } else { MEDIAN }, random.normal())).collect(),
+            Process::OnOff => self
+                .is_on
+                .iter()
+                .map(|&on| log_normal(if on { MEDIAN_ON } else { MEDIAN }, random.normal()))
+                .collect(),
             Process::CommonStalls(_) => {
-                let mut values: Vec<i64> = (0..self.length).map(|_| log_normal(MEDIAN, random.normal())).collect();
-                self.stalls.iter().for_each(|&(place, stall)| values[place] = stall as i64);
+                let mut values: Vec<i64> = (0..self.length)
+                    .map(|_| log_normal(MEDIAN, random.normal()))
+                    .collect();
+                self.stalls
+                    .iter()
+                    .for_each(|&(place, stall)| values[place] = stall as i64);
                 values
             }
         }
@@ -166,7 +194,10 @@ struct Random {
 
 impl Random {
     fn new(seed: u64) -> Self {
-        Self { source: Pcg64Mcg::seed_from_u64(seed), left: None }
+        Self {
+            source: Pcg64Mcg::seed_from_u64(seed),
+            left: None,
+        }
     }
 
     /// Above 0 and below 1.
@@ -203,14 +234,17 @@ mod tests {
             for seed in 0..40 {
                 let values = MadeRun::new(process, 20_000, seed).latencies(3);
                 samples += values.len();
-                limits
-                    .iter()
-                    .zip(&mut above)
-                    .for_each(|(&limit, above)| *above += values.iter().filter(|&&value| value as f64 > limit).count());
+                limits.iter().zip(&mut above).for_each(|(&limit, above)| {
+                    *above += values.iter().filter(|&&value| value as f64 > limit).count()
+                });
             }
             let shares = above.map(|above| above as f64 / samples as f64);
-            // 800,000 samples count for 3,000 at least: the standard deviations are at most 0.009 and 0.002.
-            assert!((shares[0] - 0.5).abs() < 0.03 && (shares[1] - 0.01).abs() < 0.004, "{process:?} {shares:?}");
+            // 800,000 samples count for 3,000 at least: the standard deviations are at most 0.009
+            // and 0.002.
+            assert!(
+                (shares[0] - 0.5).abs() < 0.03 && (shares[1] - 0.01).abs() < 0.004,
+                "{process:?} {shares:?}"
+            );
         }
     }
 }

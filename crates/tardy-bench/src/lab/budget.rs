@@ -1,4 +1,5 @@
-//! What a comparison of four kernels costs: guest instructions, which are exact, and the host's time, which is not.
+//! What a comparison of four kernels costs: guest instructions, which are exact, and the host's
+//! time, which is not.
 
 use std::time::Instant;
 
@@ -11,7 +12,8 @@ use crate::figure::{Bench, Figure, FigureResult, row};
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-budget",
     title: "a comparison of four kernels, 6 loads x 2000 cycles each",
-    promise: "at most 5 G guest instructions a variant; wall time printed (expected on 2 idle CPUs: under 90 s cold, under 45 s from snapshots)",
+    promise: "at most 5 G guest instructions a variant; wall time printed (expected on 2 idle \
+              CPUs: under 90 s cold, under 45 s from snapshots)",
     measure,
 };
 
@@ -29,14 +31,27 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let (cold, cold_s) = timed("cold", &[])?;
     let (_, first_s) = timed("snapshots-first", &["--snapshots"])?;
     let (restored, restored_s) = timed("snapshots", &["--snapshots"])?;
-    let mut table = vec![row(["variant", "G instructions", "with idle time", "host's seconds, cold", "from a snapshot", "restoring, ms"])];
+    let mut table = vec![row([
+        "variant",
+        "G instructions",
+        "with idle time",
+        "host's seconds, cold",
+        "from a snapshot",
+        "restoring, ms",
+    ])];
     let mut most: f64 = 0.0;
     for (one, other) in cold.variants().zip(restored.variants()) {
-        let (Some(run), Some(again)) = (runs_of(one).first(), runs_of(other).first()) else { continue };
+        let (Some(run), Some(again)) = (runs_of(one).first(), runs_of(other).first()) else {
+            continue;
+        };
         let executed = run["instructions"].as_f64().unwrap_or(f64::NAN);
         most = most.max(executed);
         let with_idle = run["virtual_ns"].as_f64().unwrap_or(f64::NAN) / 4.0;
-        let number = |value: &Value| value.as_f64().map_or("-".to_owned(), |value| format!("{value:.1}"));
+        let number = |value: &Value| {
+            value
+                .as_f64()
+                .map_or("-".to_owned(), |value| format!("{value:.1}"))
+        };
         let giga = |count: f64| format!("{:.2}", count / 1e9);
         table.push(row([
             super::name(one),
@@ -49,15 +64,17 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached: format!(
-            "at most {:.2} G instructions: {}; {cold_s:.0} s cold, {restored_s:.0} s from snapshots ({first_s:.0} s with making them)",
+            "at most {:.2} G instructions: {}; {cold_s:.0} s cold, {restored_s:.0} s from \
+             snapshots ({first_s:.0} s with making them)",
             most / 1e9,
             holds(most <= INSTRUCTIONS_MAX),
         ),
         commands,
         tables: vec![table],
         notes: vec![
-            "Instructions: the guest's clock at the end less its idle time, divided by the time of an instruction (4 ns); the kernel tells its idle time to 10 ms. With \
-             idle time: the clock alone."
+            "Instructions: the guest's clock at the end less its idle time, divided by the time \
+             of an instruction (4 ns); the kernel tells its idle time to 10 ms. With idle time: \
+             the clock alone."
                 .to_owned(),
             identity(&cold),
         ],

@@ -11,14 +11,18 @@ use xtask::inject;
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-delays",
     title: "30 delays of 1 ms in the kernel, period 100 us",
-    promise: "preemption off: every one seen, largest 1000 to 1060 us on RT; spinlock: seen on stock, not on RT; plain loop: seen on none and voluntary, not on full and RT",
+    promise: "preemption off: every one seen, largest 1000 to 1060 us on RT; spinlock: seen on \
+              stock, not on RT; plain loop: seen on none and voluntary, not on full and RT",
     measure,
 };
 
 const VARIANTS: [&str; 4] = ["6.1-none", "6.1-voluntary", "6.1-full", "6.1-rt"];
 /// Each context with whether it reaches the probe on the variants.
-const CONTEXTS: [(&str, [bool; 4]); 3] =
-    [("preemption-off", [true, true, true, true]), ("spinlock", [true, true, true, false]), ("plain", [true, true, false, false])];
+const CONTEXTS: [(&str, [bool; 4]); 3] = [
+    ("preemption-off", [true, true, true, true]),
+    ("spinlock", [true, true, true, false]),
+    ("plain", [true, true, false, false]),
+];
 const DELAYS: usize = 30;
 const PERIOD_NS: i64 = 100_000;
 const DELAY_NS: i64 = 1_000_000;
@@ -26,7 +30,14 @@ const DELAY_NS: i64 = 1_000_000;
 fn measure(bench: &Bench) -> Result<FigureResult> {
     inject::build(&[])?;
     let mut commands = vec!["cargo xtask inject".to_owned()];
-    let mut table = vec![row(["context", "variant", "delays", "seen", "largest us", "as promised"])];
+    let mut table = vec![row([
+        "context",
+        "variant",
+        "delays",
+        "seen",
+        "largest us",
+        "as promised",
+    ])];
     let mut is_all_held = true;
     let mut packages = String::new();
     for (context, reaches) in CONTEXTS {
@@ -48,12 +59,23 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         let experiment = Experiment::run(bench, context, &arguments, &mut commands)?;
         for (variant, reaches) in VARIANTS.into_iter().zip(reaches) {
             let (made, seen) = seen(&experiment, variant)?;
-            let largest = experiment.maxima(variant, "idle")?.into_iter().fold(0.0, f64::max);
-            let is_exact = !(context == "preemption-off" && variant == "6.1-rt") || (1000.0..=1060.0).contains(&largest);
+            let largest = experiment
+                .maxima(variant, "idle")?
+                .into_iter()
+                .fold(0.0, f64::max);
+            let is_exact = !(context == "preemption-off" && variant == "6.1-rt")
+                || (1000.0..=1060.0).contains(&largest);
             let is_held = made == DELAYS && seen == if reaches { DELAYS } else { 0 } && is_exact;
             is_all_held &= is_held;
             let words = if is_held { "yes" } else { "NO" };
-            table.push(row([context, variant, &made.to_string(), &seen.to_string(), &format!("{largest:.1}"), words]));
+            table.push(row([
+                context,
+                variant,
+                &made.to_string(),
+                &seen.to_string(),
+                &format!("{largest:.1}"),
+                words,
+            ]));
         }
         packages = identity(&experiment);
     }
@@ -62,7 +84,9 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         commands,
         tables: vec![table],
         notes: vec![
-            "Seen: a due time lay in the delay, or less than a period before it, and the wake-up came after its end.".to_owned(),
+            "Seen: a due time lay in the delay, or less than a period before it, and the wake-up \
+             came after its end."
+                .to_owned(),
             packages,
         ],
     })
@@ -71,18 +95,29 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
 /// How many delays were made, and how many reached the probe.
 fn seen(experiment: &Experiment, variant: &str) -> Result<(usize, usize)> {
     let run = experiment.out.join(variant).join("replica-000");
-    let log = std::fs::read_to_string(run.join(LOG_PATH)).while_doing(|| "reading the log of the delays".to_owned())?;
+    let log = std::fs::read_to_string(run.join(LOG_PATH))
+        .while_doing(|| "reading the log of the delays".to_owned())?;
     let failure = |error: &dyn std::fmt::Display| Failure::new(format!("{variant}: {error}"));
     let firings = parse_log(&log).map_err(|error| failure(&error))?;
-    let file = SeriesFile::open(&run.join("samples/cyclic.cpu0.series")).map_err(|error| failure(&error))?;
+    let file = SeriesFile::open(&run.join("samples/cyclic.cpu0.series"))
+        .map_err(|error| failure(&error))?;
     let schedule = file.descriptor().schedule;
     let mut samples: Vec<(i64, i64)> = Vec::new();
-    let read = file.read(|chunk| samples.extend(chunk.samples(&schedule).map(|(_, sample)| (sample.due.0, sample.latency.0))));
+    let read = file.read(|chunk| {
+        samples.extend(
+            chunk
+                .samples(&schedule)
+                .map(|(_, sample)| (sample.due.0, sample.latency.0)),
+        )
+    });
     read.map_err(|error| failure(&error))?;
     let is_seen = |firing: &&InjectedDelay| {
         let (begun, ended) = (firing.begun.0, firing.ended.0);
         let is_late = |&(due, latency): &(i64, i64)| {
-            due >= begun - PERIOD_NS && due < ended && due + latency >= ended && latency >= DELAY_NS - PERIOD_NS
+            due >= begun - PERIOD_NS
+                && due < ended
+                && due + latency >= ended
+                && latency >= DELAY_NS - PERIOD_NS
         };
         samples.iter().any(is_late)
     };

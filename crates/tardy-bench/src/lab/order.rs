@@ -8,17 +8,29 @@ use crate::statistics::median;
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-order",
     title: "largest latencies of the preemption models under load",
-    promise: "RT below 60 us in every run; none above 1 ms for memory, procfs and io; munmap: none / full at least 5",
+    promise: "RT below 60 us in every run; none above 1 ms for memory, procfs and io; munmap: \
+              none / full at least 5",
     measure,
 };
 
 const VARIANTS: [&str; 4] = ["6.1-none", "6.1-voluntary", "6.1-full", "6.1-rt"];
 const SCENARIO: &str = "crates/tardy/tests/data/lab/order.toml";
-const PHASES: [&str; 7] = ["idle", "procfs", "munmap", "memory", "munmap-small", "io", "fork"];
+const PHASES: [&str; 7] = [
+    "idle",
+    "procfs",
+    "munmap",
+    "memory",
+    "munmap-small",
+    "io",
+    "fork",
+];
 /// What was found behind the largest values of the stock kernels (docs/lab.md has how).
-const DRAIN: &str = "memory, munmap-small, io and fork do not tell the stock models apart: at the end of a process __mmdrop frees its page directory, two pages in one piece, and \
-    free_unref_page then gives all pages of the CPU's list back (free_pcppages_bulk, up to 9816 of them in this guest) with interrupts off, about 300 instructions a \
-    page. Linux 6.7 no longer does so (\"mm, pcp: avoid to drain PCP when process exit\").";
+const DRAIN: &str = "memory, munmap-small, io and fork do not tell the stock models apart: at the \
+                     end of a process __mmdrop frees its page directory, two pages in one piece, \
+                     and free_unref_page then gives all pages of the CPU's list back \
+                     (free_pcppages_bulk, up to 9816 of them in this guest) with interrupts off, \
+                     about 300 instructions a page. Linux 6.7 no longer does so (\"mm, pcp: avoid \
+                     to drain PCP when process exit\").";
 const REAL_TIME_MAX_US: f64 = 60.0;
 const STOCK_MIN_US: f64 = 1000.0;
 const RATIO_MIN: f64 = 5.0;
@@ -29,17 +41,33 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut arguments = MODELS.to_vec();
     arguments.extend(["--scenario", SCENARIO, "--replicas", replicas]);
     let experiment = Experiment::run(bench, "order", &arguments, &mut commands)?;
-    let mut table = vec![[&["variant"], &PHASES[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    let mut table = vec![
+        [&["variant"], &PHASES[..]]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>(),
+    ];
     for variant in VARIANTS {
         let mut cells = vec![variant.to_owned()];
         for phase in PHASES {
             let maxima = experiment.maxima(variant, phase)?;
-            cells.push(format!("{:.1} ({:.1})", maxima.iter().fold(0.0_f64, |max, one| max.max(*one)), median(&maxima)));
+            cells.push(format!(
+                "{:.1} ({:.1})",
+                maxima.iter().fold(0.0_f64, |max, one| max.max(*one)),
+                median(&maxima)
+            ));
         }
         table.push(cells);
     }
-    let largest =
-        |variant: &str, phase: &str| Ok::<_, crate::failure::Failure>(experiment.maxima(variant, phase)?.into_iter().fold(0.0, f64::max));
+    let largest = |variant: &str, phase: &str| {
+        Ok::<_, crate::failure::Failure>(
+            experiment
+                .maxima(variant, phase)?
+                .into_iter()
+                .fold(0.0, f64::max),
+        )
+    };
     let mut real_time: f64 = 0.0;
     for phase in PHASES {
         real_time = real_time.max(largest("6.1-rt", phase)?);
@@ -51,7 +79,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let ratio = largest("6.1-none", "munmap")? / largest("6.1-full", "munmap")?;
     Ok(FigureResult {
         reached: format!(
-            "RT at most {real_time:.1} us: {}; none at least {stock:.0} us in memory, procfs and io: {}; munmap none / full {ratio:.1}: {}",
+            "RT at most {real_time:.1} us: {}; none at least {stock:.0} us in memory, procfs and \
+             io: {}; munmap none / full {ratio:.1}: {}",
             holds(real_time < REAL_TIME_MAX_US),
             holds(stock > STOCK_MIN_US),
             holds(ratio >= RATIO_MIN),
@@ -60,9 +89,12 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         tables: vec![table],
         notes: vec![
             format!(
-                "Largest latency of {replicas} runs in us, the median of the runs' largest in brackets. Virtual time: no worst case of any machine."
+                "Largest latency of {replicas} runs in us, the median of the runs' largest in \
+                 brackets. Virtual time: no worst case of any machine."
             ),
-            "munmap is with pages as the system decides (huge ones), munmap-small with single pages.".to_owned(),
+            "munmap is with pages as the system decides (huge ones), munmap-small with single \
+             pages."
+                .to_owned(),
             DRAIN.to_owned(),
             identity(&experiment),
         ],

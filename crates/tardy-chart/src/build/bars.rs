@@ -1,4 +1,5 @@
-//! What the latencies of each load come to, a bar a run: smallest, median, average, 99.9 % and largest.
+//! What the latencies of each load come to, a bar a run: smallest, median, average, 99.9 % and
+//! largest.
 
 use tardy_core::summary::numbers::Numbers;
 
@@ -13,7 +14,8 @@ const FILLED: f64 = 0.76;
 const ROOM_ABOVE: f64 = 0.06;
 
 /// How a bar is read.
-pub(super) const BAR_READS: &str = "Wide to 99.9 %, narrow to the largest; line: median, circle: average.";
+pub(super) const BAR_READS: &str =
+    "Wide to 99.9 %, narrow to the largest; line: median, circle: average.";
 
 pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
@@ -25,37 +27,100 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
     }
     // A whole run of one load would be the same bar twice.
     let is_same = |run: &RunData| matches!(run.summary.loads.as_slice(), [only] if of_load(run, probe, &only.name).is_some());
-    let has_whole = loads.len() != 1 || !runs.iter().filter(|run| whole(run, probe).is_some()).all(is_same);
+    let has_whole = loads.len() != 1
+        || !runs
+            .iter()
+            .filter(|run| whole(run, probe).is_some())
+            .all(is_same);
     if has_whole {
         loads.push("whole run".to_owned());
     }
-    let mut x = Axis::new("load", super::super::scale::Scale::Linear, Values::Category, (-0.5, loads.len() as f64 - 0.5));
+    let mut x = Axis::new(
+        "load",
+        super::super::scale::Scale::Linear,
+        Values::Category,
+        (-0.5, loads.len() as f64 - 0.5),
+    );
     x.categories = loads.clone();
     let note = format!("{BAR_READS} A bar a run in each load.");
     let mut y = latency_axis(runs, probe);
     // The number of the highest bar stands above it.
     let (low, high) = (y.scale.place(y.low), y.scale.place(y.high));
     y.high = y.scale.value(high + (high - low) * ROOM_ABOVE);
-    let mut chart = Chart::new(Kind::Bars, format!("{} by load and kernel", super::capital(&quantity)), note, x, y);
+    let mut chart = Chart::new(
+        Kind::Bars,
+        format!("{} by load and kernel", super::capital(&quantity)),
+        note,
+        x,
+        y,
+    );
     let width = FILLED / runs.len() as f64;
-    let head = ["run", "kernel", "load", "samples", "min, µs", "median, µs", "average, µs", "99.9 %, µs", "max, µs"];
-    chart.table = Table { head: head.map(str::to_owned).to_vec(), rows: Vec::new() };
+    let head = [
+        "run",
+        "kernel",
+        "load",
+        "samples",
+        "min, µs",
+        "median, µs",
+        "average, µs",
+        "99.9 %, µs",
+        "max, µs",
+    ];
+    chart.table = Table {
+        head: head.map(str::to_owned).to_vec(),
+        rows: Vec::new(),
+    };
     for (index, run) in runs.iter().enumerate() {
         let mut ranges = Vec::new();
         for (place, load) in loads.iter().enumerate() {
             let is_whole = has_whole && place + 1 == loads.len();
-            let Some(numbers) = (if is_whole { whole(run, probe) } else { of_load(run, probe, load) }) else { continue };
-            let median = numbers.percentiles.first().map_or(numbers.min_ns, |percentile| percentile.value_ns);
+            let Some(numbers) = (if is_whole {
+                whole(run, probe)
+            } else {
+                of_load(run, probe, load)
+            }) else {
+                continue;
+            };
+            let median = numbers
+                .percentiles
+                .first()
+                .map_or(numbers.min_ns, |percentile| percentile.value_ns);
             let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
             let (min, max) = (numbers.min_ns as f64, numbers.max_ns as f64);
-            let tail = numbers.percentiles.get(2).map(|percentile| percentile.value_ns);
+            let tail = numbers
+                .percentiles
+                .get(2)
+                .map(|percentile| percentile.value_ns);
             let (average, drawn_tail) = (Some(numbers.mean_ns), tail.map(|tail| tail as f64));
-            ranges.push(Range { x, width: width * 0.86, min, median: median as f64, average, tail: drawn_tail, max, figure: max });
+            ranges.push(Range {
+                x,
+                width: width * 0.86,
+                min,
+                median: median as f64,
+                average,
+                tail: drawn_tail,
+                max,
+                figure: max,
+            });
             let average = words::micros(numbers.mean_ns.round() as i64);
             let tail = tail.map_or_else(String::new, words::micros);
-            let values = [words::micros(numbers.min_ns), words::micros(median), average, tail, words::micros(numbers.max_ns)];
-            let names = [run.name.clone(), run.kernel(), load.clone(), words::whole(numbers.samples)];
-            chart.table.rows.push(names.into_iter().chain(values).collect());
+            let values = [
+                words::micros(numbers.min_ns),
+                words::micros(median),
+                average,
+                tail,
+                words::micros(numbers.max_ns),
+            ];
+            let names = [
+                run.name.clone(),
+                run.kernel(),
+                load.clone(),
+                words::whole(numbers.samples),
+            ];
+            chart
+                .table
+                .rows
+                .push(names.into_iter().chain(values).collect());
         }
         let kernel = run.kernel();
         let name = match runs {
@@ -64,17 +129,34 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
             _ if run.name.contains(&kernel) => run.name.clone(),
             _ => format!("{}, {kernel}", run.name),
         };
-        chart.layers.push(Layer::new(name, Tone::Series(index), Shape::Ranges(ranges)));
+        chart
+            .layers
+            .push(Layer::new(name, Tone::Series(index), Shape::Ranges(ranges)));
     }
-    chart.rules = of_probe(runs, probe).next().map_or_else(Vec::new, |data| rules(data, false));
+    chart.rules = of_probe(runs, probe)
+        .next()
+        .map_or_else(Vec::new, |data| rules(data, false));
     Some(chart)
 }
 
 fn whole<'a>(run: &'a RunData, probe: &str) -> Option<&'a Numbers> {
-    run.summary.probes.iter().find(|summary| summary.probe == probe)?.numbers.as_ref()
+    run.summary
+        .probes
+        .iter()
+        .find(|summary| summary.probe == probe)?
+        .numbers
+        .as_ref()
 }
 
 fn of_load<'a>(run: &'a RunData, probe: &str, load: &str) -> Option<&'a Numbers> {
-    let load = run.summary.loads.iter().find(|summary| summary.name == load)?;
-    load.probes.iter().find(|(name, _)| name == probe)?.1.as_ref()
+    let load = run
+        .summary
+        .loads
+        .iter()
+        .find(|summary| summary.name == load)?;
+    load.probes
+        .iter()
+        .find(|(name, _)| name == probe)?
+        .1
+        .as_ref()
 }

@@ -15,18 +15,39 @@ const FILLED: f64 = 0.76;
 /// The charts of all groups that the runs have, in the order of tables. Runs count the same unit.
 #[must_use]
 pub fn charts(runs: &[CostRun]) -> Vec<(Group, Chart)> {
-    let mut groups: Vec<Group> = runs.iter().flat_map(|run| &run.summary.metrics).map(|metric| metric.group).collect();
+    let mut groups: Vec<Group> = runs
+        .iter()
+        .flat_map(|run| &run.summary.metrics)
+        .map(|metric| metric.group)
+        .collect();
     groups.sort_unstable();
     groups.dedup();
-    groups.into_iter().filter_map(|group| Some((group, chart(runs, group)?))).collect()
+    groups
+        .into_iter()
+        .filter_map(|group| Some((group, chart(runs, group)?)))
+        .collect()
 }
 
 fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     let names = names(runs, group);
     let unit = shown(runs, runs.iter().find_map(|run| find(run, names.first()?))?).unit;
-    let mut x = Axis::new("", Scale::Linear, Values::Category, (-0.5, names.len() as f64 - 0.5));
-    let mut bars: Vec<Vec<Range>> = runs.iter().enumerate().map(|(index, run)| ranges(runs, run, index, &names)).collect();
-    let ends = || bars.iter().flatten().flat_map(|range| [range.min, range.max]).filter(|value| *value > 0.0);
+    let mut x = Axis::new(
+        "",
+        Scale::Linear,
+        Values::Category,
+        (-0.5, names.len() as f64 - 0.5),
+    );
+    let mut bars: Vec<Vec<Range>> = runs
+        .iter()
+        .enumerate()
+        .map(|(index, run)| ranges(runs, run, index, &names))
+        .collect();
+    let ends = || {
+        bars.iter()
+            .flatten()
+            .flat_map(|range| [range.min, range.max])
+            .filter(|value| *value > 0.0)
+    };
     let (least, most) = (ends().reduce(f64::min)?, ends().reduce(f64::max)?);
     // A little room below, and above for the number of the highest bar.
     let room = (most / least).powf(0.03).max(1.02);
@@ -36,17 +57,32 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     }
     // The axis of times names its own units, from ns to s.
     let (title, values) = match unit {
-        "us" | "s" => ("time of one operation (logarithmic)".to_owned(), Values::Latency),
+        "us" | "s" => (
+            "time of one operation (logarithmic)".to_owned(),
+            Values::Latency,
+        ),
         unit => (format!("{unit} (logarithmic)"), Values::Count),
     };
     let y = Axis::new(title, Scale::Log, values, (low, high));
     x.categories = names.iter().map(|name| (*name).to_owned()).collect();
-    let figure = if group == Group::Program { "average of all trials" } else { "figure, the least of the rounds' medians" };
-    let note = format!("From the best to the worst of all trials; the thick line is the {figure}. A bar a run.");
+    let figure = if group == Group::Program {
+        "average of all trials"
+    } else {
+        "figure, the least of the rounds' medians"
+    };
+    let note = format!(
+        "From the best to the worst of all trials; the thick line is the {figure}. A bar a run."
+    );
     let mut chart = Chart::new(Kind::Bars, format!("Cost of {}", group.title()), note, x, y);
     for ((index, run), ranges) in runs.iter().enumerate().zip(bars) {
-        let name = if runs.len() == 1 { run.kernel() } else { format!("{} ({})", run.name, run.kernel()) };
-        chart.layers.push(Layer::new(name, Tone::Series(index), Shape::Ranges(ranges)));
+        let name = if runs.len() == 1 {
+            run.kernel()
+        } else {
+            format!("{} ({})", run.name, run.kernel())
+        };
+        chart
+            .layers
+            .push(Layer::new(name, Tone::Series(index), Shape::Ranges(ranges)));
     }
     chart.table = table(runs, &names);
     Some(chart)
@@ -55,7 +91,11 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
 /// Every metric of the group that a run has, in the order of tables.
 fn names(runs: &[CostRun], group: Group) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    for metric in runs.iter().flat_map(|run| &run.summary.metrics).filter(|metric| metric.group == group) {
+    for metric in runs
+        .iter()
+        .flat_map(|run| &run.summary.metrics)
+        .filter(|metric| metric.group == group)
+    {
         if !names.contains(&&*metric.name) {
             names.push(&metric.name);
         }
@@ -64,7 +104,10 @@ fn names(runs: &[CostRun], group: Group) -> Vec<&str> {
 }
 
 fn find<'a>(run: &'a CostRun, name: &str) -> Option<&'a MetricSummary> {
-    run.summary.metrics.iter().find(|metric| metric.name == name)
+    run.summary
+        .metrics
+        .iter()
+        .find(|metric| metric.name == name)
 }
 
 fn shown(runs: &[CostRun], metric: &MetricSummary) -> DisplayUnit {
@@ -73,7 +116,11 @@ fn shown(runs: &[CostRun], metric: &MetricSummary) -> DisplayUnit {
 
 /// What a metric's figure is: of programs the average, as mckenney2009 has it.
 fn figure(metric: &MetricSummary) -> f64 {
-    if metric.group == Group::Program { metric.mean } else { metric.cost }
+    if metric.group == Group::Program {
+        metric.mean
+    } else {
+        metric.cost
+    }
 }
 
 fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<Range> {
@@ -81,20 +128,46 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
     let range = |(place, name): (usize, &&str)| {
         let metric = find(run, name)?;
         let shown = shown(runs, metric);
-        // Times are drawn in ns, whose axis names the unit; a bandwidth is largest where an operation takes least.
-        let drawn = |value: f64| if matches!(shown.unit, "us" | "s") { value } else { shown.value(value) };
+        // Times are drawn in ns, whose axis names the unit; a bandwidth is largest where an
+        // operation takes least.
+        let drawn = |value: f64| {
+            if matches!(shown.unit, "us" | "s") {
+                value
+            } else {
+                shown.value(value)
+            }
+        };
         let (one, other) = (drawn(metric.min), drawn(metric.max));
         let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
         let figure = drawn(figure(metric));
-        Some(Range { x, width: width * 0.86, min: one.min(other), median: figure, average: None, tail: None, max: one.max(other), figure })
+        Some(Range {
+            x,
+            width: width * 0.86,
+            min: one.min(other),
+            median: figure,
+            average: None,
+            tail: None,
+            max: one.max(other),
+            figure,
+        })
     };
-    // Of nothing, which is what may be left when something was taken off, there is no place on a logarithmic axis: a least trial of that begins at the axis.
-    names.iter().enumerate().filter_map(range).filter(|range| range.median > 0.0 && range.max.is_finite()).collect()
+    // Of nothing, which is what may be left when something was taken off, there is no place on a
+    // logarithmic axis: a least trial of that begins at the axis.
+    names
+        .iter()
+        .enumerate()
+        .filter_map(range)
+        .filter(|range| range.median > 0.0 && range.max.is_finite())
+        .collect()
 }
 
 /// A row a metric; with several runs, by how many percent each costs more than the first.
 fn table(runs: &[CostRun], names: &[&str]) -> Table {
-    let mut head = vec!["metric".to_owned(), "one operation".to_owned(), "unit".to_owned()];
+    let mut head = vec![
+        "metric".to_owned(),
+        "one operation".to_owned(),
+        "unit".to_owned(),
+    ];
     for (index, run) in runs.iter().enumerate() {
         head.extend([run.name.clone(), "best".to_owned(), "worst".to_owned()]);
         if index > 0 {
@@ -104,19 +177,30 @@ fn table(runs: &[CostRun], names: &[&str]) -> Table {
     let row = |name: &&str| {
         let of_any = runs.iter().find_map(|run| find(run, name))?;
         let shown = shown(runs, of_any);
-        let mut cells = vec![of_any.name.clone(), of_any.operation.clone(), shown.unit.to_owned()];
+        let mut cells = vec![
+            of_any.name.clone(),
+            of_any.operation.clone(),
+            shown.unit.to_owned(),
+        ];
         let first = find(&runs[0], name).map(figure).filter(|cost| *cost > 0.0);
         for (index, run) in runs.iter().enumerate() {
             match find(run, name) {
                 None => cells.extend(["–".to_owned(), String::new(), String::new()]),
-                Some(metric) => cells.extend([figure(metric), metric.min, metric.max].map(|value| shown.text(value))),
+                Some(metric) => cells.extend(
+                    [figure(metric), metric.min, metric.max].map(|value| shown.text(value)),
+                ),
             }
             if index > 0 {
-                let more = first.zip(find(run, name)).map(|(first, metric)| format!("{:+.1} %", advantage_percent(first, figure(metric))));
+                let more = first.zip(find(run, name)).map(|(first, metric)| {
+                    format!("{:+.1} %", advantage_percent(first, figure(metric)))
+                });
                 cells.push(more.unwrap_or_default());
             }
         }
         Some(cells)
     };
-    Table { head, rows: names.iter().filter_map(row).collect() }
+    Table {
+        head,
+        rows: names.iter().filter_map(row).collect(),
+    }
 }

@@ -18,21 +18,43 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let cells = cells(data);
         let largest = cells.iter().map(|cell| cell.count).max()?;
         // No axis has latencies, on which a line would be the deadline.
-        let limits: Vec<String> =
-            rules(data, false).into_iter().map(|rule| format!(" The {}.", rule.text.replacen(' ', " is ", 1))).collect();
+        let limits: Vec<String> = rules(data, false)
+            .into_iter()
+            .map(|rule| format!(" The {}.", rule.text.replacen(' ', " is ", 1)))
+            .collect();
         let note = format!(
-            "Colours tell the largest {} of each CPU at each time, on a logarithmic scale up to {}; a mark shows the worst.{}{}",
+            "Colours tell the largest {} of each CPU at each time, on a logarithmic scale up to \
+             {}; a mark shows the worst.{}{}",
             data.quantity,
             latency_name(largest as f64, "µs"),
             limits.concat(),
             kept_note(data)
         );
-        let y = Axis::new("CPU", Scale::Linear, Values::Count, (f64::from(first.first.0), f64::from(last.last.0) + 1.0));
-        let mut chart = Chart::new(Kind::CpuMap, format!("Largest {} of each CPU over time", data.quantity), note, x.clone(), y);
+        let y = Axis::new(
+            "CPU",
+            Scale::Linear,
+            Values::Count,
+            (f64::from(first.first.0), f64::from(last.last.0) + 1.0),
+        );
+        let mut chart = Chart::new(
+            Kind::CpuMap,
+            format!("Largest {} of each CPU over time", data.quantity),
+            note,
+            x.clone(),
+            y,
+        );
         chart.spans = data.spans.clone();
         chart.table = table(data);
         chart.marks = mark(data).into_iter().collect();
-        chart.layers.push(Layer::new("largest", Tone::Heat(5), Shape::Cells { cells, largest, are_latencies: true }));
+        chart.layers.push(Layer::new(
+            "largest",
+            Tone::Heat(5),
+            Shape::Cells {
+                cells,
+                largest,
+                are_latencies: true,
+            },
+        ));
         Some(chart)
     };
     runs.iter().map(one).collect()
@@ -42,10 +64,18 @@ fn cells(data: &ProbeData) -> Vec<Cell> {
     let step = data.length / STRETCHES as f64;
     let of_row = |row: &Row| {
         let y = (f64::from(row.first.0), f64::from(row.last.0) + 1.0);
-        let known = row.largest.iter().enumerate().filter_map(|(stretch, largest)| Some((stretch, (*largest)?)));
+        let known = row
+            .largest
+            .iter()
+            .enumerate()
+            .filter_map(|(stretch, largest)| Some((stretch, (*largest)?)));
         let cell = |(stretch, largest): (usize, i64)| {
             let x = (stretch as f64 * step, (stretch + 1) as f64 * step);
-            Cell { x, y, count: largest.max(1).unsigned_abs() }
+            Cell {
+                x,
+                y,
+                count: largest.max(1).unsigned_abs(),
+            }
         };
         known.map(cell).collect::<Vec<_>>()
     };
@@ -53,25 +83,50 @@ fn cells(data: &ProbeData) -> Vec<Cell> {
 }
 
 fn name(row: &Row) -> String {
-    if row.first == row.last { format!("CPU {}", row.first) } else { format!("CPUs {}-{}", row.first, row.last) }
+    if row.first == row.last {
+        format!("CPU {}", row.first)
+    } else {
+        format!("CPUs {}-{}", row.first, row.last)
+    }
 }
 
 /// Rows by their largest latency, worst first.
 fn worst_first(data: &ProbeData) -> Vec<(&Row, i64, usize)> {
-    let mut rows: Vec<_> = data.map.rows.iter().filter_map(|row| row.worst().map(|(largest, stretch)| (row, largest, stretch))).collect();
+    let mut rows: Vec<_> = data
+        .map
+        .rows
+        .iter()
+        .filter_map(|row| {
+            row.worst()
+                .map(|(largest, stretch)| (row, largest, stretch))
+        })
+        .collect();
     rows.sort_by_key(|&(row, largest, _)| (std::cmp::Reverse(largest), row.first));
     rows
 }
 
 fn mark(data: &ProbeData) -> Option<Mark> {
     let (row, largest, stretch) = worst_first(data).into_iter().next()?;
-    let (x, y) = ((stretch as f64 + 0.5) * data.length / STRETCHES as f64, f64::from(row.first.0 + row.last.0 + 1) / 2.0);
-    Some(Mark { x, y, text: format!("{}, {}", name(row), latency_name(largest as f64, "µs")) })
+    let (x, y) = (
+        (stretch as f64 + 0.5) * data.length / STRETCHES as f64,
+        f64::from(row.first.0 + row.last.0 + 1) / 2.0,
+    );
+    Some(Mark {
+        x,
+        y,
+        text: format!("{}, {}", name(row), latency_name(largest as f64, "µs")),
+    })
 }
 
 fn table(data: &ProbeData) -> Table {
     let head = ["CPUs", "largest, µs", "at"].map(str::to_owned).to_vec();
-    let time = |stretch: usize| words::time(stretch as f64 * data.length / STRETCHES as f64, data.length);
-    let row = |(row, largest, stretch): (&Row, i64, usize)| vec![name(row), words::micros(largest), time(stretch)];
-    Table { head, rows: worst_first(data).into_iter().take(ROWS).map(row).collect() }
+    let time =
+        |stretch: usize| words::time(stretch as f64 * data.length / STRETCHES as f64, data.length);
+    let row = |(row, largest, stretch): (&Row, i64, usize)| {
+        vec![name(row), words::micros(largest), time(stretch)]
+    };
+    Table {
+        head,
+        rows: worst_first(data).into_iter().take(ROWS).map(row).collect(),
+    }
 }

@@ -27,7 +27,11 @@ struct Point {
 impl Point {
     /// How many of the samples `kind` counts at this value.
     fn count(self, kind: Kind) -> u64 {
-        if kind == Kind::Cdf { self.at_or_below } else { self.at_or_above }
+        if kind == Kind::Cdf {
+            self.at_or_below
+        } else {
+            self.at_or_above
+        }
     }
 
     /// The share that `kind` shows at this value.
@@ -37,21 +41,35 @@ impl Point {
 
     /// Its two-sided interval at 95 %, by Clopper and Pearson on the effective number of samples.
     fn interval(self, kind: Kind, dependence: &Dependence) -> (f64, f64) {
-        let above = if kind == Kind::Cdf { self.samples - self.at_or_below } else { self.at_or_above };
+        let above = if kind == Kind::Cdf {
+            self.samples - self.at_or_below
+        } else {
+            self.at_or_above
+        };
         let clustering = dependence.above(above as f64 / self.samples as f64);
         let side = Confidence::NINETY_FIVE.of_each_side();
         let lower = clustering.share_lower(above as f64, self.samples as f64, side);
         let upper = clustering.share_upper(above as f64, self.samples as f64, side);
-        if kind == Kind::Cdf { (1.0 - upper, 1.0 - lower) } else { (lower, upper) }
+        if kind == Kind::Cdf {
+            (1.0 - upper, 1.0 - lower)
+        } else {
+            (lower, upper)
+        }
     }
 }
 
-/// The points of a group: the smallest and the largest value always, the others as densely as can be seen.
+/// The points of a group: the smallest and the largest value always, the others as densely as can
+/// be seen.
 fn points(group: &Group, density: f64) -> Vec<Point> {
     let samples = group.histogram.count();
     let (mut points, mut below, mut last): (Vec<Point>, u64, Option<Point>) = (Vec::new(), 0, None);
     group.histogram.for_each(|value, count| {
-        let point = Point { value, at_or_above: samples - below, at_or_below: below + count, samples };
+        let point = Point {
+            value,
+            at_or_above: samples - below,
+            at_or_below: below + count,
+            samples,
+        };
         let is_far = |known: &Point| {
             let apart = |a: f64, b: f64| (a / b).log10().abs() * density >= 1.0;
             apart(known.at_or_above as f64, point.at_or_above as f64)
@@ -72,23 +90,36 @@ fn points(group: &Group, density: f64) -> Vec<Point> {
 }
 
 pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
-    let (x, y) = (reaching(latency_axis(runs, probe), runs, probe), share_axis(kind, runs, probe));
+    let (x, y) = (
+        reaching(latency_axis(runs, probe), runs, probe),
+        share_axis(kind, runs, probe),
+    );
     let one = |run: &RunData| {
         let data = run.probe(probe)?;
         let title = match kind {
             Kind::Cdf => format!("Distribution of the {}", data.quantity),
             _ => format!("Tail of the {}", data.quantity),
         };
-        let what = if kind == Kind::Cdf { "at or below" } else { "at or above" };
+        let what = if kind == Kind::Cdf {
+            "at or below"
+        } else {
+            "at or above"
+        };
         let note = format!(
-            "Share of samples {what} a {}. The band holds the true share at 95 %, whatever the distribution; late samples in a cluster count as one.",
+            "Share of samples {what} a {}. The band holds the true share at 95 %, whatever the \
+             distribution; late samples in a cluster count as one.",
             data.quantity
         );
         let mut chart = Chart::new(kind, title, note, x.clone(), y.clone());
         let lines = layers(data, |group| line(kind, group));
-        let bands = data.groups.iter().map(|group| Shape::Band(band(kind, group)));
+        let bands = data
+            .groups
+            .iter()
+            .map(|group| Shape::Band(band(kind, group)));
         for (line, band) in lines.into_iter().zip(bands) {
-            let companion = Layer::new("95 % band", line.tone, band).companion().hidden(line.is_hidden);
+            let companion = Layer::new("95 % band", line.tone, band)
+                .companion()
+                .hidden(line.is_hidden);
             let is_all = line.tone == Tone::All;
             chart.layers.push(line);
             // Bands of everything would cover each other.
@@ -100,7 +131,9 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.rules = rules(data, true);
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
-            chart.note += " Dashed: a model, not measured, from its threshold on, if these conditions last; its band holds what other models the data do not exclude say, at 95 %.";
+            chart.note += " Dashed: a model, not measured, from its threshold on, if these \
+                           conditions last; its band holds what other models the data do not \
+                           exclude say, at 95 %.";
         }
         chart.table = table(kind, &data.groups);
         chart.table.rows.extend(model_rows(kind, &data.groups));
@@ -112,27 +145,55 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
 /// The models' lines with their bands: that of the worst series is shown, the others are asked for.
 fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
-    let processors = data.groups.iter().filter(|group| group.what == GroupKind::Processor);
-    for (place, group) in
-        data.groups.iter().take(1).map(|group| (None, group)).chain(processors.enumerate().map(|(place, group)| (Some(place), group)))
-    {
+    let processors = data
+        .groups
+        .iter()
+        .filter(|group| group.what == GroupKind::Processor);
+    for (place, group) in data.groups.iter().take(1).map(|group| (None, group)).chain(
+        processors
+            .enumerate()
+            .map(|(place, group)| (Some(place), group)),
+    ) {
         if group.model.is_empty() {
             continue;
         }
         let (name, tone) = match place {
-            Some(place) => (format!("model of {}, not measured", group.name), Tone::Series(place)),
+            Some(place) => (
+                format!("model of {}, not measured", group.name),
+                Tone::Series(place),
+            ),
             None => ("model, not measured".to_owned(), Tone::All),
         };
         let is_hidden = !layers.is_empty();
-        let of_kind = |share: f64| if kind == Kind::Cdf { 1.0 - share } else { share };
-        let points = group.model.iter().map(|point| (point.value_ns, of_kind(point.share))).collect();
+        let of_kind = |share: f64| {
+            if kind == Kind::Cdf {
+                1.0 - share
+            } else {
+                share
+            }
+        };
+        let points = group
+            .model
+            .iter()
+            .map(|point| (point.value_ns, of_kind(point.share)))
+            .collect();
         let band = group.model.iter().map(|point| {
-            let (one, other) = (of_kind(point.share_interval.lower), of_kind(point.share_interval.upper));
+            let (one, other) = (
+                of_kind(point.share_interval.lower),
+                of_kind(point.share_interval.upper),
+            );
             (point.value_ns, one.min(other), one.max(other))
         });
         let band = Shape::Band(band.collect());
-        layers.push(Layer { is_dashed: true, ..Layer::new(name, tone, Shape::Line(points)).hidden(is_hidden) });
-        layers.push(Layer::new("95 % band of the model", tone, band).companion().hidden(is_hidden));
+        layers.push(Layer {
+            is_dashed: true,
+            ..Layer::new(name, tone, Shape::Line(points)).hidden(is_hidden)
+        });
+        layers.push(
+            Layer::new("95 % band of the model", tone, band)
+                .companion()
+                .hidden(is_hidden),
+        );
     }
     layers
 }
@@ -140,10 +201,20 @@ fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
 /// The axis, as far as models reach too.
 fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     let groups = of_probe(runs, probe).flat_map(|probe| &probe.groups);
-    let furthest = groups.filter_map(|group| group.model.last()).map(|point| point.value_ns).fold(f64::NEG_INFINITY, f64::max);
+    let furthest = groups
+        .filter_map(|group| group.model.last())
+        .map(|point| point.value_ns)
+        .fold(f64::NEG_INFINITY, f64::max);
     let scale = axis.scale;
     let wanted = scale.value(scale.place(furthest) + 0.02);
-    if furthest.is_finite() && wanted > axis.high { Axis { high: wanted, ..axis } } else { axis }
+    if furthest.is_finite() && wanted > axis.high {
+        Axis {
+            high: wanted,
+            ..axis
+        }
+    } else {
+        axis
+    }
 }
 
 /// A line a run, with its band where the bands can be told apart.
@@ -151,20 +222,53 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let side = if kind == Kind::Cdf { "below" } else { "above" };
     let groups = a_group_a_run(runs, probe);
-    let bands = if groups.len() <= BANDS_MAX { " Bands hold the true share at 95 %." } else { "" };
+    let bands = if groups.len() <= BANDS_MAX {
+        " Bands hold the true share at 95 %."
+    } else {
+        ""
+    };
     let note = format!("Share of samples at or {side} a {quantity}, a line a run.{bands}");
-    let title =
-        if kind == Kind::Cdf { format!("Distributions of the {quantity}, all runs") } else { format!("Tails of the {quantity}, all runs") };
-    let mut chart = Chart::new(kind, title, note, reaching(latency_axis(runs, probe), runs, probe), share_axis(kind, runs, probe));
+    let title = if kind == Kind::Cdf {
+        format!("Distributions of the {quantity}, all runs")
+    } else {
+        format!("Tails of the {quantity}, all runs")
+    };
+    let mut chart = Chart::new(
+        kind,
+        title,
+        note,
+        reaching(latency_axis(runs, probe), runs, probe),
+        share_axis(kind, runs, probe),
+    );
     for (tone, group) in &groups {
-        chart.layers.push(Layer::new(&group.name, *tone, line(kind, group)));
+        chart
+            .layers
+            .push(Layer::new(&group.name, *tone, line(kind, group)));
         if groups.len() <= BANDS_MAX {
-            chart.layers.push(Layer::new("95 % band", *tone, Shape::Band(band(kind, group))).companion());
+            chart
+                .layers
+                .push(Layer::new("95 % band", *tone, Shape::Band(band(kind, group))).companion());
         }
         if !group.model.is_empty() {
-            let share = |share: f64| if kind == Kind::Cdf { 1.0 - share } else { share };
-            let points = group.model.iter().map(|point| (point.value_ns, share(point.share))).collect();
-            chart.layers.push(Layer { is_dashed: true, ..Layer::new("model, not measured", *tone, Shape::Line(points)) }.companion());
+            let share = |share: f64| {
+                if kind == Kind::Cdf {
+                    1.0 - share
+                } else {
+                    share
+                }
+            };
+            let points = group
+                .model
+                .iter()
+                .map(|point| (point.value_ns, share(point.share)))
+                .collect();
+            chart.layers.push(
+                Layer {
+                    is_dashed: true,
+                    ..Layer::new("model, not measured", *tone, Shape::Line(points))
+                }
+                .companion(),
+            );
         }
         chart.marks.extend(max_mark(group, kind));
     }
@@ -175,11 +279,22 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
 }
 
 fn share_axis(kind: Kind, runs: &[RunData], probe: &str) -> Axis {
-    let samples = of_probe(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
+    let samples = of_probe(runs, probe)
+        .map(|probe| probe.all().histogram.count())
+        .max()
+        .unwrap_or(1);
     let groups = of_probe(runs, probe).flat_map(|probe| &probe.groups);
-    let modelled = groups.filter_map(|group| group.model.last()).map(|point| point.share).fold(1.0, f64::min);
+    let modelled = groups
+        .filter_map(|group| group.model.last())
+        .map(|point| point.share)
+        .fold(1.0, f64::min);
     match kind {
-        Kind::Cdf => Axis::new("share of samples at or below", Scale::Linear, Values::Share, (0.0, 1.0)),
+        Kind::Cdf => Axis::new(
+            "share of samples at or below",
+            Scale::Linear,
+            Values::Share,
+            (0.0, 1.0),
+        ),
         _ => Axis::new(
             "share of samples at or above (logarithmic)",
             Scale::Log,
@@ -190,9 +305,16 @@ fn share_axis(kind: Kind, runs: &[RunData], probe: &str) -> Axis {
 }
 
 fn line(kind: Kind, group: &Group) -> Shape {
-    let points = points(group, POINTS_A_DECADE).iter().map(|point| (point.value as f64, point.share(kind))).collect();
+    let points = points(group, POINTS_A_DECADE)
+        .iter()
+        .map(|point| (point.value as f64, point.share(kind)))
+        .collect();
     // The share at or above any latency between two samples is that of the larger one.
-    if kind == Kind::Cdf { Shape::Steps(points) } else { Shape::StepsBefore(points) }
+    if kind == Kind::Cdf {
+        Shape::Steps(points)
+    } else {
+        Shape::StepsBefore(points)
+    }
 }
 
 fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
@@ -218,14 +340,28 @@ fn max_mark(group: &Group, kind: Kind) -> Vec<Mark> {
 }
 
 fn table(kind: Kind, groups: &[Group]) -> Table {
-    let what = if kind == Kind::Cdf { "share at or below" } else { "share at or above" };
-    let head = ["samples", "latency, µs", what, "lower, 95 %", "upper, 95 %"].map(str::to_owned).to_vec();
+    let what = if kind == Kind::Cdf {
+        "share at or below"
+    } else {
+        "share at or above"
+    };
+    let head = ["samples", "latency, µs", what, "lower, 95 %", "upper, 95 %"]
+        .map(str::to_owned)
+        .to_vec();
     let mut rows = Vec::new();
-    for group in groups.iter().filter(|group| group.what != GroupKind::Processor) {
+    for group in groups
+        .iter()
+        .filter(|group| group.what != GroupKind::Processor)
+    {
         for point in points(group, ROWS_A_DECADE) {
             let (lower, upper) = point.interval(kind, &group.dependence);
             let shares = [point.share(kind), lower, upper].map(words::share);
-            rows.push([group.name.clone(), words::micros(point.value)].into_iter().chain(shares).collect());
+            rows.push(
+                [group.name.clone(), words::micros(point.value)]
+                    .into_iter()
+                    .chain(shares)
+                    .collect(),
+            );
         }
     }
     Table { head, rows }
@@ -241,9 +377,20 @@ fn model_rows(kind: Kind, groups: &[Group]) -> Vec<Vec<String>> {
                 continue;
             }
             last = point.share.log10();
-            let shares = [point.share, point.share_interval.lower, point.share_interval.upper];
-            let shares = if kind == Kind::Cdf { [1.0 - shares[0], 1.0 - shares[2], 1.0 - shares[1]] } else { shares };
-            let head = [format!("model of {}, not measured", group.name), words::micros(point.value_ns.round() as i64)];
+            let shares = [
+                point.share,
+                point.share_interval.lower,
+                point.share_interval.upper,
+            ];
+            let shares = if kind == Kind::Cdf {
+                [1.0 - shares[0], 1.0 - shares[2], 1.0 - shares[1]]
+            } else {
+                shares
+            };
+            let head = [
+                format!("model of {}, not measured", group.name),
+                words::micros(point.value_ns.round() as i64),
+            ];
             rows.push(head.into_iter().chain(shares.map(words::share)).collect());
         }
     }
@@ -272,9 +419,15 @@ mod tests {
         let values: Vec<i64> = (1..=10_000).chain([1_000_000]).collect();
         let points = points(&group(&values), POINTS_A_DECADE);
         for point in &points {
-            assert_eq!(point.at_or_above as usize, values.iter().filter(|&&value| value >= point.value).count());
+            assert_eq!(
+                point.at_or_above as usize,
+                values.iter().filter(|&&value| value >= point.value).count()
+            );
         }
-        assert_eq!(points.last().map(|point| (point.value, point.at_or_above)), Some((1_000_000, 1)));
+        assert_eq!(
+            points.last().map(|point| (point.value, point.at_or_above)),
+            Some((1_000_000, 1))
+        );
         assert!(points.len() < 400, "{}", points.len());
     }
 
@@ -283,13 +436,22 @@ mod tests {
         let values: Vec<i64> = (1..=20_000).collect();
         let &(value, lower, upper) = band(Kind::Ccdf, &group(&values)).last().unwrap();
         // Of 1 of 20000: 1 - 0.975^(1/20000), and the upper end by the same method.
-        assert!(value == 20_000.0 && (lower / 1.2659e-6 - 1.0).abs() < 1e-3 && upper > 2.7e-4, "{value} {lower} {upper}");
+        assert!(
+            value == 20_000.0 && (lower / 1.2659e-6 - 1.0).abs() < 1e-3 && upper > 2.7e-4,
+            "{value} {lower} {upper}"
+        );
     }
 
     #[test]
     fn bands_hold_the_share_and_are_wider_for_clusters() {
         let values: Vec<i64> = (1..=1_000).collect();
-        let (independent, clustered) = (group(&values), Group { dependence: Dependence::of_extremal_index(1_000, 0.2), ..group(&values) });
+        let (independent, clustered) = (
+            group(&values),
+            Group {
+                dependence: Dependence::of_extremal_index(1_000, 0.2),
+                ..group(&values)
+            },
+        );
         for point in points(&independent, POINTS_A_DECADE) {
             let (lower, upper) = point.interval(Kind::Ccdf, &independent.dependence);
             let share = point.share(Kind::Ccdf);

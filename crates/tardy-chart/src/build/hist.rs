@@ -13,7 +13,9 @@ const LOADS_SHOWN: usize = 4;
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let (bins, x, y) = frame(runs, probe);
-    runs.iter().map(|run| Some(chart(run.probe(probe)?, &bins, x.clone(), y.clone()))).collect()
+    runs.iter()
+        .map(|run| Some(chart(run.probe(probe)?, &bins, x.clone(), y.clone())))
+        .collect()
 }
 
 /// A line a run, in the same bins.
@@ -21,8 +23,8 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let (bins, x, y) = frame(runs, probe);
     let title = format!("Histograms of the {quantity}, all runs");
-    let note =
-        "Samples of each run in bins of equal width on the axis. Runs of other lengths have other heights; the tails above compare shares.";
+    let note = "Samples of each run in bins of equal width on the axis. Runs of other lengths \
+                have other heights; the tails above compare shares.";
     let mut chart = Chart::new(Kind::Hist, title, note, x, y);
     for (tone, group) in a_group_a_run(runs, probe) {
         let shape = binned(&bins, &group);
@@ -39,15 +41,29 @@ fn frame(runs: &[RunData], probe: &str) -> (Bins, Axis, Axis) {
     let (min, max) = extent(runs, probe);
     let resolution = resolution(of_probe(runs, probe).map(|probe| &probe.all().histogram));
     let bins = Bins::over(min, max, Scale::of_latency(min), BINS, resolution);
-    let highest = of_probe(runs, probe).flat_map(|probe| bins.counts(&probe.all().histogram)).max().unwrap_or(1);
+    let highest = of_probe(runs, probe)
+        .flat_map(|probe| bins.counts(&probe.all().histogram))
+        .max()
+        .unwrap_or(1);
     // A bin with one sample still stands above the axis.
-    let y = Axis::new("samples in a bin (logarithmic)", Scale::Log, Values::Count, (0.6, highest as f64 * 1.6));
+    let y = Axis::new(
+        "samples in a bin (logarithmic)",
+        Scale::Log,
+        Values::Count,
+        (0.6, highest as f64 * 1.6),
+    );
     (bins, latency_axis(runs, probe), y)
 }
 
 fn binned(bins: &Bins, group: &Group) -> Shape {
-    let edges = (0..bins.len()).map(|index| bins.edges(index).0 as f64).chain([bins.edges(bins.len() - 1).1 as f64]).collect();
-    Shape::Bins { edges, counts: bins.counts(&group.histogram) }
+    let edges = (0..bins.len())
+        .map(|index| bins.edges(index).0 as f64)
+        .chain([bins.edges(bins.len() - 1).1 as f64])
+        .collect();
+    Shape::Bins {
+        edges,
+        counts: bins.counts(&group.histogram),
+    }
 }
 
 fn chart(data: &ProbeData, bins: &Bins, x: Axis, y: Axis) -> Chart {
@@ -60,7 +76,9 @@ fn chart(data: &ProbeData, bins: &Bins, x: Axis, y: Axis) -> Chart {
     let mut chart = Chart::new(Kind::Hist, title, note, x, y);
     chart.layers = layers(data, |group| binned(bins, group));
     chart.rules = rules(data, true);
-    chart.marks = max_mark(data.all(), &chart.layers[0].shape, bins).into_iter().collect();
+    chart.marks = max_mark(data.all(), &chart.layers[0].shape, bins)
+        .into_iter()
+        .collect();
     chart.table = table(&chart.layers, bins);
     chart
 }
@@ -71,19 +89,33 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
         Shape::Bins { counts, .. } => counts[bins.index(max)] as f64,
         _ => 1.0,
     };
-    Some(Mark { x: max as f64, y: count, text: format!("max {}", latency_name(max as f64, "µs")) })
+    Some(Mark {
+        x: max as f64,
+        y: count,
+        text: format!("max {}", latency_name(max as f64, "µs")),
+    })
 }
 
-/// A layer for each group: all samples and the loads of the largest latencies are shown, CPUs only where there are no loads.
+/// A layer for each group: all samples and the loads of the largest latencies are shown, CPUs only
+/// where there are no loads.
 pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
-    let mut largest: Vec<i64> = of(data, GroupKind::Load).filter_map(|group| group.histogram.max()).collect();
+    let mut largest: Vec<i64> = of(data, GroupKind::Load)
+        .filter_map(|group| group.histogram.max())
+        .collect();
     largest.sort_unstable_by_key(|&max| std::cmp::Reverse(max));
     let least = largest.get(LOADS_SHOWN - 1).copied().unwrap_or(i64::MIN);
     let layer = |group: &Group| {
-        let place = || of(data, group.what).position(|other| other.name == group.name).unwrap_or(0);
+        let place = || {
+            of(data, group.what)
+                .position(|other| other.name == group.name)
+                .unwrap_or(0)
+        };
         let (tone, is_hidden) = match group.what {
             GroupKind::All => (Tone::All, false),
-            GroupKind::Load => (Tone::Series(place()), group.histogram.max().is_some_and(|max| max < least)),
+            GroupKind::Load => (
+                Tone::Series(place()),
+                group.histogram.max().is_some_and(|max| max < least),
+            ),
             GroupKind::Processor => (Tone::Series(place()), !largest.is_empty()),
         };
         Layer::new(&group.name, tone, shape(group)).hidden(is_hidden)
@@ -108,8 +140,16 @@ fn table(layers: &[Layer], bins: &Bins) -> Table {
     let is_used = |&index: &usize| columns.iter().any(|(_, counts)| counts[index] > 0);
     let row = |index: usize| {
         let (begin, end) = bins.edges(index);
-        let counts = columns.iter().map(|(_, counts)| words::whole(counts[index]));
-        [words::micros(begin), words::micros(end)].into_iter().chain(counts).collect()
+        let counts = columns
+            .iter()
+            .map(|(_, counts)| words::whole(counts[index]));
+        [words::micros(begin), words::micros(end)]
+            .into_iter()
+            .chain(counts)
+            .collect()
     };
-    Table { head, rows: (0..bins.len()).filter(is_used).map(row).collect() }
+    Table {
+        head,
+        rows: (0..bins.len()).filter(is_used).map(row).collect(),
+    }
 }

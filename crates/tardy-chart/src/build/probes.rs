@@ -1,4 +1,5 @@
-//! All probes of a run in one picture: smallest, median and largest value of each, without and with load.
+//! All probes of a run in one picture: smallest, median and largest value of each, without and with
+//! load.
 
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::numbers::percentiles;
@@ -23,8 +24,15 @@ struct Side {
 
 /// A chart for each run, axes the same; none where a run has fewer than two probes.
 pub(super) fn charts(runs: &[RunData]) -> Vec<Option<Chart>> {
-    let all = || runs.iter().flat_map(measured).map(|probe| &probe.all().histogram);
-    let (Some(min), Some(max)) = (all().filter_map(Histogram::min).min(), all().filter_map(Histogram::max).max()) else {
+    let all = || {
+        runs.iter()
+            .flat_map(measured)
+            .map(|probe| &probe.all().histogram)
+    };
+    let (Some(min), Some(max)) = (
+        all().filter_map(Histogram::min).min(),
+        all().filter_map(Histogram::max).max(),
+    ) else {
         return runs.iter().map(|_| None).collect();
     };
     let scale = Scale::of_latency(min);
@@ -46,7 +54,9 @@ pub(super) fn charts(runs: &[RunData]) -> Vec<Option<Chart>> {
 }
 
 fn measured(run: &RunData) -> impl Iterator<Item = &ProbeData> {
-    run.probes.iter().filter(|probe| probe.all().histogram.count() > 0)
+    run.probes
+        .iter()
+        .filter(|probe| probe.all().histogram.count() > 0)
 }
 
 fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
@@ -54,33 +64,87 @@ fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
     if probes.len() < 2 {
         return None;
     }
-    let sides: Vec<Side> =
-        [("without load", false), ("with load", true)].into_iter().filter_map(|side| gather(run, &probes, side)).collect();
-    let mut x = Axis::new("probe", Scale::Linear, Values::Category, (-0.5, probes.len() as f64 - 0.5));
+    let sides: Vec<Side> = [("without load", false), ("with load", true)]
+        .into_iter()
+        .filter_map(|side| gather(run, &probes, side))
+        .collect();
+    let mut x = Axis::new(
+        "probe",
+        Scale::Linear,
+        Values::Category,
+        (-0.5, probes.len() as f64 - 0.5),
+    );
     x.categories = probes.iter().map(|probe| probe.probe.clone()).collect();
     let note = format!("{BAR_READS} With load: all phases that had one.");
-    let mut chart = Chart::new(Kind::Bars, "All probes, without and with load", note, x, y.clone());
-    let head =
-        ["probe", "value", "load", "samples", "min, µs", "median, µs", "99.9 %, µs", "max, µs", "average, µs", "standard deviation, µs"];
-    chart.table = Table { head: head.map(str::to_owned).to_vec(), rows: Vec::new() };
+    let mut chart = Chart::new(
+        Kind::Bars,
+        "All probes, without and with load",
+        note,
+        x,
+        y.clone(),
+    );
+    let head = [
+        "probe",
+        "value",
+        "load",
+        "samples",
+        "min, µs",
+        "median, µs",
+        "99.9 %, µs",
+        "max, µs",
+        "average, µs",
+        "standard deviation, µs",
+    ];
+    chart.table = Table {
+        head: head.map(str::to_owned).to_vec(),
+        rows: Vec::new(),
+    };
     let width = FILLED / sides.len() as f64;
     for (index, side) in sides.iter().enumerate() {
         let mut ranges = Vec::new();
         for (place, histogram) in side.histograms.iter().enumerate() {
-            let (Some(min), Some(max)) = (histogram.min(), histogram.max()) else { continue };
+            let (Some(min), Some(max)) = (histogram.min(), histogram.max()) else {
+                continue;
+            };
             let percentiles = percentiles(histogram, &probes[place].all().dependence);
-            let quantile = |index: usize| percentiles.get(index).map_or(max, |percentile| percentile.value_ns);
+            let quantile = |index: usize| {
+                percentiles
+                    .get(index)
+                    .map_or(max, |percentile| percentile.value_ns)
+            };
             let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
             let (average, deviation) = moments(histogram);
-            let [low, median, tail, high] = [min, quantile(0), quantile(2), max].map(|value| value as f64);
+            let [low, median, tail, high] =
+                [min, quantile(0), quantile(2), max].map(|value| value as f64);
             let (average_drawn, tail) = (Some(average as f64), Some(tail));
-            ranges.push(Range { x, width: width * 0.86, min: low, median, average: average_drawn, tail, max: high, figure: high });
-            let names =
-                [probes[place].probe.clone(), probes[place].quantity.clone(), side.name.to_owned(), words::whole(histogram.count())];
-            let values = [min, quantile(0), quantile(2), max, average, deviation].map(words::micros);
-            chart.table.rows.push(names.into_iter().chain(values).collect());
+            ranges.push(Range {
+                x,
+                width: width * 0.86,
+                min: low,
+                median,
+                average: average_drawn,
+                tail,
+                max: high,
+                figure: high,
+            });
+            let names = [
+                probes[place].probe.clone(),
+                probes[place].quantity.clone(),
+                side.name.to_owned(),
+                words::whole(histogram.count()),
+            ];
+            let values =
+                [min, quantile(0), quantile(2), max, average, deviation].map(words::micros);
+            chart
+                .table
+                .rows
+                .push(names.into_iter().chain(values).collect());
         }
-        chart.layers.push(Layer::new(side.name, Tone::Series(index), Shape::Ranges(ranges)));
+        chart.layers.push(Layer::new(
+            side.name,
+            Tone::Series(index),
+            Shape::Ranges(ranges),
+        ));
     }
     Some(chart)
 }
@@ -93,18 +157,34 @@ fn moments(histogram: &Histogram) -> (i64, i64) {
     let average = sum / count;
     let mut squares = 0.0;
     histogram.for_each(|value, times| squares += (value as f64 - average).powi(2) * times as f64);
-    (average.round() as i64, (squares / count).sqrt().round() as i64)
+    (
+        average.round() as i64,
+        (squares / count).sqrt().round() as i64,
+    )
 }
 
 /// Samples of phases with load, or of those without; nothing where there was no such phase.
-fn gather(run: &RunData, probes: &[&ProbeData], (name, is_loaded): (&'static str, bool)) -> Option<Side> {
-    let loads: Vec<&str> =
-        run.summary.loads.iter().filter(|load| load.loads.is_empty() != is_loaded).map(|load| load.name.as_str()).collect();
+fn gather(
+    run: &RunData,
+    probes: &[&ProbeData],
+    (name, is_loaded): (&'static str, bool),
+) -> Option<Side> {
+    let loads: Vec<&str> = run
+        .summary
+        .loads
+        .iter()
+        .filter(|load| load.loads.is_empty() != is_loaded)
+        .map(|load| load.name.as_str())
+        .collect();
     let is_all = loads.len() == run.summary.loads.len();
     let histogram = |probe: &&ProbeData| {
         // Samples between phases belong to no load; of a run with one kind of phase, all do.
         let groups = probe.groups.iter().filter(|group| {
-            if is_all { group.what == GroupKind::All } else { group.what == GroupKind::Load && loads.contains(&group.name.as_str()) }
+            if is_all {
+                group.what == GroupKind::All
+            } else {
+                group.what == GroupKind::Load && loads.contains(&group.name.as_str())
+            }
         });
         let mut together = Histogram::new(Budget::ANALYSIS);
         groups.for_each(|group| together.merge(&group.histogram));

@@ -1,4 +1,5 @@
-//! The largest latency so far against the logarithm of the number of samples: a run was long enough when it no longer rises.
+//! The largest latency so far against the logarithm of the number of samples: a run was long enough
+//! when it no longer rises.
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
@@ -11,11 +12,18 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
-            "Each step is a {} larger than all before it. A line that still rises at its end says that a longer run would find a larger one.{}",
+            "Each step is a {} larger than all before it. A line that still rises at its end says \
+             that a longer run would find a larger one.{}",
             data.quantity,
             kept_note(data)
         );
-        let mut chart = Chart::new(Kind::RunningMax, format!("Largest {} so far", data.quantity), note, x.clone(), y.clone());
+        let mut chart = Chart::new(
+            Kind::RunningMax,
+            format!("Largest {} so far", data.quantity),
+            note,
+            x.clone(),
+            y.clone(),
+        );
         chart.layers = layers(data);
         chart.rules = rules(data, false);
         chart.table = table(data);
@@ -26,23 +34,56 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
 
 /// A line a run: the largest of any of its CPUs after so many samples of each.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
-    let quantity = of_probe(runs, probe).find(|probe| probe.has_time())?.quantity.clone();
+    let quantity = of_probe(runs, probe)
+        .find(|probe| probe.has_time())?
+        .quantity
+        .clone();
     let (x, y) = axes(runs, probe);
     let note = format!(
-        "A line a run: the largest {quantity} of any CPU, after so many samples of each. A line that still rises at its end says that a longer run would find a larger one."
+        "A line a run: the largest {quantity} of any CPU, after so many samples of each. A line \
+         that still rises at its end says that a longer run would find a larger one."
     );
-    let mut chart = Chart::new(Kind::RunningMax, format!("Largest {quantity} so far, all runs"), note, x, y);
-    let head = ["run", "sample", "time", "largest so far, µs"].map(str::to_owned).to_vec();
+    let mut chart = Chart::new(
+        Kind::RunningMax,
+        format!("Largest {quantity} so far, all runs"),
+        note,
+        x,
+        y,
+    );
+    let head = ["run", "sample", "time", "largest so far, µs"]
+        .map(str::to_owned)
+        .to_vec();
     let mut rows = Vec::new();
     for (index, run) in runs.iter().enumerate() {
-        let Some(data) = run.probe(probe).filter(|probe| probe.has_time()) else { continue };
+        let Some(data) = run.probe(probe).filter(|probe| probe.has_time()) else {
+            continue;
+        };
         let records = of_any(data);
-        let Some(&(_, _, largest)) = records.last() else { continue };
-        let samples = data.lanes.iter().map(|lane| lane.swept.samples).max().unwrap_or(1);
-        let steps = records.iter().map(|record| (record.0 as f64, record.2 as f64)).chain([(samples as f64, largest as f64)]);
-        chart.layers.push(Layer::new(&run.name, Tone::Series(index), Shape::Steps(steps.collect())));
+        let Some(&(_, _, largest)) = records.last() else {
+            continue;
+        };
+        let samples = data
+            .lanes
+            .iter()
+            .map(|lane| lane.swept.samples)
+            .max()
+            .unwrap_or(1);
+        let steps = records
+            .iter()
+            .map(|record| (record.0 as f64, record.2 as f64))
+            .chain([(samples as f64, largest as f64)]);
+        chart.layers.push(Layer::new(
+            &run.name,
+            Tone::Series(index),
+            Shape::Steps(steps.collect()),
+        ));
         for (number, seconds, latency) in records {
-            rows.push(vec![run.name.clone(), words::whole(number), words::time(seconds, data.length), words::micros(latency)]);
+            rows.push(vec![
+                run.name.clone(),
+                words::whole(number),
+                words::time(seconds, data.length),
+                words::micros(latency),
+            ]);
         }
     }
     chart.rules = rules_of_all(runs, probe, false);
@@ -52,7 +93,11 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
 
 /// The samples that are larger than all before them on any CPU, in the order of their numbers.
 fn of_any(data: &ProbeData) -> Vec<(u64, f64, i64)> {
-    let mut records: Vec<(u64, f64, i64)> = data.lanes.iter().flat_map(|lane| lane.swept.records.iter().copied()).collect();
+    let mut records: Vec<(u64, f64, i64)> = data
+        .lanes
+        .iter()
+        .flat_map(|lane| lane.swept.records.iter().copied())
+        .collect();
     records.sort_by_key(|record| (record.0, std::cmp::Reverse(record.2)));
     let mut largest = None;
     records.retain(|record| {
@@ -66,27 +111,51 @@ fn of_any(data: &ProbeData) -> Vec<(u64, f64, i64)> {
 }
 
 fn axes(runs: &[RunData], probe: &str) -> (Axis, Axis) {
-    let samples = of_probe(runs, probe).flat_map(|probe| probe.lanes.iter().map(|lane| lane.swept.samples)).max().unwrap_or(1);
-    let x = Axis::new("samples of a CPU so far (logarithmic)", Scale::Log, Values::Count, (1.0, samples as f64));
+    let samples = of_probe(runs, probe)
+        .flat_map(|probe| probe.lanes.iter().map(|lane| lane.swept.samples))
+        .max()
+        .unwrap_or(1);
+    let x = Axis::new(
+        "samples of a CPU so far (logarithmic)",
+        Scale::Log,
+        Values::Count,
+        (1.0, samples as f64),
+    );
     (x, latency_axis(runs, probe))
 }
 
 fn layers(data: &ProbeData) -> Vec<Layer> {
     let layer = |(index, lane): (usize, &super::super::data::Lane)| {
-        let mut steps: Vec<(f64, f64)> = lane.swept.records.iter().map(|record| (record.0 as f64, record.2 as f64)).collect();
+        let mut steps: Vec<(f64, f64)> = lane
+            .swept
+            .records
+            .iter()
+            .map(|record| (record.0 as f64, record.2 as f64))
+            .collect();
         let last = steps.last()?.1;
         steps.push((lane.swept.samples as f64, last));
-        Some(Layer::new(&lane.name, Tone::Series(index), Shape::Steps(steps)))
+        Some(Layer::new(
+            &lane.name,
+            Tone::Series(index),
+            Shape::Steps(steps),
+        ))
     };
     data.lanes.iter().enumerate().filter_map(layer).collect()
 }
 
 fn table(data: &ProbeData) -> Table {
-    let head = ["cpu", "sample", "time", "largest so far, µs"].map(str::to_owned).to_vec();
+    let head = ["cpu", "sample", "time", "largest so far, µs"]
+        .map(str::to_owned)
+        .to_vec();
     let mut rows = Vec::new();
     for lane in &data.lanes {
         for &(number, seconds, latency) in &lane.swept.records {
-            rows.push(vec![lane.name.clone(), words::whole(number), words::time(seconds, data.length), words::micros(latency)]);
+            rows.push(vec![
+                lane.name.clone(),
+                words::whole(number),
+                words::time(seconds, data.length),
+                words::micros(latency),
+            ]);
         }
     }
     Table { head, rows }

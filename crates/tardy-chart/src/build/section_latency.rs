@@ -1,4 +1,5 @@
-//! abeni2002's distribution of the latency by sections beside the probes', for each load of a watched run.
+//! abeni2002's distribution of the latency by sections beside the probes', for each load of a
+//! watched run.
 
 use tardy_outside::census::Group;
 use tardy_outside::theory::SectionLatencyRow;
@@ -6,34 +7,75 @@ use tardy_outside::theory::SectionLatencyRow;
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Tone, Values};
 use crate::scale::Scale;
 
-/// The chart, whose shown load is the one with the longest latencies; nothing where no group has both distributions.
+/// The chart, whose shown load is the one with the longest latencies; nothing where no group has
+/// both distributions.
 #[must_use]
 pub fn chart(groups: &[Group]) -> Option<Chart> {
-    let rows: Vec<(&Group, &SectionLatencyRow)> =
-        groups.iter().filter_map(|group| Some((group, group.section_latency.as_ref()?))).collect();
-    let latency = |row: &SectionLatencyRow| row.curve.last().map_or(0.0, |share| share.above_ns.get() as f64);
-    let (shown, _) = rows.iter().enumerate().max_by(|(_, (_, a)), (_, (_, b))| latency(a).total_cmp(&latency(b)))?;
-    let low = rows.iter().map(|(_, row)| row.way_ns.get() as f64).fold(f64::INFINITY, f64::min);
+    let rows: Vec<(&Group, &SectionLatencyRow)> = groups
+        .iter()
+        .filter_map(|group| Some((group, group.section_latency.as_ref()?)))
+        .collect();
+    let latency = |row: &SectionLatencyRow| {
+        row.curve
+            .last()
+            .map_or(0.0, |share| share.above_ns.get() as f64)
+    };
+    let (shown, _) = rows
+        .iter()
+        .enumerate()
+        .max_by(|(_, (_, a)), (_, (_, b))| latency(a).total_cmp(&latency(b)))?;
+    let low = rows
+        .iter()
+        .map(|(_, row)| row.way_ns.get() as f64)
+        .fold(f64::INFINITY, f64::min);
     let high = rows.iter().map(|(_, row)| latency(row)).fold(0.0, f64::max);
     let samples = rows.iter().map(|(_, row)| row.distance.samples).max()?;
     let mut chart = Chart::new(
         Kind::Ccdf,
         "Latency by sections, beside the probe's".to_owned(),
-        "Share of latencies above a value. Dashed: what the recorded sections alone make of it, if due times fall at random moments (abeni2002), \
-         behind the way of a sample that waits for none. Solid: the probe.",
-        Axis::new("latency (logarithmic)", Scale::Log, Values::Latency, (low, high)),
-        Axis::new("share of samples above (logarithmic)", Scale::Log, Values::Share, (0.4 / samples as f64, 1.0)),
+        "Share of latencies above a value. Dashed: what the recorded sections alone make of it, \
+         if due times fall at random moments (abeni2002), behind the way of a sample that waits \
+         for none. Solid: the probe.",
+        Axis::new(
+            "latency (logarithmic)",
+            Scale::Log,
+            Values::Latency,
+            (low, high),
+        ),
+        Axis::new(
+            "share of samples above (logarithmic)",
+            Scale::Log,
+            Values::Share,
+            (0.4 / samples as f64, 1.0),
+        ),
     );
     for (place, (group, row)) in rows.iter().enumerate() {
         let points = |share: fn(&tardy_outside::theory::ShareAbove) -> f64| -> Vec<(f64, f64)> {
-            let of_curve = row.curve.iter().map(|point| (point.above_ns.get() as f64, share(point)));
+            let of_curve = row
+                .curve
+                .iter()
+                .map(|point| (point.above_ns.get() as f64, share(point)));
             of_curve.filter(|(_, share)| *share > 0.0).collect()
         };
-        let name = if group.variant.is_empty() { group.load.clone() } else { format!("{}, {}", group.variant, group.load) };
-        let layer = |name, points| Layer::new(name, Tone::Series(place), Shape::Line(points)).hidden(place != shown);
-        chart.layers.push(layer(name, points(|point| point.by_probes)));
+        let name = if group.variant.is_empty() {
+            group.load.clone()
+        } else {
+            format!("{}, {}", group.variant, group.load)
+        };
+        let layer = |name, points| {
+            Layer::new(name, Tone::Series(place), Shape::Line(points)).hidden(place != shown)
+        };
+        chart
+            .layers
+            .push(layer(name, points(|point| point.by_probes)));
         let model = layer("by sections".to_owned(), points(|point| point.by_sections));
-        chart.layers.push(Layer { is_dashed: true, ..model }.companion());
+        chart.layers.push(
+            Layer {
+                is_dashed: true,
+                ..model
+            }
+            .companion(),
+        );
     }
     Some(chart)
 }

@@ -16,7 +16,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
-            "Each column of pixels spans from the smallest to the largest {} of its time; no maximum is lost.{}",
+            "Each column of pixels spans from the smallest to the largest {} of its time; no \
+             maximum is lost.{}",
             data.quantity,
             kept_note(data)
         );
@@ -26,7 +27,11 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         // The worst is drawn last, on top.
         for (index, lane) in data.lanes.iter().enumerate().rev() {
             let tone = Tone::Series(index);
-            chart.layers.push(Layer::new(&lane.name, tone, Shape::Columns(lane.swept.columns.clone())));
+            chart.layers.push(Layer::new(
+                &lane.name,
+                tone,
+                Shape::Columns(lane.swept.columns.clone()),
+            ));
         }
         chart.rules = rules(data, false);
         chart.rules.extend(marked(run));
@@ -49,7 +54,11 @@ fn marked(run: &RunData) -> Vec<Rule> {
 
 /// The largest latency, where its time is known.
 pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
-    let mark = data.worst.map(|(x, latency)| Mark { x, y: latency as f64, text: format!("max {}", latency_name(latency as f64, "µs")) });
+    let mark = data.worst.map(|(x, latency)| Mark {
+        x,
+        y: latency as f64,
+        text: format!("max {}", latency_name(latency as f64, "µs")),
+    });
     mark.into_iter().collect()
 }
 
@@ -57,10 +66,17 @@ pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
 pub(super) fn table(data: &ProbeData) -> Table {
     let mut head = vec!["from".to_owned(), "to".to_owned()];
     for lane in &data.lanes {
-        head.extend([format!("{} min, µs", lane.name), format!("{} max, µs", lane.name)]);
+        head.extend([
+            format!("{} min, µs", lane.name),
+            format!("{} max, µs", lane.name),
+        ]);
     }
     let step = data.length / ROWS as f64;
-    let lanes: Vec<_> = data.lanes.iter().map(|lane| by_row(&lane.swept.columns, step)).collect();
+    let lanes: Vec<_> = data
+        .lanes
+        .iter()
+        .map(|lane| by_row(&lane.swept.columns, step))
+        .collect();
     let row = |row: usize| {
         let time = |row: usize| words::time(row as f64 * step, data.length);
         let mut cells = vec![time(row), time(row + 1)];
@@ -72,7 +88,10 @@ pub(super) fn table(data: &ProbeData) -> Table {
         }
         cells
     };
-    Table { head, rows: (0..ROWS).map(row).collect() }
+    Table {
+        head,
+        rows: (0..ROWS).map(row).collect(),
+    }
 }
 
 fn by_row(columns: &Columns, step: f64) -> Vec<(f64, i64, i64)> {

@@ -25,7 +25,11 @@ fn decode(schedule: Schedule, bytes: &[u8]) -> Vec<(Gap, Sample)> {
     chunk.samples(&schedule).collect()
 }
 
-const GRID: Schedule = Schedule::Grid { period: Nanos(1_000_000), start: Nanos(0), dither: Nanos(0) };
+const GRID: Schedule = Schedule::Grid {
+    period: Nanos(1_000_000),
+    start: Nanos(0),
+    dither: Nanos(0),
+};
 
 fn on_grid(latencies: &[i64]) -> Vec<Record> {
     let mut due = Nanos(7_000_000_000);
@@ -33,7 +37,11 @@ fn on_grid(latencies: &[i64]) -> Vec<Record> {
         .iter()
         .map(|&latency| {
             let skipped = u32::try_from((latency / 1_000_000).max(0)).unwrap();
-            let sample = Sample { due, latency: Nanos(latency), skipped };
+            let sample = Sample {
+                due,
+                latency: Nanos(latency),
+                skipped,
+            };
             due += Nanos(1_000_000) * (1 + i64::from(skipped));
             Record::Sample(sample)
         })
@@ -49,14 +57,39 @@ fn a_quiet_second_takes_two_bytes_a_sample() {
 
 #[test]
 fn a_gap_is_kept_before_the_sample_behind_it() {
-    let gap = Gap { lost: 3, skipped: 2 };
-    let first = Sample { due: Nanos(1_000_000), latency: Nanos(10), skipped: 0 };
-    let second = Sample { due: Nanos(7_000_000), latency: Nanos(12), skipped: 0 };
-    let bytes = encode(GRID, &[Record::Sample(first), Record::Gap(gap), Record::Sample(second)]);
-    assert_eq!(decode(GRID, &bytes), [(Gap::default(), first), (gap, second)]);
+    let gap = Gap {
+        lost: 3,
+        skipped: 2,
+    };
+    let first = Sample {
+        due: Nanos(1_000_000),
+        latency: Nanos(10),
+        skipped: 0,
+    };
+    let second = Sample {
+        due: Nanos(7_000_000),
+        latency: Nanos(12),
+        skipped: 0,
+    };
+    let bytes = encode(
+        GRID,
+        &[
+            Record::Sample(first),
+            Record::Gap(gap),
+            Record::Sample(second),
+        ],
+    );
+    assert_eq!(
+        decode(GRID, &bytes),
+        [(Gap::default(), first), (gap, second)]
+    );
     let mut chunk = Chunk::default();
     chunk.decode(&bytes[CHUNK_HEAD_BYTES..]).unwrap();
-    assert_eq!(chunk.due, [(0, 1)], "lost samples are accounted for in the prediction");
+    assert_eq!(
+        chunk.due,
+        [(0, 1)],
+        "lost samples are accounted for in the prediction"
+    );
 }
 
 #[test]
@@ -82,7 +115,10 @@ fn an_unknown_column_is_skipped() {
     }
     let mut chunk = Chunk::default();
     chunk.decode(&body).unwrap();
-    assert_eq!((chunk.latency.as_slice(), chunk.first_due), ([21].as_slice(), Nanos(5)));
+    assert_eq!(
+        (chunk.latency.as_slice(), chunk.first_due),
+        ([21].as_slice(), Nanos(5))
+    );
 }
 
 #[test]
@@ -113,7 +149,13 @@ fn a_run_of_no_due_times_is_damage() {
     };
     let mut chunk = Chunk::default();
     chunk.decode(&body(1)).unwrap();
-    assert_eq!(chunk.samples(&GRID).map(|(_, sample)| sample.due).collect::<Vec<_>>(), [Nanos(5), Nanos(1_000_012)]);
+    assert_eq!(
+        chunk
+            .samples(&GRID)
+            .map(|(_, sample)| sample.due)
+            .collect::<Vec<_>>(),
+        [Nanos(5), Nanos(1_000_012)]
+    );
     assert_eq!(chunk.decode(&body(0)), Err(FormatError::Damaged));
 }
 
@@ -121,9 +163,24 @@ fn a_run_of_no_due_times_is_damage() {
 fn counts_that_no_series_reaches_are_damage() {
     let body = |expected: u64, lost: u64| {
         let mut body = Vec::new();
-        let head = [1, varint::fold(5), expected, 0, 0, 0, 0, 2, COLUMN_LATENCY, 1, varint::fold(21), COLUMN_GAPS];
+        let head = [
+            1,
+            varint::fold(5),
+            expected,
+            0,
+            0,
+            0,
+            0,
+            2,
+            COLUMN_LATENCY,
+            1,
+            varint::fold(21),
+            COLUMN_GAPS,
+        ];
         let mut gap = Vec::new();
-        [0, lost, 1].iter().for_each(|&value| varint::put(&mut gap, value));
+        [0, lost, 1]
+            .iter()
+            .for_each(|&value| varint::put(&mut gap, value));
         head.iter().for_each(|&value| varint::put(&mut body, value));
         varint::put(&mut body, gap.len() as u64);
         body.extend(gap);
@@ -135,15 +192,25 @@ fn counts_that_no_series_reaches_are_damage() {
     (0..3).for_each(|_| accumulator.add(&chunk));
     assert_eq!(accumulator.gaps.lost, 3 * (COUNT_MAX - 1));
     for (expected, lost) in [(COUNT_MAX + 1, 0), (0, COUNT_MAX), (u64::MAX, u64::MAX)] {
-        assert_eq!(chunk.decode(&body(expected, lost)), Err(FormatError::Damaged), "{expected} {lost}");
+        assert_eq!(
+            chunk.decode(&body(expected, lost)),
+            Err(FormatError::Damaged),
+            "{expected} {lost}"
+        );
     }
 }
 
 #[test]
 fn a_head_survives_a_round_trip_and_damage_is_noticed() {
     let bytes = encode_head(b"{\"probe\":\"cyclic\"}");
-    assert_eq!(decode_head(&bytes), Ok((b"{\"probe\":\"cyclic\"}".as_slice(), bytes.len())));
-    assert_eq!(decode_head(b"PK\x03\x04 something"), Err(FormatError::NotASeries));
+    assert_eq!(
+        decode_head(&bytes),
+        Ok((b"{\"probe\":\"cyclic\"}".as_slice(), bytes.len()))
+    );
+    assert_eq!(
+        decode_head(b"PK\x03\x04 something"),
+        Err(FormatError::NotASeries)
+    );
     for end in FILE_MAGIC.len()..bytes.len() {
         assert_eq!(decode_head(&bytes[..end]), Err(FormatError::BadDescriptor));
     }

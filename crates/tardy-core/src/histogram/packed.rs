@@ -1,7 +1,9 @@
-//! Values and their counts as few bytes: what a histogram becomes when nothing more is counted in it for now.
+//! Values and their counts as few bytes: what a histogram becomes when nothing more is counted in
+//! it for now.
 //!
-//! Each value takes its distance from the one before as a variable-length number (LEB128), with the lowest bit saying whether it was counted more than once; then
-//! its count follows. 6,500 latencies take about 12 kB, in a page they take ten times as much.
+//! Each value takes its distance from the one before as a variable-length number (LEB128), with the
+//! lowest bit saying whether it was counted more than once; then its count follows. 6,500 latencies
+//! take about 12 kB, in a page they take ten times as much.
 
 /// Values in ascending order with their counts.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +34,11 @@ impl PackedCounts {
             previous = Some(value);
             total += count;
         }
-        Self { bytes: bytes.into_boxed_slice(), first, total }
+        Self {
+            bytes: bytes.into_boxed_slice(),
+            first,
+            total,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -51,7 +57,11 @@ impl PackedCounts {
             let word = take(&mut rest)?;
             // The whole range of i64 is a distance of u64.
             value = value.wrapping_add_unsigned((word >> 1) as u64);
-            let count = if word & 1 == 0 { 1 } else { take(&mut rest)? as u64 };
+            let count = if word & 1 == 0 {
+                1
+            } else {
+                take(&mut rest)? as u64
+            };
             Some((value, count))
         })
     }
@@ -95,7 +105,12 @@ mod tests {
     #[test]
     fn the_whole_range_has_room() {
         let values = [(i64::MIN, 1), (-1, 2), (0, 1), (i64::MAX, u64::MAX / 2)];
-        assert_eq!(PackedCounts::new(values.into_iter()).iter().collect::<Vec<_>>(), values);
+        assert_eq!(
+            PackedCounts::new(values.into_iter())
+                .iter()
+                .collect::<Vec<_>>(),
+            values
+        );
         assert!(PackedCounts::new(std::iter::empty()).is_empty());
     }
 }

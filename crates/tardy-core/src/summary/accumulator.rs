@@ -37,9 +37,11 @@ pub struct SummaryOptions {
     pub phase_kinds: Vec<usize>,
     /// Stretches of time that samples are counted by, at most; see [`Batches`].
     pub stretches: usize,
-    /// Values below this are wake-ups before their time: 0, or less where the probe's clock has an error; see [`crate::series::Meaning`].
+    /// Values below this are wake-ups before their time: 0, or less where the probe's clock has an
+    /// error; see [`crate::series::Meaning`].
     pub early_below: Nanos,
-    /// Whether work was due, so that every skipped due time misses any window; see [`crate::series::Descriptor::is_work`].
+    /// Whether work was due, so that every skipped due time misses any window; see
+    /// [`crate::series::Descriptor::is_work`].
     pub is_work: bool,
 }
 
@@ -62,13 +64,19 @@ impl SummaryOptions {
         Cell::with_stretches(self.stretches)
     }
 
-    /// What samples of these phases have in common, whatever the order of the kinds; phases of one kind are one population.
+    /// What samples of these phases have in common, whatever the order of the kinds; phases of one
+    /// kind are one population.
     fn stratum(&self, phases: &[usize]) -> Stratum {
-        let kind = |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;
+        let kind =
+            |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;
         let mut kinds: Vec<u64> = phases.iter().map(kind).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        kinds.iter().fold(0, |stratum: u64, kind| stratum.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(*kind))
+        kinds.iter().fold(0, |stratum: u64, kind| {
+            stratum
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .wrapping_add(*kind)
+        })
     }
 }
 
@@ -88,7 +96,8 @@ pub struct SeriesAccumulator {
     questions: SummaryOptions,
     /// Samples by the phases that they belong to.
     pub cells: BTreeMap<Vec<usize>, Cell>,
-    /// Absolute differences of successive wake-ups from the time between their due times: the period jitter.
+    /// Absolute differences of successive wake-ups from the time between their due times: the
+    /// period jitter.
     pub jitter: Histogram,
     /// Runs of consecutive misses.
     pub miss_runs: MissRuns,
@@ -161,15 +170,20 @@ impl SeriesAccumulator {
     pub fn add(&mut self, chunk: &Chunk) {
         self.counts = chunk.counts;
         self.skipping += chunk.skipped.len() as u64;
-        let (Some(&first), Some(&last)) = (chunk.latency.first(), chunk.latency.last()) else { return };
+        let (Some(&first), Some(&last)) = (chunk.latency.first(), chunk.latency.last()) else {
+            return;
+        };
         self.first_latency.get_or_insert(first);
         self.first_due.get_or_insert(chunk.first_due);
         self.samples += chunk.latency.len() as u64;
         let begin = chunk.first_due.get().saturating_add(first.min(0));
         let (last_due, places) = last_due_and_places(chunk, &self.schedule);
-        let end = last_due.get().saturating_add(chunk.latency.iter().copied().max().unwrap_or(0));
+        let end = last_due
+            .get()
+            .saturating_add(chunk.latency.iter().copied().max().unwrap_or(0));
         self.last_wake = Some(last_due.saturating_add(Nanos(last)));
-        // The place of a sample is the number of due times before it; the chunk's own count stands at its end.
+        // The place of a sample is the number of due times before it; the chunk's own count stands
+        // at its end.
         let place = chunk.counts.expected.saturating_sub(places);
         let phases = phases_touching(&self.questions.phases, Nanos(begin), Nanos(end));
         let is_whole = phases.iter().all(|&phase| {
@@ -184,12 +198,17 @@ impl SeriesAccumulator {
         self.last_latency = Some(last);
     }
 
-    /// All samples belong to the same phases: one loop over the latencies, and a closer look at those few that stand out.
+    /// All samples belong to the same phases: one loop over the latencies, and a closer look at
+    /// those few that stand out.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
-        // The cell stays in its place: most chunks hold nothing that stands out, and there are half a million of them in a day.
+        // The cell stays in its place: most chunks hold nothing that stands out, and there are half
+        // a million of them in a day.
         let questions = &self.questions;
-        let cell = self.cells.entry(phases.clone()).or_insert_with(|| questions.cell());
+        let cell = self
+            .cells
+            .entry(phases.clone())
+            .or_insert_with(|| questions.cell());
         let (high, low) = (watch_above(questions, cell), watch_below(questions));
         let mut standing_out: Vec<usize> = chunk.skipped.iter().map(|&(index, _)| index).collect();
         let mut previous = self.last_latency.unwrap_or(chunk.latency[0]);
@@ -198,7 +217,8 @@ impl SeriesAccumulator {
         for (index, &latency) in chunk.latency.iter().enumerate() {
             cell.latency.record(latency);
             if index >= skip_first {
-                self.jitter.record(latency.abs_diff(previous).min(i64::MAX as u64) as i64);
+                self.jitter
+                    .record(latency.abs_diff(previous).min(i64::MAX as u64) as i64);
             }
             previous = latency;
             sum += i128::from(latency);
@@ -231,22 +251,33 @@ impl SeriesAccumulator {
     fn add_one_by_one(&mut self, chunk: &Chunk, candidates: &[usize], place: u64) {
         let mut place = place;
         let mut previous = self.last_latency;
-        let spans: Vec<PhaseSpan> = candidates.iter().map(|&phase| self.questions.phases[phase]).collect();
+        let spans: Vec<PhaseSpan> = candidates
+            .iter()
+            .map(|&phase| self.questions.phases[phase])
+            .collect();
         let schedule = self.schedule;
         for (gap, sample) in chunk.samples(&schedule) {
             place += self.note_gap(gap);
             let (begin, end) = (sample.due.min(sample.wake()), sample.wake());
-            let touched: Vec<usize> = phases_touching(&spans, begin, end).into_iter().map(|index| candidates[index]).collect();
-            let mut cell = self.cells.remove(&touched).unwrap_or_else(|| self.questions.cell());
+            let touched: Vec<usize> = phases_touching(&spans, begin, end)
+                .into_iter()
+                .map(|index| candidates[index])
+                .collect();
+            let mut cell = self
+                .cells
+                .remove(&touched)
+                .unwrap_or_else(|| self.questions.cell());
             let latency = sample.latency.get();
             cell.latency.record(latency);
             cell.sum += i128::from(latency);
             if let Some(previous) = previous {
-                self.jitter.record(latency.abs_diff(previous).min(i64::MAX as u64) as i64);
+                self.jitter
+                    .record(latency.abs_diff(previous).min(i64::MAX as u64) as i64);
             }
             previous = Some(latency);
             let stratum = self.questions.stratum(&touched);
-            cell.batches.add_all(stratum, sample.due, &[latency], u64::from(sample.skipped));
+            cell.batches
+                .add_all(stratum, sample.due, &[latency], u64::from(sample.skipped));
             self.note(&mut cell, stratum, IndexedSample { sample, place });
             self.cells.insert(touched, cell);
             place += 1 + u64::from(sample.skipped);
@@ -260,7 +291,12 @@ impl SeriesAccumulator {
     }
 
     /// A sample that may matter by itself.
-    fn note(&mut self, cell: &mut Cell, stratum: Stratum, IndexedSample { sample, place }: IndexedSample) {
+    fn note(
+        &mut self,
+        cell: &mut Cell,
+        stratum: Stratum,
+        IndexedSample { sample, place }: IndexedSample,
+    ) {
         let latency = sample.latency.get();
         cell.note_worst(Some(sample));
         cell.top.add(latency, place);
@@ -268,17 +304,21 @@ impl SeriesAccumulator {
             self.early.count += 1;
             self.early.earliest = self.early.earliest.min(latency);
         }
-        if self.questions.stall.is_some_and(|stall| (shortest_stall(stall)..=stall.get() + stall.get() / 5).contains(&latency)) {
+        if self.questions.stall.is_some_and(|stall| {
+            (shortest_stall(stall)..=stall.get() + stall.get() / 5).contains(&latency)
+        }) {
             self.stalls += 1;
         }
         if let Some(window) = self.questions.window {
             let itself = u64::from(window.misses(sample.latency));
             let skipped = self.late_skipped(sample, &window);
-            // The first ones skipped are the latest ones: those that miss stand right behind the sample.
+            // The first ones skipped are the latest ones: those that miss stand right behind the
+            // sample.
             self.miss_runs.add(place + 1 - itself, itself + skipped);
             cell.misses += itself + skipped;
             cell.misses_skipped += skipped;
-            cell.batches.note_misses(stratum, sample.due, itself + skipped);
+            cell.batches
+                .note_misses(stratum, sample.due, itself + skipped);
         }
         if sample.skipped > 0 {
             let expand = cell.skipped.saturating_add(u64::from(sample.skipped)) <= EXPANDED_MAX;
@@ -291,17 +331,25 @@ impl SeriesAccumulator {
         if self.questions.is_work || sample.skipped == 0 {
             return u64::from(sample.skipped);
         }
-        SkippedLateness::of(sample, &self.schedule).late(sample.skipped, self.schedule.period(), window)
+        SkippedLateness::of(sample, &self.schedule).late(
+            sample.skipped,
+            self.schedule.period(),
+            window,
+        )
     }
 
     /// Adds the part of the same series that follows.
     pub fn merge(&mut self, next: &Self) {
         for (phases, cell) in &next.cells {
-            self.cells.entry(phases.clone()).or_insert_with(|| self.questions.cell()).merge(cell);
+            self.cells
+                .entry(phases.clone())
+                .or_insert_with(|| self.questions.cell())
+                .merge(cell);
         }
         self.jitter.merge(&next.jitter);
         if let (Some(last), Some(first)) = (self.last_latency, next.first_latency) {
-            self.jitter.record(first.abs_diff(last).min(i64::MAX as u64) as i64);
+            self.jitter
+                .record(first.abs_diff(last).min(i64::MAX as u64) as i64);
         }
         self.miss_runs.merge(&next.miss_runs);
         self.early.count += next.early.count;
@@ -320,21 +368,34 @@ impl SeriesAccumulator {
         self.last_latency = next.last_latency.or(self.last_latency);
     }
 
-    /// Adds samples from before all that were read, of which only these counts are there. Where they are of several phases, no phase has them.
+    /// Adds samples from before all that were read, of which only these counts are there. Where
+    /// they are of several phases, no phase has them.
     ///
     /// How samples follow each other is not known of all of them then, and is told of none.
     pub fn add_earlier(&mut self, earlier: &EarlierSamples<'_>) {
         let (begin, end) = (earlier.first_due, earlier.last_wake);
         let touched = phases_touching(&self.questions.phases, begin, end);
-        let is_inside = |&phase: &usize| self.questions.phases[phase].begin <= begin && end < self.questions.phases[phase].end;
-        let phases = if touched.len() == 1 && touched.iter().all(is_inside) { touched } else { Vec::new() };
-        let cell = self.cells.entry(phases).or_insert_with(|| self.questions.cell());
+        let is_inside = |&phase: &usize| {
+            self.questions.phases[phase].begin <= begin && end < self.questions.phases[phase].end
+        };
+        let phases = if touched.len() == 1 && touched.iter().all(is_inside) {
+            touched
+        } else {
+            Vec::new()
+        };
+        let cell = self
+            .cells
+            .entry(phases)
+            .or_insert_with(|| self.questions.cell());
         cell.merge_counts(earlier.cell);
         for cell in self.cells.values_mut() {
             (cell.top, cell.batches) = (Top::default(), Batches::at_most(self.questions.stretches));
         }
         let early_below = self.questions.early_below.get();
-        let stall = self.questions.stall.map(|stall| shortest_stall(stall)..=stall.get() + stall.get() / 5);
+        let stall = self
+            .questions
+            .stall
+            .map(|stall| shortest_stall(stall)..=stall.get() + stall.get() / 5);
         earlier.cell.latency.for_each(|latency, count| {
             if latency < early_below {
                 self.early.count += count;
@@ -351,7 +412,8 @@ impl SeriesAccumulator {
         self.last_wake = Some(self.last_wake.map_or(end, |last| last.max(end)));
     }
 
-    /// Makes it as small as what was counted, when the series is read: a reader holds those of all series at once, and there may be a thousand.
+    /// Makes it as small as what was counted, when the series is read: a reader holds those of all
+    /// series at once, and there may be a thousand.
     pub fn pack(&mut self) {
         let samples = self.samples;
         self.cells.values_mut().for_each(|cell| cell.pack(samples));
@@ -368,7 +430,12 @@ impl SeriesAccumulator {
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {
         let belongs = |touched: &Vec<usize>| touched.iter().any(|phase| phases.contains(phase));
-        self.sum(self.cells.iter().filter(|(touched, _)| belongs(touched)).map(|(_, cell)| cell))
+        self.sum(
+            self.cells
+                .iter()
+                .filter(|(touched, _)| belongs(touched))
+                .map(|(_, cell)| cell),
+        )
     }
 
     /// As small as what is added up: a reader holds those of a thousand series at once.
@@ -397,9 +464,19 @@ impl SeriesAccumulator {
 }
 
 /// Nearly all chunks of a long series lie in one stretch: their due times need not be looked at.
-fn add_to_batches(batches: &mut Batches, stratum: Stratum, chunk: &Chunk, schedule: &Schedule, last_due: Nanos) {
+fn add_to_batches(
+    batches: &mut Batches,
+    stratum: Stratum,
+    chunk: &Chunk,
+    schedule: &Schedule,
+    last_due: Nanos,
+) {
     if batches.is_one(chunk.first_due, last_due) {
-        let skipped = chunk.skipped.iter().map(|&(_, skipped)| u64::from(skipped)).sum();
+        let skipped = chunk
+            .skipped
+            .iter()
+            .map(|&(_, skipped)| u64::from(skipped))
+            .sum();
         batches.add_all(stratum, chunk.first_due, &chunk.latency, skipped);
         return;
     }
@@ -416,8 +493,12 @@ fn add_to_batches(batches: &mut Batches, stratum: Stratum, chunk: &Chunk, schedu
 
 /// Latencies above this are looked at one by one.
 fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
-    let window = questions.window.map_or(i64::MAX, |window| window.latest.get());
-    let stall = questions.stall.map_or(i64::MAX, |stall| shortest_stall(stall) - 1);
+    let window = questions
+        .window
+        .map_or(i64::MAX, |window| window.latest.get());
+    let stall = questions
+        .stall
+        .map_or(i64::MAX, |stall| shortest_stall(stall) - 1);
     let worst = cell.worst.map_or(i64::MIN, |worst| worst.latency.get());
     cell.top.threshold().min(window).min(stall).min(worst)
 }
@@ -425,7 +506,10 @@ fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
 /// Latencies below this are looked at one by one.
 fn watch_below(questions: &SummaryOptions) -> i64 {
     let early = questions.early_below.get();
-    questions.window.and_then(|window| window.earliest).map_or(early, |earliest| earliest.get().max(early))
+    questions
+        .window
+        .and_then(|window| window.earliest)
+        .map_or(early, |earliest| earliest.get().max(early))
 }
 
 fn shortest_stall(stall: Nanos) -> i64 {
@@ -433,25 +517,59 @@ fn shortest_stall(stall: Nanos) -> i64 {
 }
 
 fn phases_touching(phases: &[PhaseSpan], begin: Nanos, end: Nanos) -> Vec<usize> {
-    phases.iter().enumerate().filter(|(_, span)| span.begin <= end && begin < span.end).map(|(index, _)| index).collect()
+    phases
+        .iter()
+        .enumerate()
+        .filter(|(_, span)| span.begin <= end && begin < span.end)
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// The due time of a chunk's last sample, and how many due times (or cycles) the chunk spans.
 fn last_due_and_places(chunk: &Chunk, schedule: &Schedule) -> (Nanos, u64) {
     let samples = chunk.latency.len();
-    let skipped: u64 = chunk.skipped.iter().map(|&(_, skipped)| u64::from(skipped)).sum();
-    let gaps: u64 = chunk.gaps.iter().map(|&(_, gap)| gap.lost.saturating_add(gap.skipped)).fold(0, u64::saturating_add);
-    let places = (samples as u64).saturating_add(skipped).saturating_add(gaps);
+    let skipped: u64 = chunk
+        .skipped
+        .iter()
+        .map(|&(_, skipped)| u64::from(skipped))
+        .sum();
+    let gaps: u64 = chunk
+        .gaps
+        .iter()
+        .map(|&(_, gap)| gap.lost.saturating_add(gap.skipped))
+        .fold(0, u64::saturating_add);
+    let places = (samples as u64)
+        .saturating_add(skipped)
+        .saturating_add(gaps);
     let last_due = match *schedule {
         Schedule::Grid { period, .. } => {
-            let skipped_by_last =
-                chunk.skipped.last().filter(|&&(index, _)| index + 1 == samples).map_or(0, |&(_, skipped)| u64::from(skipped));
-            let gap_before_first = chunk.gaps.first().filter(|&&(index, _)| index == 0).map_or(0, |&(_, gap)| gap.lost + gap.skipped);
-            let steps = places.saturating_sub(1 + skipped_by_last).saturating_sub(gap_before_first);
-            let departures = chunk.due.iter().fold(0_i64, |sum, &(departure, run)| sum.wrapping_add(departure.wrapping_mul(run as i64)));
-            chunk.first_due.get().wrapping_add(period.get().wrapping_mul(steps as i64)).wrapping_add(departures)
+            let skipped_by_last = chunk
+                .skipped
+                .last()
+                .filter(|&&(index, _)| index + 1 == samples)
+                .map_or(0, |&(_, skipped)| u64::from(skipped));
+            let gap_before_first = chunk
+                .gaps
+                .first()
+                .filter(|&&(index, _)| index == 0)
+                .map_or(0, |&(_, gap)| gap.lost + gap.skipped);
+            let steps = places
+                .saturating_sub(1 + skipped_by_last)
+                .saturating_sub(gap_before_first);
+            let departures = chunk.due.iter().fold(0_i64, |sum, &(departure, run)| {
+                sum.wrapping_add(departure.wrapping_mul(run as i64))
+            });
+            chunk
+                .first_due
+                .get()
+                .wrapping_add(period.get().wrapping_mul(steps as i64))
+                .wrapping_add(departures)
         }
-        Schedule::Event { .. } => chunk.samples(schedule).last().map_or(chunk.first_due, |(_, sample)| sample.due).get(),
+        Schedule::Event { .. } => chunk
+            .samples(schedule)
+            .last()
+            .map_or(chunk.first_due, |(_, sample)| sample.due)
+            .get(),
     };
     (Nanos(last_due), places)
 }

@@ -1,7 +1,9 @@
-//! Counts by stretches of time on the run's own clock, from which the dependence of samples on each other is judged.
+//! Counts by stretches of time on the run's own clock, from which the dependence of samples on each
+//! other is judged.
 //!
-//! A stretch is `2^shift` ns long and begins at a multiple of that, so that the stretches of all CPUs are the same ones: put together, they are one
-//! time line. When there are too many of them, pairs are joined. What remains depends on the samples alone, never on how the series was cut.
+//! A stretch is `2^shift` ns long and begins at a multiple of that, so that the stretches of all
+//! CPUs are the same ones: put together, they are one time line. When there are too many of them,
+//! pairs are joined. What remains depends on the samples alone, never on how the series was cut.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +21,8 @@ const BITS: u32 = 7;
 /// Buckets of all values: one each up to 2^7, and 64 for each further binary digit.
 const BUCKETS: usize = 64 * (64 - BITS as usize + 2);
 
-/// Phases that samples belong to: levels of different kinds of phases are planned, and are no dependence.
+/// Phases that samples belong to: levels of different kinds of phases are planned, and are no
+/// dependence.
 pub type Stratum = u64;
 
 /// The samples of a stretch.
@@ -41,7 +44,8 @@ pub struct Batches {
     most: usize,
     batches: BTreeMap<(Stratum, i64), Batch>,
     open: Option<Box<Open>>,
-    /// All stretches as bytes, in place of the map, for as long as nothing is added: a hundred samples take about 200.
+    /// All stretches as bytes, in place of the map, for as long as nothing is added: a hundred
+    /// samples take about 200.
     packed: Box<[u8]>,
 }
 
@@ -64,7 +68,12 @@ impl Batch {
     /// Samples above the bucket.
     #[must_use]
     pub fn above(&self, bucket: u16) -> u64 {
-        self.buckets.iter().rev().take_while(|&&(at, _)| at > bucket).map(|&(_, count)| u64::from(count)).sum()
+        self.buckets
+            .iter()
+            .rev()
+            .take_while(|&&(at, _)| at > bucket)
+            .map(|&(_, count)| u64::from(count))
+            .sum()
     }
 
     /// Samples of each bucket, ascending.
@@ -84,11 +93,21 @@ impl Batch {
     fn write(&self, (stratum, place): (Stratum, i64), out: &mut Vec<u8>) {
         put(out, stratum);
         put_signed(out, place);
-        [self.samples, self.due_times, self.misses, self.buckets.len() as u64].into_iter().for_each(|number| put(out, number));
+        [
+            self.samples,
+            self.due_times,
+            self.misses,
+            self.buckets.len() as u64,
+        ]
+        .into_iter()
+        .for_each(|number| put(out, number));
         let mut previous = 0;
         for &(bucket, count) in &self.buckets {
             // Most buckets have one sample, which the lowest bit says.
-            put(out, u64::from(bucket - previous) << 1 | u64::from(count != 1));
+            put(
+                out,
+                u64::from(bucket - previous) << 1 | u64::from(count != 1),
+            );
             if count != 1 {
                 put(out, u64::from(count));
             }
@@ -121,7 +140,13 @@ impl Batches {
     /// None yet, and at most so many later.
     #[must_use]
     pub fn at_most(most: usize) -> Self {
-        Self { shift: SHIFT_LEAST, most: most.max(2), batches: BTreeMap::new(), open: None, packed: Box::default() }
+        Self {
+            shift: SHIFT_LEAST,
+            most: most.max(2),
+            batches: BTreeMap::new(),
+            open: None,
+            packed: Box::default(),
+        }
     }
 
     /// Makes it as small as what was counted. Nothing else changes.
@@ -132,7 +157,9 @@ impl Batches {
         self.close();
         self.open = None;
         let mut bytes = Vec::new();
-        std::mem::take(&mut self.batches).iter().for_each(|(key, batch)| batch.write(*key, &mut bytes));
+        std::mem::take(&mut self.batches)
+            .iter()
+            .for_each(|(key, batch)| batch.write(*key, &mut bytes));
         self.packed = bytes.into_boxed_slice();
     }
 
@@ -166,7 +193,9 @@ impl Batches {
 
     fn batch(&mut self, stratum: Stratum, due: Nanos) -> &mut Batch {
         self.unpack();
-        self.batches.entry((stratum, due.get() >> self.shift)).or_default()
+        self.batches
+            .entry((stratum, due.get() >> self.shift))
+            .or_default()
     }
 
     fn open(&mut self, stratum: Stratum, due: Nanos) -> &mut Open {
@@ -191,7 +220,10 @@ impl Batches {
             && open.used.0 <= open.used.1
         {
             let buckets = open.take();
-            self.batches.entry(open.key).or_default().add_buckets(&buckets);
+            self.batches
+                .entry(open.key)
+                .or_default()
+                .add_buckets(&buckets);
         }
     }
 
@@ -204,7 +236,10 @@ impl Batches {
     fn join_pairs(&mut self) {
         self.shift += 1;
         for ((stratum, place), batch) in std::mem::take(&mut self.batches) {
-            self.batches.entry((stratum, place >> 1)).or_default().merge(&batch);
+            self.batches
+                .entry((stratum, place >> 1))
+                .or_default()
+                .merge(&batch);
         }
     }
 
@@ -217,10 +252,18 @@ impl Batches {
             self.join_pairs();
         }
         let coarser = self.shift - other.shift;
-        other.for_each(|(stratum, place), batch| self.batches.entry((stratum, place >> coarser)).or_default().merge(batch));
+        other.for_each(|(stratum, place), batch| {
+            self.batches
+                .entry((stratum, place >> coarser))
+                .or_default()
+                .merge(batch)
+        });
         if let Some(open) = &other.open {
             let (stratum, place) = open.key;
-            self.batches.entry((stratum, place >> coarser)).or_default().add_buckets(&open.entries());
+            self.batches
+                .entry((stratum, place >> coarser))
+                .or_default()
+                .add_buckets(&open.entries());
         }
         self.join_to_fit();
     }
@@ -228,22 +271,44 @@ impl Batches {
     /// What is closed, in order.
     fn for_each(&self, mut take: impl FnMut((Stratum, i64), &Batch)) {
         read_packed(&self.packed).for_each(|(key, batch)| take(key, &batch));
-        self.batches.iter().for_each(|(&key, batch)| take(key, batch));
+        self.batches
+            .iter()
+            .for_each(|(&key, batch)| take(key, batch));
     }
 
-    /// The stretches of several series at the same time, in order of time, those of a stratum together.
+    /// The stretches of several series at the same time, in order of time, those of a stratum
+    /// together.
     #[must_use]
     pub fn together(all: &[&Self]) -> Vec<((Stratum, i64), Batch)> {
-        let mut shift = all.iter().map(|batches| batches.shift).max().unwrap_or(SHIFT_LEAST);
-        let most = all.iter().map(|batches| batches.most).max().unwrap_or(BATCHES_MOST);
+        let mut shift = all
+            .iter()
+            .map(|batches| batches.shift)
+            .max()
+            .unwrap_or(SHIFT_LEAST);
+        let most = all
+            .iter()
+            .map(|batches| batches.most)
+            .max()
+            .unwrap_or(BATCHES_MOST);
         let mut sums: BTreeMap<(Stratum, i64), Sum> = BTreeMap::new();
-        let lists = all.iter().filter(|batches| batches.open.is_some()).map(|batches| (batches.shift, batches.list()));
+        let lists = all
+            .iter()
+            .filter(|batches| batches.open.is_some())
+            .map(|batches| (batches.shift, batches.list()));
         let opened: Vec<_> = lists.collect();
         for batches in all.iter().filter(|batches| batches.open.is_none()) {
-            batches.for_each(|(stratum, place), batch| sums.entry((stratum, place >> (shift - batches.shift))).or_default().add(batch));
+            batches.for_each(|(stratum, place), batch| {
+                sums.entry((stratum, place >> (shift - batches.shift)))
+                    .or_default()
+                    .add(batch)
+            });
         }
         for (own, list) in &opened {
-            list.iter().for_each(|((stratum, place), batch)| sums.entry((*stratum, place >> (shift - own))).or_default().add(batch));
+            list.iter().for_each(|((stratum, place), batch)| {
+                sums.entry((*stratum, place >> (shift - own)))
+                    .or_default()
+                    .add(batch)
+            });
         }
         while sums.len() > most && shift < SHIFT_MOST {
             shift += 1;
@@ -251,7 +316,9 @@ impl Batches {
                 sums.entry((stratum, place >> 1)).or_default().merge(&sum);
             }
         }
-        sums.into_iter().map(|(key, sum)| (key, sum.into_batch())).collect()
+        sums.into_iter()
+            .map(|(key, sum)| (key, sum.into_batch()))
+            .collect()
     }
 
     /// The stretches in order of time, those of a stratum together.
@@ -272,18 +339,27 @@ struct Sum {
 
 impl Default for Sum {
     fn default() -> Self {
-        Self { of_counts: Batch::default(), counts: Box::new([0; BUCKETS]) }
+        Self {
+            of_counts: Batch::default(),
+            counts: Box::new([0; BUCKETS]),
+        }
     }
 }
 
 impl Sum {
     fn add(&mut self, batch: &Batch) {
-        batch.buckets.iter().for_each(|&(bucket, count)| self.counts[usize::from(bucket)] += u64::from(count));
+        batch
+            .buckets
+            .iter()
+            .for_each(|&(bucket, count)| self.counts[usize::from(bucket)] += u64::from(count));
         self.add_totals(batch);
     }
 
     fn merge(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(&*other.counts).for_each(|(own, other)| *own += other);
+        self.counts
+            .iter_mut()
+            .zip(&*other.counts)
+            .for_each(|(own, other)| *own += other);
         self.add_totals(&other.of_counts);
     }
 
@@ -294,15 +370,28 @@ impl Sum {
     }
 
     fn into_batch(self) -> Batch {
-        let used = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
-        let buckets = used.map(|(bucket, &count)| (bucket as u16, u32::try_from(count).unwrap_or(u32::MAX))).collect();
-        Batch { buckets, ..self.of_counts }
+        let used = self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|&(_, &count)| count > 0);
+        let buckets = used
+            .map(|(bucket, &count)| (bucket as u16, u32::try_from(count).unwrap_or(u32::MAX)))
+            .collect();
+        Batch {
+            buckets,
+            ..self.of_counts
+        }
     }
 }
 
 impl Open {
     fn new(key: (Stratum, i64)) -> Self {
-        Self { key, counts: [0; BUCKETS], used: (BUCKETS, 0) }
+        Self {
+            key,
+            counts: [0; BUCKETS],
+            used: (BUCKETS, 0),
+        }
     }
 
     #[inline]
@@ -315,7 +404,8 @@ impl Open {
     fn entries(&self) -> Vec<(u16, u32)> {
         let (first, last) = self.used;
         let used = (first..=last).filter(|&bucket| self.counts[bucket] > 0);
-        used.map(|bucket| (bucket as u16, self.counts[bucket])).collect()
+        used.map(|bucket| (bucket as u16, self.counts[bucket]))
+            .collect()
     }
 
     fn take(&mut self) -> Vec<(u16, u32)> {
@@ -331,16 +421,33 @@ fn read_packed(bytes: &[u8]) -> impl Iterator<Item = ((Stratum, i64), Batch)> + 
     let mut reader = Reader::new(bytes);
     std::iter::from_fn(move || {
         let key = (reader.take()?, reader.take_signed()?);
-        let [samples, due_times, misses, length] = [reader.take()?, reader.take()?, reader.take()?, reader.take()?];
+        let [samples, due_times, misses, length] = [
+            reader.take()?,
+            reader.take()?,
+            reader.take()?,
+            reader.take()?,
+        ];
         let mut buckets = Vec::with_capacity(length as usize);
         let mut bucket = 0;
         for _ in 0..length {
             let word = reader.take()?;
             bucket += (word >> 1) as u16;
-            let count = if word & 1 == 0 { 1 } else { reader.take()? as u32 };
+            let count = if word & 1 == 0 {
+                1
+            } else {
+                reader.take()? as u32
+            };
             buckets.push((bucket, count));
         }
-        Some((key, Batch { samples, due_times, misses, buckets }))
+        Some((
+            key,
+            Batch {
+                samples,
+                due_times,
+                misses,
+                buckets,
+            },
+        ))
     })
 }
 
@@ -368,7 +475,10 @@ mod tests {
             last = bucket_of(value);
         }
         assert!(usize::from(last) < BUCKETS);
-        assert_eq!((bucket_of(-5), bucket_of(0), bucket_of(127), bucket_of(128)), (0, 0, 127, 128));
+        assert_eq!(
+            (bucket_of(-5), bucket_of(0), bucket_of(127), bucket_of(128)),
+            (0, 0, 127, 128)
+        );
         assert_eq!(bucket_of(1_000_000), bucket_of(1_000_001));
     }
 

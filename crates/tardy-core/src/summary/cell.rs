@@ -10,7 +10,8 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// Skipped due times that are expanded at most in one series; a damaged file must not keep a reader busy for hours.
+/// Skipped due times that are expanded at most in one series; a damaged file must not keep a reader
+/// busy for hours.
 pub const EXPANDED_MAX: u64 = 100_000_000;
 
 /// Counts of some samples of a series.
@@ -18,9 +19,11 @@ pub const EXPANDED_MAX: u64 = 100_000_000;
 pub struct Cell {
     /// Latencies as measured.
     pub latency: Histogram,
-    /// Latencies that the skipped due times would have had: late sample minus one period, minus two, and so on.
+    /// Latencies that the skipped due times would have had: late sample minus one period, minus
+    /// two, and so on.
     pub latency_skipped: Histogram,
-    /// The most that the lateness of other skipped due times can have been, whose wake-up was in time: see [`SkippedLateness::AtMost`].
+    /// The most that the lateness of other skipped due times can have been, whose wake-up was in
+    /// time: see [`SkippedLateness::AtMost`].
     pub latency_skipped_at_most: Histogram,
     /// The largest latency; the first one where several are equal.
     pub worst: Option<Sample>,
@@ -59,7 +62,8 @@ impl Default for Cell {
 }
 
 impl Cell {
-    /// Makes it as small as what was counted, of a series of `samples` samples; see [`Histogram::pack`].
+    /// Makes it as small as what was counted, of a series of `samples` samples; see
+    /// [`Histogram::pack`].
     pub fn pack(&mut self, samples: u64) {
         self.latency.pack();
         self.latency_skipped.pack();
@@ -70,7 +74,10 @@ impl Cell {
     /// Without a sample, and with at most so many stretches of time.
     #[must_use]
     pub fn with_stretches(most: usize) -> Self {
-        Self { batches: Batches::at_most(most), ..Self::default() }
+        Self {
+            batches: Batches::at_most(most),
+            ..Self::default()
+        }
     }
 
     /// Adds the counts of other samples of the same series.
@@ -81,11 +88,13 @@ impl Cell {
         self.merge_counts(other);
     }
 
-    /// Adds the counts of another series. How the samples of several series follow each other is found from the series (`dependence`), not from their sum.
+    /// Adds the counts of another series. How the samples of several series follow each other is
+    /// found from the series (`dependence`), not from their sum.
     pub fn merge_counts(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.latency_skipped.merge(&other.latency_skipped);
-        self.latency_skipped_at_most.merge(&other.latency_skipped_at_most);
+        self.latency_skipped_at_most
+            .merge(&other.latency_skipped_at_most);
         self.note_worst(other.worst);
         self.misses += other.misses;
         self.misses_skipped += other.misses_skipped;
@@ -96,15 +105,19 @@ impl Cell {
     /// How the samples of one series depend on each other.
     #[must_use]
     pub fn serial(&self) -> Serial {
-        self.serial.clone().unwrap_or_else(|| Serial::of(self.latency.count(), self.extremal_index(), &self.batches))
+        self.serial.clone().unwrap_or_else(|| {
+            Serial::of(self.latency.count(), self.extremal_index(), &self.batches)
+        })
     }
 
-    /// Finds how its samples depend on each other once for all who ask. No sample may be added afterwards but by [`Cell::merge`].
+    /// Finds how its samples depend on each other once for all who ask. No sample may be added
+    /// afterwards but by [`Cell::merge`].
     pub fn keep_serial(&mut self) {
         self.serial = Some(self.serial());
     }
 
-    /// How strongly the late samples of one series cluster, 1 for not at all; `None` where there are too few to tell.
+    /// How strongly the late samples of one series cluster, 1 for not at all; `None` where there
+    /// are too few to tell.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         self.top.extremal_index(self.latency.count())
@@ -113,14 +126,18 @@ impl Cell {
     /// Keeps `sample` if it is the worst.
     pub fn note_worst(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else { return };
-        let is_worse = |worst: Sample| sample.latency > worst.latency || (sample.latency == worst.latency && sample.due < worst.due);
+        let is_worse = |worst: Sample| {
+            sample.latency > worst.latency
+                || (sample.latency == worst.latency && sample.due < worst.due)
+        };
         if self.worst.is_none_or(is_worse) {
             self.worst = Some(sample);
         }
     }
 
-    /// Counts the due times that `sample` skipped, each with the latency that it would have had. Where the sample's own latency does not cover them, because
-    /// what came after the wake-up took so long, only the most that it can have been is known, and the histogram stays uncorrected.
+    /// Counts the due times that `sample` skipped, each with the latency that it would have had.
+    /// Where the sample's own latency does not cover them, because what came after the wake-up took
+    /// so long, only the most that it can have been is known, and the histogram stays uncorrected.
     pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
         self.skipped += u64::from(sample.skipped);
         if !expand {
@@ -132,11 +149,17 @@ impl Cell {
             SkippedLateness::AtMost { .. } => &mut self.latency_skipped_at_most,
         };
         let period = schedule.period().get();
-        histogram.record_descending(lateness.latency().get().saturating_sub(period), period, u64::from(sample.skipped), 1);
+        histogram.record_descending(
+            lateness.latency().get().saturating_sub(period),
+            period,
+            u64::from(sample.skipped),
+            1,
+        );
     }
 
-    /// Finds the latencies of skipped due times from those of all samples, where not every sample was kept: each stall of several periods skipped one less than it
-    /// lasted. Where that does not account for those that were skipped, nothing is found, and nothing more is known of them.
+    /// Finds the latencies of skipped due times from those of all samples, where not every sample
+    /// was kept: each stall of several periods skipped one less than it lasted. Where that does not
+    /// account for those that were skipped, nothing is found, and nothing more is known of them.
     pub fn find_skipped(&mut self, period: Nanos) {
         let period = period.get();
         if period <= 0 || self.skipped == 0 || self.skipped > EXPANDED_MAX {
@@ -149,19 +172,23 @@ impl Cell {
                 stalls.push((value, count))
             }
         });
-        let found = stalls.iter().fold(0_u64, |sum, &(value, count)| sum.saturating_add(of_stalls(value).saturating_mul(count)));
+        let found = stalls.iter().fold(0_u64, |sum, &(value, count)| {
+            sum.saturating_add(of_stalls(value).saturating_mul(count))
+        });
         if found != self.skipped {
             return;
         }
         self.latency_skipped = Histogram::new(Budget::ANALYSIS);
         self.latency_skipped_at_most = Histogram::new(Budget::ANALYSIS);
         for (value, count) in stalls {
-            self.latency_skipped.record_descending(value - period, period, of_stalls(value), count);
+            self.latency_skipped
+                .record_descending(value - period, period, of_stalls(value), count);
         }
     }
 
-    /// Samples and skipped due times that miss `window`, and how many of them were skipped, by what was counted of all; those skipped of which nothing more
-    /// is known are misses. Where `is_work`, all of them are.
+    /// Samples and skipped due times that miss `window`, and how many of them were skipped, by what
+    /// was counted of all; those skipped of which nothing more is known are misses. Where
+    /// `is_work`, all of them are.
     #[must_use]
     pub fn misses_of(&self, window: &Window, is_work: bool) -> (u64, u64) {
         let beyond = |histogram: &Histogram, is_miss: &dyn Fn(i64) -> bool| {
@@ -170,15 +197,25 @@ impl Cell {
             beyond
         };
         let is_late = |value: i64| value > window.latest.get();
-        let unknown = self.skipped.saturating_sub(self.latency_skipped.count() + self.latency_skipped_at_most.count());
+        let unknown = self
+            .skipped
+            .saturating_sub(self.latency_skipped.count() + self.latency_skipped_at_most.count());
         let skipped = match is_work {
             true => self.skipped,
-            false => unknown + beyond(&self.latency_skipped, &is_late) + beyond(&self.latency_skipped_at_most, &is_late),
+            false => {
+                unknown
+                    + beyond(&self.latency_skipped, &is_late)
+                    + beyond(&self.latency_skipped_at_most, &is_late)
+            }
         };
-        (beyond(&self.latency, &|value| window.misses(Nanos(value))) + skipped, skipped)
+        (
+            beyond(&self.latency, &|value| window.misses(Nanos(value))) + skipped,
+            skipped,
+        )
     }
 
-    /// The histogram with the skipped due times expanded; `None` where there were none, or too many to expand.
+    /// The histogram with the skipped due times expanded; `None` where there were none, or too many
+    /// to expand.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {
         let skipped = self.latency_skipped.count();
@@ -197,8 +234,13 @@ mod tests {
     const PERIOD: Nanos = Nanos(1_000);
 
     fn kept_as_histogram(latencies: &[i64], skipped: u64) -> Cell {
-        let mut cell = Cell { skipped, ..Cell::default() };
-        latencies.iter().for_each(|&latency| cell.latency.record(latency));
+        let mut cell = Cell {
+            skipped,
+            ..Cell::default()
+        };
+        latencies
+            .iter()
+            .for_each(|&latency| cell.latency.record(latency));
         cell.find_skipped(PERIOD);
         cell
     }
@@ -207,7 +249,8 @@ mod tests {
     fn skipped_due_times_are_found_from_the_stalls_in_a_histogram() {
         let cell = kept_as_histogram(&[10, 3_400, 1_000, 20], 4);
         let mut found = Vec::new();
-        cell.latency_skipped.for_each(|value, count| found.push((value, count)));
+        cell.latency_skipped
+            .for_each(|value, count| found.push((value, count)));
         assert_eq!(found, [(0, 1), (400, 1), (1_400, 1), (2_400, 1)]);
         let misses = |deadline| cell.misses_of(&Window::deadline(Nanos(deadline)), false);
         assert_eq!([2_000, 3_400].map(misses), [(2, 1), (0, 0)]);
@@ -217,6 +260,9 @@ mod tests {
     #[test]
     fn skipped_due_times_that_no_stall_accounts_for_miss_whatever_the_deadline() {
         let cell = kept_as_histogram(&[10, 3_400, 20], 5);
-        assert_eq!(cell.misses_of(&Window::deadline(Nanos(10_000)), false), (5, 5));
+        assert_eq!(
+            cell.misses_of(&Window::deadline(Nanos(10_000)), false),
+            (5, 5)
+        );
     }
 }

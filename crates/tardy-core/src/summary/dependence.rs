@@ -1,8 +1,11 @@
-//! How samples of one series, or of several at the same time, depend on each other: what bounds of their percentiles and of their misses count.
+//! How samples of one series, or of several at the same time, depend on each other: what bounds of
+//! their percentiles and of their misses count.
 //!
-//! Stretches of all series lie on one time line, so that what hits several CPUs at once varies as one event. At each level the variance of the
-//! number of samples above it is that of stretches of time ([`tardy_statistics::dispersion`]); in the far tail, where few samples are, the extremal index counts where it
-//! says more. An event that was not seen is taken to hit each series once, and to last there as long as those that were seen where enough were.
+//! Stretches of all series lie on one time line, so that what hits several CPUs at once varies as
+//! one event. At each level the variance of the number of samples above it is that of stretches of
+//! time ([`tardy_statistics::dispersion`]); in the far tail, where few samples are, the extremal
+//! index counts where it says more. An event that was not seen is taken to hit each series once,
+//! and to last there as long as those that were seen where enough were.
 
 use tardy_statistics::clustering::Clustering;
 
@@ -34,39 +37,82 @@ impl Dependence {
     /// Of series that were measured at the same time, one cell each.
     #[must_use]
     pub fn of(cells: &[&Cell]) -> Self {
-        let cells: Vec<&&Cell> = cells.iter().filter(|cell| cell.latency.count() > 0).collect();
+        let cells: Vec<&&Cell> = cells
+            .iter()
+            .filter(|cell| cell.latency.count() > 0)
+            .collect();
         let samples: u64 = cells.iter().map(|cell| cell.latency.count()).sum();
         let serial: Vec<Serial> = cells.iter().map(|cell| cell.serial()).collect();
         let count = serial.len().max(1) as f64;
         let of_tail = serial.iter().map(|serial| serial.of_tail).sum::<f64>() / count;
         let (levels, of_misses) = match &cells[..] {
-            [_] => serial.first().map_or((Vec::new(), None), |one| (one.levels.clone(), one.of_misses)),
+            [_] => serial.first().map_or((Vec::new(), None), |one| {
+                (one.levels.clone(), one.of_misses)
+            }),
             _ => {
-                let list = Batches::together(&cells.iter().map(|cell| &cell.batches).collect::<Vec<_>>());
+                let list =
+                    Batches::together(&cells.iter().map(|cell| &cell.batches).collect::<Vec<_>>());
                 let (levels, freedom_min) = levels(&list);
                 (levels, of_misses(&list, freedom_min))
             }
         };
         let is_assumed = serial.iter().any(|serial| serial.is_assumed);
         let of_known = known(&levels, samples as f64);
-        // One series alone may have too few samples to tell; all of them together then say how long an event lasts.
-        let size = |serial: &Serial| if serial.size.is_finite() { serial.size } else { of_known };
+        // One series alone may have too few samples to tell; all of them together then say how long
+        // an event lasts.
+        let size = |serial: &Serial| {
+            if serial.size.is_finite() {
+                serial.size
+            } else {
+                of_known
+            }
+        };
         let sizes = serial.iter().map(size).sum::<f64>().max(1.0);
         // Where what all of them have in common changes too seldom, this run is no sample of it.
-        let unseen = if of_known.is_infinite() { f64::INFINITY } else { sizes };
+        let unseen = if of_known.is_infinite() {
+            f64::INFINITY
+        } else {
+            sizes
+        };
         let misses: u64 = cells.iter().map(|cell| cell.misses).sum();
         // So few clusters do not tell how large they are.
         let clusters_min = clusters_min(&levels);
-        let of_misses = of_misses.map(|found| if misses as f64 / found < clusters_min { found.max(of_known) } else { found });
-        Self { levels, samples: samples as f64, series: serial.len(), of_known, of_tail, unseen, of_misses, is_assumed, clusters_min }
+        let of_misses = of_misses.map(|found| {
+            if misses as f64 / found < clusters_min {
+                found.max(of_known)
+            } else {
+                found
+            }
+        });
+        Self {
+            levels,
+            samples: samples as f64,
+            series: serial.len(),
+            of_known,
+            of_tail,
+            unseen,
+            of_misses,
+            is_assumed,
+            clusters_min,
+        }
     }
 
     /// Of samples where only the clustering of the largest ones is known.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
-        let levels = vec![Level { share_above: 1.0, dispersion: of_tail }];
-        Self { levels, of_known: of_tail, of_tail, unseen: of_tail, is_assumed: false, ..Self::unknown(samples, 1) }
+        let levels = vec![Level {
+            share_above: 1.0,
+            dispersion: of_tail,
+        }];
+        Self {
+            levels,
+            of_known: of_tail,
+            of_tail,
+            unseen: of_tail,
+            is_assumed: false,
+            ..Self::unknown(samples, 1)
+        }
     }
 
     /// Of samples where only their number is known, from so many series.
@@ -92,7 +138,8 @@ impl Dependence {
         self.is_assumed
     }
 
-    /// The extremal index of the far tail of one series, the mean of several; absent where it is assumed.
+    /// The extremal index of the far tail of one series, the mean of several; absent where it is
+    /// assumed.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         (!self.is_assumed).then(|| 1.0 / self.of_tail)
@@ -107,12 +154,28 @@ impl Dependence {
     /// Of the samples above a value that this share of them exceeds.
     #[must_use]
     pub fn above(&self, share: f64) -> Clustering {
-        let next = self.levels.partition_point(|level| level.share_above < share);
-        let around = [next.checked_sub(1), Some(next)].into_iter().flatten().filter_map(|index| self.levels.get(index));
+        let next = self
+            .levels
+            .partition_point(|level| level.share_above < share);
+        let around = [next.checked_sub(1), Some(next)]
+            .into_iter()
+            .flatten()
+            .filter_map(|index| self.levels.get(index));
         let of_level = around.map(|level| level.dispersion).fold(1.0, f64::max);
-        let of_level = if share * self.samples / of_level < self.clusters_min { of_level.max(self.of_known) } else { of_level };
+        let of_level = if share * self.samples / of_level < self.clusters_min {
+            of_level.max(self.of_known)
+        } else {
+            of_level
+        };
         let is_tail = share * self.samples <= TAIL_SAMPLES * self.series as f64;
-        Clustering::new(if is_tail { of_level.max(self.of_tail) } else { of_level }, self.unseen)
+        Clustering::new(
+            if is_tail {
+                of_level.max(self.of_tail)
+            } else {
+                of_level
+            },
+            self.unseen,
+        )
     }
 
     /// Of the misses of the window asked for.

@@ -1,7 +1,9 @@
-//! The grid of expiries behind a periodic event whose due times nobody told: the line below all events that lies closest to them.
+//! The grid of expiries behind a periodic event whose due times nobody told: the line below all
+//! events that lies closest to them.
 //!
-//! An interval error is the difference of two latenesses. Against the fitted grid each event has a lateness of its own again, but for what
-//! every event has in common: the grid cannot lie earlier than the earliest event allows.
+//! An interval error is the difference of two latenesses. Against the fitted grid each event has a
+//! lateness of its own again, but for what every event has in common: the grid cannot lie earlier
+//! than the earliest event allows.
 
 use crate::units::Nanos;
 
@@ -17,7 +19,8 @@ pub struct Places {
     latest: u64,
 }
 
-/// An event in its place: (expiries before it, time since the first event less as many nominal periods, in ns).
+/// An event in its place: (expiries before it, time since the first event less as many nominal
+/// periods, in ns).
 type Point = (u64, i64);
 
 /// One pass over the events, which finds the line.
@@ -44,26 +47,46 @@ pub struct FittedGrid {
 
 impl Places {
     fn new(period: Nanos) -> Self {
-        Self { period: period.get().max(1), first: None, floor: 0, latest: 0 }
+        Self {
+            period: period.get().max(1),
+            first: None,
+            floor: 0,
+            latest: 0,
+        }
     }
 
     fn point(&mut self, at: Nanos) -> Point {
         let since_first = at.get() - *self.first.get_or_insert(at.get());
-        // The expiry last before the event, with a quarter of a period for what the floor does not know yet.
-        let place = (since_first - self.floor + self.period / 4).div_euclid(self.period).max(0) as u64;
+        // The expiry last before the event, with a quarter of a period for what the floor does not
+        // know yet.
+        let place = (since_first - self.floor + self.period / 4)
+            .div_euclid(self.period)
+            .max(0) as u64;
         let above = since_first - place as i64 * self.period;
-        let drift = (self.period * DRIFT_PARTS_PER_MILLION / 1_000_000).saturating_mul((place.saturating_sub(self.latest)).max(1) as i64);
-        self.floor = if above < self.floor { above } else { above.min(self.floor.saturating_add(drift)) };
+        let drift = (self.period * DRIFT_PARTS_PER_MILLION / 1_000_000)
+            .saturating_mul((place.saturating_sub(self.latest)).max(1) as i64);
+        self.floor = if above < self.floor {
+            above
+        } else {
+            above.min(self.floor.saturating_add(drift))
+        };
         self.latest = self.latest.max(place);
         (place, above)
     }
 }
 
 impl GridFit {
-    /// No event yet, of a timer with this nominal period, which is exact where the timer runs on the clock of the events.
+    /// No event yet, of a timer with this nominal period, which is exact where the timer runs on
+    /// the clock of the events.
     #[must_use]
     pub fn new(period: Nanos, has_own_clock: bool) -> Self {
-        Self { places: Places::new(period), has_own_clock, hull: Vec::new(), events: 0, sum_of_places: 0 }
+        Self {
+            places: Places::new(period),
+            has_own_clock,
+            hull: Vec::new(),
+            events: 0,
+            sum_of_places: 0,
+        }
     }
 
     /// The next event.
@@ -72,7 +95,10 @@ impl GridFit {
         self.events += 1;
         self.sum_of_places += u128::from(point.0);
         if !self.has_own_clock {
-            let earliest = self.hull.first().map_or(point.1, |earliest| earliest.1.min(point.1));
+            let earliest = self
+                .hull
+                .first()
+                .map_or(point.1, |earliest| earliest.1.min(point.1));
             self.hull = vec![(0, earliest)];
             return;
         }
@@ -95,14 +121,30 @@ impl GridFit {
         let places = Places::new(Nanos(self.places.period));
         let (expiries, events) = (self.places.latest + 1, self.events);
         if !self.has_own_clock {
-            return (expiries > 1).then(|| FittedGrid { places, origin: self.hull[0], slope: 0.0, expiries, events });
+            return (expiries > 1).then(|| FittedGrid {
+                places,
+                origin: self.hull[0],
+                slope: 0.0,
+                expiries,
+                events,
+            });
         }
-        // Of all lines with no event below, the one at the middle of the places has the smallest sum of latenesses: a linear programme.
+        // Of all lines with no event below, the one at the middle of the places has the smallest
+        // sum of latenesses: a linear programme.
         let middle = self.sum_of_places as f64 / self.events.max(1) as f64;
-        let edge = self.hull.windows(2).find(|edge| edge[1].0 as f64 >= middle)?;
+        let edge = self
+            .hull
+            .windows(2)
+            .find(|edge| edge[1].0 as f64 >= middle)?;
         let ((begin, low), (end, high)) = (edge[0], edge[1]);
         let slope = (high - low) as f64 / (end - begin) as f64;
-        Some(FittedGrid { places, origin: edge[0], slope, expiries, events })
+        Some(FittedGrid {
+            places,
+            origin: edge[0],
+            slope,
+            expiries,
+            events,
+        })
     }
 }
 
@@ -139,32 +181,66 @@ mod tests {
         let mut fit = GridFit::new(Nanos(period), has_own_clock);
         events.iter().for_each(|&at| fit.add(Nanos(at)));
         let mut grid = fit.line().unwrap();
-        let latenesses = events.iter().map(|&at| grid.lateness(Nanos(at)).get()).collect();
+        let latenesses = events
+            .iter()
+            .map(|&at| grid.lateness(Nanos(at)).get())
+            .collect();
         (grid, latenesses)
     }
 
     #[test]
     fn latenesses_are_found_but_for_what_all_events_share() {
-        let late: Vec<i64> = (0..1000).map(|index| 40_000 + if index % 50 == 7 { 300_000 } else { index * 7919 % 13 }).collect();
-        let events: Vec<i64> = late.iter().enumerate().map(|(index, late)| 5 + index as i64 * PERIOD + late).collect();
+        let late: Vec<i64> = (0..1000)
+            .map(|index| {
+                40_000
+                    + if index % 50 == 7 {
+                        300_000
+                    } else {
+                        index * 7919 % 13
+                    }
+            })
+            .collect();
+        let events: Vec<i64> = late
+            .iter()
+            .enumerate()
+            .map(|(index, late)| 5 + index as i64 * PERIOD + late)
+            .collect();
         for (has_own_clock, error) in [(false, 0), (true, 1)] {
             let (grid, latenesses) = fitted(PERIOD, has_own_clock, &events);
             for (found, late) in latenesses.iter().zip(&late) {
-                assert!((found - (late - 40_000)).abs() <= error, "{found} for {late}");
+                assert!(
+                    (found - (late - 40_000)).abs() <= error,
+                    "{found} for {late}"
+                );
             }
             assert_eq!((grid.expiries, grid.events), (1000, 1000));
-            assert!((grid.period_ns() - PERIOD as f64).abs() < 0.01, "{}", grid.period_ns());
+            assert!(
+                (grid.period_ns() - PERIOD as f64).abs() < 0.01,
+                "{}",
+                grid.period_ns()
+            );
         }
     }
 
     #[test]
     fn a_timer_that_is_faster_than_its_name_has_its_own_period() {
         // /dev/rtc at 2048 Hz: 488281.25 ns, and a crystal that is off by 100 parts per million.
-        let events: Vec<i64> =
-            (0..20_000).map(|index| (f64::from(index) * 488_281.25 * 0.9999) as i64 + i64::from(index % 3) * 900).collect();
+        let events: Vec<i64> = (0..20_000)
+            .map(|index| {
+                (f64::from(index) * 488_281.25 * 0.9999) as i64 + i64::from(index % 3) * 900
+            })
+            .collect();
         let (grid, latenesses) = fitted(488_281, true, &events);
-        assert!((grid.period_ns() - 488_281.25 * 0.9999).abs() < 0.001, "{}", grid.period_ns());
-        assert!(latenesses.iter().all(|late| (-1..=1801).contains(late)), "{:?}", latenesses.iter().minmax());
+        assert!(
+            (grid.period_ns() - 488_281.25 * 0.9999).abs() < 0.001,
+            "{}",
+            grid.period_ns()
+        );
+        assert!(
+            latenesses.iter().all(|late| (-1..=1801).contains(late)),
+            "{:?}",
+            latenesses.iter().minmax()
+        );
     }
 
     trait MinMax {
@@ -179,7 +255,10 @@ mod tests {
 
     #[test]
     fn expiries_that_no_event_stands_for_are_counted() {
-        let events: Vec<i64> = (0..100).filter(|index| index % 10 != 3).map(|index| index * PERIOD).collect();
+        let events: Vec<i64> = (0..100)
+            .filter(|index| index % 10 != 3)
+            .map(|index| index * PERIOD)
+            .collect();
         let (grid, latenesses) = fitted(PERIOD, false, &events);
         assert_eq!((grid.expiries, grid.events), (100, 90));
         assert!(latenesses.iter().all(|&late| late == 0));

@@ -35,7 +35,12 @@ impl MissRuns {
     }
 
     fn of(run: Run) -> Self {
-        Self { runs: 1, first: run, last: run, longest: run }
+        Self {
+            runs: 1,
+            first: run,
+            last: run,
+            longest: run,
+        }
     }
 
     /// Adds the runs of the part that follows.
@@ -47,8 +52,10 @@ impl MissRuns {
             *self = *next;
             return;
         }
-        let joined =
-            (self.last.end() == next.first.place).then_some(Run { place: self.last.place, length: self.last.length + next.first.length });
+        let joined = (self.last.end() == next.first.place).then_some(Run {
+            place: self.last.place,
+            length: self.last.length + next.first.length,
+        });
         for candidate in [Some(next.longest), joined].into_iter().flatten() {
             if candidate.length > self.longest.length {
                 self.longest = candidate;

@@ -1,4 +1,5 @@
-//! The numbers of a summary, ready to be printed or written as JSON: every time in ns, with `_ns` at the end of its key.
+//! The numbers of a summary, ready to be printed or written as JSON: every time in ns, with `_ns`
+//! at the end of its key.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::clustering::Clustering;
@@ -11,7 +12,8 @@ use crate::summary::dependence::Dependence;
 /// The percentiles that summaries print, as probabilities.
 pub const PERCENTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.999_99];
 
-/// A percentile with the interval that contains it with 95 % confidence, whatever the distribution: two-sided, so that each end alone holds with 97.5 %.
+/// A percentile with the interval that contains it with 95 % confidence, whatever the distribution:
+/// two-sided, so that each end alone holds with 97.5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
     /// The share of samples at or below it.
@@ -53,11 +55,13 @@ pub struct Numbers {
     pub percentiles: Vec<Percentile>,
     /// With the skipped due times expanded; absent where none was skipped.
     pub percentiles_corrected: Option<Vec<Percentile>>,
-    /// How strongly late samples cluster, 1 for not at all; absent where there are too few to tell, and independence is assumed.
+    /// How strongly late samples cluster, 1 for not at all; absent where there are too few to tell,
+    /// and independence is assumed.
     pub extremal_index: Option<f64>,
     /// Due times skipped.
     pub skipped: u64,
-    /// Samples outside of the window, and skipped due times behind it; absent where no window was asked for.
+    /// Samples outside of the window, and skipped due times behind it; absent where no window was
+    /// asked for.
     pub misses: Option<u64>,
     /// How many of the misses are skipped due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,10 +73,15 @@ pub struct Numbers {
     pub coarse: u64,
 }
 
-/// The numbers of `cell`, whose samples depend on each other as `dependence` says; `start_ns` is the start of the run on the series' clock. `None`
-/// where it has no samples.
+/// The numbers of `cell`, whose samples depend on each other as `dependence` says; `start_ns` is
+/// the start of the run on the series' clock. `None` where it has no samples.
 #[must_use]
-pub fn numbers(cell: &Cell, dependence: &Dependence, start_ns: i64, has_window: bool) -> Option<Numbers> {
+pub fn numbers(
+    cell: &Cell,
+    dependence: &Dependence,
+    start_ns: i64,
+    has_window: bool,
+) -> Option<Numbers> {
     let samples = cell.latency.count();
     let corrected = cell.corrected();
     Some(Numbers {
@@ -80,9 +89,13 @@ pub fn numbers(cell: &Cell, dependence: &Dependence, start_ns: i64, has_window: 
         min_ns: cell.latency.min()?,
         mean_ns: cell.sum as f64 / samples as f64,
         max_ns: cell.latency.max()?,
-        max_at_ns: cell.worst.map_or(0, |worst| worst.due.get().saturating_sub(start_ns)),
+        max_at_ns: cell
+            .worst
+            .map_or(0, |worst| worst.due.get().saturating_sub(start_ns)),
         percentiles: percentiles(&cell.latency, dependence),
-        percentiles_corrected: corrected.as_ref().map(|corrected| percentiles(corrected, dependence)),
+        percentiles_corrected: corrected
+            .as_ref()
+            .map(|corrected| percentiles(corrected, dependence)),
         extremal_index: dependence.extremal_index(),
         skipped: cell.skipped,
         misses: has_window.then_some(cell.misses),
@@ -106,9 +119,14 @@ pub fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percen
     percentiles_at(histogram, dependence, &PERCENTILES)
 }
 
-/// The percentiles at `probabilities`, ascending, with their intervals on the effective number of samples of each.
+/// The percentiles at `probabilities`, ascending, with their intervals on the effective number of
+/// samples of each.
 #[must_use]
-pub fn percentiles_at(histogram: &Histogram, dependence: &Dependence, probabilities: &[f64]) -> Vec<Percentile> {
+pub fn percentiles_at(
+    histogram: &Histogram,
+    dependence: &Dependence,
+    probabilities: &[f64],
+) -> Vec<Percentile> {
     let samples = histogram.count();
     if samples == 0 {
         return Vec::new();
@@ -118,14 +136,28 @@ pub fn percentiles_at(histogram: &Histogram, dependence: &Dependence, probabilit
         .map(|&probability| {
             let clustering = dependence.above(1.0 - probability);
             let ranks = clustering.quantile_ranks(samples, probability, Confidence::NINETY_FIVE);
-            (probability, rank_of(probability, samples), ranks, clustering.effective(samples))
+            (
+                probability,
+                rank_of(probability, samples),
+                ranks,
+                clustering.effective(samples),
+            )
         })
         .collect();
-    let mut ranks: Vec<u64> = wanted.iter().flat_map(|(_, rank, ranks, _)| [Some(*rank), ranks.lower, ranks.upper]).flatten().collect();
+    let mut ranks: Vec<u64> = wanted
+        .iter()
+        .flat_map(|(_, rank, ranks, _)| [Some(*rank), ranks.lower, ranks.upper])
+        .flatten()
+        .collect();
     ranks.sort_unstable();
     ranks.dedup();
     let values = histogram.values_at(&ranks);
-    let value = |rank: u64| ranks.binary_search(&rank).ok().and_then(|index| values[index]);
+    let value = |rank: u64| {
+        ranks
+            .binary_search(&rank)
+            .ok()
+            .and_then(|index| values[index])
+    };
     wanted
         .iter()
         .filter_map(|(probability, rank, ranks, effective)| {
@@ -141,9 +173,11 @@ pub fn percentiles_at(histogram: &Histogram, dependence: &Dependence, probabilit
         .collect()
 }
 
-/// The rank of the smallest sample that at least the share `probability` lies at or below (the inverse of the empirical distribution).
+/// The rank of the smallest sample that at least the share `probability` lies at or below (the
+/// inverse of the empirical distribution).
 fn rank_of(probability: f64, samples: u64) -> u64 {
-    // The product is taken from above, where 1 - p is small and exact: 0.99999 * 1e5 must be 99999, not the rank after it.
+    // The product is taken from above, where 1 - p is small and exact: 0.99999 * 1e5 must be 99999,
+    // not the rank after it.
     let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
     samples.saturating_sub(above).max(1)
 }
@@ -161,8 +195,13 @@ mod tests {
 
     #[test]
     fn percentiles_are_samples_of_the_right_rank() {
-        let values: Vec<i64> =
-            percentiles(&one_to(100_000), &Dependence::of_extremal_index(100_000, 1.0)).iter().map(|p| p.value_ns).collect();
+        let values: Vec<i64> = percentiles(
+            &one_to(100_000),
+            &Dependence::of_extremal_index(100_000, 1.0),
+        )
+        .iter()
+        .map(|p| p.value_ns)
+        .collect();
         assert_eq!(values, [50_000, 99_000, 99_900, 99_990, 99_999]);
     }
 
@@ -170,15 +209,29 @@ mod tests {
     fn the_bounds_are_those_of_the_order_statistics() {
         // n = 10^4, p = .999, 95 %: ranks 9983 and 9997 (David and Nagaraja, 7.1).
         let list = percentiles(&one_to(10_000), &Dependence::of_extremal_index(10_000, 1.0));
-        assert_eq!((list[2].lower_ns, list[2].upper_ns), (Some(9_983), Some(9_997)));
-        assert_eq!(list[3].upper_ns, None, "10^4 samples cannot bound the 99.99th percentile");
+        assert_eq!(
+            (list[2].lower_ns, list[2].upper_ns),
+            (Some(9_983), Some(9_997))
+        );
+        assert_eq!(
+            list[3].upper_ns, None,
+            "10^4 samples cannot bound the 99.99th percentile"
+        );
         assert!(list[3].samples_needed.unwrap() > 10_000);
     }
 
     #[test]
     fn clustered_samples_have_wider_bounds() {
-        let independent = percentiles(&one_to(1_000_000), &Dependence::of_extremal_index(1_000_000, 1.0))[2];
-        let clustered = percentiles(&one_to(1_000_000), &Dependence::of_extremal_index(1_000_000, 0.2))[2];
-        assert!(clustered.lower_ns < independent.lower_ns && clustered.upper_ns > independent.upper_ns);
+        let independent = percentiles(
+            &one_to(1_000_000),
+            &Dependence::of_extremal_index(1_000_000, 1.0),
+        )[2];
+        let clustered = percentiles(
+            &one_to(1_000_000),
+            &Dependence::of_extremal_index(1_000_000, 0.2),
+        )[2];
+        assert!(
+            clustered.lower_ns < independent.lower_ns && clustered.upper_ns > independent.upper_ns
+        );
     }
 }

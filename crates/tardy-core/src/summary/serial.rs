@@ -1,12 +1,15 @@
 //! How the samples of one series depend on each other, level by level.
 
-use tardy_statistics::dispersion::{DEPENDENT, FREEDOM_MIN, FREEDOM_OF_INDEPENDENT, Stretch, dispersion};
+use tardy_statistics::dispersion::{
+    DEPENDENT, FREEDOM_MIN, FREEDOM_OF_INDEPENDENT, Stretch, dispersion,
+};
 
 use crate::summary::batches::{Batch, Batches, Stratum};
 
 /// Clusters from which on their size is known.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
-/// The same where another level bounds nothing: what drifts there may drive this one as well, and the fewer clusters there are, the less of it is seen.
+/// The same where another level bounds nothing: what drifts there may drive this one as well, and
+/// the fewer clusters there are, the less of it is seen.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
 /// The samples above a value.
@@ -30,7 +33,8 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// Of the samples of one series: how many there are, how their largest ones cluster, and their stretches of time.
+    /// Of the samples of one series: how many there are, how their largest ones cluster, and their
+    /// stretches of time.
     #[must_use]
     pub fn of(samples: u64, extremal_index: Option<f64>, batches: &Batches) -> Self {
         let of_tail = extremal_index.map_or(1.0, |index| 1.0 / index);
@@ -47,17 +51,24 @@ impl Serial {
     }
 }
 
-/// The dispersion at the highest level with enough clusters to know their size; where none has, a level that bounds nothing goes before what is known of the others.
+/// The dispersion at the highest level with enough clusters to know their size; where none has, a
+/// level that bounds nothing goes before what is known of the others.
 pub(super) fn known(levels: &[Level], samples: f64) -> f64 {
     let least = clusters_min(levels);
-    let has_enough = |level: &&Level| level.share_above.min(1.0 - level.share_above) * samples / level.dispersion >= least;
+    let has_enough = |level: &&Level| {
+        level.share_above.min(1.0 - level.share_above) * samples / level.dispersion >= least
+    };
     let best = levels.iter().find(has_enough);
     let best = best.or_else(|| levels.iter().find(|level| level.dispersion.is_infinite()));
     best.or(levels.last()).map_or(1.0, |level| level.dispersion)
 }
 
 pub(super) fn clusters_min(levels: &[Level]) -> f64 {
-    if levels.iter().any(|level| level.dispersion.is_infinite()) { CLUSTERS_MIN_OF_DRIFT } else { CLUSTERS_MIN }
+    if levels.iter().any(|level| level.dispersion.is_infinite()) {
+        CLUSTERS_MIN_OF_DRIFT
+    } else {
+        CLUSTERS_MIN
+    }
 }
 
 type Stretches = [((Stratum, i64), Batch)];
@@ -69,10 +80,14 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
         events: batch.misses.min(batch.due_times),
         trials: batch.due_times,
     };
-    dispersion(&batches.iter().map(stretch).collect::<Vec<_>>(), freedom_min)
+    dispersion(
+        &batches.iter().map(stretch).collect::<Vec<_>>(),
+        freedom_min,
+    )
 }
 
-/// The dispersion at values that halves, quarters, eighths and so on of the samples exceed, or do not exceed, with the degrees of freedom that it was asked for.
+/// The dispersion at values that halves, quarters, eighths and so on of the samples exceed, or do
+/// not exceed, with the degrees of freedom that it was asked for.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
@@ -86,14 +101,22 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
             while let Some(&(_, count)) = entries.next_if(|&&(at, _)| at > bucket) {
                 above += u64::from(count);
             }
-            stretches[index].push(Stretch { stratum: *stratum, place: *place, events: above, trials: batch.samples });
+            stretches[index].push(Stretch {
+                stratum: *stratum,
+                place: *place,
+                events: above,
+                trials: batch.samples,
+            });
         }
     }
     let samples = all.samples as f64;
     let levels = |freedom_min: usize| -> Vec<Level> {
         let level = |stretches: &Vec<Stretch>| {
             let above: u64 = stretches.iter().map(|stretch| stretch.events).sum();
-            Some(Level { share_above: above as f64 / samples, dispersion: dispersion(stretches, freedom_min)? })
+            Some(Level {
+                share_above: above as f64 / samples,
+                dispersion: dispersion(stretches, freedom_min)?,
+            })
         };
         // The highest bucket has the fewest samples above it.
         stretches.iter().rev().filter_map(level).collect()

@@ -1,4 +1,5 @@
-//! The largest samples of a series with their places, from which the clustering of late wake-ups is judged.
+//! The largest samples of a series with their places, from which the clustering of late wake-ups is
+//! judged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,7 +47,8 @@ impl Top {
         }
     }
 
-    /// Lets go of what [`Top::extremal_index`] never looks at in a series of `samples` samples, nor in a part of it.
+    /// Lets go of what [`Top::extremal_index`] never looks at in a series of `samples` samples, nor
+    /// in a part of it.
     pub fn trim(&mut self, samples: u64) {
         // The one behind the last exceedance is the edge.
         let needed = usize::try_from(samples / SAMPLES_PER_EXCEEDANCE + 1).unwrap_or(usize::MAX);
@@ -56,20 +58,32 @@ impl Top {
         self.largest.shrink_to_fit();
     }
 
-    /// The extremal index of a series of `samples` samples: 1 for independent late samples, less where they cluster; `None` where there
-    /// are too few to tell.
+    /// The extremal index of a series of `samples` samples: 1 for independent late samples, less
+    /// where they cluster; `None` where there are too few to tell.
     ///
-    /// Of equal latencies at the edge all are left out: which of them were kept depends on their order alone, and would look like a cluster.
+    /// Of equal latencies at the edge all are left out: which of them were kept depends on their
+    /// order alone, and would look like a cluster.
     #[must_use]
     pub fn extremal_index(&self, samples: u64) -> Option<f64> {
-        let count = self.largest.len().min(usize::try_from(samples / SAMPLES_PER_EXCEEDANCE).unwrap_or(usize::MAX));
+        let count = self
+            .largest
+            .len()
+            .min(usize::try_from(samples / SAMPLES_PER_EXCEEDANCE).unwrap_or(usize::MAX));
         if count < EXCEEDANCES_MIN {
             return None;
         }
-        let mut sorted: Vec<(i64, u64)> = self.largest.iter().map(|&Reverse(sample)| sample).collect();
+        let mut sorted: Vec<(i64, u64)> =
+            self.largest.iter().map(|&Reverse(sample)| sample).collect();
         sorted.sort_unstable_by_key(|&(latency, _)| Reverse(latency));
-        let edge = sorted.get(count).or(sorted.last()).map_or(i64::MIN, |&(latency, _)| latency);
-        let mut places: Vec<u64> = sorted.iter().take_while(|&&(latency, _)| latency > edge).map(|&(_, place)| place).collect();
+        let edge = sorted
+            .get(count)
+            .or(sorted.last())
+            .map_or(i64::MIN, |&(latency, _)| latency);
+        let mut places: Vec<u64> = sorted
+            .iter()
+            .take_while(|&&(latency, _)| latency > edge)
+            .map(|&(_, place)| place)
+            .collect();
         if places.len() < EXCEEDANCES_MIN {
             return None;
         }
@@ -105,12 +119,26 @@ mod tests {
     fn equal_samples_at_the_edge_are_no_cluster() {
         let with_late_each = |each: u64| {
             let mut top = Top::default();
-            // As with a coarse clock: nearly all samples are equal, and only some of the equal ones are kept.
-            (0..100_000_u64).for_each(|place| top.add(if place % each == 0 { 300 + place as i64 } else { 10 }, place));
+            // As with a coarse clock: nearly all samples are equal, and only some of the equal ones
+            // are kept.
+            (0..100_000_u64).for_each(|place| {
+                top.add(
+                    if place % each == 0 {
+                        300 + place as i64
+                    } else {
+                        10
+                    },
+                    place,
+                )
+            });
             top.extremal_index(100_000)
         };
         assert_eq!(with_late_each(2_500), None, "40 late samples are too few");
-        assert_eq!(with_late_each(1_000), Some(1.0), "100 late samples far apart do not cluster");
+        assert_eq!(
+            with_late_each(1_000),
+            Some(1.0),
+            "100 late samples far apart do not cluster"
+        );
     }
 
     #[test]

@@ -8,19 +8,24 @@ use crate::units::Nanos;
 /// More samples than this are never taken: at one a microsecond they last 300 years.
 const SAMPLES_MAX: f64 = 1e16;
 
-/// How many samples in all would decide `verdict`, if misses stay as rare, and cluster as much, as those seen. `None` where it is decided, where no number
-/// would decide it (the share seen is the one allowed), and where not the number of samples is at fault but how they were taken.
+/// How many samples in all would decide `verdict`, if misses stay as rare, and cluster as much, as
+/// those seen. `None` where it is decided, where no number would decide it (the share seen is the
+/// one allowed), and where not the number of samples is at fault but how they were taken.
 #[must_use]
 pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let evidence = &verdict.evidence;
-    let is_sound = evidence.degraded.is_empty() && evidence.incomplete.is_empty() && evidence.due_times > 0;
-    let allowed = verdict.misses_allowed.filter(|_| verdict.outcome == Outcome::Inconclusive && is_sound)?;
+    let is_sound =
+        evidence.degraded.is_empty() && evidence.incomplete.is_empty() && evidence.due_times > 0;
+    let allowed = verdict
+        .misses_allowed
+        .filter(|_| verdict.outcome == Outcome::Inconclusive && is_sound)?;
     let confidence = Confidence::new(verdict.confidence).ok()?;
     let clustering = evidence.clustering();
     let share = evidence.misses as f64 / evidence.due_times as f64;
     let decides = |samples: f64| {
         let events = share * samples;
-        clustering.share_upper(events, samples, confidence) <= allowed || clustering.share_lower(events, samples, confidence) > allowed
+        clustering.share_upper(events, samples, confidence) <= allowed
+            || clustering.share_lower(events, samples, confidence) > allowed
     };
     let mut enough = evidence.due_times as f64;
     while !decides(enough) {
@@ -33,12 +38,17 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let mut too_few = enough / 2.0;
     while enough - too_few > 1.0 && (enough - too_few) / enough > 1e-6 {
         let middle = f64::midpoint(too_few, enough);
-        if decides(middle) { enough = middle } else { too_few = middle }
+        if decides(middle) {
+            enough = middle
+        } else {
+            too_few = middle
+        }
     }
     Some(enough.ceil() as u64)
 }
 
-/// How much longer than it did, at the rate at which it took samples, a measurement would have to last.
+/// How much longer than it did, at the rate at which it took samples, a measurement would have to
+/// last.
 #[must_use]
 pub fn time_to_decide(verdict: &Verdict) -> Option<Nanos> {
     let needed = samples_to_decide(verdict)?;
@@ -58,9 +68,20 @@ mod tests {
     use tardy_statistics::proportion::{proportion_lower, proportion_upper};
 
     fn verdict(misses: u64, samples: u64, allowed: f64, index: Option<f64>) -> Verdict {
-        let evidence =
-            Evidence { misses, due_times: samples, extremal_index: index, measured: Nanos::from_secs(3600), ..Evidence::default() };
-        judge(&Requirement { misses_allowed: Some(allowed), ..Requirement::deadline(Nanos(200_000)) }, evidence)
+        let evidence = Evidence {
+            misses,
+            due_times: samples,
+            extremal_index: index,
+            measured: Nanos::from_secs(3600),
+            ..Evidence::default()
+        };
+        judge(
+            &Requirement {
+                misses_allowed: Some(allowed),
+                ..Requirement::deadline(Nanos(200_000))
+            },
+            evidence,
+        )
     }
 
     #[test]
@@ -76,8 +97,16 @@ mod tests {
 
     #[test]
     fn what_more_samples_cannot_decide_has_no_number() {
-        assert_eq!(samples_to_decide(&verdict(0, 10_000_000, 1e-6, Some(1.0))), None, "it passed");
-        assert_eq!(samples_to_decide(&verdict(100, 1_000_000, 1e-4, Some(1.0))), None, "the share seen is the one allowed");
+        assert_eq!(
+            samples_to_decide(&verdict(0, 10_000_000, 1e-6, Some(1.0))),
+            None,
+            "it passed"
+        );
+        assert_eq!(
+            samples_to_decide(&verdict(100, 1_000_000, 1e-4, Some(1.0))),
+            None,
+            "the share seen is the one allowed"
+        );
         let mut lost = verdict(0, 100, 1e-6, Some(1.0));
         lost.evidence.incomplete.push("4 samples lost".into());
         assert_eq!(samples_to_decide(&lost), None);

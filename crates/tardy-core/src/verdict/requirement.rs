@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::Window;
 use crate::units::Nanos;
 
-/// Latencies that are in time, and how many due times may be late or skipped all the same. What is absent is not asked for.
+/// Latencies that are in time, and how many due times may be late or skipped all the same. What is
+/// absent is not asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
     /// Latencies that are in time.
@@ -20,7 +21,10 @@ impl Requirement {
     /// At most `window` late, if that, and no more said.
     #[must_use]
     pub fn window(window: Option<Window>) -> Self {
-        Self { window, ..Self::default() }
+        Self {
+            window,
+            ..Self::default()
+        }
     }
 
     /// At most `latest` late.
@@ -45,11 +49,13 @@ impl Requirement {
         self.window.is_some() || self.skipped_allowed.is_some()
     }
 
-    /// Whether skipped periods of this length are limited: by a number that was given, or by a deadline that a wake-up in the next period cannot keep.
-    /// Where `is_work`, a skipped one is a miss of any deadline, and needs no other limit.
+    /// Whether skipped periods of this length are limited: by a number that was given, or by a
+    /// deadline that a wake-up in the next period cannot keep. Where `is_work`, a skipped one is a
+    /// miss of any deadline, and needs no other limit.
     #[must_use]
     pub fn limits_skipped(&self, period: Nanos, is_work: bool) -> bool {
-        self.skipped_allowed.is_some() || (!is_work && self.window.is_some_and(|window| window.latest <= period))
+        self.skipped_allowed.is_some()
+            || (!is_work && self.window.is_some_and(|window| window.latest <= period))
     }
 }
 
@@ -60,17 +66,41 @@ mod tests {
     #[test]
     fn a_deadline_up_to_the_period_limits_skipped_periods_and_a_longer_one_does_not() {
         let deadline = Requirement::deadline(Nanos::from_millis(1));
-        assert!(deadline.limits_skipped(Nanos::from_millis(1), false) && deadline.limits_skipped(Nanos::from_millis(2), false));
-        assert!(!deadline.limits_skipped(Nanos::from_micros(999), false) && !deadline.limits_skipped(Nanos::from_millis(1), true));
-        assert!(Requirement { skipped_allowed: Some(0), ..deadline }.limits_skipped(Nanos(1), true));
+        assert!(
+            deadline.limits_skipped(Nanos::from_millis(1), false)
+                && deadline.limits_skipped(Nanos::from_millis(2), false)
+        );
+        assert!(
+            !deadline.limits_skipped(Nanos::from_micros(999), false)
+                && !deadline.limits_skipped(Nanos::from_millis(1), true)
+        );
+        assert!(
+            Requirement {
+                skipped_allowed: Some(0),
+                ..deadline
+            }
+            .limits_skipped(Nanos(1), true)
+        );
         assert!(!Requirement::default().limits_skipped(Nanos(1), false));
     }
 
     #[test]
     fn what_is_not_asked_again_is_as_planned() {
-        let planned = Requirement { misses_allowed: Some(1e-3), ..Requirement::deadline(Nanos(5)) };
-        let asked = Requirement { skipped_allowed: Some(3), ..Requirement::deadline(Nanos(7)) };
-        assert_eq!(asked.or(planned), Requirement { misses_allowed: Some(1e-3), ..asked });
+        let planned = Requirement {
+            misses_allowed: Some(1e-3),
+            ..Requirement::deadline(Nanos(5))
+        };
+        let asked = Requirement {
+            skipped_allowed: Some(3),
+            ..Requirement::deadline(Nanos(7))
+        };
+        assert_eq!(
+            asked.or(planned),
+            Requirement {
+                misses_allowed: Some(1e-3),
+                ..asked
+            }
+        );
         assert!(!Requirement::default().is_asked() && asked.is_asked());
     }
 }

@@ -2,13 +2,24 @@
 
 use super::{Evidence, Outcome, Stress, Verdict};
 
-/// The sentence of `verdict`: what misses and what skipped periods come to, and what both would come to with a sound set-up.
-pub(super) fn sentence(verdict: &Verdict, (by_misses, by_skipped): (Outcome, Outcome), decided: Outcome) -> String {
+/// The sentence of `verdict`: what misses and what skipped periods come to, and what both would
+/// come to with a sound set-up.
+pub(super) fn sentence(
+    verdict: &Verdict,
+    (by_misses, by_skipped): (Outcome, Outcome),
+    decided: Outcome,
+) -> String {
     let evidence = &verdict.evidence;
     if evidence.due_times == 0 {
-        return format!("no sample was taken that says something about a deadline{}", because(verdict, decided));
+        return format!(
+            "no sample was taken that says something about a deadline{}",
+            because(verdict, decided)
+        );
     }
-    let parts = [verdict.window.map(|_| misses(verdict, by_misses)), skipped(verdict, by_skipped)];
+    let parts = [
+        verdict.window.map(|_| misses(verdict, by_misses)),
+        skipped(verdict, by_skipped),
+    ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     format!("{}{}", parts.join("; "), because(verdict, decided))
 }
@@ -16,26 +27,59 @@ pub(super) fn sentence(verdict: &Verdict, (by_misses, by_skipped): (Outcome, Out
 fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     let evidence = &verdict.evidence;
     let (misses, due_times) = (evidence.misses, evidence.due_times);
-    let window = verdict.window.map_or_else(String::new, |window| window.to_string());
-    let independent = if evidence.extremal_index.is_none() { ", assuming independent samples" } else { "" };
-    let at_least = if evidence.misses_undecided > 0 { "at least " } else { "" };
+    let window = verdict
+        .window
+        .map_or_else(String::new, |window| window.to_string());
+    let independent = if evidence.extremal_index.is_none() {
+        ", assuming independent samples"
+    } else {
+        ""
+    };
+    let at_least = if evidence.misses_undecided > 0 {
+        "at least "
+    } else {
+        ""
+    };
     let observed = match (misses, verdict.misses_allowed) {
         (0, _) if evidence.misses_undecided > 0 => {
-            format!("no miss is known in {due_times} due times; of {} of them it cannot be told", evidence.misses_undecided)
+            format!(
+                "no miss is known in {due_times} due times; of {} of them it cannot be told",
+                evidence.misses_undecided
+            )
         }
         (0, _) => {
             // Of some imports the length is not known.
             let bound = match verdict.misses_an_hour_at_most() {
-                _ if !verdict.is_bounded() => "too few of them are independent of each other to bound the rate".to_owned(),
-                Some(an_hour) => format!("fewer than {} an hour{}", significant(an_hour), together(evidence.processors)),
-                None => format!("fewer than {} in a million", significant(verdict.share_upper * 1e6)),
+                _ if !verdict.is_bounded() => {
+                    "too few of them are independent of each other to bound the rate".to_owned()
+                }
+                Some(an_hour) => format!(
+                    "fewer than {} an hour{}",
+                    significant(an_hour),
+                    together(evidence.processors)
+                ),
+                None => format!(
+                    "fewer than {} in a million",
+                    significant(verdict.share_upper * 1e6)
+                ),
             };
-            let level = if verdict.is_bounded() { format!(" at 95 %{independent}") } else { String::new() };
-            format!("no miss in {due_times} due times: {bound}{level}{}", stress(evidence))
+            let level = if verdict.is_bounded() {
+                format!(" at 95 %{independent}")
+            } else {
+                String::new()
+            };
+            format!(
+                "no miss in {due_times} due times: {bound}{level}{}",
+                stress(evidence)
+            )
         }
-        (_, None) => format!("{at_least}{misses} of {due_times} due times missed {window}{}", of_them_skipped(evidence)),
+        (_, None) => format!(
+            "{at_least}{misses} of {due_times} due times missed {window}{}",
+            of_them_skipped(evidence)
+        ),
         (_, Some(_)) => format!(
-            "{at_least}{misses} of {due_times} due times missed {window}{}: between {:.3e} and {:.3e} of them at 95 % each{independent}",
+            "{at_least}{misses} of {due_times} due times missed {window}{}: between {:.3e} and \
+             {:.3e} of them at 95 % each{independent}",
             of_them_skipped(evidence),
             verdict.share_lower,
             verdict.share_upper
@@ -44,7 +88,9 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     let allowed = match (verdict.misses_allowed, by_misses) {
         (Some(allowed), Outcome::Failed) => format!("; more than the {allowed:e} allowed"),
         (Some(allowed), Outcome::Passed) => format!("; at most the {allowed:e} allowed"),
-        (Some(allowed), Outcome::Inconclusive) => format!("; that does not decide about the {allowed:e} allowed: measure longer"),
+        (Some(allowed), Outcome::Inconclusive) => {
+            format!("; that does not decide about the {allowed:e} allowed: measure longer")
+        }
         (None, _) => String::new(),
     };
     observed + &allowed
@@ -53,7 +99,11 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
 /// The end of a rate "an hour": it has more due times where several CPUs are measured.
 #[must_use]
 pub fn together(processors: usize) -> String {
-    if processors > 1 { format!(" on {processors} CPUs together") } else { String::new() }
+    if processors > 1 {
+        format!(" on {processors} CPUs together")
+    } else {
+        String::new()
+    }
 }
 
 fn of_them_skipped(evidence: &Evidence) -> String {
@@ -76,7 +126,13 @@ fn stress(evidence: &Evidence) -> &'static str {
 /// What is said of skipped periods; nothing where there are none and nobody asked.
 fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let evidence = &verdict.evidence;
-    let periods = |count: u64| if count == 1 { "1 period was skipped".to_owned() } else { format!("{count} periods were skipped") };
+    let periods = |count: u64| {
+        if count == 1 {
+            "1 period was skipped".to_owned()
+        } else {
+            format!("{count} periods were skipped")
+        }
+    };
     let Some(limited) = evidence.skipped_limited else {
         // Skipped ones that are misses are told as such.
         let others = evidence.skipped - evidence.misses_skipped.min(evidence.skipped);
@@ -84,8 +140,12 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
             Some(_) => Some("how many periods were skipped is not known".to_owned()),
             None => match others {
                 0 => None,
-                1 => Some("1 skipped one would have been in time (--skipped limits them)".to_owned()),
-                _ => Some(format!("{others} skipped ones would have been in time (--skipped limits them)")),
+                1 => {
+                    Some("1 skipped one would have been in time (--skipped limits them)".to_owned())
+                }
+                _ => Some(format!(
+                    "{others} skipped ones would have been in time (--skipped limits them)"
+                )),
             },
         };
     };
@@ -93,25 +153,48 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         (None, _) if limited == 0 => return None,
         (Some(0), _) if limited == 0 => "no period was skipped".to_owned(),
         (Some(0), _) => format!("{}, and none may be (--skipped 0)", periods(limited)),
-        (Some(allowed), _) if limited > allowed => format!("{}, more than the {allowed} allowed", periods(limited)),
+        (Some(allowed), _) if limited > allowed => {
+            format!("{}, more than the {allowed} allowed", periods(limited))
+        }
         (Some(allowed), _) => format!("{}, at most the {allowed} allowed", periods(limited)),
         (None, Some(allowed)) => match by_skipped {
-            Outcome::Failed => format!("{}, surely more than the {allowed:e} allowed", periods(limited)),
-            Outcome::Passed => format!("{}, surely no more than the {allowed:e} allowed", periods(limited)),
-            Outcome::Inconclusive => format!("{}, which does not decide about the {allowed:e} allowed", periods(limited)),
+            Outcome::Failed => format!(
+                "{}, surely more than the {allowed:e} allowed",
+                periods(limited)
+            ),
+            Outcome::Passed => format!(
+                "{}, surely no more than the {allowed:e} allowed",
+                periods(limited)
+            ),
+            Outcome::Inconclusive => format!(
+                "{}, which does not decide about the {allowed:e} allowed",
+                periods(limited)
+            ),
         },
-        (None, None) => format!("{}, and none may be with a deadline up to the period (--skipped N allows N)", periods(limited)),
+        (None, None) => format!(
+            "{}, and none may be with a deadline up to the period (--skipped N allows N)",
+            periods(limited)
+        ),
     })
 }
 
 fn because(verdict: &Verdict, decided: Outcome) -> String {
     let evidence = &verdict.evidence;
-    let reasons: Vec<&str> = evidence.degraded.iter().chain(&evidence.incomplete).map(String::as_str).collect();
+    let reasons: Vec<&str> = evidence
+        .degraded
+        .iter()
+        .chain(&evidence.incomplete)
+        .map(String::as_str)
+        .collect();
     if verdict.outcome != Outcome::Inconclusive || reasons.is_empty() {
         return String::new();
     }
     // Measuring longer alone would not help then.
-    let also = if decided == Outcome::Inconclusive { "also " } else { "" };
+    let also = if decided == Outcome::Inconclusive {
+        "also "
+    } else {
+        ""
+    };
     format!(" (inconclusive {also}because {})", reasons.join("; "))
 }
 
@@ -123,7 +206,11 @@ pub fn significant(value: f64) -> String {
     }
     let step = 10_f64.powf(value.log10().floor() - 1.0);
     let rounded = (value / step - 1e-9).ceil() * step;
-    if step >= 1.0 { format!("{rounded:.0}") } else { format!("{rounded:.*}", (-step.log10()).round() as usize) }
+    if step >= 1.0 {
+        format!("{rounded:.0}")
+    } else {
+        format!("{rounded:.*}", (-step.log10()).round() as usize)
+    }
 }
 
 #[cfg(test)]

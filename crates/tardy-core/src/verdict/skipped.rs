@@ -1,16 +1,19 @@
-//! How late the due times are that a wake-up skipped: each as late as the wake-up that skipped it, less the periods between the two.
+//! How late the due times are that a wake-up skipped: each as late as the wake-up that skipped it,
+//! less the periods between the two.
 
 use super::Window;
 use crate::sample::Sample;
 use crate::series::Schedule;
 use crate::units::Nanos;
 
-/// How late the due times were that a sample skipped: by `latency` less one period, less two periods, and so on.
+/// How late the due times were that a sample skipped: by `latency` less one period, less two
+/// periods, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkippedLateness {
     /// The wake-up itself came so late that its latency covers them.
     Known { latency: Nanos },
-    /// The wake-up was in time, and what came after it took too long. The probe was back before the due time that it did not skip, which bounds them.
+    /// The wake-up was in time, and what came after it took too long. The probe was back before the
+    /// due time that it did not skip, which bounds them.
     AtMost {
         /// From the sample's due time to the next one that was not skipped, dither included.
         latency: Nanos,
@@ -21,18 +24,25 @@ impl SkippedLateness {
     /// Of the due times that `sample` skipped, of a series with this schedule.
     #[must_use]
     pub fn of(sample: Sample, schedule: &Schedule) -> Self {
-        let (period, skipped) = (i128::from(schedule.period().get()), i128::from(sample.skipped));
+        let (period, skipped) = (
+            i128::from(schedule.period().get()),
+            i128::from(sample.skipped),
+        );
         let last = i128::from(sample.latency.get()) - period * skipped;
         // Dither moves due times by up to half a period.
         if last >= -(period / 2) {
-            return Self::Known { latency: sample.latency };
+            return Self::Known {
+                latency: sample.latency,
+            };
         }
         let dither = match *schedule {
             Schedule::Grid { dither, .. } => dither,
             Schedule::Event { .. } => Nanos::ZERO,
         };
         let latency = period * (skipped + 1) + i128::from(dither.get());
-        Self::AtMost { latency: Nanos(i64::try_from(latency).unwrap_or(i64::MAX)) }
+        Self::AtMost {
+            latency: Nanos(i64::try_from(latency).unwrap_or(i64::MAX)),
+        }
     }
 
     /// Lateness of the first one less a period.
@@ -43,7 +53,8 @@ impl SkippedLateness {
         }
     }
 
-    /// How many of `skipped` skipped due times lie behind the window. Where only a bound is known, it counts; where there is no period, all of them do.
+    /// How many of `skipped` skipped due times lie behind the window. Where only a bound is known,
+    /// it counts; where there is no period, all of them do.
     #[must_use]
     pub fn late(self, skipped: u32, period: Nanos, window: &Window) -> u64 {
         if period <= Nanos::ZERO {
@@ -62,33 +73,70 @@ mod tests {
     use proptest::prelude::*;
 
     const PERIOD: Nanos = Nanos(1_000);
-    const GRID: Schedule = Schedule::Grid { period: PERIOD, start: Nanos::ZERO, dither: Nanos::ZERO };
+    const GRID: Schedule = Schedule::Grid {
+        period: PERIOD,
+        start: Nanos::ZERO,
+        dither: Nanos::ZERO,
+    };
 
     fn late(latency: i64, skipped: u32, deadline: i64) -> u64 {
-        let sample = Sample { due: Nanos(5_000), latency: Nanos(latency), skipped };
+        let sample = Sample {
+            due: Nanos(5_000),
+            latency: Nanos(latency),
+            skipped,
+        };
         SkippedLateness::of(sample, &GRID).late(skipped, PERIOD, &Window::deadline(Nanos(deadline)))
     }
 
     #[test]
     fn a_skipped_due_time_is_late_by_what_was_left_of_the_stall() {
         // Skipped ones were late by 4400, 3400, 2400, 1400 and 400.
-        assert_eq!([300, 400, 1_399, 2_400, 4_399, 4_400, 5_400].map(|deadline| late(5_400, 5, deadline)), [5, 4, 4, 2, 1, 0, 0]);
+        assert_eq!(
+            [300, 400, 1_399, 2_400, 4_399, 4_400, 5_400].map(|deadline| late(5_400, 5, deadline)),
+            [5, 4, 4, 2, 1, 0, 0]
+        );
     }
 
     #[test]
     fn one_of_unknown_lateness_counts_with_the_most_that_it_can_have_been() {
-        // In time by itself, then away for five periods: back before the sixth due time, so that they were late by at most 5000, 4000 and so on.
-        assert_eq!([999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)), [5, 4, 1, 0]);
-        let dithered = Schedule::Grid { period: PERIOD, start: Nanos::ZERO, dither: Nanos(300) };
-        let sample = Sample { due: Nanos(5_000), latency: Nanos(10), skipped: 5 };
-        assert_eq!(SkippedLateness::of(sample, &dithered), SkippedLateness::AtMost { latency: Nanos(6_300) });
+        // In time by itself, then away for five periods: back before the sixth due time, so that
+        // they were late by at most 5000, 4000 and so on.
+        assert_eq!(
+            [999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)),
+            [5, 4, 1, 0]
+        );
+        let dithered = Schedule::Grid {
+            period: PERIOD,
+            start: Nanos::ZERO,
+            dither: Nanos(300),
+        };
+        let sample = Sample {
+            due: Nanos(5_000),
+            latency: Nanos(10),
+            skipped: 5,
+        };
+        assert_eq!(
+            SkippedLateness::of(sample, &dithered),
+            SkippedLateness::AtMost {
+                latency: Nanos(6_300)
+            }
+        );
     }
 
     #[test]
     fn without_a_period_every_one_counts() {
-        let sample = Sample { due: Nanos(5_000), latency: Nanos(10), skipped: 5 };
-        let event = Schedule::Event { request: Nanos::ZERO };
-        assert_eq!(SkippedLateness::of(sample, &event).late(5, Nanos::ZERO, &Window::deadline(Nanos::MAX)), 5);
+        let sample = Sample {
+            due: Nanos(5_000),
+            latency: Nanos(10),
+            skipped: 5,
+        };
+        let event = Schedule::Event {
+            request: Nanos::ZERO,
+        };
+        assert_eq!(
+            SkippedLateness::of(sample, &event).late(5, Nanos::ZERO, &Window::deadline(Nanos::MAX)),
+            5
+        );
     }
 
     proptest! {

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use crate::metric::{Place, Unavailable};
 
-/// As long as the blocks of the metrics of memory, so that rereading a file stands beside reading memory.
+/// As long as the blocks of the metrics of memory, so that rereading a file stands beside reading
+/// memory.
 pub(super) const FILE_BYTES: usize = super::memory::BLOCK_BYTES;
 /// What is written and read at a time.
 pub(super) const PORTION_BYTES: usize = 64 << 10;
@@ -14,7 +15,12 @@ pub(super) const PORTION_BYTES: usize = 64 << 10;
 pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
     let path = place.scratch.join("big");
     let open = || -> io::Result<File> {
-        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)?;
         if file.metadata()?.len() < FILE_BYTES as u64 {
             let portion = vec![1; PORTION_BYTES];
             for _ in 0..FILE_BYTES / PORTION_BYTES {
@@ -25,5 +31,7 @@ pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
         }
         Ok(file)
     };
-    open().map_err(Unavailable::system("write a file of 64 MiB (set TMPDIR to a folder with room)"))
+    open().map_err(Unavailable::system(
+        "write a file of 64 MiB (set TMPDIR to a folder with room)",
+    ))
 }

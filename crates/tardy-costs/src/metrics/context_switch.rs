@@ -1,6 +1,8 @@
-//! Switching between processes: a token goes round a ring of pipes, and each process reads all of its own memory before it passes it on.
+//! Switching between processes: a token goes round a ring of pipes, and each process reads all of
+//! its own memory before it passes it on.
 //!
-//! What passing it on costs without a switch is taken off: the same writes, reads and sums, all by one process.
+//! What passing it on costs without a switch is taken off: the same writes, reads and sums, all by
+//! one process.
 
 use std::hint::black_box;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -22,33 +24,80 @@ const fn metric(
     lmbench: &'static str,
     prepare: fn(&Place) -> Result<Box<dyn Work>, Unavailable>,
 ) -> Metric {
-    Metric { name, group: Group::ContextSwitch, operation, bytes: None, state: CacheState::Warm, lmbench: Some(lmbench), prepare }
+    Metric {
+        name,
+        group: Group::ContextSwitch,
+        operation,
+        bytes: None,
+        state: CacheState::Warm,
+        lmbench: Some(lmbench),
+        prepare,
+    }
 }
 
 /// Two processes.
-pub(super) const OF_2_WITH_0K: Metric = metric("switch-2p-0k", "switch in a ring of 2 processes", "lat_ctx -s 0 2", ring::<2, 0>);
+pub(super) const OF_2_WITH_0K: Metric = metric(
+    "switch-2p-0k",
+    "switch in a ring of 2 processes",
+    "lat_ctx -s 0 2",
+    ring::<2, 0>,
+);
 /// Each with what fits into the first cache.
-pub(super) const OF_2_WITH_16K: Metric =
-    metric("switch-2p-16k", "switch in a ring of 2 processes that read 16 KiB each", "lat_ctx -s 16 2", ring::<2, 16>);
+pub(super) const OF_2_WITH_16K: Metric = metric(
+    "switch-2p-16k",
+    "switch in a ring of 2 processes that read 16 KiB each",
+    "lat_ctx -s 16 2",
+    ring::<2, 16>,
+);
 /// Each with more than that.
-pub(super) const OF_2_WITH_64K: Metric =
-    metric("switch-2p-64k", "switch in a ring of 2 processes that read 64 KiB each", "lat_ctx -s 64 2", ring::<2, 64>);
+pub(super) const OF_2_WITH_64K: Metric = metric(
+    "switch-2p-64k",
+    "switch in a ring of 2 processes that read 64 KiB each",
+    "lat_ctx -s 64 2",
+    ring::<2, 64>,
+);
 /// Eight processes.
-pub(super) const OF_8_WITH_0K: Metric = metric("switch-8p-0k", "switch in a ring of 8 processes", "lat_ctx -s 0 8", ring::<8, 0>);
+pub(super) const OF_8_WITH_0K: Metric = metric(
+    "switch-8p-0k",
+    "switch in a ring of 8 processes",
+    "lat_ctx -s 0 8",
+    ring::<8, 0>,
+);
 /// Eight with 16 KiB.
-pub(super) const OF_8_WITH_16K: Metric =
-    metric("switch-8p-16k", "switch in a ring of 8 processes that read 16 KiB each", "lat_ctx -s 16 8", ring::<8, 16>);
+pub(super) const OF_8_WITH_16K: Metric = metric(
+    "switch-8p-16k",
+    "switch in a ring of 8 processes that read 16 KiB each",
+    "lat_ctx -s 16 8",
+    ring::<8, 16>,
+);
 /// Eight with 64 KiB.
-pub(super) const OF_8_WITH_64K: Metric =
-    metric("switch-8p-64k", "switch in a ring of 8 processes that read 64 KiB each", "lat_ctx -s 64 8", ring::<8, 64>);
+pub(super) const OF_8_WITH_64K: Metric = metric(
+    "switch-8p-64k",
+    "switch in a ring of 8 processes that read 64 KiB each",
+    "lat_ctx -s 64 8",
+    ring::<8, 64>,
+);
 /// Sixteen processes.
-pub(super) const OF_16_WITH_0K: Metric = metric("switch-16p-0k", "switch in a ring of 16 processes", "lat_ctx -s 0 16", ring::<16, 0>);
+pub(super) const OF_16_WITH_0K: Metric = metric(
+    "switch-16p-0k",
+    "switch in a ring of 16 processes",
+    "lat_ctx -s 0 16",
+    ring::<16, 0>,
+);
 /// Sixteen with 16 KiB.
-pub(super) const OF_16_WITH_16K: Metric =
-    metric("switch-16p-16k", "switch in a ring of 16 processes that read 16 KiB each", "lat_ctx -s 16 16", ring::<16, 16>);
+pub(super) const OF_16_WITH_16K: Metric = metric(
+    "switch-16p-16k",
+    "switch in a ring of 16 processes that read 16 KiB each",
+    "lat_ctx -s 16 16",
+    ring::<16, 16>,
+);
 /// Sixteen with 64 KiB.
-pub(super) const OF_16_WITH_64K: Metric =
-    metric("switch-16p-64k", "switch in a ring of 16 processes that read 64 KiB each", "lat_ctx -s 64 16", ring::<16, 64>);
+pub(super) const OF_16_WITH_64K: Metric = metric(
+    "switch-16p-64k",
+    "switch in a ring of 16 processes that read 64 KiB each",
+    "lat_ctx -s 64 16",
+    ring::<16, 64>,
+);
 
 type Token = [u8; 4];
 
@@ -70,7 +119,8 @@ fn ring<const PROCESSES: usize, const KIB: usize>(_: &Place) -> Result<Box<dyn W
         let (next, mut to) = pipe()?;
         let mut own = std::mem::replace(&mut from, next);
         peers.push(Peer::start(move || {
-            // Made here and written to: what was made before the fork would be shared, in the caches too.
+            // Made here and written to: what was made before the fork would be shared, in the
+            // caches too.
             let memory = memory(KIB);
             let mut token = Token::default();
             loop {
@@ -80,17 +130,31 @@ fn ring<const PROCESSES: usize, const KIB: usize>(_: &Place) -> Result<Box<dyn W
             }
         })?);
     }
-    let alone = (0..PROCESSES).map(|_| pipe()).collect::<Result<Vec<_>, _>>()?;
-    Ok(Box::new(Ring { processes: PROCESSES as u64, out, back: from, alone, memory: memory(KIB), _peers: peers }))
+    let alone = (0..PROCESSES)
+        .map(|_| pipe())
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Box::new(Ring {
+        processes: PROCESSES as u64,
+        out,
+        back: from,
+        alone,
+        memory: memory(KIB),
+        _peers: peers,
+    }))
 }
 
 fn memory(kib: usize) -> Vec<AtomicU64> {
-    (0..kib * 1024 / size_of::<AtomicU64>()).map(|_| AtomicU64::new(1)).collect()
+    (0..kib * 1024 / size_of::<AtomicU64>())
+        .map(|_| AtomicU64::new(1))
+        .collect()
 }
 
-/// Word by word, and each time anew: of plain words that nobody changes, a compiler may read the sum once and for all, in one of the processes and not in another.
+/// Word by word, and each time anew: of plain words that nobody changes, a compiler may read the
+/// sum once and for all, in one of the processes and not in another.
 fn read(memory: &[AtomicU64]) {
-    black_box(memory.iter().fold(0, |sum: u64, word| sum.wrapping_add(word.load(Ordering::Relaxed))));
+    black_box(memory.iter().fold(0, |sum: u64, word| {
+        sum.wrapping_add(word.load(Ordering::Relaxed))
+    }));
 }
 
 impl Ring {

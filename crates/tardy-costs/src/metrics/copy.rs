@@ -38,10 +38,16 @@ pub(super) const OWN: Metric = Metric {
     prepare: |_| {
         let (from, mut to) = (vec![1_u64; BLOCK_BYTES / 8], vec![2_u64; BLOCK_BYTES / 8]);
         Ok(repeated(move || {
-            // A step that is known only at run time keeps the compiler from making a memcpy of the loop.
+            // A step that is known only at run time keeps the compiler from making a memcpy of the
+            // loop.
             let step = black_box(UNROLLED);
             for (from, to) in from.chunks_exact(step).zip(to.chunks_exact_mut(step)) {
-                let (Some(from), Some(to)) = (from.first_chunk::<UNROLLED>(), to.first_chunk_mut::<UNROLLED>()) else { continue };
+                let (Some(from), Some(to)) = (
+                    from.first_chunk::<UNROLLED>(),
+                    to.first_chunk_mut::<UNROLLED>(),
+                ) else {
+                    continue;
+                };
                 *to = *from;
             }
             black_box(&mut to);

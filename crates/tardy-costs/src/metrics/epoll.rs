@@ -19,12 +19,18 @@ pub(super) const METRIC: Metric = Metric {
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
-    prepare: |_| watching().map_err(Unavailable::system("watch 100 connections to itself over TCP")),
+    prepare: |_| {
+        watching().map_err(Unavailable::system(
+            "watch 100 connections to itself over TCP",
+        ))
+    },
 };
 
 fn watching() -> io::Result<Box<dyn Work>> {
     let set = Epoll::new()?;
-    let connections = (0..CONNECTIONS).map(|_| tcp_pair()).collect::<io::Result<Vec<_>>>()?;
+    let connections = (0..CONNECTIONS)
+        .map(|_| tcp_pair())
+        .collect::<io::Result<Vec<_>>>()?;
     for (near, _) in &connections {
         set.add_readable(near.as_fd(), 0)?;
     }

@@ -1,4 +1,5 @@
-//! Making small files and removing them, in a folder of their own on the file system of temporary files.
+//! Making small files and removing them, in a folder of their own on the file system of temporary
+//! files.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -79,9 +80,16 @@ fn files(place: &Place, bytes: usize, timed: TimedOperation) -> Result<Box<dyn W
         File::open(&path)
     };
     let folder = open().map_err(Unavailable::system("make a folder for files"))?;
-    let names = (0..FILES).map(|number| CString::new(number.to_string())).collect::<Result<Vec<_>, _>>();
+    let names = (0..FILES)
+        .map(|number| CString::new(number.to_string()))
+        .collect::<Result<Vec<_>, _>>();
     let names = names.map_err(|error| Unavailable::system("name files")(error.into()))?;
-    Ok(Box::new(Files { folder, names, contents: vec![0x5a; bytes], timed }))
+    Ok(Box::new(Files {
+        folder,
+        names,
+        contents: vec![0x5a; bytes],
+        timed,
+    }))
 }
 
 impl Work for Files {
@@ -100,7 +108,11 @@ impl Work for Files {
                 file::remove(folder, name)?;
             }
             let end = clock::monotonic();
-            took += if self.timed == TimedOperation::Creation { middle - begin } else { end - middle };
+            took += if self.timed == TimedOperation::Creation {
+                middle - begin
+            } else {
+                end - middle
+            };
             left -= names.len() as u64;
         }
         Ok(Nanos(took))

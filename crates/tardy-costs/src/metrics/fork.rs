@@ -1,4 +1,5 @@
-//! New processes: one that ends at once, one that becomes another program, and one that a shell starts.
+//! New processes: one that ends at once, one that becomes another program, and one that a shell
+//! starts.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +45,10 @@ pub(super) const SHELL: Metric = Metric {
     lmbench: Some("lat_proc shell"),
     prepare: |place| {
         if !Path::new("/bin/sh").exists() {
-            return Err(Unavailable::Missing { what: "there is no /bin/sh".to_owned(), remedy: "install a shell" });
+            return Err(Unavailable::Missing {
+                what: "there is no /bin/sh".to_owned(),
+                remedy: "install a shell",
+            });
         }
         let words = vec![c"sh".to_owned(), c"-c".to_owned(), program(place)?];
         executing(Program::new(c"/bin/sh".to_owned(), words))
@@ -55,10 +59,14 @@ fn executing(program: Program) -> Result<Box<dyn Work>, Unavailable> {
     Ok(repeated(move || spawn::fork_execute_and_wait(&program)))
 }
 
-/// Writes a program that only ends; the C library's start-up of an ordinary one would be most of what is measured.
+/// Writes a program that only ends; the C library's start-up of an ordinary one would be most of
+/// what is measured.
 fn program(place: &Place) -> Result<CString, Unavailable> {
     let image = tiny_program::image().ok_or_else(|| Unavailable::Missing {
-        what: format!("there is no program of two instructions for {}", std::env::consts::ARCH),
+        what: format!(
+            "there is no program of two instructions for {}",
+            std::env::consts::ARCH
+        ),
         remedy: "measure on x86_64, aarch64 or riscv64",
     })?;
     let path = place.scratch.join("ends-at-once");

@@ -28,14 +28,17 @@ pub(super) const ROUND_TRIP: Metric = Metric {
 pub(super) const INHERITING_LOCK: Metric = Metric {
     name: "mutex-pi-contended",
     group: Group::Today,
-    operation: "mutex with priority inheritance taken from a thread that wants it back, and given back",
+    operation: "mutex with priority inheritance taken from a thread that wants it back, and given \
+                back",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
     prepare: |_| {
         let mut contended = ContendedLock::start()?;
         // Kernels without such locks refuse the first contended one.
-        contended.run(1).map_err(Unavailable::system("take a mutex with priority inheritance"))?;
+        contended.run(1).map_err(Unavailable::system(
+            "take a mutex with priority inheritance",
+        ))?;
         Ok(Box::new(contended))
     },
 };
@@ -63,7 +66,10 @@ impl Turns {
             last.store(NOBODY, Ordering::Release);
             let _ = futex::wake(&last, 1);
         };
-        Ok(Self { whose, partner: Partner::start(body, wake)? })
+        Ok(Self {
+            whose,
+            partner: Partner::start(body, wake)?,
+        })
     }
 }
 
@@ -76,7 +82,11 @@ impl Work for Turns {
             await_turn(&self.whose, NEAR, &never)?;
         }
         let took = clock::monotonic() - begin;
-        if self.partner.has_ended() { Err(io::Error::other("the other thread ended")) } else { Ok(Nanos(took)) }
+        if self.partner.has_ended() {
+            Err(io::Error::other("the other thread ended"))
+        } else {
+            Ok(Nanos(took))
+        }
     }
 }
 
@@ -96,7 +106,8 @@ fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<
     }
 }
 
-/// Both threads give the lock back only while the other one waits for it, so that it is handed over each time, through the kernel.
+/// Both threads give the lock back only while the other one waits for it, so that it is handed over
+/// each time, through the kernel.
 struct ContendedLock {
     lock: Arc<InheritingLock>,
     /// Set while this thread is about to take the lock again: the other one keeps it until then.
@@ -117,14 +128,21 @@ impl ContendedLock {
                     continue;
                 }
                 far.lock()?;
-                while !far.is_wanted() && wanted.load(Ordering::Acquire) && !is_over.load(Ordering::Relaxed) {
+                while !far.is_wanted()
+                    && wanted.load(Ordering::Acquire)
+                    && !is_over.load(Ordering::Relaxed)
+                {
                     std::thread::yield_now();
                 }
                 far.unlock()?;
             }
             Ok(())
         };
-        Ok(Self { lock, goes_on, partner: Partner::start(body, || ())? })
+        Ok(Self {
+            lock,
+            goes_on,
+            partner: Partner::start(body, || ())?,
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! An RCU grace period: until every CPU has left the sections that read what is about to be freed (membarrier(2)).
+//! An RCU grace period: until every CPU has left the sections that read what is about to be freed
+//! (membarrier(2)).
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::membarrier;
@@ -13,14 +14,25 @@ pub(super) const METRIC: Metric = Metric {
     state: CacheState::Warm,
     lmbench: None,
     prepare: |_| {
-        let missing = |what: &str, remedy| Unavailable::Missing { what: what.to_owned(), remedy };
+        let missing = |what: &str, remedy| Unavailable::Missing {
+            what: what.to_owned(),
+            remedy,
+        };
         // With a single CPU online the kernel has nothing to wait for, and returns at once.
-        if std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|online| online.trim() == "0") {
-            return Err(missing("there is one CPU only, for which the kernel waits for none", "measure on two CPUs"));
+        if std::fs::read_to_string("/sys/devices/system/cpu/online")
+            .is_ok_and(|online| online.trim() == "0")
+        {
+            return Err(missing(
+                "there is one CPU only, for which the kernel waits for none",
+                "measure on two CPUs",
+            ));
         }
         match membarrier::has_global() {
             Ok(true) => Ok(repeated(membarrier::global)),
-            Ok(false) => Err(missing("no membarrier of all processes on CPUs without a tick", "boot without nohz_full")),
+            Ok(false) => Err(missing(
+                "no membarrier of all processes on CPUs without a tick",
+                "boot without nohz_full",
+            )),
             Err(error) => Err(Unavailable::system("call membarrier")(error)),
         }
     },

@@ -1,4 +1,5 @@
-//! A request that does nothing through a ring that is shared with the kernel: io_uring_enter(2), from handing it in to taking its completion.
+//! A request that does nothing through a ring that is shared with the kernel: io_uring_enter(2),
+//! from handing it in to taking its completion.
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::io_uring::Ring;
@@ -13,7 +14,9 @@ pub(super) const METRIC: Metric = Metric {
     state: CacheState::Warm,
     lmbench: None,
     prepare: |_| {
-        let mut ring = Ring::new().map_err(Unavailable::system("make a ring of io_uring (see sysctl kernel.io_uring_disabled)"))?;
+        let mut ring = Ring::new().map_err(Unavailable::system(
+            "make a ring of io_uring (see sysctl kernel.io_uring_disabled)",
+        ))?;
         Ok(repeated(move || ring.nop()))
     },
 };

@@ -1,4 +1,5 @@
-//! Input and output of one byte without a device behind it: read(2) from /dev/zero and write(2) to /dev/null, in turn.
+//! Input and output of one byte without a device behind it: read(2) from /dev/zero and write(2) to
+//! /dev/null, in turn.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,7 +19,10 @@ pub(super) const METRIC: Metric = Metric {
     lmbench: Some("lat_syscall read|write"),
     prepare: |_| {
         let zero = File::open("/dev/zero").map_err(Unavailable::system("open /dev/zero"))?;
-        let null = File::options().write(true).open("/dev/null").map_err(Unavailable::system("open /dev/null"))?;
+        let null = File::options()
+            .write(true)
+            .open("/dev/null")
+            .map_err(Unavailable::system("open /dev/null"))?;
         Ok(Box::new(NullIo { zero, null }))
     },
 };

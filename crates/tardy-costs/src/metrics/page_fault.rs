@@ -15,7 +15,8 @@ use crate::metric::{Metric, Place, Unavailable, Work, share};
 pub(super) const FILE: Metric = Metric {
     name: "page-fault",
     group: Group::FileAndMemory,
-    operation: "first read of a page of a mapped file in the page cache, in mixed order; neighbours that the kernel maps with it count too",
+    operation: "first read of a page of a mapped file in the page cache, in mixed order; \
+                neighbours that the kernel maps with it count too",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_pagefault FILE"),
@@ -34,7 +35,8 @@ pub(super) const NEW: Metric = Metric {
 };
 
 const PAGES: usize = FILE_BYTES / PAGE_BYTES;
-/// Has no factor in common with the number of pages, which is a power of two, so that steps of so many pages come to each page once.
+/// Has no factor in common with the number of pages, which is a power of two, so that steps of so
+/// many pages come to each page once.
 const STRIDE: usize = 6_151;
 /// Pages of new memory that are touched at a time.
 const NEW_PAGES: usize = 1024;
@@ -44,11 +46,14 @@ struct FilePages {
 }
 
 fn file(place: &Place) -> Result<Box<dyn Work>, Unavailable> {
-    Ok(Box::new(FilePages { file: big_file(place)? }))
+    Ok(Box::new(FilePages {
+        file: big_file(place)?,
+    }))
 }
 
 impl Work for FilePages {
-    /// All pages of the file as often as it takes; mapping and unmapping without a touch is taken off.
+    /// All pages of the file as often as it takes; mapping and unmapping without a touch is taken
+    /// off.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let passes = operations.div_ceil(PAGES as u64);
         let mut took = 0;

@@ -18,8 +18,12 @@ pub(super) const METRIC: Metric = Metric {
     state: CacheState::Warm,
     lmbench: Some("lat_sig prot FILE"),
     prepare: |_| {
-        let page = ProtectedPage::new().map_err(Unavailable::system("protect a page and handle its faults"))?;
-        Ok(Box::new(ProtectionFault { page, handle: Handle::new()? }))
+        let page = ProtectedPage::new()
+            .map_err(Unavailable::system("protect a page and handle its faults"))?;
+        Ok(Box::new(ProtectionFault {
+            page,
+            handle: Handle::new()?,
+        }))
     },
 };
 

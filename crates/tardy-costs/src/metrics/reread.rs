@@ -1,4 +1,5 @@
-//! Reading a file that is in the page cache again, and adding up what was read: with read(2), and through a mapping.
+//! Reading a file that is in the page cache again, and adding up what was read: with read(2), and
+//! through a mapping.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -33,7 +34,8 @@ pub(super) const MAPPED: Metric = Metric {
 
 fn reading(file: File) -> Result<Box<dyn Work>, Unavailable> {
     let mut at = 0;
-    let mut buffer = Mapping::anonymous(PORTION_BYTES).map_err(Unavailable::system("map memory"))?;
+    let mut buffer =
+        Mapping::anonymous(PORTION_BYTES).map_err(Unavailable::system("map memory"))?;
     Ok(repeated(move || {
         buffer.fill_from(&file, at as i64, PORTION_BYTES)?;
         black_box(buffer.sum(0, PORTION_BYTES));
@@ -43,7 +45,8 @@ fn reading(file: File) -> Result<Box<dyn Work>, Unavailable> {
 }
 
 fn mapped(place: &Place) -> Result<Box<dyn Work>, Unavailable> {
-    let mapping = Mapping::shared(&big_file(place)?, FILE_BYTES).map_err(Unavailable::system("map a file"))?;
+    let mapping = Mapping::shared(&big_file(place)?, FILE_BYTES)
+        .map_err(Unavailable::system("map a file"))?;
     // Pages are mapped before anything is timed: this is about reading, page-fault about the rest.
     black_box(mapping.sum(0, FILE_BYTES));
     let mut at = 0;

@@ -1,4 +1,5 @@
-//! There and back between two processes on one CPU: a byte through pipes, local sockets and TCP, four through UDP.
+//! There and back between two processes on one CPU: a byte through pipes, local sockets and TCP,
+//! four through UDP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -36,7 +37,8 @@ pub(super) const UNIX: Metric = Metric {
     state: CacheState::Warm,
     lmbench: Some("lat_unix"),
     prepare: |_| {
-        let (near, far) = UnixStream::pair().map_err(Unavailable::system("make a pair of sockets"))?;
+        let (near, far) =
+            UnixStream::pair().map_err(Unavailable::system("make a pair of sockets"))?;
         let peer = Peer::start(move || echo(&mut &far, &mut &far))?;
         Ok(repeated(move || {
             let _answers = &peer;
@@ -85,7 +87,10 @@ pub(super) fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
 }
 
 fn udp() -> io::Result<Result<Box<dyn Work>, Unavailable>> {
-    let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+    let (near, far) = (
+        UdpSocket::bind("127.0.0.1:0")?,
+        UdpSocket::bind("127.0.0.1:0")?,
+    );
     near.connect(far.local_addr()?)?;
     // A server knows only from each datagram who asks.
     let peer = Peer::start(move || {

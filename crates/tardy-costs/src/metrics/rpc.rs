@@ -1,4 +1,5 @@
-//! A remote procedure call over the loopback device: procedure 0, which does nothing, of the portmapper (RFC 5531, RFC 1833).
+//! A remote procedure call over the loopback device: procedure 0, which does nothing, of the
+//! portmapper (RFC 5531, RFC 1833).
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -69,7 +70,8 @@ fn over_tcp() -> io::Result<Box<dyn Work>> {
     Ok(repeated(once))
 }
 
-/// Of a call without arguments and credentials: number, direction, RPC version, program, version, procedure, credential, verifier.
+/// Of a call without arguments and credentials: number, direction, RPC version, program, version,
+/// procedure, credential, verifier.
 const CALL_BYTES: usize = 40;
 /// Of an accepted answer without result: number, direction, acceptance, verifier, state.
 const ANSWER_BYTES: usize = 24;
@@ -90,7 +92,14 @@ struct Call {
 impl Default for Call {
     fn default() -> Self {
         let mut bytes = [0; MARK_BYTES + CALL_BYTES];
-        let words = [LAST_PART | CALL_BYTES as u32, 0, 0, RPC_VERSION, PORTMAPPER_PROGRAM, PORTMAPPER_VERSION];
+        let words = [
+            LAST_PART | CALL_BYTES as u32,
+            0,
+            0,
+            RPC_VERSION,
+            PORTMAPPER_PROGRAM,
+            PORTMAPPER_VERSION,
+        ];
         for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
         }
@@ -111,9 +120,22 @@ impl Call {
 
     /// That it is the answer to this call, and that the call was accepted and done.
     fn check(&self, answer: &[u8]) -> io::Result<()> {
-        let word = |index: usize| answer.get(index * 4..index * 4 + 4).and_then(|bytes| Some(u32::from_be_bytes(bytes.try_into().ok()?)));
-        let is_done = word(0) == Some(self.number) && word(1) == Some(REPLY) && word(2) == Some(0) && word(5) == Some(0);
-        if is_done { Ok(()) } else { Err(io::Error::other("the portmapper did not answer as RFC 5531 has it")) }
+        let word = |index: usize| {
+            answer
+                .get(index * 4..index * 4 + 4)
+                .and_then(|bytes| Some(u32::from_be_bytes(bytes.try_into().ok()?)))
+        };
+        let is_done = word(0) == Some(self.number)
+            && word(1) == Some(REPLY)
+            && word(2) == Some(0)
+            && word(5) == Some(0);
+        if is_done {
+            Ok(())
+        } else {
+            Err(io::Error::other(
+                "the portmapper did not answer as RFC 5531 has it",
+            ))
+        }
     }
 }
 
@@ -126,7 +148,12 @@ mod tests {
         let mut call = Call::default();
         let sent = call.next().to_vec();
         assert_eq!(sent.len(), CALL_BYTES);
-        assert_eq!(sent[..24], [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0x86, 0xa0, 0, 0, 0, 2, 0, 0, 0, 0]);
+        assert_eq!(
+            sent[..24],
+            [
+                0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0x86, 0xa0, 0, 0, 0, 2, 0, 0, 0, 0
+            ]
+        );
         assert_eq!(call.next_marked()[..8], [0x80, 0, 0, 40, 0, 0, 0, 2]);
         let mut answer = [0; ANSWER_BYTES];
         answer[3] = 2;

@@ -1,6 +1,8 @@
-//! Asking which of 100 descriptors are ready: select(2) on those of a file, and on those of a connection of TCP.
+//! Asking which of 100 descriptors are ready: select(2) on those of a file, and on those of a
+//! connection of TCP.
 //!
-//! As in LMbench, all descriptors are copies of one (dup(2)), so that what counts is asking, and not the cache that 100 sockets fill.
+//! As in LMbench, all descriptors are copies of one (dup(2)), so that what counts is asking, and
+//! not the cache that 100 sockets fill.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -24,7 +26,14 @@ pub(super) const FILES: Metric = Metric {
     lmbench: Some("lat_select -n 100 file"),
     prepare: |place| {
         let path = place.scratch.join("selected");
-        let open = || File::options().read(true).append(true).create(true).open(&path).map(OwnedFd::from);
+        let open = || {
+            File::options()
+                .read(true)
+                .append(true)
+                .create(true)
+                .open(&path)
+                .map(OwnedFd::from)
+        };
         selecting(open().map_err(Unavailable::system("open a file"))?, None)
     },
 };
@@ -54,7 +63,8 @@ fn connection(_: &Place) -> Result<Box<dyn Work>, Unavailable> {
 fn selecting(descriptor: OwnedFd, kept: Option<OwnedFd>) -> Result<Box<dyn Work>, Unavailable> {
     let copies: Result<Vec<_>, _> = (0..DESCRIPTORS).map(|_| descriptor.try_clone()).collect();
     let copies = copies.map_err(Unavailable::system("have 100 descriptors (ulimit -n)"))?;
-    let set = DescriptorSet::new(copies.iter().map(AsFd::as_fd)).map_err(Unavailable::system("select on so high descriptors"))?;
+    let set = DescriptorSet::new(copies.iter().map(AsFd::as_fd))
+        .map_err(Unavailable::system("select on so high descriptors"))?;
     Ok(repeated(move || {
         let _open = (&copies, &kept);
         black_box(set.readable()?);

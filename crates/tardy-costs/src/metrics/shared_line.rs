@@ -1,4 +1,5 @@
-//! A cache line that two CPUs write to in turn, each spinning until it is its turn: what every contended lock and counter pays.
+//! A cache line that two CPUs write to in turn, each spinning until it is its turn: what every
+//! contended lock and counter pays.
 
 use std::hint::spin_loop;
 use std::io;

@@ -39,7 +39,8 @@ impl Handle {
 }
 
 impl Work for Handle {
-    /// Sending with a handler and without one in turn, in short stretches, so that what disturbs the one disturbs the other.
+    /// Sending with a handler and without one in turn, in short stretches, so that what disturbs
+    /// the one disturbs the other.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         const STRETCH: u64 = 1000;
         let me = process::id();

@@ -28,5 +28,6 @@ pub(super) const METRIC: Metric = Metric {
 pub(super) fn file(place: &Place) -> Result<CString, Unavailable> {
     let path = place.scratch.join("file");
     std::fs::write(&path, b"x").map_err(Unavailable::system("make a file"))?;
-    CString::new(path.as_os_str().as_bytes()).map_err(|error| Unavailable::system("name a file")(error.into()))
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|error| Unavailable::system("name a file")(error.into()))
 }

@@ -34,7 +34,8 @@ pub(super) const UNIX: Metric = Metric {
     state: CacheState::Warm,
     lmbench: Some("bw_unix"),
     prepare: |_| {
-        let (near, far) = UnixStream::pair().map_err(Unavailable::system("make a pair of sockets"))?;
+        let (near, far) =
+            UnixStream::pair().map_err(Unavailable::system("make a pair of sockets"))?;
         stream(near, far)
     },
 };
@@ -60,14 +61,22 @@ struct Stream<R> {
     _writes: Peer,
 }
 
-fn stream<R: Read + 'static>(from: R, mut to: impl Write + 'static) -> Result<Box<dyn Work>, Unavailable> {
+fn stream<R: Read + 'static>(
+    from: R,
+    mut to: impl Write + 'static,
+) -> Result<Box<dyn Work>, Unavailable> {
     let writes = Peer::start(move || {
         let portion = vec![1; PORTION_BYTES];
         loop {
             to.write_all(&portion)?;
         }
     })?;
-    Ok(Box::new(Stream { from, buffer: vec![0; PORTION_BYTES], ahead: 0, _writes: writes }))
+    Ok(Box::new(Stream {
+        from,
+        buffer: vec![0; PORTION_BYTES],
+        ahead: 0,
+        _writes: writes,
+    }))
 }
 
 impl<R: Read> Work for Stream<R> {

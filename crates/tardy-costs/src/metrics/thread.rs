@@ -14,7 +14,9 @@ pub(super) const METRIC: Metric = Metric {
     prepare: |_| {
         Ok(repeated(|| {
             let thread = std::thread::Builder::new().spawn(|| ())?;
-            thread.join().map_err(|_| std::io::Error::other("a thread that does nothing panicked"))
+            thread
+                .join()
+                .map_err(|_| std::io::Error::other("a thread that does nothing panicked"))
         }))
     },
 };

@@ -1,4 +1,5 @@
-//! Timers that never fire: made, armed, cancelled and deleted; and one that is armed and cancelled again and again.
+//! Timers that never fire: made, armed, cancelled and deleted; and one that is armed and cancelled
+//! again and again.
 
 use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
@@ -13,7 +14,8 @@ const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);
 pub(super) const CREATE: Metric = Metric {
     name: "timer-create",
     group: Group::Today,
-    operation: "timer made, armed and deleted before it fires (timer_create, timer_settime, timer_delete)",
+    operation: "timer made, armed and deleted before it fires (timer_create, timer_settime, \
+                timer_delete)",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

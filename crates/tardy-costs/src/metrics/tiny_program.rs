@@ -1,4 +1,5 @@
-//! The smallest program of each architecture: an ELF file without libraries whose code ends the process with 0.
+//! The smallest program of each architecture: an ELF file without libraries whose code ends the
+//! process with 0.
 
 /// Where the image is loaded; anything above the lowest address that may be mapped.
 const LOADED_AT: u64 = 0x40_0000;
@@ -25,25 +26,33 @@ const RISCV: u16 = 243;
 /// xor edi,edi; mov eax,60 (exit); syscall
 const EXIT_X86_64: [u8; 9] = [0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
 /// mov x0,#0; mov x8,#93 (exit); svc #0
-const EXIT_AARCH64: [u8; 12] = [0x00, 0x00, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
+const EXIT_AARCH64: [u8; 12] = [
+    0x00, 0x00, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4,
+];
 /// li a0,0; li a7,93 (exit); ecall
-const EXIT_RISCV64: [u8; 12] = [0x13, 0x05, 0x00, 0x00, 0x93, 0x08, 0xd0, 0x05, 0x73, 0x00, 0x00, 0x00];
+const EXIT_RISCV64: [u8; 12] = [
+    0x13, 0x05, 0x00, 0x00, 0x93, 0x08, 0xd0, 0x05, 0x73, 0x00, 0x00, 0x00,
+];
 
 /// An ELF file of 64 bits, little-endian, with one segment that is the file itself (elf(5)).
 fn executable(machine: u16, code: &[u8]) -> Vec<u8> {
     let code_at = u64::from(HEADER_BYTES + SEGMENT_BYTES);
     let length = code_at + code.len() as u64;
     let mut image = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let mut half = |values: &[u16]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    let mut half =
+        |values: &[u16]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     half(&[2, machine, 1, 0]);
-    let mut words = |values: &[u64]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    let mut words =
+        |values: &[u64]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     // Entry, the segment's header right behind this one, no sections.
     words(&[LOADED_AT + code_at, u64::from(HEADER_BYTES), 0]);
-    let mut half = |values: &[u16]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    let mut half =
+        |values: &[u16]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     half(&[0, 0, HEADER_BYTES, SEGMENT_BYTES, 1, 0, 0, 0]);
     // PT_LOAD, readable and executable.
     half(&[1, 0, 5, 0]);
-    let mut words = |values: &[u64]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    let mut words =
+        |values: &[u64]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     words(&[0, LOADED_AT, LOADED_AT, length, length, 0x1000]);
     image.extend_from_slice(code);
     image
@@ -70,6 +79,9 @@ mod tests {
 
     #[test]
     fn headers_have_their_sizes() {
-        assert_eq!(executable(X86_64, &[]).len(), usize::from(HEADER_BYTES + SEGMENT_BYTES));
+        assert_eq!(
+            executable(X86_64, &[]).len(),
+            usize::from(HEADER_BYTES + SEGMENT_BYTES)
+        );
     }
 }

@@ -26,19 +26,36 @@ pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), Exp
         "json" => Format::COST.document(&run.summary),
         "markdown" => table(run),
         "openmetrics" => metrics(run),
-        _ => return Err(ExportError::CostFormat { run: run.folder.clone(), format: format.to_owned() }),
+        _ => {
+            return Err(ExportError::CostFormat {
+                run: run.folder.clone(),
+                format: format.to_owned(),
+            });
+        }
     };
     out.write_all(text.as_bytes())?;
     Ok(())
 }
 
-/// Every trial, a line each, in the order in which they were made; values are of one operation, bandwidths too.
+/// Every trial, a line each, in the order in which they were made; values are of one operation,
+/// bandwidths too.
 fn trials(run: &CostRun) -> String {
-    let mut out = format!("metric,group,trial,{}_per_operation,bytes_per_operation\n", run.summary.how.unit);
+    let mut out = format!(
+        "metric,group,trial,{}_per_operation,bytes_per_operation\n",
+        run.summary.how.unit
+    );
     for metric in &run.summary.metrics {
-        let bytes = metric.bytes.map_or_else(String::new, |bytes| bytes.to_string());
+        let bytes = metric
+            .bytes
+            .map_or_else(String::new, |bytes| bytes.to_string());
         for (trial, value) in metric.values.iter().enumerate() {
-            let _ = writeln!(out, "{},{},{},{value},{bytes}", quoted(&metric.name), metric.group.name(), trial + 1);
+            let _ = writeln!(
+                out,
+                "{},{},{},{value},{bytes}",
+                quoted(&metric.name),
+                metric.group.name(),
+                trial + 1
+            );
         }
     }
     out
@@ -48,10 +65,17 @@ fn table(run: &CostRun) -> String {
     let summary = &run.summary;
     let mut out = format!("## {}\n\n", markdown::escape(&run.folder));
     for warning in &summary.warnings {
-        let _ = writeln!(out, "- :warning: {}", markdown::escape(&warning.to_string()));
+        let _ = writeln!(
+            out,
+            "- :warning: {}",
+            markdown::escape(&warning.to_string())
+        );
     }
     if summary.how.unit == "instructions" {
-        out.push_str("- :warning: counts of executed instructions: how long the kernel's code is, never how fast a machine runs it\n");
+        out.push_str(
+            "- :warning: counts of executed instructions: how long the kernel's code is, never \
+             how fast a machine runs it\n",
+        );
     }
     let head = ["metric", "unit", "cost", "best", "median", "worst"].map(str::to_owned);
     let rows: Vec<Vec<String>> = summary
@@ -59,14 +83,27 @@ fn table(run: &CostRun) -> String {
         .iter()
         .map(|metric| {
             let shown = DisplayUnit::new(summary, metric);
-            let figure = if metric.group == Group::Program { metric.mean } else { metric.cost };
-            let values = [figure, metric.min, metric.median, metric.max].map(|value| shown.text(value));
-            [metric.name.clone(), shown.unit.to_owned()].into_iter().chain(values).collect()
+            let figure = if metric.group == Group::Program {
+                metric.mean
+            } else {
+                metric.cost
+            };
+            let values =
+                [figure, metric.min, metric.median, metric.max].map(|value| shown.text(value));
+            [metric.name.clone(), shown.unit.to_owned()]
+                .into_iter()
+                .chain(values)
+                .collect()
         })
         .collect();
     let _ = writeln!(out, "\n{}", markdown::table(&head, &rows));
     for one in &summary.left_out {
-        let _ = writeln!(out, "- left out: {} ({})", markdown::escape(&one.name), markdown::escape(&one.reason));
+        let _ = writeln!(
+            out,
+            "- left out: {} ({})",
+            markdown::escape(&one.name),
+            markdown::escape(&one.reason)
+        );
     }
     for line in summary.machine.iter().filter(|line| !line.is_empty()) {
         let _ = writeln!(out, "- {}", markdown::escape(line));
@@ -74,22 +111,70 @@ fn table(run: &CostRun) -> String {
     out
 }
 
-/// Seconds as the base unit; instructions are a metric of another name, so that nobody adds them up.
+/// Seconds as the base unit; instructions are a metric of another name, so that nobody adds them
+/// up.
 fn metrics(run: &CostRun) -> String {
     let summary = &run.summary;
-    let (name, scale, unit) =
-        if summary.how.unit == "ns" { ("tardy_cost_seconds", 1e-9, "seconds") } else { ("tardy_cost_instructions", 1.0, "instructions") };
-    let values = |value: fn(&tardy_results::cost::summary::MetricSummary) -> f64| -> Vec<(String, String)> {
-        let labels = |metric: &tardy_results::cost::summary::MetricSummary| format!("metric=\"{}\"", escape(&metric.name));
-        summary.metrics.iter().map(|metric| (labels(metric), format!("{:e}", value(metric) * scale))).collect()
+    let (name, scale, unit) = if summary.how.unit == "ns" {
+        ("tardy_cost_seconds", 1e-9, "seconds")
+    } else {
+        ("tardy_cost_instructions", 1.0, "instructions")
     };
+    let values =
+        |value: fn(&tardy_results::cost::summary::MetricSummary) -> f64| -> Vec<(String, String)> {
+            let labels = |metric: &tardy_results::cost::summary::MetricSummary| {
+                format!("metric=\"{}\"", escape(&metric.name))
+            };
+            summary
+                .metrics
+                .iter()
+                .map(|metric| (labels(metric), format!("{:e}", value(metric) * scale)))
+                .collect()
+        };
     let mut text = String::new();
-    let figures = values(|metric| if metric.group == Group::Program { metric.mean } else { metric.cost });
-    family(&mut text, name, ("gauge", ""), &format!("What one operation costs, in {unit}."), figures);
-    let (least, most) = (format!("tardy_cost_least_{unit}"), format!("tardy_cost_most_{unit}"));
-    family(&mut text, &least, ("gauge", ""), &format!("Least trial, in {unit}."), values(|metric| metric.min));
-    family(&mut text, &most, ("gauge", ""), &format!("Largest trial, in {unit}."), values(|metric| metric.max));
-    let kernel = format!("kernel=\"{}\",version=\"{}\"", escape(&run.kernel()), escape(&run.record.tool.version));
-    family(&mut text, "tardy_run_info", ("gauge", ""), "What was measured, and where.", [(kernel, "1".to_owned())]);
+    let figures = values(|metric| {
+        if metric.group == Group::Program {
+            metric.mean
+        } else {
+            metric.cost
+        }
+    });
+    family(
+        &mut text,
+        name,
+        ("gauge", ""),
+        &format!("What one operation costs, in {unit}."),
+        figures,
+    );
+    let (least, most) = (
+        format!("tardy_cost_least_{unit}"),
+        format!("tardy_cost_most_{unit}"),
+    );
+    family(
+        &mut text,
+        &least,
+        ("gauge", ""),
+        &format!("Least trial, in {unit}."),
+        values(|metric| metric.min),
+    );
+    family(
+        &mut text,
+        &most,
+        ("gauge", ""),
+        &format!("Largest trial, in {unit}."),
+        values(|metric| metric.max),
+    );
+    let kernel = format!(
+        "kernel=\"{}\",version=\"{}\"",
+        escape(&run.kernel()),
+        escape(&run.record.tool.version)
+    );
+    family(
+        &mut text,
+        "tardy_run_info",
+        ("gauge", ""),
+        "What was measured, and where.",
+        [(kernel, "1".to_owned())],
+    );
     text + "# EOF\n"
 }

@@ -1,4 +1,5 @@
-//! Samples as comma-separated values (RFC 4180), a line each; or with `--histogram` how often each value came.
+//! Samples as comma-separated values (RFC 4180), a line each; or with `--histogram` how often each
+//! value came.
 
 use std::io::Write;
 
@@ -16,11 +17,22 @@ impl Exporter for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "samples, a line each: probe, cpu, copy, phase in which it was due (reports count one that is late into the next phase in both), due time from the start of the run, latency, due times skipped; counts by value with --histogram"
+        "samples, a line each: probe, cpu, copy, phase in which it was due (reports count one that \
+         is late into the next phase in both), due time from the start of the run, latency, due \
+         times skipped; counts by value with --histogram"
     }
 
-    fn write(&self, run: &ExportedRun, options: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
-        if options.is_histogram { counts(run, out) } else { samples(run, out) }
+    fn write(
+        &self,
+        run: &ExportedRun,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
+        if options.is_histogram {
+            counts(run, out)
+        } else {
+            samples(run, out)
+        }
     }
 }
 
@@ -29,12 +41,29 @@ fn samples(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
     let start = run.record.started.monotonic_ns;
     writeln!(out, "probe,cpu,copy,phase,due_ns,latency_ns,skipped")?;
     for series in &run.series {
-        let phases: Vec<_> = run.phases(series.descriptor.cpu).into_iter().map(|(begin, end, name)| (begin, end, quoted(name))).collect();
-        let head = format!("{},{},{}", quoted(&series.descriptor.probe), series.cpu_text(), series.copy_text());
+        let phases: Vec<_> = run
+            .phases(series.descriptor.cpu)
+            .into_iter()
+            .map(|(begin, end, name)| (begin, end, quoted(name)))
+            .collect();
+        let head = format!(
+            "{},{},{}",
+            quoted(&series.descriptor.probe),
+            series.cpu_text(),
+            series.copy_text()
+        );
         series.samples(|sample| {
-            let phase = phases.iter().find(|&&(begin, end, _)| begin <= sample.due && sample.due < end).map_or("", |phase| &phase.2);
+            let phase = phases
+                .iter()
+                .find(|&&(begin, end, _)| begin <= sample.due && sample.due < end)
+                .map_or("", |phase| &phase.2);
             let due = sample.due.get().wrapping_sub(start.get());
-            writeln!(out, "{head},{phase},{due},{},{}", sample.latency.get(), sample.skipped)
+            writeln!(
+                out,
+                "{head},{phase},{due},{},{}",
+                sample.latency.get(),
+                sample.skipped
+            )
         })?;
     }
     Ok(())
@@ -43,7 +72,12 @@ fn samples(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
 fn counts(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
     writeln!(out, "probe,cpu,copy,latency_ns,count")?;
     for series in &run.series {
-        let head = format!("{},{},{}", quoted(&series.descriptor.probe), series.cpu_text(), series.copy_text());
+        let head = format!(
+            "{},{},{}",
+            quoted(&series.descriptor.probe),
+            series.cpu_text(),
+            series.copy_text()
+        );
         let mut written = Ok(());
         series.histogram()?.for_each(|value, count| {
             if written.is_ok() {

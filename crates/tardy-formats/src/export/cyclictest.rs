@@ -1,4 +1,5 @@
-//! What cyclictest prints of its threads, line for line, from a run: for scripts that read it. Source: what cyclictest 2.4 and 2.8 print, and their manual.
+//! What cyclictest prints of its threads, line for line, from a run: for scripts that read it.
+//! Source: what cyclictest 2.4 and 2.8 print, and their manual.
 
 use std::fmt::Write as _;
 
@@ -25,14 +26,19 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Takes their priorities from threads that run as ordinary tasks, as warnings of the run say. Whether there are such.
+    /// Takes their priorities from threads that run as ordinary tasks, as warnings of the run say.
+    /// Whether there are such.
     pub fn take_priorities(threads: &mut [Self], warnings: &[Warning]) -> bool {
         let is_refused = |priority: u32| {
-            let is_it = |policy: &str| policy.rsplit(' ').next() == Some(priority.to_string().as_str());
+            let is_it =
+                |policy: &str| policy.rsplit(' ').next() == Some(priority.to_string().as_str());
             warnings.iter().any(|warning| matches!(warning, Warning::NoRealTimePolicy { policy, .. } if is_it(policy)))
         };
         let mut is_any = false;
-        for thread in threads.iter_mut().filter(|thread| thread.priority > 0 && is_refused(thread.priority)) {
+        for thread in threads
+            .iter_mut()
+            .filter(|thread| thread.priority > 0 && is_refused(thread.priority))
+        {
             thread.priority = 0;
             is_any = true;
         }
@@ -99,15 +105,27 @@ impl ThreadSamples {
     fn read(thread: &Thread, series: &ExportedSeries) -> Result<Self, ExportError> {
         let mut samples = Vec::new();
         series.samples(|sample| {
-            samples.push((sample.due.saturating_add(sample.latency), sample.latency.get()));
+            samples.push((
+                sample.due.saturating_add(sample.latency),
+                sample.latency.get(),
+            ));
             Ok(())
         })?;
         let values = series.histogram()?;
         let mut sum = 0_i128;
         values.for_each(|value, count| sum += i128::from(value) * i128::from(count));
         let is_whole = samples.len() as u64 == values.count();
-        let last = samples.last().map(|&(_, latency)| latency).filter(|_| is_whole);
-        Ok(Self { thread: thread.clone(), values, sum, last, samples })
+        let last = samples
+            .last()
+            .map(|&(_, latency)| latency)
+            .filter(|_| is_whole);
+        Ok(Self {
+            thread: thread.clone(),
+            values,
+            sum,
+            last,
+            samples,
+        })
     }
 
     fn average(&self) -> i64 {
@@ -118,9 +136,14 @@ impl ThreadSamples {
     fn buckets(&self, unit: Unit, buckets: u32) -> (Vec<u64>, u64) {
         let mut counts = vec![0; buckets as usize];
         let mut beyond = 0;
-        self.values.for_each(|value, count| match usize::try_from(unit.of(value).max(0)).ok().and_then(|place| counts.get_mut(place)) {
-            Some(bucket) => *bucket += count,
-            None => beyond += count,
+        self.values.for_each(|value, count| {
+            match usize::try_from(unit.of(value).max(0))
+                .ok()
+                .and_then(|place| counts.get_mut(place))
+            {
+                Some(bucket) => *bucket += count,
+                None => beyond += count,
+            }
         });
         (counts, beyond)
     }
@@ -133,31 +156,48 @@ impl CyclictestRun {
     /// [`ExportError`] where a series cannot be read, or is not there.
     pub fn read(run: &ExportedRun, threads: &[Thread], unit: Unit) -> Result<Self, ExportError> {
         let take = |thread: &Thread| {
-            let is_its = |series: &&ExportedSeries| series.descriptor.probe == thread.probe && series.descriptor.cpu == Some(thread.cpu);
-            let series = run.series.iter().find(is_its).ok_or_else(|| ExportError::NoProbe {
-                run: run.summary.run.clone(),
-                probe: thread.probe.clone(),
-                has: super::run::names(&run.series),
-            })?;
+            let is_its = |series: &&ExportedSeries| {
+                series.descriptor.probe == thread.probe && series.descriptor.cpu == Some(thread.cpu)
+            };
+            let series = run
+                .series
+                .iter()
+                .find(is_its)
+                .ok_or_else(|| ExportError::NoProbe {
+                    run: run.summary.run.clone(),
+                    probe: thread.probe.clone(),
+                    has: super::run::names(&run.series),
+                })?;
             ThreadSamples::read(thread, series)
         };
-        Ok(Self { threads: threads.iter().map(take).collect::<Result<_, _>>()?, unit, process: run.record.tool.process })
+        Ok(Self {
+            threads: threads.iter().map(take).collect::<Result<_, _>>()?,
+            unit,
+            process: run.record.tool.process,
+        })
     }
 
-    /// The line of each thread that `-q` ends with. In place of a thread's own number stands that of the process.
+    /// The line of each thread that `-q` ends with. In place of a thread's own number stands that
+    /// of the process.
     #[must_use]
     pub fn summary(&self) -> String {
         let width = if self.unit == Unit::Nanos { 8 } else { 5 };
         let line = |(number, taken): (usize, &ThreadSamples)| {
-            let Thread { priority, interval, .. } = taken.thread;
+            let Thread {
+                priority, interval, ..
+            } = taken.thread;
             let [least, last, average, most] = [
-                taken.values.min().map_or(NO_MINIMUM, |least| self.unit.of(least)),
+                taken
+                    .values
+                    .min()
+                    .map_or(NO_MINIMUM, |least| self.unit.of(least)),
                 taken.last.map_or(0, |last| self.unit.of(last)),
                 self.unit.of(taken.average()),
                 taken.values.max().map_or(0, |most| self.unit.of(most)),
             ];
             format!(
-                "T:{number:2} ({:5}) P:{priority:2} I:{} C:{:7} Min:{least:7} Act:{last:width$} Avg:{average:width$} Max:{most:8}\n",
+                "T:{number:2} ({:5}) P:{priority:2} I:{} C:{:7} Min:{least:7} Act:{last:width$} \
+                 Avg:{average:width$} Max:{most:8}\n",
                 self.process,
                 interval.get() / 1000,
                 taken.values.count(),
@@ -169,17 +209,32 @@ impl CyclictestRun {
     /// What `-h` and `-H` print.
     #[must_use]
     pub fn histogram(&self, shape: HistogramShape) -> String {
-        let counted: Vec<(Vec<u64>, u64)> = self.threads.iter().map(|taken| taken.buckets(self.unit, shape.buckets)).collect();
+        let counted: Vec<(Vec<u64>, u64)> = self
+            .threads
+            .iter()
+            .map(|taken| taken.buckets(self.unit, shape.buckets))
+            .collect();
         let with_sum = |values: Vec<u64>| {
             let sum = values.iter().sum();
-            values.into_iter().chain(shape.has_sum.then_some(sum)).collect::<Vec<u64>>()
+            values
+                .into_iter()
+                .chain(shape.has_sum.then_some(sum))
+                .collect::<Vec<u64>>()
         };
         let row = |head: &str, values: Vec<u64>, width: usize| {
-            let cells: String = values.iter().map(|value| format!(" {value:0width$}")).collect();
+            let cells: String = values
+                .iter()
+                .map(|value| format!(" {value:0width$}"))
+                .collect();
             format!("# {head}:{cells}\n")
         };
         let in_unit = |value: i64| u64::try_from(self.unit.of(value).max(0)).unwrap_or_default();
-        let of_each = |value: &dyn Fn(&ThreadSamples) -> i64| self.threads.iter().map(|taken| in_unit(value(taken))).collect::<Vec<u64>>();
+        let of_each = |value: &dyn Fn(&ThreadSamples) -> i64| {
+            self.threads
+                .iter()
+                .map(|taken| in_unit(value(taken)))
+                .collect::<Vec<u64>>()
+        };
         let mut text = "# Histogram\n".to_owned();
         for bucket in 0..shape.buckets as usize {
             let counts = with_sum(counted.iter().map(|(counts, _)| counts[bucket]).collect());
@@ -188,16 +243,42 @@ impl CyclictestRun {
         }
         let most = of_each(&|taken| taken.values.max().unwrap_or_default());
         let most_of_all = most.iter().max().copied().filter(|_| shape.has_sum);
-        text += &row("Total", with_sum(counted.iter().map(|(counts, _)| counts.iter().sum()).collect()), 9);
-        text += &row("Min Latencies", of_each(&|taken| taken.values.min().unwrap_or_default()), 5);
+        text += &row(
+            "Total",
+            with_sum(
+                counted
+                    .iter()
+                    .map(|(counts, _)| counts.iter().sum())
+                    .collect(),
+            ),
+            9,
+        );
+        text += &row(
+            "Min Latencies",
+            of_each(&|taken| taken.values.min().unwrap_or_default()),
+            5,
+        );
         text += &row("Avg Latencies", of_each(&ThreadSamples::average), 5);
-        text += &row("Max Latencies", most.into_iter().chain(most_of_all).collect(), 5);
-        text += &row("Histogram Overflows", with_sum(counted.iter().map(|&(_, beyond)| beyond).collect()), 5);
+        text += &row(
+            "Max Latencies",
+            most.into_iter().chain(most_of_all).collect(),
+            5,
+        );
+        text += &row(
+            "Histogram Overflows",
+            with_sum(counted.iter().map(|&(_, beyond)| beyond).collect()),
+            5,
+        );
         text += "# Histogram Overflow at cycle number:\n";
         for (number, (taken, (_, beyond))) in self.threads.iter().zip(&counted).enumerate() {
             let _ = write!(text, "# Thread {number}:");
-            let is_over = |&(_, latency): &(Nanos, i64)| self.unit.of(latency) >= i64::from(shape.buckets);
-            let cycles = taken.samples.iter().enumerate().filter(|(_, sample)| taken.last.is_some() && is_over(sample));
+            let is_over =
+                |&(_, latency): &(Nanos, i64)| self.unit.of(latency) >= i64::from(shape.buckets);
+            let cycles = taken
+                .samples
+                .iter()
+                .enumerate()
+                .filter(|(_, sample)| taken.last.is_some() && is_over(sample));
             let mut listed = 0;
             for (cycle, _) in cycles.take(shape.buckets as usize) {
                 let _ = write!(text, " {cycle:05}");
@@ -212,14 +293,26 @@ impl CyclictestRun {
         text
     }
 
-    /// What `-v` prints of the values: thread, cycle and value of each, in the order in which they were taken.
+    /// What `-v` prints of the values: thread, cycle and value of each, in the order in which they
+    /// were taken.
     #[must_use]
     pub fn values(&self) -> String {
         let of_thread = |(number, taken): (usize, &ThreadSamples)| {
-            let line = move |(cycle, &(at, latency)): (usize, &(Nanos, i64))| (at, number, cycle, latency);
-            taken.samples.iter().enumerate().map(line).collect::<Vec<_>>()
+            let line =
+                move |(cycle, &(at, latency)): (usize, &(Nanos, i64))| (at, number, cycle, latency);
+            taken
+                .samples
+                .iter()
+                .enumerate()
+                .map(line)
+                .collect::<Vec<_>>()
         };
-        let mut values: Vec<(Nanos, usize, usize, i64)> = self.threads.iter().enumerate().flat_map(of_thread).collect();
+        let mut values: Vec<(Nanos, usize, usize, i64)> = self
+            .threads
+            .iter()
+            .enumerate()
+            .flat_map(of_thread)
+            .collect();
         values.sort_unstable();
         let mut text = String::with_capacity(values.len() * 27);
         for (_, number, cycle, latency) in values {
@@ -228,16 +321,26 @@ impl CyclictestRun {
         text
     }
 
-    /// What `--spike` prints: each sample above `limit`, at most `count` of them, with the time at which it was taken.
+    /// What `--spike` prints: each sample above `limit`, at most `count` of them, with the time at
+    /// which it was taken.
     #[must_use]
     pub fn spikes(&self, limit: Nanos, count: usize) -> String {
         let mut text = "\n".to_owned();
         let mut found = 0;
         for (number, taken) in self.threads.iter().enumerate() {
-            for &(at, latency) in taken.samples.iter().filter(|&&(_, latency)| latency > limit.get()) {
+            for &(at, latency) in taken
+                .samples
+                .iter()
+                .filter(|&&(_, latency)| latency > limit.get())
+            {
                 found += 1;
                 if found <= count {
-                    let _ = writeln!(text, "T:{number:2} Spike:{:8}: TS: {:12}", self.unit.of(latency), at.get() / 1000);
+                    let _ = writeln!(
+                        text,
+                        "T:{number:2} Spike:{:8}: TS: {:12}",
+                        self.unit.of(latency),
+                        at.get() / 1000
+                    );
                 }
             }
         }
@@ -249,9 +352,22 @@ impl CyclictestRun {
     #[must_use]
     pub fn broken(&self, limit: Nanos) -> Option<String> {
         // The first latency above it is the last of all, and the largest.
-        let value = self.threads.iter().filter_map(|taken| taken.values.max()).max().filter(|&value| value > limit.get())?;
-        let ids: String = self.threads.iter().map(|_| format!(" {:05}", self.process)).collect();
-        Some(format!("# Thread Ids:{ids}\n# Break thread: {}\n# Break value: {}\n", self.process, self.unit.of(value)))
+        let value = self
+            .threads
+            .iter()
+            .filter_map(|taken| taken.values.max())
+            .max()
+            .filter(|&value| value > limit.get())?;
+        let ids: String = self
+            .threads
+            .iter()
+            .map(|_| format!(" {:05}", self.process))
+            .collect();
+        Some(format!(
+            "# Thread Ids:{ids}\n# Break thread: {}\n# Break value: {}\n",
+            self.process,
+            self.unit.of(value)
+        ))
     }
 }
 
@@ -263,12 +379,25 @@ mod tests {
 
     #[test]
     fn threads_that_run_as_ordinary_tasks_have_no_priority() {
-        let thread = |priority| Thread { probe: "cyclic".into(), cpu: CpuId(0), priority, interval: Nanos::from_millis(1) };
+        let thread = |priority| Thread {
+            probe: "cyclic".into(),
+            cpu: CpuId(0),
+            priority,
+            interval: Nanos::from_millis(1),
+        };
         let mut threads = [thread(95), thread(9), thread(5)];
-        let refused = |policy: &str| Warning::NoRealTimePolicy { policy: policy.into(), error: "Operation not permitted".into() };
-        let unset = Warning::CpuLatencyNotSet { error: "Permission denied".into() };
+        let refused = |policy: &str| Warning::NoRealTimePolicy {
+            policy: policy.into(),
+            error: "Operation not permitted".into(),
+        };
+        let unset = Warning::CpuLatencyNotSet {
+            error: "Permission denied".into(),
+        };
         assert!(!Thread::take_priorities(&mut threads, &[unset]));
-        assert!(Thread::take_priorities(&mut threads, &[refused("SCHED_FIFO 95"), refused("SCHED_FIFO 5")]));
+        assert!(Thread::take_priorities(
+            &mut threads,
+            &[refused("SCHED_FIFO 95"), refused("SCHED_FIFO 5")]
+        ));
         assert_eq!(threads.each_ref().map(|thread| thread.priority), [0, 9, 0]);
     }
 
@@ -276,42 +405,81 @@ mod tests {
         let mut values = Histogram::new(Budget::ANALYSIS);
         latencies.iter().for_each(|&latency| values.record(latency));
         ThreadSamples {
-            thread: Thread { probe: "cyclic".into(), cpu: CpuId(0), priority: 95, interval: Nanos::from_micros(1000) },
+            thread: Thread {
+                probe: "cyclic".into(),
+                cpu: CpuId(0),
+                priority: 95,
+                interval: Nanos::from_micros(1000),
+            },
             sum: latencies.iter().map(|&latency| i128::from(latency)).sum(),
             last: latencies.last().copied(),
-            samples: latencies.iter().enumerate().map(|(place, &latency)| (Nanos(place as i64 * 1_000_000), latency)).collect(),
+            samples: latencies
+                .iter()
+                .enumerate()
+                .map(|(place, &latency)| (Nanos(place as i64 * 1_000_000), latency))
+                .collect(),
             values,
         }
     }
 
     fn run() -> CyclictestRun {
-        CyclictestRun { threads: vec![taken(&[1_900, 2_000, 4_100]), taken(&[2_500])], unit: Unit::Micros, process: 7032 }
+        CyclictestRun {
+            threads: vec![taken(&[1_900, 2_000, 4_100]), taken(&[2_500])],
+            unit: Unit::Micros,
+            process: 7032,
+        }
     }
 
     #[test]
     fn the_summary_has_the_columns_of_cyclictest() {
-        let expected = "T: 0 ( 7032) P:95 I:1000 C:      3 Min:      1 Act:    4 Avg:    2 Max:       4\n\
-                        T: 1 ( 7032) P:95 I:1000 C:      1 Min:      2 Act:    2 Avg:    2 Max:       2\n";
+        let expected = "T: 0 ( 7032) P:95 I:1000 C:      3 Min:      1 Act:    4 Avg:    2 Max:       4\nT: \
+             1 ( 7032) P:95 I:1000 C:      1 Min:      2 Act:    2 Avg:    2 Max:       2\n";
         assert_eq!(run().summary(), expected);
-        let nanos = CyclictestRun { unit: Unit::Nanos, ..run() };
-        assert!(nanos.summary().starts_with("T: 0 ( 7032) P:95 I:1000 C:      3 Min:   1900 Act:    4100 Avg:    2666 Max:    4100\n"));
-        let none = CyclictestRun { threads: vec![taken(&[])], ..run() };
-        assert_eq!(none.summary(), "T: 0 ( 7032) P:95 I:1000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n");
+        let nanos = CyclictestRun {
+            unit: Unit::Nanos,
+            ..run()
+        };
+        assert!(nanos.summary().starts_with(
+            "T: 0 ( 7032) P:95 I:1000 C:      3 Min:   1900 Act:    4100 Avg:    2666 Max:    \
+             4100\n"
+        ));
+        let none = CyclictestRun {
+            threads: vec![taken(&[])],
+            ..run()
+        };
+        assert_eq!(
+            none.summary(),
+            "T: 0 ( 7032) P:95 I:1000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n"
+        );
     }
 
     #[test]
     fn the_histogram_has_the_rows_of_cyclictest() {
-        let expected = "# Histogram\n000000 000000\t000000\t000000\n000001 000001\t000000\t000001\n000002 000001\t000001\t000002\n\
-                        # Total: 000000002 000000001 000000003\n# Min Latencies: 00001 00002\n# Avg Latencies: 00002 00002\n\
-                        # Max Latencies: 00004 00002 00004\n# Histogram Overflows: 00001 00000 00001\n\
-                        # Histogram Overflow at cycle number:\n# Thread 0: 00002\n# Thread 1:\n\n";
-        assert_eq!(run().histogram(HistogramShape { buckets: 3, has_sum: true }), expected);
+        let expected = "# Histogram\n000000 000000\t000000\t000000\n000001 \
+                        000001\t000000\t000001\n000002 000001\t000001\t000002\n# Total: 000000002 \
+                        000000001 000000003\n# Min Latencies: 00001 00002\n# Avg Latencies: 00002 \
+                        00002\n# Max Latencies: 00004 00002 00004\n# Histogram Overflows: 00001 \
+                        00000 00001\n# Histogram Overflow at cycle number:\n# Thread 0: 00002\n# \
+                        Thread 1:\n\n";
+        assert_eq!(
+            run().histogram(HistogramShape {
+                buckets: 3,
+                has_sum: true
+            }),
+            expected
+        );
     }
 
     #[test]
     fn overflows_that_are_not_listed_are_counted() {
-        let text = run().histogram(HistogramShape { buckets: 1, has_sum: false });
-        assert!(text.ends_with("# Thread 0: 00000 # 00002 others\n# Thread 1: 00000\n\n"), "{text}");
+        let text = run().histogram(HistogramShape {
+            buckets: 1,
+            has_sum: false,
+        });
+        assert!(
+            text.ends_with("# Thread 0: 00000 # 00002 others\n# Thread 1: 00000\n\n"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -322,9 +490,13 @@ mod tests {
         );
         assert_eq!(
             run().spikes(Nanos(2_400), 9),
-            "\nT: 0 Spike:       4: TS:         2000\nT: 1 Spike:       2: TS:            0\nspikes = 2\n\n"
+            "\nT: 0 Spike:       4: TS:         2000\nT: 1 Spike:       2: TS:            \
+             0\nspikes = 2\n\n"
         );
-        assert_eq!(run().broken(Nanos(4_000)).unwrap(), "# Thread Ids: 07032 07032\n# Break thread: 7032\n# Break value: 4\n");
+        assert_eq!(
+            run().broken(Nanos(4_000)).unwrap(),
+            "# Thread Ids: 07032 07032\n# Break thread: 7032\n# Break value: 4\n"
+        );
         assert_eq!(run().broken(Nanos(5_000)), None);
     }
 }

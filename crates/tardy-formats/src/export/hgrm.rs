@@ -1,7 +1,9 @@
-//! Percentiles as HdrHistogram's plotters read them: value in us, share at or below it, samples at or below it, 1/(1-share).
+//! Percentiles as HdrHistogram's plotters read them: value in us, share at or below it, samples at
+//! or below it, 1/(1-share).
 //!
-//! The steps halve the distance to 100 %, five a half. Values are exact, not those of HdrHistogram's buckets; the last line's buckets are the
-//! ones that it would need for three significant digits. Source: HdrHistogram, `outputPercentileDistribution`.
+//! The steps halve the distance to 100 %, five a half. Values are exact, not those of
+//! HdrHistogram's buckets; the last line's buckets are the ones that it would need for three
+//! significant digits. Source: HdrHistogram, `outputPercentileDistribution`.
 
 use std::io::Write;
 
@@ -27,7 +29,12 @@ impl Exporter for Hgrm {
         "percentiles of one probe in us, all CPUs together, as HdrHistogram's plotters read them"
     }
 
-    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+    fn write(
+        &self,
+        run: &ExportedRun,
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
         run.one_probe("hgrm")?;
         let mut together = Histogram::new(Budget::ANALYSIS);
         for series in &run.series {
@@ -39,7 +46,10 @@ impl Exporter for Hgrm {
 }
 
 fn text(histogram: &Histogram) -> String {
-    let mut out = format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    let mut out = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
     let total = histogram.count();
     let mut moments = Moments::default();
     let (mut seen, mut next) = (0_u64, 0.0_f64);
@@ -48,23 +58,45 @@ fn text(histogram: &Histogram) -> String {
         seen += count;
         let share = seen as f64 / total as f64;
         if seen == total {
-            out.push_str(&format!("{:12.3} {:2.12} {seen:10}\n", value as f64 / 1e3, 1.0));
+            out.push_str(&format!(
+                "{:12.3} {:2.12} {seen:10}\n",
+                value as f64 / 1e3,
+                1.0
+            ));
         } else if share >= next {
-            out.push_str(&format!("{:12.3} {share:2.12} {seen:10} {:14.2}\n", value as f64 / 1e3, 1.0 / (1.0 - share)));
+            out.push_str(&format!(
+                "{:12.3} {share:2.12} {seen:10} {:14.2}\n",
+                value as f64 / 1e3,
+                1.0 / (1.0 - share)
+            ));
             while next <= share {
                 next += half_distance(next) / STEPS_A_HALF;
             }
         }
     });
-    let (mean, deviation) = (moments.mean().unwrap_or_default(), moments.variance().unwrap_or_default().sqrt());
+    let (mean, deviation) = (
+        moments.mean().unwrap_or_default(),
+        moments.variance().unwrap_or_default().sqrt(),
+    );
     let max = histogram.max().unwrap_or_default();
-    out.push_str(&format!("#[Mean    = {:12.3}, StdDeviation   = {:12.3}]\n", mean / 1e3, deviation / 1e3));
-    out.push_str(&format!("#[Max     = {:12.3}, Total count    = {total:12}]\n", max as f64 / 1e3));
-    out.push_str(&format!("#[Buckets = {:12}, SubBuckets     = {SUB_BUCKETS:12}]\n", buckets(max)));
+    out.push_str(&format!(
+        "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]\n",
+        mean / 1e3,
+        deviation / 1e3
+    ));
+    out.push_str(&format!(
+        "#[Max     = {:12.3}, Total count    = {total:12}]\n",
+        max as f64 / 1e3
+    ));
+    out.push_str(&format!(
+        "#[Buckets = {:12}, SubBuckets     = {SUB_BUCKETS:12}]\n",
+        buckets(max)
+    ));
     out
 }
 
-/// From the last power of a half passed to 100 %, halved: 0.5 from 0 on, 0.25 from 0.5 on, 0.125 from 0.75 on.
+/// From the last power of a half passed to 100 %, halved: 0.5 from 0 on, 0.25 from 0.5 on, 0.125
+/// from 0.75 on.
 fn half_distance(share: f64) -> f64 {
     0.5_f64.powi((-(1.0 - share).log2()).floor() as i32 + 1)
 }
@@ -95,14 +127,24 @@ mod tests {
             .lines()
             .skip(2)
             .filter(|line| !line.starts_with('#'))
-            .map(|line| line.split_whitespace().map(|word| word.parse().unwrap()).collect())
+            .map(|line| {
+                line.split_whitespace()
+                    .map(|word| word.parse().unwrap())
+                    .collect()
+            })
             .collect();
-        assert!(rows.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1]));
+        assert!(
+            rows.windows(2)
+                .all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1])
+        );
         assert_eq!(rows.last().unwrap(), &[100_000.0, 1.0, 100_000.0]);
         // Five steps from 0 to 50 %, five to 75 %.
         let below = |share: f64| rows.iter().filter(|row| row[1] < share).count();
         assert_eq!((below(0.5), below(0.75) - below(0.5)), (5, 5), "{text}");
-        assert!(text.contains("#[Max     =   100000.000, Total count    =       100000]"), "{text}");
+        assert!(
+            text.contains("#[Max     =   100000.000, Total count    =       100000]"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Everything that is computed from a run in one document: the summary, the machine, and how often each value came.
+//! Everything that is computed from a run in one document: the summary, the machine, and how often
+//! each value came.
 
 use std::io::Write;
 
@@ -20,7 +21,12 @@ impl Exporter for Json {
         "summary, machine, and how often each value came in each series, as one JSON document"
     }
 
-    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+    fn write(
+        &self,
+        run: &ExportedRun,
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
         let mut histograms = Vec::new();
         for series in &run.series {
             let histogram = series.histogram()?;

@@ -1,4 +1,5 @@
-//! A run as JUnit XML: whether the deadline held, whether every due time is accounted for, whether the set-up was what was planned.
+//! A run as JUnit XML: whether the deadline held, whether every due time is accounted for, whether
+//! the set-up was what was planned.
 
 use std::io::Write;
 
@@ -22,7 +23,12 @@ impl Exporter for Junit {
         "test results for continuous integration: deadline, accounting, set-up"
     }
 
-    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+    fn write(
+        &self,
+        run: &ExportedRun,
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
         let judged = |verdict: &Verdict| match verdict.outcome {
             Judged::Passed => Outcome::Passed,
             Judged::Failed => Outcome::Failed(verdict.sentence.clone()),
@@ -33,18 +39,40 @@ impl Exporter for Junit {
         let text = summary_text::full(&run.summary, usize::MAX, false, |_, _| String::new());
         let lost = worded(run, Severity::Incomplete).map_or(Outcome::Passed, Outcome::Failed);
         let degraded = worded(run, Severity::Degraded).map_or(Outcome::Passed, Outcome::Skipped);
-        let case = |name: &str, outcome, output: &str| Case { name: name.to_owned(), outcome, output: output.to_owned() };
+        let case = |name: &str, outcome, output: &str| Case {
+            name: name.to_owned(),
+            outcome,
+            output: output.to_owned(),
+        };
         let mut cases = vec![case("deadline", deadline, &text)];
         let of_probes = run.summary.verdicts_of_probes();
-        cases.extend(of_probes.into_iter().map(|(probe, verdict)| case(&format!("deadline of {probe}"), judged(verdict), "")));
+        cases.extend(
+            of_probes
+                .into_iter()
+                .map(|(probe, verdict)| case(&format!("deadline of {probe}"), judged(verdict), "")),
+        );
         cases.extend([case("accounting", lost, ""), case("set-up", degraded, "")]);
-        out.write_all(document("tardy", &[Suite { name: run.summary.run.clone(), cases }]).as_bytes())?;
+        out.write_all(
+            document(
+                "tardy",
+                &[Suite {
+                    name: run.summary.run.clone(),
+                    cases,
+                }],
+            )
+            .as_bytes(),
+        )?;
         Ok(())
     }
 }
 
 fn worded(run: &ExportedRun, severity: Severity) -> Option<String> {
-    let words: Vec<String> =
-        run.summary.warnings.iter().filter(|warning| warning.severity() == severity).map(ToString::to_string).collect();
+    let words: Vec<String> = run
+        .summary
+        .warnings
+        .iter()
+        .filter(|warning| warning.severity() == severity)
+        .map(ToString::to_string)
+        .collect();
     (!words.is_empty()).then(|| words.join("; "))
 }

@@ -1,4 +1,5 @@
-//! A report for KernelCI's database, schema 5.3: a test object for the verdict and one for each number, because an object has room for one.
+//! A report for KernelCI's database, schema 5.3: a test object for the verdict and one for each
+//! number, because an object has room for one.
 
 use std::io::Write;
 
@@ -25,12 +26,25 @@ impl Exporter for Kcidb {
         "a report for KernelCI's database (schema 5.3), a test object a number; needs --build-id"
     }
 
-    fn write(&self, run: &ExportedRun, options: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+    fn write(
+        &self,
+        run: &ExportedRun,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
         let why = "a test belongs to the build of a kernel, as in --build-id origin:42";
-        let build_id = options.build_id.as_deref().ok_or(ExportError::Needs { format: "kcidb", flag: "--build-id", why })?;
+        let build_id = options.build_id.as_deref().ok_or(ExportError::Needs {
+            format: "kcidb",
+            flag: "--build-id",
+            why,
+        })?;
         let origin = options.origin.as_deref().unwrap_or(ORIGIN);
         let start = run.record.started.realtime_ns;
-        let id = format!("{origin}:{}-{}", name(run.record.machine.host_name.as_deref().unwrap_or("host")), start.get());
+        let id = format!(
+            "{origin}:{}-{}",
+            name(run.record.machine.host_name.as_deref().unwrap_or("host")),
+            start.get()
+        );
         let tests: Vec<Value> = verdicts(run)
             .chain(numbers(run))
             .enumerate()
@@ -58,7 +72,8 @@ impl Exporter for Kcidb {
     }
 }
 
-/// The verdict on the run, then that on each probe where there are several. An undecided one is a measurement without a result.
+/// The verdict on the run, then that on each probe where there are several. An undecided one is a
+/// measurement without a result.
 fn verdicts(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
     let object = move |what: &str, verdict: &Verdict| {
         let status = match verdict.outcome {
@@ -68,9 +83,18 @@ fn verdicts(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
         };
         json!({"path": path(run, what), "status": status, "comment": verdict.sentence})
     };
-    let of_run = run.summary.verdict.iter().map(move |verdict| object("deadline", verdict));
+    let of_run = run
+        .summary
+        .verdict
+        .iter()
+        .map(move |verdict| object("deadline", verdict));
     let of_probes = run.summary.verdicts_of_probes().into_iter();
-    of_run.chain(of_probes.map(move |(probe, verdict)| object(&format!("deadline-{}", name(probe).replace('.', "_")), verdict)))
+    of_run.chain(of_probes.map(move |(probe, verdict)| {
+        object(
+            &format!("deadline-{}", name(probe).replace('.', "_")),
+            verdict,
+        )
+    }))
 }
 
 fn numbers(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
@@ -85,5 +109,8 @@ fn numbers(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
 }
 
 fn path(run: &ExportedRun, what: &str) -> String {
-    format!("tardy.{}.{what}", name(&run.record.plan.scenario).replace('.', "_"))
+    format!(
+        "tardy.{}.{what}",
+        name(&run.record.plan.scenario).replace('.', "_")
+    )
 }

@@ -1,7 +1,9 @@
-//! Signals on the console as LAVA reads them: a test set of the run, a test case for the deadline and one for each number.
+//! Signals on the console as LAVA reads them: a test set of the run, a test case for the deadline
+//! and one for each number.
 //!
-//! Source: LAVA's documentation of lava-test-case; without its helper the signals are printed. Numbers pass, as those of the peers' parsers
-//! do; what a deadline was given for gets a real result.
+//! Source: LAVA's documentation of lava-test-case; without its helper the signals are printed.
+//! Numbers pass, as those of the peers' parsers do; what a deadline was given for gets a real
+//! result.
 
 use std::io::Write;
 
@@ -24,23 +26,53 @@ impl Exporter for Lava {
         "signals on the console for LAVA: verdict, accounting, and each number with its unit"
     }
 
-    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+    fn write(
+        &self,
+        run: &ExportedRun,
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
         let set = name(&format!("tardy-{}", run.record.plan.scenario));
         writeln!(out, "<LAVA_SIGNAL_TESTSET START {set}>")?;
         if let Some(verdict) = &run.summary.verdict {
-            writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=deadline RESULT={}>", result(verdict.outcome))?;
+            writeln!(
+                out,
+                "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=deadline RESULT={}>",
+                result(verdict.outcome)
+            )?;
         }
         for (probe, verdict) in run.summary.verdicts_of_probes() {
-            writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=deadline-{} RESULT={}>", name(probe), result(verdict.outcome))?;
+            writeln!(
+                out,
+                "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=deadline-{} RESULT={}>",
+                name(probe),
+                result(verdict.outcome)
+            )?;
         }
-        let incomplete = run.summary.warnings.iter().any(|warning| warning.severity() == Severity::Incomplete);
-        writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=accounting RESULT={}>", if incomplete { "fail" } else { "pass" })?;
-        let latest = run.summary.verdict.as_ref().and_then(|verdict| Some(verdict.window?.latest.get() as f64 / 1e3));
+        let incomplete = run
+            .summary
+            .warnings
+            .iter()
+            .any(|warning| warning.severity() == Severity::Incomplete);
+        writeln!(
+            out,
+            "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=accounting RESULT={}>",
+            if incomplete { "fail" } else { "pass" }
+        )?;
+        let latest = run
+            .summary
+            .verdict
+            .as_ref()
+            .and_then(|verdict| Some(verdict.window?.latest.get() as f64 / 1e3));
         for metric in metrics(run) {
             let is_late = metric.is_max && latest.is_some_and(|latest| metric.value > latest);
             let result = if is_late { "fail" } else { "pass" };
             let (name, value, unit) = (metric.name, metric.value, metric.unit);
-            writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID={name} RESULT={result} MEASUREMENT={value} UNITS={unit}>")?;
+            writeln!(
+                out,
+                "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID={name} RESULT={result} MEASUREMENT={value} \
+                 UNITS={unit}>"
+            )?;
         }
         writeln!(out, "<LAVA_SIGNAL_TESTSET STOP>")?;
         Ok(())

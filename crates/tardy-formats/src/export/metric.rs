@@ -19,18 +19,36 @@ pub(super) struct Metric {
 pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for series in &run.series {
-        let Some(summary) = run.summary_of(series) else { continue };
-        let cpu = series.descriptor.cpu.map_or_else(String::new, |cpu| format!("-cpu{cpu}"));
-        let copy = series.descriptor.copy.map_or_else(String::new, |copy| format!("-copy{copy}"));
+        let Some(summary) = run.summary_of(series) else {
+            continue;
+        };
+        let cpu = series
+            .descriptor
+            .cpu
+            .map_or_else(String::new, |cpu| format!("-cpu{cpu}"));
+        let copy = series
+            .descriptor
+            .copy
+            .map_or_else(String::new, |copy| format!("-copy{copy}"));
         let prefix = name(&format!("{}{cpu}{copy}", series.descriptor.probe));
-        let mut push =
-            |what: &str, value: f64, unit, is_max| metrics.push(Metric { name: format!("{prefix}-{what}"), value, unit, is_max });
+        let mut push = |what: &str, value: f64, unit, is_max| {
+            metrics.push(Metric {
+                name: format!("{prefix}-{what}"),
+                value,
+                unit,
+                is_max,
+            })
+        };
         if let Some(numbers) = &summary.numbers {
             push("min", numbers.min_ns as f64 / 1e3, "us", false);
             push("mean", numbers.mean_ns / 1e3, "us", false);
             push("max", numbers.max_ns as f64 / 1e3, "us", true);
             // A percentile that the samples cannot bound is no metric to watch.
-            for percentile in numbers.percentiles.iter().filter(|percentile| percentile.is_bounded()) {
+            for percentile in numbers
+                .percentiles
+                .iter()
+                .filter(|percentile| percentile.is_bounded())
+            {
                 let label = format!("p{}", (percentile.probability * 1e9).round() / 1e7);
                 push(&label, percentile.value_ns as f64 / 1e3, "us", false);
             }
@@ -48,10 +66,14 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     metrics
 }
 
-/// `text` with everything replaced that LAVA forbids in names of tests (white space and `$& "'()<>/\|;` and the like).
+/// `text` with everything replaced that LAVA forbids in names of tests (white space and
+/// `$& "'()<>/\|;` and the like).
 pub(super) fn name(text: &str) -> String {
-    let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
-    text.chars().map(|character| if allowed(character) { character } else { '_' }).collect()
+    let allowed =
+        |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+    text.chars()
+        .map(|character| if allowed(character) { character } else { '_' })
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Formats that this build leaves out: named on the command line as any other, and refused with how to get them.
+//! Formats that this build leaves out: named on the command line as any other, and refused with how
+//! to get them.
 
 use std::io::Write;
 
@@ -15,13 +16,17 @@ pub(super) struct NotBuilt {
 /// The exporter of Arrow files, where it is left out.
 pub(super) const ARROW: NotBuilt = NotBuilt {
     name: "arrow",
-    about: "samples as an Arrow file (Feather); this build leaves it out, `--features arrow` has it",
+    about: "samples as an Arrow file (Feather); this build leaves it out, `--features arrow` has \
+            it",
     instead: "npy and csv hold the same samples",
 };
 
 impl NotBuilt {
     fn refusal(&self) -> ExportError {
-        ExportError::NotBuilt { format: self.name, instead: self.instead }
+        ExportError::NotBuilt {
+            format: self.name,
+            instead: self.instead,
+        }
     }
 }
 
@@ -47,7 +52,8 @@ mod tests {
     fn what_is_left_out_is_refused_with_how_to_get_it() {
         assert_eq!(
             ARROW.refusal().to_string(),
-            "this tardy was built without arrow: build it with `cargo build --release --features arrow`; npy and csv hold the same samples"
+            "this tardy was built without arrow: build it with `cargo build --release --features \
+             arrow`; npy and csv hold the same samples"
         );
     }
 }

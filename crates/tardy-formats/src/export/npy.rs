@@ -1,4 +1,5 @@
-//! Samples of one probe as a NumPy array of records (format 1.0, numpy.lib.format): `numpy.load(file)["latency_ns"]`.
+//! Samples of one probe as a NumPy array of records (format 1.0, numpy.lib.format):
+//! `numpy.load(file)["latency_ns"]`.
 
 use std::io::Write;
 
@@ -8,8 +9,10 @@ use super::{ExportError, Exporter, Options};
 /// `--format npy`.
 pub(super) struct Npy;
 
-/// cpu is -1 for a probe that was not bound, copy where it ran once; due times count from the start of the run.
-const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), ('skipped', '<u4')]";
+/// cpu is -1 for a probe that was not bound, copy where it ran once; due times count from the start
+/// of the run.
+const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), \
+                      ('skipped', '<u4')]";
 /// What precedes the data is padded to a multiple of this.
 const ALIGNMENT: usize = 64;
 
@@ -26,7 +29,12 @@ impl Exporter for Npy {
         true
     }
 
-    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+    fn write(
+        &self,
+        run: &ExportedRun,
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
         run.one_probe("npy")?;
         run.needs_samples()?;
         let mut samples = 0;
@@ -36,8 +44,16 @@ impl Exporter for Npy {
         out.write_all(&head(samples))?;
         let start = run.record.started.monotonic_ns;
         for series in &run.series {
-            let number = |number: Option<u32>| number.and_then(|number| i32::try_from(number).ok()).unwrap_or(-1).to_le_bytes();
-            let (cpu, copy) = (number(series.descriptor.cpu.map(|cpu| cpu.0)), number(series.descriptor.copy));
+            let number = |number: Option<u32>| {
+                number
+                    .and_then(|number| i32::try_from(number).ok())
+                    .unwrap_or(-1)
+                    .to_le_bytes()
+            };
+            let (cpu, copy) = (
+                number(series.descriptor.cpu.map(|cpu| cpu.0)),
+                number(series.descriptor.copy),
+            );
             series.samples(|sample| {
                 out.write_all(&cpu)?;
                 out.write_all(&copy)?;
@@ -51,12 +67,22 @@ impl Exporter for Npy {
 }
 
 fn head(samples: u64) -> Vec<u8> {
-    let mut dictionary = format!("{{'descr': {FIELDS}, 'fortran_order': False, 'shape': ({samples},), }}");
+    let mut dictionary =
+        format!("{{'descr': {FIELDS}, 'fortran_order': False, 'shape': ({samples},), }}");
     let unpadded = 10 + dictionary.len() + 1;
-    dictionary.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(ALIGNMENT) - unpadded));
+    dictionary.extend(std::iter::repeat_n(
+        ' ',
+        unpadded.next_multiple_of(ALIGNMENT) - unpadded,
+    ));
     dictionary.push('\n');
-    let length = u16::try_from(dictionary.len()).expect("the fields and a number are a few hundred bytes");
-    [b"\x93NUMPY\x01\x00".as_slice(), &length.to_le_bytes(), dictionary.as_bytes()].concat()
+    let length =
+        u16::try_from(dictionary.len()).expect("the fields and a number are a few hundred bytes");
+    [
+        b"\x93NUMPY\x01\x00".as_slice(),
+        &length.to_le_bytes(),
+        dictionary.as_bytes(),
+    ]
+    .concat()
 }
 
 #[cfg(test)]
@@ -68,8 +94,14 @@ mod tests {
         for samples in [0, 7, u64::MAX] {
             let head = head(samples);
             assert_eq!(head.len() % ALIGNMENT, 0);
-            assert_eq!(usize::from(u16::from_le_bytes([head[8], head[9]])) + 10, head.len());
-            assert!(head.ends_with(b"\n") && String::from_utf8_lossy(&head).contains(&format!("({samples},)")));
+            assert_eq!(
+                usize::from(u16::from_le_bytes([head[8], head[9]])) + 10,
+                head.len()
+            );
+            assert!(
+                head.ends_with(b"\n")
+                    && String::from_utf8_lossy(&head).contains(&format!("({samples},)"))
+            );
         }
     }
 }

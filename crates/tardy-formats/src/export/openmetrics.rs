@@ -1,7 +1,8 @@
-//! Metrics as Prometheus and node_exporter's textfile collector read them (with --output the file is replaced at once, so that no half of it is
-//! ever collected).
+//! Metrics as Prometheus and node_exporter's textfile collector read them (with --output the file
+//! is replaced at once, so that no half of it is ever collected).
 //!
-//! `tardy_run_info` is typed as a gauge, because collectors of the older text format refuse the type `info`.
+//! `tardy_run_info` is typed as a gauge, because collectors of the older text format refuse the
+//! type `info`.
 
 use std::io::Write;
 
@@ -23,8 +24,17 @@ impl Exporter for OpenMetrics {
         "metrics for Prometheus and node_exporter's textfile collector"
     }
 
-    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
-        let series: Vec<SeriesMetrics> = run.series.iter().map(|series| metrics(run, series)).collect::<Result<_, _>>()?;
+    fn write(
+        &self,
+        run: &ExportedRun,
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
+        let series: Vec<SeriesMetrics> = run
+            .series
+            .iter()
+            .map(|series| metrics(run, series))
+            .collect::<Result<_, _>>()?;
         let mut text = openmetrics::series(&series);
         about_run(&mut text, run);
         text.push_str(openmetrics::END);
@@ -61,7 +71,19 @@ fn about_run(text: &mut String, run: &ExportedRun) {
         ("clock", &format!("{:?}", run.record.clock).to_lowercase()),
         ("version", &run.record.tool.version),
     ]);
-    family(text, "tardy_run_info", ("gauge", ""), "What was measured, and where.", [(labels, "1".to_owned())]);
+    family(
+        text,
+        "tardy_run_info",
+        ("gauge", ""),
+        "What was measured, and where.",
+        [(labels, "1".to_owned())],
+    );
     let started = seconds(run.record.started.realtime_ns.get());
-    family(text, "tardy_run_started_timestamp_seconds", ("gauge", ""), "When the run started, since 1970.", [(String::new(), started)]);
+    family(
+        text,
+        "tardy_run_started_timestamp_seconds",
+        ("gauge", ""),
+        "When the run started, since 1970.",
+        [(String::new(), started)],
+    );
 }

@@ -1,8 +1,10 @@
-//! The document that `cyclictest --json` writes, so that parsers of rt-tests' output read a run unmodified: key for key, two of them with a
-//! colon in their names, latencies and buckets in whole us, rounded down.
+//! The document that `cyclictest --json` writes, so that parsers of rt-tests' output read a run
+//! unmodified: key for key, two of them with a colon in their names, latencies and buckets in whole
+//! us, rounded down.
 //!
-//! What those parsers cannot know stands beside it under keys of its own, which they skip. `return_code` is the run's exit code: 0 where the
-//! deadline held. Source: rt-tests 2.6, src/lib/rt-utils.c and src/cyclictest/cyclictest.c.
+//! What those parsers cannot know stands beside it under keys of its own, which they skip.
+//! `return_code` is the run's exit code: 0 where the deadline held. Source: rt-tests 2.6,
+//! src/lib/rt-utils.c and src/cyclictest/cyclictest.c.
 
 use std::io::Write;
 
@@ -71,7 +73,10 @@ struct Thread {
     copy: Option<u32>,
 }
 
-fn in_order<S: Serializer, K: Serialize, V: Serialize>(pairs: &[(K, V)], serializer: S) -> Result<S::Ok, S::Error> {
+fn in_order<S: Serializer, K: Serialize, V: Serialize>(
+    pairs: &[(K, V)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
@@ -84,7 +89,12 @@ impl Exporter for RtTestsJson {
         "what `cyclictest --json` writes, for parsers of rt-tests: one probe, whole us"
     }
 
-    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+    fn write(
+        &self,
+        run: &ExportedRun,
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
         run.one_probe("rt-tests-json")?;
         let series: Vec<&ExportedSeries> = run.series.iter().collect();
         let whole = DocumentHead {
@@ -112,7 +122,12 @@ pub struct DocumentHead {
 ///
 /// # Errors
 /// Those of the disk.
-pub fn write(run: &ExportedRun, series: &[&ExportedSeries], whole: DocumentHead, out: &mut dyn Write) -> Result<(), ExportError> {
+pub fn write(
+    run: &ExportedRun,
+    series: &[&ExportedSeries],
+    whole: DocumentHead,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
     let mut threads = Vec::new();
     for (index, series) in series.iter().enumerate() {
         threads.push((index, thread(run, series, &series.histogram()?, &whole)));
@@ -137,7 +152,10 @@ pub fn write(run: &ExportedRun, series: &[&ExportedSeries], whole: DocumentHead,
 
 fn system_info(machine: &MachineFacts) -> SystemInfo {
     let kernel = &machine.kernel;
-    let is_real_time = kernel.preemption.as_ref().is_some_and(|preemption| preemption.compiled == CompiledPreemption::RealTime);
+    let is_real_time = kernel
+        .preemption
+        .as_ref()
+        .is_some_and(|preemption| preemption.compiled == CompiledPreemption::RealTime);
     SystemInfo {
         sysname: "Linux",
         nodename: machine.host_name.clone().unwrap_or_default(),
@@ -148,7 +166,12 @@ fn system_info(machine: &MachineFacts) -> SystemInfo {
     }
 }
 
-fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram, whole: &DocumentHead) -> Thread {
+fn thread(
+    run: &ExportedRun,
+    series: &ExportedSeries,
+    counts: &Histogram,
+    whole: &DocumentHead,
+) -> Thread {
     let unit = |nanos| whole.unit.of(nanos);
     let mut histogram: Vec<(i64, u64)> = Vec::new();
     counts.for_each(|value, count| match histogram.last_mut() {
@@ -160,21 +183,30 @@ fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram, whole:
     let numbers = summary.and_then(|summary| summary.numbers.as_ref());
     Thread {
         histogram,
-        cycles: counts.count().max(numbers.map_or(0, |numbers| numbers.samples)),
+        cycles: counts
+            .count()
+            .max(numbers.map_or(0, |numbers| numbers.samples)),
         min: numbers.map_or(0, |numbers| unit(numbers.min_ns)),
         max: numbers.map_or(0, |numbers| unit(numbers.max_ns)),
-        avg: numbers.map_or(0.0, |numbers| (numbers.mean_ns * 100.0 / whole.unit.nanos()).round() / 100.0),
+        avg: numbers.map_or(0.0, |numbers| {
+            (numbers.mean_ns * 100.0 / whole.unit.nanos()).round() / 100.0
+        }),
         cpu: series.descriptor.cpu.map_or(0, |cpu| cpu.0),
         node: 0,
         interval_ns: series.descriptor.schedule.period(),
-        missed: summary.filter(|summary| !summary.is_skipped_unknown).map(|summary| summary.counts.skipped),
+        missed: summary
+            .filter(|summary| !summary.is_skipped_unknown)
+            .map(|summary| summary.counts.skipped),
         copy: series.descriptor.copy,
     }
 }
 
 fn command_line(run: &ExportedRun) -> String {
     match &run.record.imported {
-        Some(imported) => imported.command_line.clone().unwrap_or_else(|| format!("tardy import {}", imported.file)),
+        Some(imported) => imported
+            .command_line
+            .clone()
+            .unwrap_or_else(|| format!("tardy import {}", imported.file)),
         None => repeat::command(&run.record.plan),
     }
 }

@@ -39,28 +39,56 @@ impl ExportedRun {
     ///
     /// # Errors
     /// [`ExportError`] where it cannot be read, is of another kind, or has no such probe.
-    pub fn open(path: &Path, requirement: &Requirement, probe: Option<&str>) -> Result<Self, ExportError> {
+    pub fn open(
+        path: &Path,
+        requirement: &Requirement,
+        probe: Option<&str>,
+    ) -> Result<Self, ExportError> {
         let record = folder::open(path).map_err(SummaryError::Folder)?;
         let mut summary = summarize(path, requirement)?;
-        let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
+        let samples = record
+            .samples_folder
+            .clone()
+            .unwrap_or_else(|| path.join("samples"));
         let mut series = Vec::new();
         for entry in &record.series {
             let path = samples.join(&entry.file);
             let file = SeriesFile::open(&path)?;
-            series.push(ExportedSeries { descriptor: file.descriptor().clone(), file, path });
+            series.push(ExportedSeries {
+                descriptor: file.descriptor().clone(),
+                file,
+                path,
+            });
         }
-        series.sort_by_key(|series| (series.descriptor.probe.clone(), series.descriptor.cpu, series.descriptor.copy));
+        series.sort_by_key(|series| {
+            (
+                series.descriptor.probe.clone(),
+                series.descriptor.cpu,
+                series.descriptor.copy,
+            )
+        });
         if let Some(probe) = probe {
             let has = names(&series);
             series.retain(|series| series.descriptor.probe == probe);
             summary.series.retain(|series| series.probe == probe);
             summary.probes.retain(|summary| summary.probe == probe);
-            summary.loads.iter_mut().for_each(|load| load.probes.retain(|(name, _)| name == probe));
+            summary
+                .loads
+                .iter_mut()
+                .for_each(|load| load.probes.retain(|(name, _)| name == probe));
             if series.is_empty() {
-                return Err(ExportError::NoProbe { run: path.display().to_string(), probe: probe.to_owned(), has });
+                return Err(ExportError::NoProbe {
+                    run: path.display().to_string(),
+                    probe: probe.to_owned(),
+                    has,
+                });
             }
         }
-        Ok(Self { record, summary, series })
+        Ok(Self {
+            record,
+            summary,
+            series,
+        })
     }
 
     /// Refuses runs of several probes.
@@ -68,8 +96,18 @@ impl ExportedRun {
     /// # Errors
     /// [`ExportError::OneProbe`].
     pub fn one_probe(&self, format: &'static str) -> Result<(), ExportError> {
-        let is_one = self.series.windows(2).all(|pair| pair[0].descriptor.probe == pair[1].descriptor.probe);
-        if is_one { Ok(()) } else { Err(ExportError::OneProbe { format, has: names(&self.series) }) }
+        let is_one = self
+            .series
+            .windows(2)
+            .all(|pair| pair[0].descriptor.probe == pair[1].descriptor.probe);
+        if is_one {
+            Ok(())
+        } else {
+            Err(ExportError::OneProbe {
+                format,
+                has: names(&self.series),
+            })
+        }
     }
 
     /// Refuses runs without a kept sample.
@@ -77,18 +115,33 @@ impl ExportedRun {
     /// # Errors
     /// [`ExportError::NoSamples`].
     pub fn needs_samples(&self) -> Result<(), ExportError> {
-        let stored: u64 = self.summary.series.iter().map(|series| series.counts.stored()).sum();
-        if stored > 0 { Ok(()) } else { Err(ExportError::NoSamples(self.summary.run.clone())) }
+        let stored: u64 = self
+            .summary
+            .series
+            .iter()
+            .map(|series| series.counts.stored())
+            .sum();
+        if stored > 0 {
+            Ok(())
+        } else {
+            Err(ExportError::NoSamples(self.summary.run.clone()))
+        }
     }
 
     /// The numbers of a series.
     #[must_use]
     pub fn summary_of(&self, series: &ExportedSeries) -> Option<&SeriesSummary> {
-        let Descriptor { probe, cpu, copy, .. } = &series.descriptor;
-        self.summary.series.iter().find(|summary| summary.probe == *probe && summary.cpu == *cpu && summary.copy == *copy)
+        let Descriptor {
+            probe, cpu, copy, ..
+        } = &series.descriptor;
+        self.summary
+            .series
+            .iter()
+            .find(|summary| summary.probe == *probe && summary.cpu == *cpu && summary.copy == *copy)
     }
 
-    /// Names of the phases, each with the time on the run's clock for which it was under its loads as far as `cpu` is concerned.
+    /// Names of the phases, each with the time on the run's clock for which it was under its loads
+    /// as far as `cpu` is concerned.
     pub(super) fn phases(&self, cpu: Option<CpuId>) -> Vec<(Nanos, Nanos, &str)> {
         let phases = self.record.phases.iter().enumerate();
         let span = |(index, phase)| {
@@ -105,7 +158,10 @@ impl ExportedSeries {
     ///
     /// # Errors
     /// Those of the disk, and the first that `visit` gives.
-    pub fn samples(&self, mut visit: impl FnMut(Sample) -> std::io::Result<()>) -> Result<(), ExportError> {
+    pub fn samples(
+        &self,
+        mut visit: impl FnMut(Sample) -> std::io::Result<()>,
+    ) -> Result<(), ExportError> {
         let mut failed = None;
         self.file.read(|chunk| {
             for (_, sample) in chunk.samples(&self.descriptor.schedule) {
@@ -123,7 +179,12 @@ impl ExportedSeries {
     /// Those of the disk.
     pub fn histogram(&self) -> Result<Histogram, SeriesError> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
-        self.file.read(|chunk| chunk.latency.iter().for_each(|&latency| histogram.record(latency)))?;
+        self.file.read(|chunk| {
+            chunk
+                .latency
+                .iter()
+                .for_each(|&latency| histogram.record(latency))
+        })?;
         Ok(histogram_file::of_all(&self.path, &self.file, [&histogram]).unwrap_or(histogram))
     }
 
@@ -133,25 +194,34 @@ impl ExportedSeries {
     /// Those of the disk.
     pub fn stored(&self) -> Result<u64, SeriesError> {
         let mut samples = 0;
-        self.file.read(|chunk| samples += chunk.latency.len() as u64)?;
+        self.file
+            .read(|chunk| samples += chunk.latency.len() as u64)?;
         Ok(samples)
     }
 
     /// The number of its CPU, as text; empty where it was not bound.
     #[must_use]
     pub fn cpu_text(&self) -> String {
-        self.descriptor.cpu.map_or_else(String::new, |CpuId(cpu)| cpu.to_string())
+        self.descriptor
+            .cpu
+            .map_or_else(String::new, |CpuId(cpu)| cpu.to_string())
     }
 
-    /// Its number among the copies of a probe that was not bound, as text; empty where there is one alone.
+    /// Its number among the copies of a probe that was not bound, as text; empty where there is one
+    /// alone.
     #[must_use]
     pub fn copy_text(&self) -> String {
-        self.descriptor.copy.map_or_else(String::new, |copy| copy.to_string())
+        self.descriptor
+            .copy
+            .map_or_else(String::new, |copy| copy.to_string())
     }
 }
 
 pub(super) fn names(series: &[ExportedSeries]) -> String {
-    let mut names: Vec<&str> = series.iter().map(|series| series.descriptor.probe.as_str()).collect();
+    let mut names: Vec<&str> = series
+        .iter()
+        .map(|series| series.descriptor.probe.as_str())
+        .collect();
     names.dedup();
     names.join(", ")
 }

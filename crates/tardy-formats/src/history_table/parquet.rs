@@ -140,12 +140,16 @@ impl Values {
 
     /// Nothing where it is absent, or no text.
     fn text(&self, row: usize) -> Option<&str> {
-        let Self::Text(values) = self else { return None };
+        let Self::Text(values) = self else {
+            return None;
+        };
         std::str::from_utf8(values.get(row)?.as_ref()?.data()).ok()
     }
 
     fn whole(&self, row: usize) -> Option<i64> {
-        let Self::Whole(values) = self else { return None };
+        let Self::Whole(values) = self else {
+            return None;
+        };
         *values.get(row)?
     }
 
@@ -171,14 +175,25 @@ impl TableWriter {
     /// # Errors
     /// [`TableError::Write`].
     pub fn new(file: &File) -> Result<Self, TableError> {
-        let columns = COLUMNS.map(|(name, kind)| format!("optional {} {name}{};", kind.words().0, kind.words().1)).concat();
-        let schema = parse_message_type(&format!("message run {{ {columns} }}")).map_err(unwritable)?;
+        let columns = COLUMNS
+            .map(|(name, kind)| format!("optional {} {name}{};", kind.words().0, kind.words().1))
+            .concat();
+        let schema =
+            parse_message_type(&format!("message run {{ {columns} }}")).map_err(unwritable)?;
         // Its checksum tells damage, which the reader would take for numbers.
         let gzip = Compression::GZIP(GzipLevel::try_new(2).map_err(unwritable)?);
-        let properties =
-            WriterProperties::builder().set_compression(gzip).set_created_by(format!("tardy {}", env!("CARGO_PKG_VERSION"))).build();
-        let file = SerializedFileWriter::new(file.try_clone()?, Arc::new(schema), Arc::new(properties)).map_err(unwritable)?;
-        Ok(Self { file, columns: empty(), rows: 0 })
+        let properties = WriterProperties::builder()
+            .set_compression(gzip)
+            .set_created_by(format!("tardy {}", env!("CARGO_PKG_VERSION")))
+            .build();
+        let file =
+            SerializedFileWriter::new(file.try_clone()?, Arc::new(schema), Arc::new(properties))
+                .map_err(unwritable)?;
+        Ok(Self {
+            file,
+            columns: empty(),
+            rows: 0,
+        })
     }
 
     /// Adds the rows of a run.
@@ -190,7 +205,11 @@ impl TableWriter {
             push(&mut self.columns, run, numbers);
             self.rows += 1;
         }
-        if self.rows >= ROWS_A_GROUP { self.flush() } else { Ok(()) }
+        if self.rows >= ROWS_A_GROUP {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes what is left, and the file's end.
@@ -215,19 +234,27 @@ impl TableWriter {
     fn write_group(&mut self, columns: Vec<Values>) -> Result<(), ParquetError> {
         let mut group = self.file.next_row_group()?;
         for values in columns {
-            let mut column = group.next_column()?.ok_or_else(|| ParquetError::General("a column is missing".to_owned()))?;
+            let mut column = group
+                .next_column()?
+                .ok_or_else(|| ParquetError::General("a column is missing".to_owned()))?;
             match values {
                 Values::Text(values) => {
                     let (levels, values) = known(values);
-                    column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
+                    column
+                        .typed::<ByteArrayType>()
+                        .write_batch(&values, Some(&levels), None)?;
                 }
                 Values::Whole(values) => {
                     let (levels, values) = known(values);
-                    column.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
+                    column
+                        .typed::<Int64Type>()
+                        .write_batch(&values, Some(&levels), None)?;
                 }
                 Values::Real(values) => {
                     let (levels, values) = known(values);
-                    column.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+                    column
+                        .typed::<DoubleType>()
+                        .write_batch(&values, Some(&levels), None)?;
                 }
             }
             column.close()?;
@@ -243,7 +270,13 @@ fn empty() -> Vec<Values> {
 
 /// Which rows have a value, as Parquet's definition levels, and the values.
 fn known<T>(values: Column<T>) -> (Vec<i16>, Vec<T>) {
-    (values.iter().map(|value| i16::from(value.is_some())).collect(), values.into_iter().flatten().collect())
+    (
+        values
+            .iter()
+            .map(|value| i16::from(value.is_some()))
+            .collect(),
+        values.into_iter().flatten().collect(),
+    )
 }
 
 fn push(columns: &mut [Values], run: &HistoryRun, numbers: &RunNumbers) {
@@ -252,7 +285,11 @@ fn push(columns: &mut [Values], run: &HistoryRun, numbers: &RunNumbers) {
     columns[BUILD].push_text(Some(&run.build));
     columns[STARTED].push_whole(Some(run.started_realtime_ns.get()));
     columns[FOLDER].push_text(run.folder.to_str());
-    columns[CLOCK].push_text(Some(if run.clock == ClockKind::Virtual { VIRTUAL } else { HARDWARE }));
+    columns[CLOCK].push_text(Some(if run.clock == ClockKind::Virtual {
+        VIRTUAL
+    } else {
+        HARDWARE
+    }));
     columns[PROBE].push_text(Some(&numbers.key.probe));
     columns[QUANTITY].push_text(Some(&numbers.key.quantity));
     columns[UNIT].push_text(Some(&numbers.key.unit));
@@ -260,40 +297,86 @@ fn push(columns: &mut [Values], run: &HistoryRun, numbers: &RunNumbers) {
     columns[SAMPLES].push_whole(Some(whole(numbers.samples)));
     columns[MIN].push_whole(Some(numbers.min));
     columns[MEAN].push_real(numbers.mean);
-    numbers.quantiles.iter().enumerate().for_each(|(place, value)| columns[QUANTILE + place].push_real(*value));
+    numbers
+        .quantiles
+        .iter()
+        .enumerate()
+        .for_each(|(place, value)| columns[QUANTILE + place].push_real(*value));
     columns[MAX].push_whole(Some(numbers.max));
     columns[SKIPPED].push_whole(numbers.skipped.map(whole));
     columns[MISSES].push_whole(numbers.misses.map(whole));
-    run.facts.iter().enumerate().for_each(|(place, fact)| columns[FACT + place].push_text(fact.as_deref()));
+    run.facts
+        .iter()
+        .enumerate()
+        .for_each(|(place, fact)| columns[FACT + place].push_text(fact.as_deref()));
 }
 
 fn unwritable(error: ParquetError) -> TableError {
     TableError::Write(io::Error::other(error))
 }
 
-pub(super) fn read(path: &Path, mut each: impl FnMut(HistoryRun) -> Result<(), TableError>) -> Result<(), TableError> {
-    let unreadable = |words: String| TableError::Unreadable { path: path.to_owned(), words };
+pub(super) fn read(
+    path: &Path,
+    mut each: impl FnMut(HistoryRun) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let unreadable = |words: String| TableError::Unreadable {
+        path: path.to_owned(),
+        words,
+    };
     let file = regular_file::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let broken = |error: ParquetError| unreadable(format!("it is no Parquet file that can be read ({error})"));
-    let bytes = file.metadata().map_err(|error| unreadable(error.to_string()))?.len();
+    let broken = |error: ParquetError| {
+        unreadable(format!("it is no Parquet file that can be read ({error})"))
+    };
+    let bytes = file
+        .metadata()
+        .map_err(|error| unreadable(error.to_string()))?
+        .len();
     let reader = contained(|| SerializedFileReader::new(file)).map_err(broken)?;
     // The reader takes these for granted.
     let is_in_file = |chunk: &ColumnChunkMetaData| {
-        let begin = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-        let end = begin.checked_add(chunk.compressed_size()).and_then(|end| u64::try_from(end).ok());
+        let begin = chunk
+            .dictionary_page_offset()
+            .unwrap_or(chunk.data_page_offset());
+        let end = begin
+            .checked_add(chunk.compressed_size())
+            .and_then(|end| u64::try_from(end).ok());
         begin >= 0 && chunk.compressed_size() >= 0 && end.is_some_and(|end| end <= bytes)
     };
-    if !reader.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns).all(is_in_file) {
-        return Err(unreadable("it is no Parquet file that can be read (a column is said to lie outside of it)".to_owned()));
+    if !reader
+        .metadata()
+        .row_groups()
+        .iter()
+        .flat_map(RowGroupMetaData::columns)
+        .all(is_in_file)
+    {
+        return Err(unreadable(
+            "it is no Parquet file that can be read (a column is said to lie outside of it)"
+                .to_owned(),
+        ));
     }
     let schema = reader.metadata().file_metadata().schema_descr();
-    let named: HashMap<&str, usize> = schema.columns().iter().enumerate().map(|(place, column)| (column.name(), place)).collect();
+    let named: HashMap<&str, usize> = schema
+        .columns()
+        .iter()
+        .enumerate()
+        .map(|(place, column)| (column.name(), place))
+        .collect();
     let places = COLUMNS.map(|(name, _)| named.get(name).copied());
     if let Some(missing) = NEEDED.iter().find(|needed| places[**needed].is_none()) {
-        return Err(unreadable(format!("it is no table of runs: it has no column {}", COLUMNS[*missing].0)));
+        return Err(unreadable(format!(
+            "it is no table of runs: it has no column {}",
+            COLUMNS[*missing].0
+        )));
     }
-    if let Some(nested) = schema.columns().iter().find(|column| column.max_rep_level() > 0 || column.max_def_level() > 1) {
-        return Err(unreadable(format!("its column {} is a list or has parts, and a row is one value a column", nested.path().string())));
+    if let Some(nested) = schema
+        .columns()
+        .iter()
+        .find(|column| column.max_rep_level() > 0 || column.max_def_level() > 1)
+    {
+        return Err(unreadable(format!(
+            "its column {} is a list or has parts, and a row is one value a column",
+            nested.path().string()
+        )));
     }
     let unit = places[STARTED].map_or(1, |place| match schema.column(place).logical_type_ref() {
         Some(LogicalType::Timestamp(stamp)) if stamp.unit == TimeUnit::MICROS => 1_000,
@@ -312,7 +395,8 @@ pub(super) fn read(path: &Path, mut each: impl FnMut(HistoryRun) -> Result<(), T
             }
             for row in 0..rows {
                 row_of_file += 1;
-                let found = row_as_run(&values, row, unit).map_err(|words| unreadable(format!("row {row_of_file}: {words}")))?;
+                let found = row_as_run(&values, row, unit)
+                    .map_err(|words| unreadable(format!("row {row_of_file}: {words}")))?;
                 match &mut run {
                     // Rows of one run stand together.
                     Some(run)
@@ -334,15 +418,21 @@ pub(super) fn read(path: &Path, mut each: impl FnMut(HistoryRun) -> Result<(), T
     run.map_or(Ok(()), each)
 }
 
-/// What the crate says of damaged bytes, also where it panics: it takes some of what a file says of itself for granted.
+/// What the crate says of damaged bytes, also where it panics: it takes some of what a file says of
+/// itself for granted.
 fn contained<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| ()));
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     panic::set_hook(hook);
     result.unwrap_or_else(|panic| {
-        let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(ParquetError::General(words.unwrap_or_else(|| "its parts contradict each other".to_owned())))
+        let words = panic
+            .downcast_ref::<&str>()
+            .map(|words| (*words).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(ParquetError::General(words.unwrap_or_else(|| {
+            "its parts contradict each other".to_owned()
+        })))
     })
 }
 
@@ -353,7 +443,14 @@ struct Columns {
 
 impl Columns {
     fn of(group: &dyn RowGroupReader, places: &[Option<usize>]) -> Result<Self, ParquetError> {
-        let readers = places.iter().map(|place| place.map(|place| group.get_column_reader(place)).transpose()).collect::<Result<_, _>>()?;
+        let readers = places
+            .iter()
+            .map(|place| {
+                place
+                    .map(|place| group.get_column_reader(place))
+                    .transpose()
+            })
+            .collect::<Result<_, _>>()?;
         Ok(Self { readers })
     }
 
@@ -366,26 +463,44 @@ impl Columns {
                 all.push(Values::new(kind));
                 continue;
             };
-            let (read, values) = match (reader, kind) {
-                (ColumnReader::ByteArrayColumnReader(reader), Kind::Text) => {
-                    some(reader, rows).map(|(read, values)| (read, Values::Text(values)))
-                }
-                (ColumnReader::Int64ColumnReader(reader), Kind::Whole | Kind::Time | Kind::Real) => {
-                    some(reader, rows).map(|(read, values)| (read, Values::Whole(values)))
-                }
-                (ColumnReader::DoubleColumnReader(reader), Kind::Real) => {
-                    some(reader, rows).map(|(read, values)| (read, Values::Real(values)))
-                }
-                // As pandas writes whole numbers with some missing, and a column without any value.
-                (ColumnReader::DoubleColumnReader(reader), Kind::Whole) => {
-                    some(reader, rows).map(|(read, values)| (read, Values::Whole(rounded(values))))
-                }
-                (ColumnReader::Int32ColumnReader(reader), Kind::Whole) => some(reader, rows)
-                    .map(|(read, values)| (read, Values::Whole(values.into_iter().map(|value| value.map(i64::from)).collect()))),
-                _ => Err(ParquetError::General(format!("column {name} is to be {}{}", kind.words().0, kind.words().1))),
-            }?;
+            let (read, values) =
+                match (reader, kind) {
+                    (ColumnReader::ByteArrayColumnReader(reader), Kind::Text) => {
+                        some(reader, rows).map(|(read, values)| (read, Values::Text(values)))
+                    }
+                    (
+                        ColumnReader::Int64ColumnReader(reader),
+                        Kind::Whole | Kind::Time | Kind::Real,
+                    ) => some(reader, rows).map(|(read, values)| (read, Values::Whole(values))),
+                    (ColumnReader::DoubleColumnReader(reader), Kind::Real) => {
+                        some(reader, rows).map(|(read, values)| (read, Values::Real(values)))
+                    }
+                    // As pandas writes whole numbers with some missing, and a column without any
+                    // value.
+                    (ColumnReader::DoubleColumnReader(reader), Kind::Whole) => some(reader, rows)
+                        .map(|(read, values)| (read, Values::Whole(rounded(values)))),
+                    (ColumnReader::Int32ColumnReader(reader), Kind::Whole) => some(reader, rows)
+                        .map(|(read, values)| {
+                            (
+                                read,
+                                Values::Whole(
+                                    values
+                                        .into_iter()
+                                        .map(|value| value.map(i64::from))
+                                        .collect(),
+                                ),
+                            )
+                        }),
+                    _ => Err(ParquetError::General(format!(
+                        "column {name} is to be {}{}",
+                        kind.words().0,
+                        kind.words().1
+                    ))),
+                }?;
             if *count.get_or_insert(read) != read {
-                return Err(ParquetError::General(format!("column {name} has other rows than the first")));
+                return Err(ParquetError::General(format!(
+                    "column {name} has other rows than the first"
+                )));
             }
             all.push(values);
         }
@@ -395,15 +510,26 @@ impl Columns {
 
 /// Nothing where it is no number.
 fn rounded(values: Column<f64>) -> Column<i64> {
-    values.into_iter().map(|value| value.filter(|value| value.is_finite()).map(|value| value.round() as i64)).collect()
+    values
+        .into_iter()
+        .map(|value| {
+            value
+                .filter(|value| value.is_finite())
+                .map(|value| value.round() as i64)
+        })
+        .collect()
 }
 
 /// So many values of a column at most, and how many there were.
-fn some<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> Result<(usize, Column<T::T>), ParquetError> {
+fn some<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    rows: usize,
+) -> Result<(usize, Column<T::T>), ParquetError> {
     let (mut levels, mut values) = (Vec::new(), Vec::new());
     let mut count = 0;
     while count < rows {
-        let (read, _, _) = reader.read_records(rows - count, Some(&mut levels), None, &mut values)?;
+        let (read, _, _) =
+            reader.read_records(rows - count, Some(&mut levels), None, &mut values)?;
         if read == 0 {
             break;
         }
@@ -413,7 +539,13 @@ fn some<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> Result<(u
         return Ok((count, values.into_iter().map(Some).collect()));
     }
     let mut values = values.into_iter();
-    Ok((count, levels.iter().map(|&level| if level > 0 { values.next() } else { None }).collect()))
+    Ok((
+        count,
+        levels
+            .iter()
+            .map(|&level| if level > 0 { values.next() } else { None })
+            .collect(),
+    ))
 }
 
 /// One row as a run of one number. `unit` is that of its start in ns.
@@ -423,9 +555,18 @@ fn row_as_run(columns: &[Values], row: usize, unit: i64) -> Result<HistoryRun, S
     let needed = |column: usize| text(column).ok_or_else(|| missing(column));
     let whole = |column: usize| columns[column].whole(row);
     let count = |column: usize| whole(column).and_then(|number| u64::try_from(number).ok());
-    let key = Key { probe: needed(PROBE)?, quantity: needed(QUANTITY)?, unit: needed(UNIT)?, load: text(LOAD) };
+    let key = Key {
+        probe: needed(PROBE)?,
+        quantity: needed(QUANTITY)?,
+        unit: needed(UNIT)?,
+        load: text(LOAD),
+    };
     let max = whole(MAX).ok_or_else(|| missing(MAX))?;
-    let quantile = |place: usize| columns[QUANTILE + place].real(row).filter(|value| value.is_finite());
+    let quantile = |place: usize| {
+        columns[QUANTILE + place]
+            .real(row)
+            .filter(|value| value.is_finite())
+    };
     let numbers = RunNumbers {
         key,
         samples: count(SAMPLES).ok_or_else(|| missing(SAMPLES))?,
@@ -440,7 +581,11 @@ fn row_as_run(columns: &[Values], row: usize, unit: i64) -> Result<HistoryRun, S
         folder: text(FOLDER).unwrap_or_default().into(),
         board: needed(BOARD)?,
         build: needed(BUILD)?,
-        started_realtime_ns: Nanos(whole(STARTED).ok_or_else(|| missing(STARTED))?.saturating_mul(unit)),
+        started_realtime_ns: Nanos(
+            whole(STARTED)
+                .ok_or_else(|| missing(STARTED))?
+                .saturating_mul(unit),
+        ),
         clock: match text(CLOCK).as_deref() {
             None | Some(HARDWARE) => ClockKind::Hardware,
             Some(VIRTUAL) => ClockKind::Virtual,

@@ -1,9 +1,12 @@
-//! cyclictest -h and -H: a row a bucket, a column a thread, with -H one more for their sum; summaries as comments below.
+//! cyclictest -h and -H: a row a bucket, a column a thread, with -H one more for their sum;
+//! summaries as comments below.
 //!
-//! Two layouts are about: up to 2.6 every bucket has a row, later empty ones and `# Total:` are left out. The unit is not in the file.
+//! Two layouts are about: up to 2.6 every bucket has a row, later empty ones and `# Total:` are
+//! left out. The unit is not in the file.
 //!
-//! cyclictest of NuttX prints the first layout. Its traps: negative extremes are printed as if they had no sign, in 32 or 64 bits; and
-//! without -l its mean is 0. Source: nuttx-apps, benchmarks/cyclictest/cyclictest.c.
+//! cyclictest of NuttX prints the first layout. Its traps: negative extremes are printed as if they
+//! had no sign, in 32 or 64 bits; and without -l its mean is 0. Source: nuttx-apps,
+//! benchmarks/cyclictest/cyclictest.c.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +22,11 @@ use super::{Format, ImportError, Settings, Source, Unit};
 pub(super) const FORMAT: Format = Format {
     name: "cyclictest-histogram",
     about: "histogram of cyclictest -h or -H, both layouts, also of OSADL and of NuttX",
-    detect: |head| head_lines(head).iter().any(|line| line.trim_end() == "# Histogram"),
+    detect: |head| {
+        head_lines(head)
+            .iter()
+            .any(|line| line.trim_end() == "# Histogram")
+    },
     reader: read,
 };
 
@@ -37,42 +44,81 @@ struct Table {
     last_line: u64,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let table = table(source, &text)?;
     let footer = |name: &str| {
-        table.footers.get(name).ok_or_else(|| source.expected(table.last_line, format!("a line `# {name}: ...`"), "the end of the file"))
+        table.footers.get(name).ok_or_else(|| {
+            source.expected(
+                table.last_line,
+                format!("a line `# {name}: ...`"),
+                "the end of the file",
+            )
+        })
     };
     let (minima_line, minima) = footer("Min Latencies")?;
     let (maxima_line, maxima) = footer("Max Latencies")?;
     let threads = minima.len();
-    // With -H the last column, and the last of the maxima and overflows, are of all threads together.
+    // With -H the last column, and the last of the maxima and overflows, are of all threads
+    // together.
     if table.columns != threads && table.columns != threads + 1 && table.columns != 0 {
-        let expected = format!("a minimum for each of the {} columns (or all but the last, of -H)", table.columns);
+        let expected = format!(
+            "a minimum for each of the {} columns (or all but the last, of -H)",
+            table.columns
+        );
         return Err(source.expected(*minima_line, expected, &format!("{threads}")));
     }
     if maxima.len() < threads {
-        return Err(source.expected(*maxima_line, format!("{threads} maxima"), &format!("{}", maxima.len())));
+        return Err(source.expected(
+            *maxima_line,
+            format!("{threads} maxima"),
+            &format!("{}", maxima.len()),
+        ));
     }
     let told = unit_told::unit(source, settings, &table.typical(settings, threads))?;
     let unit = told.unit;
-    let mut imported = ImportedRun { tool: "cyclictest".into(), notes: vec![THREAD_NOTE.into()], ..ImportedRun::default() };
+    let mut imported = ImportedRun {
+        tool: "cyclictest".into(),
+        notes: vec![THREAD_NOTE.into()],
+        ..ImportedRun::default()
+    };
     imported.notes.extend(told.note);
-    imported.notes.push(format!("values are whole {}, rounded down", unit.word()));
-    let value = |name: &str, thread: usize| table.footers.get(name).and_then(|(_, values)| values.get(thread)).copied();
+    imported
+        .notes
+        .push(format!("values are whole {}, rounded down", unit.word()));
+    let value = |name: &str, thread: usize| {
+        table
+            .footers
+            .get(name)
+            .and_then(|(_, values)| values.get(thread))
+            .copied()
+    };
     let mut series = Vec::new();
     for thread in 0..threads {
         let id = u32::try_from(thread).unwrap_or(u32::MAX);
         let mut counted = BucketSeries::new("cyclictest", LATENCY, Some(id));
-        counted.period = settings.period.or_else(|| table.intervals.get(&id).copied());
+        counted.period = settings
+            .period
+            .or_else(|| table.intervals.get(&id).copied());
         let in_unit = |value: i64| value.saturating_mul(unit.nanos());
-        counted.buckets =
-            table.rows.iter().filter(|(_, counts)| counts[thread] > 0).map(|(at, counts)| (in_unit(*at), counts[thread])).collect();
+        counted.buckets = table
+            .rows
+            .iter()
+            .filter(|(_, counts)| counts[thread] > 0)
+            .map(|(at, counts)| (in_unit(*at), counts[thread]))
+            .collect();
         let counted_in_buckets = counted.in_buckets();
-        if let Some(total) = value("Total", thread).filter(|&total| total as u64 != counted_in_buckets) {
-            imported
-                .notes
-                .push(format!("CPU {thread}: the file states {total} samples in its buckets, and they hold {counted_in_buckets}"));
+        if let Some(total) =
+            value("Total", thread).filter(|&total| total as u64 != counted_in_buckets)
+        {
+            imported.notes.push(format!(
+                "CPU {thread}: the file states {total} samples in its buckets, and they hold \
+                 {counted_in_buckets}"
+            ));
         }
         let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
         let samples = counted_in_buckets.saturating_add(overflows);
@@ -102,23 +148,39 @@ impl Table {
     /// The median bucket of each thread that has samples, in the file's unit.
     fn typical(&self, settings: &Settings, threads: usize) -> Vec<TypicalValue> {
         let of = |thread: usize| {
-            let total: u64 = self.rows.iter().fold(0, |sum, (_, counts)| sum.saturating_add(counts[thread]));
+            let total: u64 = self
+                .rows
+                .iter()
+                .fold(0, |sum, (_, counts)| sum.saturating_add(counts[thread]));
             let mut seen = 0_u64;
             let mut rows = self.rows.iter();
             let (value, _) = rows.find(|(_, counts)| {
                 seen = seen.saturating_add(counts[thread]);
                 seen > 0 && seen >= total / 2
             })?;
-            let stated = u32::try_from(thread).ok().and_then(|id| self.intervals.get(&id).copied());
-            Some(TypicalValue { value: *value, interval_us: settings.period.or(stated).map(|period| period.get() / 1_000) })
+            let stated = u32::try_from(thread)
+                .ok()
+                .and_then(|id| self.intervals.get(&id).copied());
+            Some(TypicalValue {
+                value: *value,
+                interval_us: settings
+                    .period
+                    .or(stated)
+                    .map(|period| period.get() / 1_000),
+            })
         };
         (0..threads.min(self.columns)).filter_map(of).collect()
     }
 }
 
-/// A least value above the largest one is a negative one that was printed without its sign, in 32 bits.
+/// A least value above the largest one is a negative one that was printed without its sign, in 32
+/// bits.
 fn signed(min: i64, max: i64) -> i64 {
-    if min > max && (1 << 31..1 << 32).contains(&min) { min - (1 << 32) } else { min }
+    if min > max && (1 << 31..1 << 32).contains(&min) {
+        min - (1 << 32)
+    } else {
+        min
+    }
 }
 
 fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
@@ -133,9 +195,16 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
                 && FOOTERS.contains(&name)
             {
                 // What has no sign in 64 bits is negative beyond the largest number that has one.
-                let number = |value: &str| value.parse().ok().or_else(|| value.parse::<u64>().ok().map(|value| value as i64));
+                let number = |value: &str| {
+                    value
+                        .parse()
+                        .ok()
+                        .or_else(|| value.parse::<u64>().ok().map(|value| value as i64))
+                };
                 let values: Option<Vec<i64>> = values.split_whitespace().map(number).collect();
-                let values = values.ok_or_else(|| source.expected(line, format!("numbers after `# {name}:`"), &text))?;
+                let values = values.ok_or_else(|| {
+                    source.expected(line, format!("numbers after `# {name}:`"), &text)
+                })?;
                 table.footers.insert(name.to_owned(), (line, values));
             }
         } else if let Some(summary) = SummaryLine::parse(&text, Unit::Us) {
@@ -147,7 +216,11 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
         }
     }
     if !has_begun {
-        return Err(source.expected(table.last_line, "a line `# Histogram`", "none in the whole file"));
+        return Err(source.expected(
+            table.last_line,
+            "a line `# Histogram`",
+            "none in the whole file",
+        ));
     }
     Ok(table)
 }
@@ -155,21 +228,43 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
 /// Of the shell, in a log of a serial line.
 const NUTTX_PROMPT: &str = "nsh>";
 
-const FOOTERS: [&str; 5] = ["Total", "Min Latencies", "Avg Latencies", "Max Latencies", "Histogram Overflows"];
+const FOOTERS: [&str; 5] = [
+    "Total",
+    "Min Latencies",
+    "Avg Latencies",
+    "Max Latencies",
+    "Histogram Overflows",
+];
 
 fn row(source: &Source, table: &mut Table, line: u64, text: &str) -> Result<(), ImportError> {
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
-    let expected = || source.expected(line, "a bucket and its count for each thread, as in `000021 000070\t000067`", text);
-    let Some(Ok(bucket)) = numbers.next() else { return Err(expected()) };
+    let expected = || {
+        source.expected(
+            line,
+            "a bucket and its count for each thread, as in `000021 000070\t000067`",
+            text,
+        )
+    };
+    let Some(Ok(bucket)) = numbers.next() else {
+        return Err(expected());
+    };
     let counts: Vec<u64> = numbers.collect::<Result<_, _>>().map_err(|_| expected())?;
     if table.rows.is_empty() && (1..=COLUMNS_MAX).contains(&counts.len()) {
         table.columns = counts.len();
     }
     if counts.len() != table.columns {
-        return Err(source.expected(line, format!("{} counts, as in the lines before", table.columns), text));
+        return Err(source.expected(
+            line,
+            format!("{} counts, as in the lines before", table.columns),
+            text,
+        ));
     }
     let bucket = i64::try_from(bucket).map_err(|_| expected())?;
-    if table.rows.last().is_some_and(|(before, _)| bucket <= *before) {
+    if table
+        .rows
+        .last()
+        .is_some_and(|(before, _)| bucket <= *before)
+    {
         return Err(source.expected(line, "a bucket above the one before", text));
     }
     table.rows.push((bucket, counts));

@@ -1,5 +1,5 @@
-//! `cyclictest --json`, and what `tardy export --format rt-tests-json` writes. Samples beyond the last bucket are missing in it: they are what
-//! the cycles have more than the buckets.
+//! `cyclictest --json`, and what `tardy export --format rt-tests-json` writes. Samples beyond the
+//! last bucket are missing in it: they are what the cycles have more than the buckets.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -9,28 +9,55 @@ use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::tool_json::Document;
 use super::{Format, ImportError, Settings, Source, Unit, tool_json};
 
-pub(super) const FORMAT: Format =
-    Format { name: "cyclictest-json", about: "cyclictest --json, and tardy export --format rt-tests-json", detect, reader: read };
+pub(super) const FORMAT: Format = Format {
+    name: "cyclictest-json",
+    about: "cyclictest --json, and tardy export --format rt-tests-json",
+    detect,
+    reader: read,
+};
 
 /// rt-tests' documents share an envelope; threads of oslat have no cycles.
 fn detect(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
-    text.trim_start().starts_with('{') && text.contains("\"file_version\"") && (text.contains("\"cycles\"") || text.contains("cyclictest"))
+    text.trim_start().starts_with('{')
+        && text.contains("\"file_version\"")
+        && (text.contains("\"cycles\"") || text.contains("cyclictest"))
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, "cyclictest");
-    let stated_unit = (document.value.get("resolution_in_ns").and_then(Value::as_u64) == Some(1)).then_some(Unit::Ns);
+    let stated_unit = (document
+        .value
+        .get("resolution_in_ns")
+        .and_then(Value::as_u64)
+        == Some(1))
+    .then_some(Unit::Ns);
     let unit = settings.unit.or(stated_unit).unwrap_or(Unit::Us);
     let mut series = Vec::new();
     for (number, thread) in tool_json::numbered(source, &document, "thread")? {
-        series.push(counted((source, &document), settings, number, thread, unit)?);
+        series.push(counted(
+            (source, &document),
+            settings,
+            number,
+            thread,
+            unit,
+        )?);
     }
     if series.iter().all(|counted| counted.buckets.is_empty()) {
-        imported.notes.push("only extremes and mean are known: there are no percentiles (cyclictest ran without -h)".into());
+        imported.notes.push(
+            "only extremes and mean are known: there are no percentiles (cyclictest ran without \
+             -h)"
+            .into(),
+        );
     } else {
-        imported.notes.push(format!("values are whole {}, rounded down", unit.word()));
+        imported
+            .notes
+            .push(format!("values are whole {}, rounded down", unit.word()));
     }
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
@@ -45,17 +72,40 @@ fn counted(
 ) -> Result<BucketSeries, ImportError> {
     let keys = ["thread", &number.to_string()];
     let cycles = thread.get("cycles").and_then(Value::as_u64);
-    let cycles = cycles.ok_or_else(|| document.expected(source, &keys, format!("`cycles` in thread {number}"), &thread.to_string()))?;
-    let cpu = thread.get("cpu").and_then(Value::as_u64).and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(number);
+    let cycles = cycles.ok_or_else(|| {
+        document.expected(
+            source,
+            &keys,
+            format!("`cycles` in thread {number}"),
+            &thread.to_string(),
+        )
+    })?;
+    let cpu = thread
+        .get("cpu")
+        .and_then(Value::as_u64)
+        .and_then(|cpu| u32::try_from(cpu).ok())
+        .unwrap_or(number);
     let mut counted = BucketSeries::new("cyclictest", LATENCY, Some(cpu));
     // Of our own exports.
-    let stated_period = thread.get("interval_ns").and_then(Value::as_i64).filter(|&period| period > 0).map(Nanos);
+    let stated_period = thread
+        .get("interval_ns")
+        .and_then(Value::as_i64)
+        .filter(|&period| period > 0)
+        .map(Nanos);
     counted.period = settings.period.or(stated_period);
     let buckets = tool_json::histogram(source, document, keys, thread)?;
-    counted.buckets = buckets.iter().map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit.nanos()), count)).collect();
+    counted.buckets = buckets
+        .iter()
+        .map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit.nanos()), count))
+        .collect();
     // Of our own exports too.
     let skipped = thread.get("missed").and_then(Value::as_u64);
-    counted.stated = StatedTotals { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), skipped, ..StatedTotals::default() };
+    counted.stated = StatedTotals {
+        samples: Some(cycles),
+        resolution_ns: Nanos(unit.nanos()),
+        skipped,
+        ..StatedTotals::default()
+    };
     // Without a cycle the least value is the tool's starting value.
     if cycles > 0 {
         let stated = |key: &str| tool_json::nanos(thread, key, unit.nanos());
@@ -64,7 +114,10 @@ fn counted(
         counted.stated.mean_ns = stated("avg");
     }
     if let Some(&(last, _)) = counted.buckets.last() {
-        counted.overflow(cycles.saturating_sub(counted.in_buckets()), last.saturating_add(unit.nanos()));
+        counted.overflow(
+            cycles.saturating_sub(counted.in_buckets()),
+            last.saturating_add(unit.nanos()),
+        );
     }
     Ok(counted)
 }

@@ -1,11 +1,13 @@
 //! cyclictest -v: a line a sample, `thread: cycle: value`, as fast as it can be read.
 //!
-//! Due times are not in it. They follow from the interval and from what cyclictest does after a late wake-up: it skips the due times that
-//! have passed, without counting them. So a sample that is late by k intervals stands for k skipped due times. Source: rt-tests,
+//! Due times are not in it. They follow from the interval and from what cyclictest does after a
+//! late wake-up: it skips the due times that have passed, without counting them. So a sample that
+//! is late by k intervals stands for k skipped due times. Source: rt-tests,
 //! src/cyclictest/cyclictest.c, `timerthread`.
 //!
-//! The trap: cyclictest hands samples over through a ring of 16,384 a thread, and does not notice when it laps the reader. Then old cycle
-//! numbers carry newer values, and each value comes again 16,384 cycles later. That is looked for.
+//! The trap: cyclictest hands samples over through a ring of 16,384 a thread, and does not notice
+//! when it laps the reader. Then old cycle numbers carry newer values, and each value comes again
+//! 16,384 cycles later. That is looked for.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,15 +23,20 @@ use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::unit_told::{self, TypicalValue};
 use super::{Format, ImportError, Settings, Source, Unit};
 
-pub(super) const FORMAT: Format =
-    Format { name: "cyclictest-verbose", about: "samples of cyclictest -v", detect: |head| detect(head).is_some(), reader: read };
+pub(super) const FORMAT: Format = Format {
+    name: "cyclictest-verbose",
+    about: "samples of cyclictest -v",
+    detect: |head| detect(head).is_some(),
+    reader: read,
+};
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// cyclictest writes no longer line.
 const LINE_BYTES_MAX: usize = 4096;
 /// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
-/// So many equal pairs in a row do not come by chance if at least an eighth of them differ from the one before.
+/// So many equal pairs in a row do not come by chance if at least an eighth of them differ from the
+/// one before.
 const ALIASED_MIN: u32 = 512;
 /// Samples that are held back until they show their unit.
 const HELD_MAX: usize = 4096;
@@ -87,7 +94,11 @@ fn detect(head: &[u8]) -> Option<()> {
     lines.find_map(|line| matches!(parse(line)?, Line::Sample { .. }).then_some(()))
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let mut reader = Reader {
         unit: settings.unit,
         held: Vec::new(),
@@ -101,7 +112,10 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     let mut buffer = vec![0_u8; BUFFER_BYTES];
     let (mut kept, mut line) = (0, 0_u64);
     loop {
-        let read = source.input.read(&mut buffer[kept..]).map_err(|error| source.unreadable(error))?;
+        let read = source
+            .input
+            .read(&mut buffer[kept..])
+            .map_err(|error| source.unreadable(error))?;
         let end = kept + read;
         let mut begin = 0;
         while let Some(length) = memchr::memchr(b'\n', &buffer[begin..end]) {
@@ -116,7 +130,11 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         buffer.copy_within(begin..end, 0);
         kept = end - begin;
         if kept > LINE_BYTES_MAX {
-            return Err(source.expected(line + 1, "a line of cyclictest -v", &String::from_utf8_lossy(&buffer[..60])));
+            return Err(source.expected(
+                line + 1,
+                "a line of cyclictest -v",
+                &String::from_utf8_lossy(&buffer[..60]),
+            ));
         }
     }
     reader.finish(source, line)
@@ -125,13 +143,29 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
 impl Reader<'_> {
     fn line(&mut self, source: &Source, line: u64, text: &[u8]) -> Result<(), ImportError> {
         match parse(text) {
-            Some(Line::Sample { thread, cycle, value }) => self.row(source, Row { line, thread, cycle, value }),
+            Some(Line::Sample {
+                thread,
+                cycle,
+                value,
+            }) => self.row(
+                source,
+                Row {
+                    line,
+                    thread,
+                    cycle,
+                    value,
+                },
+            ),
             Some(Line::Interval { thread, interval }) => {
                 self.intervals.push((thread, interval.get()));
                 Ok(())
             }
             Some(Line::Other) => Ok(()),
-            None => Err(source.expected(line, "`thread: cycle: value`, as in `0: 17: 26`", &String::from_utf8_lossy(text))),
+            None => Err(source.expected(
+                line,
+                "`thread: cycle: value`, as in `0: 17: 26`",
+                &String::from_utf8_lossy(text),
+            )),
         }
     }
 
@@ -140,7 +174,11 @@ impl Reader<'_> {
             return self.sample(source, unit, row);
         }
         self.held.push(row);
-        if self.held.len() < HELD_MAX { Ok(()) } else { self.release(source) }
+        if self.held.len() < HELD_MAX {
+            Ok(())
+        } else {
+            self.release(source)
+        }
     }
 
     /// Finds the unit by the samples held back, and passes them on.
@@ -148,74 +186,153 @@ impl Reader<'_> {
     fn release(&mut self, source: &Source) -> Result<(), ImportError> {
         let held = std::mem::take(&mut self.held);
         let mut of_thread: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
-        held.iter().for_each(|row| of_thread.entry(row.thread).or_default().push(row.value));
+        held.iter()
+            .for_each(|row| of_thread.entry(row.thread).or_default().push(row.value));
         let typical = |(thread, mut values): (u32, Vec<i64>)| {
             values.sort_unstable();
             let interval = self.period(thread).map(|period| period / 1_000);
-            TypicalValue { value: values[values.len() / 2], interval_us: interval }
+            TypicalValue {
+                value: values[values.len() / 2],
+                interval_us: interval,
+            }
         };
         let typical: Vec<TypicalValue> = of_thread.into_iter().map(typical).collect();
         let told = unit_told::unit(source, self.settings, &typical)?;
         self.notes.extend(told.note);
         self.unit = Some(told.unit);
-        held.into_iter().try_for_each(|row| self.sample(source, told.unit, row))
+        held.into_iter()
+            .try_for_each(|row| self.sample(source, told.unit, row))
     }
 
     /// The interval of a thread in ns: as it was given, or else as the preamble has it.
     fn period(&self, thread: u32) -> Option<i64> {
-        let stated = self.intervals.iter().find(|&&(id, _)| id == thread).map(|&(_, interval)| interval);
-        self.settings.period.map(Nanos::get).or(stated).filter(|&period| period > 0)
+        let stated = self
+            .intervals
+            .iter()
+            .find(|&&(id, _)| id == thread)
+            .map(|&(_, interval)| interval);
+        self.settings
+            .period
+            .map(Nanos::get)
+            .or(stated)
+            .filter(|&period| period > 0)
     }
 
-    fn sample(&mut self, source: &Source, unit: Unit, Row { line, thread, cycle, value }: Row) -> Result<(), ImportError> {
-        let unwritable = |error| ImportError::Unwritable { path: source.path.clone(), error };
-        let latency = value.checked_mul(unit.nanos()).filter(|latency| latency.abs() < i64::MAX / 4);
-        let latency = latency.ok_or_else(|| source.expected(line, "a time that a clock can show", &value.to_string()))?;
+    fn sample(
+        &mut self,
+        source: &Source,
+        unit: Unit,
+        Row {
+            line,
+            thread,
+            cycle,
+            value,
+        }: Row,
+    ) -> Result<(), ImportError> {
+        let unwritable = |error| ImportError::Unwritable {
+            path: source.path.clone(),
+            error,
+        };
+        let latency = value
+            .checked_mul(unit.nanos())
+            .filter(|latency| latency.abs() < i64::MAX / 4);
+        let latency = latency.ok_or_else(|| {
+            source.expected(line, "a time that a clock can show", &value.to_string())
+        })?;
         let place = match self.places.get(thread as usize) {
             Some(&Some(place)) => place,
             _ => self.open(source, line, thread, cycle)?,
         };
         let state = &mut self.threads[place];
         if cycle != state.cycle {
-            let jump = cycle.checked_sub(state.cycle).filter(|&jump| jump < 1 << 40);
+            let jump = cycle
+                .checked_sub(state.cycle)
+                .filter(|&jump| jump < 1 << 40);
             let jump = jump.ok_or_else(|| {
                 source.expected(
                     line,
-                    format!("cycle {} of thread {thread} or a later one (is this one file of one run?)", state.cycle),
+                    format!(
+                        "cycle {} of thread {thread} or a later one (is this one file of one run?)",
+                        state.cycle
+                    ),
                     &cycle.to_string(),
                 )
             })?;
-            let length = i64::try_from(jump).ok().and_then(|jump| state.period.checked_mul(jump));
-            state.due = length.and_then(|length| state.due.checked_add(length)).unwrap_or(i64::MAX / 2);
+            let length = i64::try_from(jump)
+                .ok()
+                .and_then(|jump| state.period.checked_mul(jump));
+            state.due = length
+                .and_then(|length| state.due.checked_add(length))
+                .unwrap_or(i64::MAX / 2);
             state.cycle = cycle;
-            self.sink.push(state.series, Record::Gap(Gap { lost: jump, skipped: 0 })).map_err(unwritable)?;
+            self.sink
+                .push(
+                    state.series,
+                    Record::Gap(Gap {
+                        lost: jump,
+                        skipped: 0,
+                    }),
+                )
+                .map_err(unwritable)?;
         }
         let skipped = u32::try_from(latency.max(0) / state.period).unwrap_or(u32::MAX);
         self.sink
-            .push(state.series, Record::Sample(Sample { due: Nanos(state.due), latency: Nanos(latency), skipped }))
+            .push(
+                state.series,
+                Record::Sample(Sample {
+                    due: Nanos(state.due),
+                    latency: Nanos(latency),
+                    skipped,
+                }),
+            )
             .map_err(unwritable)?;
         state.skipped += u64::from(skipped);
         state.note(latency);
-        let step = state.period.checked_mul(i64::from(skipped) + 1).and_then(|step| state.due.checked_add(step));
-        state.due = step
-            .filter(|&due| due < i64::MAX / 2)
-            .ok_or_else(|| source.expected(line, "a run of less than 100 years", &value.to_string()))?;
+        let step = state
+            .period
+            .checked_mul(i64::from(skipped) + 1)
+            .and_then(|step| state.due.checked_add(step));
+        state.due = step.filter(|&due| due < i64::MAX / 2).ok_or_else(|| {
+            source.expected(line, "a run of less than 100 years", &value.to_string())
+        })?;
         state.cycle += 1;
         Ok(())
     }
 
     #[cold]
-    fn open(&mut self, source: &Source, line: u64, thread: u32, cycle: u64) -> Result<usize, ImportError> {
+    fn open(
+        &mut self,
+        source: &Source,
+        line: u64,
+        thread: u32,
+        cycle: u64,
+    ) -> Result<usize, ImportError> {
         if thread >= THREADS_MAX {
             return Err(source.expected(line, "the number of a thread", &thread.to_string()));
         }
-        let asked = || source.ask("this output", "the interval of its threads", "--period, as in --period 1ms");
+        let asked = || {
+            source.ask(
+                "this output",
+                "the interval of its threads",
+                "--period, as in --period 1ms",
+            )
+        };
         let period = self.period(thread).ok_or_else(asked)?;
-        let schedule = Schedule::Grid { period: Nanos(period), start: Nanos::ZERO, dither: Nanos::ZERO };
-        let opened = self.sink.open(descriptor("cyclictest", LATENCY, Some(thread), schedule));
-        let series = opened.map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
+        let schedule = Schedule::Grid {
+            period: Nanos(period),
+            start: Nanos::ZERO,
+            dither: Nanos::ZERO,
+        };
+        let opened = self
+            .sink
+            .open(descriptor("cyclictest", LATENCY, Some(thread), schedule));
+        let series = opened.map_err(|error| ImportError::Unwritable {
+            path: source.path.clone(),
+            error,
+        })?;
         let place = self.threads.len();
-        // The first cycle that is in the file is the first due time: what came before it was not recorded.
+        // The first cycle that is in the file is the first due time: what came before it was not
+        // recorded.
         self.threads.push(Thread {
             id: thread,
             series,
@@ -241,26 +358,41 @@ impl Reader<'_> {
             self.release(source)?;
         }
         if self.threads.is_empty() {
-            return Err(source.expected(line.max(1), "samples, as in `0: 17: 26`", "none in the whole file"));
+            return Err(source.expected(
+                line.max(1),
+                "samples, as in `0: 17: 26`",
+                "none in the whole file",
+            ));
         }
         let unit = self.unit.unwrap_or(Unit::Us);
         let mut notes = vec![
             THREAD_NOTE.to_owned(),
-            "skipped due times follow from latencies longer than the interval: cyclictest skips them without counting".to_owned(),
+            "skipped due times follow from latencies longer than the interval: cyclictest skips \
+             them without counting"
+                .to_owned(),
             format!("values are whole {}, rounded down", unit.word()),
         ];
         notes.extend(self.notes);
         for thread in &self.threads {
-            let stated = StatedTotals { resolution_ns: Nanos(unit.nanos()), skipped: Some(thread.skipped), ..StatedTotals::default() };
+            let stated = StatedTotals {
+                resolution_ns: Nanos(unit.nanos()),
+                skipped: Some(thread.skipped),
+                ..StatedTotals::default()
+            };
             self.sink.state(thread.series, stated);
             if thread.aliased {
                 notes.push(format!(
-                    "CPU {}: values come again {RING} cycles later: cyclictest's buffer was overrun, and old cycles carry newer values",
+                    "CPU {}: values come again {RING} cycles later: cyclictest's buffer was \
+                     overrun, and old cycles carry newer values",
                     thread.id
                 ));
             }
         }
-        Ok(ImportedRun { tool: "cyclictest".into(), notes, ..ImportedRun::default() })
+        Ok(ImportedRun {
+            tool: "cyclictest".into(),
+            notes,
+            ..ImportedRun::default()
+        })
     }
 }
 
@@ -295,7 +427,11 @@ pub(super) fn sample(line: &[u8]) -> Option<(u32, u64, i64)> {
 #[inline]
 fn parse(line: &[u8]) -> Option<Line> {
     if let Some((thread, cycle, value)) = sample(line) {
-        return Some(Line::Sample { thread, cycle, value });
+        return Some(Line::Sample {
+            thread,
+            cycle,
+            value,
+        });
     }
     other(line)
 }
@@ -306,13 +442,30 @@ fn other(line: &[u8]) -> Option<Line> {
     let interval = || {
         let (thread, interval) = text.strip_prefix("Thread ")?.split_once(" Interval:")?;
         let micros: i64 = interval.trim().parse().ok()?;
-        Some(Line::Interval { thread: thread.parse().ok()?, interval: Nanos(micros.checked_mul(1000)?) })
+        Some(Line::Interval {
+            thread: thread.parse().ok()?,
+            interval: Nanos(micros.checked_mul(1000)?),
+        })
     };
     if let Some(line) = interval() {
         return Some(line);
     }
-    let known = ["#", "Max CPUs", "Online CPUs", "policy:", "T:", "WARN", "INFO", "Thread ", "cyclictest"];
-    (text.is_empty() || known.iter().any(|start| text.trim_start().starts_with(start))).then_some(Line::Other)
+    let known = [
+        "#",
+        "Max CPUs",
+        "Online CPUs",
+        "policy:",
+        "T:",
+        "WARN",
+        "INFO",
+        "Thread ",
+        "cyclictest",
+    ];
+    (text.is_empty()
+        || known
+            .iter()
+            .any(|start| text.trim_start().starts_with(start)))
+    .then_some(Line::Other)
 }
 
 /// Numbers between colons and blanks.
@@ -336,7 +489,9 @@ impl Cursor<'_> {
         while let [b' ' | b'\r', rest @ ..] = self.bytes {
             self.bytes = rest;
         }
-        self.bytes.is_empty().then_some((thread, cycle, if is_negative { -value } else { value }))
+        self.bytes
+            .is_empty()
+            .then_some((thread, cycle, if is_negative { -value } else { value }))
     }
 
     #[inline]
@@ -365,7 +520,9 @@ impl Cursor<'_> {
 
     #[inline]
     fn colon(&mut self) -> Option<()> {
-        let [b':', rest @ ..] = self.bytes else { return None };
+        let [b':', rest @ ..] = self.bytes else {
+            return None;
+        };
         self.bytes = rest;
         Some(())
     }
@@ -383,11 +540,29 @@ mod tests {
     fn samples_are_told_from_all_else() {
         assert_eq!(sample("       0:       2:      26"), Some((0, 2, 26)));
         assert_eq!(sample("11:123456789:-3\r"), Some((11, 123_456_789, -3)));
-        for wrong in ["", "0:1", "0:1:", "0:1:2:3", "a:1:2", "0:1:2x", "0:99999999999999999999:1", "-1:2:3"] {
+        for wrong in [
+            "",
+            "0:1",
+            "0:1:",
+            "0:1:2:3",
+            "a:1:2",
+            "0:1:2x",
+            "0:99999999999999999999:1",
+            "-1:2:3",
+        ] {
             assert_eq!(sample(wrong), None, "{wrong}");
         }
-        assert!(matches!(parse(b"Thread 1 Interval: 1500"), Some(Line::Interval { thread: 1, interval: Nanos(1_500_000) })));
-        assert!(matches!(parse(b"# /dev/cpu_dma_latency set to 0us"), Some(Line::Other)));
+        assert!(matches!(
+            parse(b"Thread 1 Interval: 1500"),
+            Some(Line::Interval {
+                thread: 1,
+                interval: Nanos(1_500_000)
+            })
+        ));
+        assert!(matches!(
+            parse(b"# /dev/cpu_dma_latency set to 0us"),
+            Some(Line::Other)
+        ));
         assert!(parse(b"hello").is_none());
     }
 }

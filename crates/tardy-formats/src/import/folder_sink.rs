@@ -1,6 +1,7 @@
 //! The run folder that an import becomes.
 //!
-//! It is made beside its place under another name, and renamed when all of it is there: an input that turns out unreadable leaves nothing.
+//! It is made beside its place under another name, and renamed when all of it is there: an input
+//! that turns out unreadable leaves nothing.
 
 use std::fs;
 use std::io;
@@ -45,7 +46,12 @@ pub struct ImportResult {
 ///
 /// # Errors
 /// [`ImportError`]; nothing is left of `out` then.
-pub fn import(path: &Path, format: Option<&'static Format>, settings: &Settings, out: &Path) -> Result<ImportResult, ImportError> {
+pub fn import(
+    path: &Path,
+    format: Option<&'static Format>,
+    settings: &Settings,
+    out: &Path,
+) -> Result<ImportResult, ImportError> {
     if fs::symlink_metadata(out).is_ok() {
         return Err(FolderError::Exists(out.to_owned()).into());
     }
@@ -54,20 +60,45 @@ pub fn import(path: &Path, format: Option<&'static Format>, settings: &Settings,
         Some(format) => format,
         None => source.detect()?,
     };
-    let beside = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = out
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let part = fs::create_dir_all(beside).and_then(|()| Scratch::plan(beside, "import"));
-    let part = part.map_err(|error| ImportError::Unwritable { path: out.to_owned(), error })?;
+    let part = part.map_err(|error| ImportError::Unwritable {
+        path: out.to_owned(),
+        error,
+    })?;
     make(&mut source, format, settings, part.path(), out)
 }
 
-fn make(source: &mut Source, format: &'static Format, settings: &Settings, part: &Path, out: &Path) -> Result<ImportResult, ImportError> {
-    let mut sink = FolderSink { folder: RunFolder::create(part)?, series: Vec::new() };
+fn make(
+    source: &mut Source,
+    format: &'static Format,
+    settings: &Settings,
+    part: &Path,
+    out: &Path,
+) -> Result<ImportResult, ImportError> {
+    let mut sink = FolderSink {
+        folder: RunFolder::create(part)?,
+        series: Vec::new(),
+    };
     let imported = format.read(source, settings, &mut sink)?;
-    let unwritable = |error| ImportError::Unwritable { path: out.to_owned(), error };
-    let modified = fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
-    let made = sink.close(format, source, imported, modified).map_err(unwritable)?;
+    let unwritable = |error| ImportError::Unwritable {
+        path: out.to_owned(),
+        error,
+    };
+    let modified = fs::metadata(&source.path)
+        .and_then(|metadata| metadata.modified())
+        .ok();
+    let made = sink
+        .close(format, source, imported, modified)
+        .map_err(unwritable)?;
     fs::rename(part, out).map_err(unwritable)?;
-    Ok(ImportResult { folder: out.to_owned(), ..made })
+    Ok(ImportResult {
+        folder: out.to_owned(),
+        ..made
+    })
 }
 
 struct FolderSink {
@@ -90,7 +121,9 @@ impl Open {
     fn write(&mut self, is_last: bool) -> io::Result<()> {
         if let Some(last) = self.last {
             let passed = self.descriptor.schedule.expected_at(last.due);
-            self.counts.expected = passed.map_or(self.counts.recorded, |passed| passed + u64::from(last.skipped));
+            self.counts.expected = passed.map_or(self.counts.recorded, |passed| {
+                passed + u64::from(last.skipped)
+            });
         }
         self.bytes.clear();
         self.encoder.finish(&self.counts, is_last, &mut self.bytes);
@@ -100,7 +133,10 @@ impl Open {
 
 impl FolderSink {
     fn create(&mut self, descriptor: Descriptor) -> io::Result<usize> {
-        let writer = SeriesWriter::create(&self.folder.samples().join(descriptor.file_name()), &descriptor)?;
+        let writer = SeriesWriter::create(
+            &self.folder.samples().join(descriptor.file_name()),
+            &descriptor,
+        )?;
         let encoder = ChunkEncoder::new(&descriptor);
         self.series.push(Open {
             descriptor,
@@ -125,9 +161,18 @@ impl FolderSink {
             series.write(true)?;
             series.writer.sync()?;
         }
-        let samples = self.series.iter().map(|series| series.counts.recorded).sum();
-        let made =
-            ImportResult { folder: PathBuf::new(), format: format.name, series: self.series.len(), samples, notes: imported.notes.clone() };
+        let samples = self
+            .series
+            .iter()
+            .map(|series| series.counts.recorded)
+            .sum();
+        let made = ImportResult {
+            folder: PathBuf::new(),
+            format: format.name,
+            series: self.series.len(),
+            samples,
+            notes: imported.notes.clone(),
+        };
         let record = self.record(format, source, imported, modified);
         self.folder.finish(&record).map_err(io::Error::other)?;
         Ok(made)
@@ -142,17 +187,32 @@ impl FolderSink {
     ) -> RunRecord {
         let mut notes = imported.notes;
         let since_1970 = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        let written = since_1970.and_then(|time| i64::try_from(time.as_nanos()).ok()).map(Nanos);
+        let written = since_1970
+            .and_then(|time| i64::try_from(time.as_nanos()).ok())
+            .map(Nanos);
         if imported.started.is_none() {
-            notes.push("the start of the run is not stated: taken from when the file was written".to_owned());
+            notes.push(
+                "the start of the run is not stated: taken from when the file was written"
+                    .to_owned(),
+            );
         }
-        let first_due = self.series.iter().filter_map(|series| match series.descriptor.schedule {
-            tardy_core::series::Schedule::Grid { start, .. } => Some(start),
-            tardy_core::series::Schedule::Event { .. } => None,
-        });
+        let first_due = self
+            .series
+            .iter()
+            .filter_map(|series| match series.descriptor.schedule {
+                tardy_core::series::Schedule::Grid { start, .. } => Some(start),
+                tardy_core::series::Schedule::Event { .. } => None,
+            });
         let start = first_due.min().unwrap_or_default();
-        let measured_cpus: CpuList = self.series.iter().filter_map(|series| series.descriptor.cpu).collect();
-        let warnings = notes.into_iter().map(|text| Warning::Note { text }).collect();
+        let measured_cpus: CpuList = self
+            .series
+            .iter()
+            .filter_map(|series| series.descriptor.cpu)
+            .collect();
+        let warnings = notes
+            .into_iter()
+            .map(|text| Warning::Note { text })
+            .collect();
         let entry = |series: &Open| SeriesRecord {
             file: series.descriptor.file_name(),
             probe: series.descriptor.probe.clone(),
@@ -162,11 +222,18 @@ impl FolderSink {
             failure: None,
             elsewhere: Vec::new(),
         };
-        let started = StartTime { realtime_ns: imported.started.or(written).unwrap_or_default(), monotonic_ns: start };
+        let started = StartTime {
+            realtime_ns: imported.started.or(written).unwrap_or_default(),
+            monotonic_ns: start,
+        };
         // What another tool planned is not known.
         let plan = Plan::without_probes("imported", &measured_cpus, &CpuList::default());
         RunRecord {
-            tool: Tool { name: imported.tool.clone(), version: env!("CARGO_PKG_VERSION").into(), process: 0 },
+            tool: Tool {
+                name: imported.tool.clone(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                process: 0,
+            },
             state: State::Finished,
             ended_ns: imported.length.map(|length| start.saturating_add(length)),
             warnings,
@@ -190,7 +257,9 @@ impl Sink for FolderSink {
 
     #[inline]
     fn push(&mut self, series: usize, record: Record) -> io::Result<()> {
-        let Some(open) = self.series.get_mut(series) else { return Ok(()) };
+        let Some(open) = self.series.get_mut(series) else {
+            return Ok(());
+        };
         match record {
             Record::Sample(sample) => {
                 open.counts.recorded += 1;
@@ -203,7 +272,11 @@ impl Sink for FolderSink {
             }
         }
         open.encoder.push(record);
-        if open.encoder.samples() >= SAMPLES_A_CHUNK { open.write(false) } else { Ok(()) }
+        if open.encoder.samples() >= SAMPLES_A_CHUNK {
+            open.write(false)
+        } else {
+            Ok(())
+        }
     }
 
     fn state(&mut self, series: usize, stated: StatedTotals) {
@@ -212,9 +285,22 @@ impl Sink for FolderSink {
         }
     }
 
-    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: StatedTotals) -> io::Result<()> {
-        let samples = stated.samples.unwrap_or(0).saturating_sub(stated.lost).max(histogram.count());
-        let path = self.folder.samples().join(descriptor.file_name()).with_extension("histogram");
+    fn whole(
+        &mut self,
+        descriptor: Descriptor,
+        histogram: &Histogram,
+        stated: StatedTotals,
+    ) -> io::Result<()> {
+        let samples = stated
+            .samples
+            .unwrap_or(0)
+            .saturating_sub(stated.lost)
+            .max(histogram.count());
+        let path = self
+            .folder
+            .samples()
+            .join(descriptor.file_name())
+            .with_extension("histogram");
         let series = self.create(descriptor)?;
         if histogram.count() > 0 {
             fs::write(path, histogram_file::encode(histogram))?;
@@ -223,7 +309,13 @@ impl Sink for FolderSink {
         open.stated = stated;
         let skipped = stated.skipped.unwrap_or(0);
         let expected = samples.saturating_add(stated.lost).saturating_add(skipped);
-        open.counts = Counts { expected, recorded: samples, skipped, lost: stated.lost, unstored: samples };
+        open.counts = Counts {
+            expected,
+            recorded: samples,
+            skipped,
+            lost: stated.lost,
+            unstored: samples,
+        };
         Ok(())
     }
 }

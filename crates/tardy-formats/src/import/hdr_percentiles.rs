@@ -1,6 +1,8 @@
-//! HdrHistogram's percentile listing (.hgrm): value, share at or below it, samples at or below it, 1/(1-share).
+//! HdrHistogram's percentile listing (.hgrm): value, share at or below it, samples at or below it,
+//! 1/(1-share).
 //!
-//! What lies between two lines counts at the later one, so that no percentile looks better than it was. The unit is not in the file.
+//! What lies between two lines counts at the later one, so that no percentile looks better than it
+//! was. The unit is not in the file.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -21,9 +23,19 @@ fn is_head(line: &str) -> bool {
     words.starts_with(&["Value", "Percentile", "TotalCount"])
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
-    let unit = settings.unit.ok_or_else(|| source.ask("a .hgrm file", "the unit of its values", "--unit us (or ns, ms, s)"))?;
+    let unit = settings.unit.ok_or_else(|| {
+        source.ask(
+            "a .hgrm file",
+            "the unit of its values",
+            "--unit us (or ns, ms, s)",
+        )
+    })?;
     let mut counted = BucketSeries::new("hgrm", LATENCY, None);
     counted.period = settings.period;
     counted.stated.resolution_ns = Nanos(1);
@@ -35,9 +47,19 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         } else if let Some(footer) = text.strip_prefix("#[") {
             footer_value(&mut counted.stated, footer, unit);
         } else if has_begun && !text.trim().is_empty() && !text.starts_with('#') {
-            let (value, total) =
-                row(&text, unit).ok_or_else(|| source.expected(line, "value, percentile and count, as in `21.5 0.5 1200 2.00`", &text))?;
-            if total < seen || counted.buckets.last().is_some_and(|&(before, _)| value < before) {
+            let (value, total) = row(&text, unit).ok_or_else(|| {
+                source.expected(
+                    line,
+                    "value, percentile and count, as in `21.5 0.5 1200 2.00`",
+                    &text,
+                )
+            })?;
+            if total < seen
+                || counted
+                    .buckets
+                    .last()
+                    .is_some_and(|&(before, _)| value < before)
+            {
                 return Err(source.expected(line, "values and counts that do not fall", &text));
             }
             counted.buckets.push((value, total - seen));
@@ -45,12 +67,22 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         }
     }
     if !has_begun || seen == 0 {
-        return Err(source.expected(last_line, "a head `Value Percentile TotalCount` and percentiles below it", "none"));
+        return Err(source.expected(
+            last_line,
+            "a head `Value Percentile TotalCount` and percentiles below it",
+            "none",
+        ));
     }
     counted.stated.samples = Some(seen);
     counted.stated.min_ns = None;
-    let mut imported = ImportedRun { tool: "HdrHistogram".into(), ..ImportedRun::default() };
-    imported.notes.push("of values between two listed percentiles only the upper one is known: they count as that".into());
+    let mut imported = ImportedRun {
+        tool: "HdrHistogram".into(),
+        ..ImportedRun::default()
+    };
+    imported.notes.push(
+        "of values between two listed percentiles only the upper one is known: they count as that"
+            .into(),
+    );
     hand_over_all(&mut [counted], &mut imported, source, sink)?;
     Ok(imported)
 }
@@ -65,10 +97,18 @@ fn row(text: &str, unit: Unit) -> Option<(i64, u64)> {
 /// `Mean    =       25.123, StdDeviation   =        5.123]`.
 fn footer_value(stated: &mut StatedTotals, footer: &str, unit: Unit) {
     for part in footer.trim_end_matches(']').split(',') {
-        let Some((name, value)) = part.split_once('=') else { continue };
+        let Some((name, value)) = part.split_once('=') else {
+            continue;
+        };
         let value = value.trim();
         match name.trim() {
-            "Mean" => stated.mean_ns = value.parse::<f64>().ok().map(|mean| mean * unit.nanos() as f64).filter(|mean| mean.is_finite()),
+            "Mean" => {
+                stated.mean_ns = value
+                    .parse::<f64>()
+                    .ok()
+                    .map(|mean| mean * unit.nanos() as f64)
+                    .filter(|mean| mean.is_finite())
+            }
             "Max" => stated.max_ns = nanos(value, unit).map(Nanos),
             _ => {}
         }

@@ -6,8 +6,9 @@
 //!            i64 least and i64 largest value, f64 ratio, payload
 //! payload    ZigZag LEB128 of 64 bits, at most nine bytes: a count, or below 0 how many counts are 0
 //! ```
-//! All big-endian. Source: HdrHistogram (Java), `AbstractHistogram.encodeIntoByteBuffer` and `ZigZagEncoding`. Read here and not by the crate of
-//! that name, because that one makes room for as many bytes as a file claims to hold.
+//! All big-endian. Source: HdrHistogram (Java), `AbstractHistogram.encodeIntoByteBuffer` and
+//! `ZigZagEncoding`. Read here and not by the crate of that name, because that one makes room for
+//! as many bytes as a file claims to hold.
 
 use std::io::Read;
 
@@ -19,16 +20,23 @@ const HEAD_BYTES: usize = 40;
 /// More than the counts of any histogram of 5 digits take.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Values and counts, ascending; a bucket stands for its largest value. The error says what should be there.
+/// Values and counts, ascending; a bucket stands for its largest value. The error says what should
+/// be there.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
     let cookie = word(bytes, 0).ok_or("the head of a histogram")?;
     match cookie {
         COOKIE_PLAIN => plain(bytes),
         COOKIE_DEFLATED => {
             let length = word(bytes, 4).ok_or("the length of a histogram")? as usize;
-            let deflated = bytes.get(8..).and_then(|rest| rest.get(..length)).ok_or("as many bytes as the histogram says")?;
+            let deflated = bytes
+                .get(8..)
+                .and_then(|rest| rest.get(..length))
+                .ok_or("as many bytes as the histogram says")?;
             let mut inflated = Vec::new();
-            ZlibDecoder::new(deflated).take(BYTES_MAX).read_to_end(&mut inflated).map_err(|_| "a deflated histogram")?;
+            ZlibDecoder::new(deflated)
+                .take(BYTES_MAX)
+                .read_to_end(&mut inflated)
+                .map_err(|_| "a deflated histogram")?;
             plain(&inflated)
         }
         _ => Err("a histogram in encoding V2 (what older HdrHistograms wrote is not read)"),
@@ -49,21 +57,33 @@ fn plain(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
         return Err(HEAD);
     }
     let length = word(bytes, 4).ok_or(HEAD)? as usize;
-    let digits = word(bytes, 12).filter(|digits| *digits <= 5).ok_or("0 to 5 significant digits")?;
-    let least = long(bytes, 16).filter(|&least| least >= 1).ok_or("a least value from 1 on")?;
+    let digits = word(bytes, 12)
+        .filter(|digits| *digits <= 5)
+        .ok_or("0 to 5 significant digits")?;
+    let least = long(bytes, 16)
+        .filter(|&least| least >= 1)
+        .ok_or("a least value from 1 on")?;
     if word(bytes, 8) != Some(0) {
         return Err("a histogram that is not shifted");
     }
-    let payload = bytes.get(HEAD_BYTES..).and_then(|rest| rest.get(..length)).ok_or("as many bytes as the histogram says")?;
+    let payload = bytes
+        .get(HEAD_BYTES..)
+        .and_then(|rest| rest.get(..length))
+        .ok_or("as many bytes as the histogram says")?;
     let buckets = Buckets::new(digits, least);
     let (mut index, mut counts, mut place) = (0_u64, Vec::new(), 0);
     while place < payload.len() {
         let count = zig_zag(payload, &mut place).ok_or("a count")?;
         if count < 0 {
-            index = index.checked_add(count.unsigned_abs()).ok_or("counts that end")?;
+            index = index
+                .checked_add(count.unsigned_abs())
+                .ok_or("counts that end")?;
         } else {
             if count > 0 {
-                counts.push((buckets.end_of(index).ok_or("values below 2^63")?, count as u64));
+                counts.push((
+                    buckets.end_of(index).ok_or("values below 2^63")?,
+                    count as u64,
+                ));
             }
             index = index.checked_add(1).ok_or("counts that end")?;
         }
@@ -98,7 +118,10 @@ impl Buckets {
     fn new(digits: u32, least: i64) -> Self {
         let exact_up_to = 2 * 10_u64.pow(digits);
         let bits = exact_up_to.next_power_of_two().trailing_zeros();
-        Self { unit_bits: least.ilog2(), half_bits: bits.max(1) - 1 }
+        Self {
+            unit_bits: least.ilog2(),
+            half_bits: bits.max(1) - 1,
+        }
     }
 
     /// The largest value of a bucket; `None` above 2^63.
@@ -108,7 +131,10 @@ impl Buckets {
             0 => (0, index),
             bucket => (bucket - 1, (index & (half - 1)) + half),
         };
-        let shift = u32::try_from(bucket).ok()?.checked_add(self.unit_bits).filter(|&shift| shift < 63)?;
+        let shift = u32::try_from(bucket)
+            .ok()?
+            .checked_add(self.unit_bits)
+            .filter(|&shift| shift < 63)?;
         let end = u128::from(within + 1) << shift;
         i64::try_from(end - 1).ok()
     }
@@ -123,7 +149,10 @@ mod tests {
     fn an_index_ends_where_the_next_one_begins() {
         // Three digits and 1: 2048 buckets of 1, then 1024 of 2, of 4 and so on.
         let buckets = Buckets::new(3, 1);
-        assert_eq!([0, 2047, 2048, 3071, 3072].map(|index| buckets.end_of(index)), [0, 2047, 2049, 4095, 4099].map(Some));
+        assert_eq!(
+            [0, 2047, 2048, 3071, 3072].map(|index| buckets.end_of(index)),
+            [0, 2047, 2049, 4095, 4099].map(Some)
+        );
         assert_eq!(buckets.end_of(u64::MAX), None);
     }
 

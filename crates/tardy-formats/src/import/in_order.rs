@@ -11,7 +11,8 @@ use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::{Settings, Unit};
 
 /// What is said where the file has values and nothing else.
-const NO_TIMES_NOTE: &str = "when the values were taken is not known, only their order: give --period for rates and lengths of time";
+const NO_TIMES_NOTE: &str = "when the values were taken is not known, only their order: give \
+                             --period for rates and lengths of time";
 
 /// Times are kept below this, so that sums of two of them do not overflow.
 pub(super) const TIME_MAX: i64 = i64::MAX / 4;
@@ -33,14 +34,32 @@ impl<'a> InOrder<'a> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn open(sink: &'a mut dyn Sink, (probe, cpu): (&str, Option<u32>), settings: &Settings, unit: Unit) -> io::Result<Self> {
+    pub(super) fn open(
+        sink: &'a mut dyn Sink,
+        (probe, cpu): (&str, Option<u32>),
+        settings: &Settings,
+        unit: Unit,
+    ) -> io::Result<Self> {
         let period = settings.period.map_or(0, Nanos::get);
         let schedule = match period {
-            1.. => Schedule::Grid { period: Nanos(period), start: Nanos::ZERO, dither: Nanos::ZERO },
-            _ => Schedule::Event { request: Nanos::ZERO },
+            1.. => Schedule::Grid {
+                period: Nanos(period),
+                start: Nanos::ZERO,
+                dither: Nanos::ZERO,
+            },
+            _ => Schedule::Event {
+                request: Nanos::ZERO,
+            },
         };
         let series = sink.open(descriptor(probe, LATENCY, cpu, schedule))?;
-        Ok(Self { sink, series, step: period.max(1), due: 0, has_times: period > 0, resolution: unit.nanos() })
+        Ok(Self {
+            sink,
+            series,
+            step: period.max(1),
+            due: 0,
+            has_times: period > 0,
+            resolution: unit.nanos(),
+        })
     }
 
     /// Adds a value; `None` where the run would last longer than a clock can show.
@@ -51,10 +70,22 @@ impl<'a> InOrder<'a> {
         while latency % self.resolution != 0 {
             self.resolution /= 10;
         }
-        let sample = Sample { due: Nanos(self.due), latency: Nanos(latency), skipped: 0 };
-        let Some(next) = self.due.checked_add(self.step).filter(|&next| next < TIME_MAX) else { return Ok(None) };
+        let sample = Sample {
+            due: Nanos(self.due),
+            latency: Nanos(latency),
+            skipped: 0,
+        };
+        let Some(next) = self
+            .due
+            .checked_add(self.step)
+            .filter(|&next| next < TIME_MAX)
+        else {
+            return Ok(None);
+        };
         self.due = next;
-        self.sink.push(self.series, Record::Sample(sample)).map(Some)
+        self.sink
+            .push(self.series, Record::Sample(sample))
+            .map(Some)
     }
 
     /// Whether no value has come yet.
@@ -64,11 +95,22 @@ impl<'a> InOrder<'a> {
 
     /// Ends the series, and says what is not known of it.
     pub(super) fn close(self, tool: &str) -> ImportedRun {
-        self.sink.state(self.series, StatedTotals { resolution_ns: Nanos(self.resolution), ..StatedTotals::default() });
+        self.sink.state(
+            self.series,
+            StatedTotals {
+                resolution_ns: Nanos(self.resolution),
+                ..StatedTotals::default()
+            },
+        );
         let mut notes = Vec::new();
         if !self.has_times {
             notes.push(NO_TIMES_NOTE.to_owned());
         }
-        ImportedRun { tool: tool.to_owned(), notes, has_no_times: !self.has_times, ..ImportedRun::default() }
+        ImportedRun {
+            tool: tool.to_owned(),
+            notes,
+            has_no_times: !self.has_times,
+            ..ImportedRun::default()
+        }
     }
 }

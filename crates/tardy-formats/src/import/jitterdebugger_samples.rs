@@ -1,8 +1,10 @@
-//! jitterdebugger's samples: raw records of 28 bytes (thread u32, seconds i64, nanoseconds i64, value u64, little-endian), or `cpu;s.ns;value`.
+//! jitterdebugger's samples: raw records of 28 bytes (thread u32, seconds i64, nanoseconds i64,
+//! value u64, little-endian), or `cpu;s.ns;value`.
 //!
-//! A sample carries the time at which it woke up; less its value that is when it was due, to the resolution. jitterdebugger does not skip due
-//! times, so that they form a grid with a sample for each. The values' unit is not in the file: with the wrong one due times would not lie on
-//! a grid, and that tells it.
+//! A sample carries the time at which it woke up; less its value that is when it was due, to the
+//! resolution. jitterdebugger does not skip due times, so that they form a grid with a sample for
+//! each. The values' unit is not in the file: with the wrong one due times would not lie on a grid,
+//! and that tells it.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -17,13 +19,21 @@ use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::text::head_lines;
 use super::{Format, ImportError, Settings, Source, Unit};
 
-pub(super) const RAW: Format =
-    Format { name: "jitterdebugger-raw", about: "samples.raw of jitterdebugger", detect: detect_raw, reader: read_raw };
+pub(super) const RAW: Format = Format {
+    name: "jitterdebugger-raw",
+    about: "samples.raw of jitterdebugger",
+    detect: detect_raw,
+    reader: read_raw,
+};
 
 pub(super) const CSV: Format = Format {
     name: "jitterdebugger-csv",
     about: "samples of jitterdebugger as cpu;seconds;value",
-    detect: |head| head_lines(head).first().is_some_and(|line| parse(line).is_some()),
+    detect: |head| {
+        head_lines(head)
+            .first()
+            .is_some_and(|line| parse(line).is_some())
+    },
     reader: read_csv,
 };
 
@@ -46,8 +56,17 @@ impl Row {
     fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         let [t0, t1, t2, t3, rest @ ..] = bytes;
         let words = rest.as_chunks::<8>().0;
-        let (seconds, nanos, value) = (i64::from_le_bytes(words[0]), i64::from_le_bytes(words[1]), u64::from_le_bytes(words[2]));
-        Self::new(u32::from_le_bytes([*t0, *t1, *t2, *t3]), seconds, nanos, i64::try_from(value).ok()?)
+        let (seconds, nanos, value) = (
+            i64::from_le_bytes(words[0]),
+            i64::from_le_bytes(words[1]),
+            u64::from_le_bytes(words[2]),
+        );
+        Self::new(
+            u32::from_le_bytes([*t0, *t1, *t2, *t3]),
+            seconds,
+            nanos,
+            i64::try_from(value).ok()?,
+        )
     }
 
     fn new(thread: u32, seconds: i64, nanos: i64, value: i64) -> Option<Self> {
@@ -56,47 +75,78 @@ impl Row {
             && (0..4_000_000_000).contains(&seconds)
             && (0..1_000_000_000).contains(&nanos)
             && (0..1 << 50).contains(&value);
-        is_plausible.then(|| Self { thread, wake: seconds * 1_000_000_000 + nanos, value })
+        is_plausible.then(|| Self {
+            thread,
+            wake: seconds * 1_000_000_000 + nanos,
+            value,
+        })
     }
 
     /// When it was due, by a unit of its value; `None` where that is no time of a clock.
     fn due(&self, unit: i64) -> Option<i64> {
-        let latency = self.value.checked_mul(unit).filter(|&latency| latency < 1 << 61)?;
+        let latency = self
+            .value
+            .checked_mul(unit)
+            .filter(|&latency| latency < 1 << 61)?;
         Some(self.wake - latency)
     }
 }
 
 fn detect_raw(head: &[u8]) -> bool {
     let (records, _) = head.as_chunks::<RECORD_BYTES>();
-    !records.is_empty() && records.iter().take(64).all(|record| Row::decode(record).is_some_and(|row| row.wake > 0))
+    !records.is_empty()
+        && records
+            .iter()
+            .take(64)
+            .all(|record| Row::decode(record).is_some_and(|row| row.wake > 0))
 }
 
 fn parse(line: &str) -> Option<Row> {
-    let [thread, time, value] = line.trim_end().split(';').collect::<Vec<_>>()[..] else { return None };
+    let [thread, time, value] = line.trim_end().split(';').collect::<Vec<_>>()[..] else {
+        return None;
+    };
     let (seconds, nanos) = time.split_once('.')?;
     if nanos.len() != 9 {
         return None;
     }
-    Row::new(thread.parse().ok()?, seconds.parse().ok()?, nanos.parse().ok()?, value.parse().ok()?)
+    Row::new(
+        thread.parse().ok()?,
+        seconds.parse().ok()?,
+        nanos.parse().ok()?,
+        value.parse().ok()?,
+    )
 }
 
-fn read_raw(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read_raw(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let mut threads = Threads::new(settings, sink);
     let mut buffer = vec![0_u8; RECORD_BYTES << 14];
     let (mut kept, mut place) = (0, 0_u64);
     loop {
-        let read = source.input.read(&mut buffer[kept..]).map_err(|error| source.unreadable(error))?;
+        let read = source
+            .input
+            .read(&mut buffer[kept..])
+            .map_err(|error| source.unreadable(error))?;
         let (records, rest) = buffer[..kept + read].as_chunks::<RECORD_BYTES>();
         for record in records {
             let expected = "a record of 28 bytes: thread, seconds, nanoseconds, value";
-            let row = Row::decode(record).ok_or_else(|| source.expected_at(place, expected, "numbers that no clock shows"))?;
+            let row = Row::decode(record).ok_or_else(|| {
+                source.expected_at(place, expected, "numbers that no clock shows")
+            })?;
             threads.add(source, Place::Byte(place), row)?;
             place += RECORD_BYTES as u64;
         }
         let (begin, length) = (records.len() * RECORD_BYTES, rest.len());
         if read == 0 {
-            let torn =
-                (length > 0).then(|| format!("the last record is cut off after {length} of {RECORD_BYTES} bytes: the tool was killed"));
+            let torn = (length > 0).then(|| {
+                format!(
+                    "the last record is cut off after {length} of {RECORD_BYTES} bytes: the tool \
+                     was killed"
+                )
+            });
             return threads.finish(source, Place::Byte(place), torn);
         }
         buffer.copy_within(begin..begin + length, 0);
@@ -104,7 +154,11 @@ fn read_raw(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
     }
 }
 
-fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read_csv(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     const LINE_BYTES_MAX: u64 = 4096;
     let mut threads = Threads::new(settings, sink);
     let (mut text, mut line) = (Vec::new(), 0_u64);
@@ -112,7 +166,10 @@ fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
     let mut input = BufReader::with_capacity(1 << 20, &mut source.input);
     loop {
         text.clear();
-        let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(|error| named.unreadable(error))?;
+        let read = (&mut input)
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut text)
+            .map_err(|error| named.unreadable(error))?;
         if read == 0 {
             return threads.finish(&named, Place::Line(line.max(1)), None);
         }
@@ -121,8 +178,13 @@ fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
         if words.trim().is_empty() {
             continue;
         }
-        let row =
-            parse(&words).ok_or_else(|| named.expected(line, "`cpu;seconds.nanoseconds;value`, as in `0;987.637200385;20`", &words))?;
+        let row = parse(&words).ok_or_else(|| {
+            named.expected(
+                line,
+                "`cpu;seconds.nanoseconds;value`, as in `0;987.637200385;20`",
+                &words,
+            )
+        })?;
         threads.add(&named, Place::Line(line), row)?;
     }
 }
@@ -146,7 +208,12 @@ impl Place {
 /// What is known of a thread: first its first rows, then its series.
 enum Thread {
     Learning(Vec<(Place, Row)>),
-    Known { series: usize, start: i64, period: i64, next: i64 },
+    Known {
+        series: usize,
+        start: i64,
+        period: i64,
+        next: i64,
+    },
 }
 
 struct Threads<'a> {
@@ -158,11 +225,20 @@ struct Threads<'a> {
 
 impl<'a> Threads<'a> {
     fn new(settings: &'a Settings, sink: &'a mut dyn Sink) -> Self {
-        Self { settings, sink, threads: std::collections::BTreeMap::new(), unit: settings.unit.map(Unit::nanos) }
+        Self {
+            settings,
+            sink,
+            threads: std::collections::BTreeMap::new(),
+            unit: settings.unit.map(Unit::nanos),
+        }
     }
 
     fn add(&mut self, source: &Source, place: Place, row: Row) -> Result<(), ImportError> {
-        match self.threads.entry(row.thread).or_insert_with(|| Thread::Learning(Vec::new())) {
+        match self
+            .threads
+            .entry(row.thread)
+            .or_insert_with(|| Thread::Learning(Vec::new()))
+        {
             Thread::Learning(rows) => {
                 rows.push((place, row));
                 if rows.len() >= LEARNT_FROM {
@@ -176,8 +252,10 @@ impl<'a> Threads<'a> {
 
     /// Unit and period from the first rows, which then go to the series.
     fn learn(&mut self, source: &Source, thread: u32) -> Result<(), ImportError> {
-        let Some(Thread::Learning(placed)) =
-            self.threads.get_mut(&thread).map(|known| std::mem::replace(known, Thread::Learning(Vec::new())))
+        let Some(Thread::Learning(placed)) = self
+            .threads
+            .get_mut(&thread)
+            .map(|known| std::mem::replace(known, Thread::Learning(Vec::new())))
         else {
             return Ok(());
         };
@@ -185,7 +263,13 @@ impl<'a> Threads<'a> {
         let unit = match self.unit {
             Some(unit) => unit,
             None => {
-                let ask = || source.ask("this file", "the unit of its values, and too few samples show it", "--unit us or --unit ns");
+                let ask = || {
+                    source.ask(
+                        "this file",
+                        "the unit of its values, and too few samples show it",
+                        "--unit us or --unit ns",
+                    )
+                };
                 *self.unit.insert(unit(&rows).ok_or_else(ask)?)
             }
         };
@@ -198,40 +282,106 @@ impl<'a> Threads<'a> {
                 "--period, as in --period 1ms",
             ));
         }
-        let first = rows.first().and_then(|row| row.due(unit)).unwrap_or_default();
-        // A due time is known to the resolution only: the grid begins a little earlier, and due times depart from it by up to twice that.
+        let first = rows
+            .first()
+            .and_then(|row| row.due(unit))
+            .unwrap_or_default();
+        // A due time is known to the resolution only: the grid begins a little earlier, and due
+        // times depart from it by up to twice that.
         let start = first - unit;
-        let schedule = Schedule::Grid { period: Nanos(period), start: Nanos(start), dither: Nanos(2 * unit) };
-        let opened = self.sink.open(descriptor("jitterdebugger", LATENCY, Some(thread), schedule));
-        let series = opened.map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
-        self.threads.insert(thread, Thread::Known { series, start, period, next: 0 });
-        placed.into_iter().try_for_each(|(place, row)| self.push(source, place, row))
+        let schedule = Schedule::Grid {
+            period: Nanos(period),
+            start: Nanos(start),
+            dither: Nanos(2 * unit),
+        };
+        let opened = self.sink.open(descriptor(
+            "jitterdebugger",
+            LATENCY,
+            Some(thread),
+            schedule,
+        ));
+        let series = opened.map_err(|error| ImportError::Unwritable {
+            path: source.path.clone(),
+            error,
+        })?;
+        self.threads.insert(
+            thread,
+            Thread::Known {
+                series,
+                start,
+                period,
+                next: 0,
+            },
+        );
+        placed
+            .into_iter()
+            .try_for_each(|(place, row)| self.push(source, place, row))
     }
 
     fn push(&mut self, source: &Source, place: Place, row: Row) -> Result<(), ImportError> {
-        let unwritable = |error| ImportError::Unwritable { path: source.path.clone(), error };
+        let unwritable = |error| ImportError::Unwritable {
+            path: source.path.clone(),
+            error,
+        };
         let unit = self.unit.unwrap_or(1_000);
-        let Some(Thread::Known { series, start, period, next }) = self.threads.get_mut(&row.thread) else { return Ok(()) };
-        let due = row
-            .due(unit)
-            .ok_or_else(|| place.expected(source, "a latency that a clock can show: is the unit right?", &row.value.to_string()))?;
+        let Some(Thread::Known {
+            series,
+            start,
+            period,
+            next,
+        }) = self.threads.get_mut(&row.thread)
+        else {
+            return Ok(());
+        };
+        let due = row.due(unit).ok_or_else(|| {
+            place.expected(
+                source,
+                "a latency that a clock can show: is the unit right?",
+                &row.value.to_string(),
+            )
+        })?;
         let index = (due - *start).div_euclid(*period);
         if index < *next {
-            let expected = format!("a due time of thread {} after the one before, every {}", row.thread, Nanos(*period).exact());
-            return Err(place.expected(source, expected + " (give the right --period or --unit)", &Nanos(due).to_string()));
+            let expected = format!(
+                "a due time of thread {} after the one before, every {}",
+                row.thread,
+                Nanos(*period).exact()
+            );
+            return Err(place.expected(
+                source,
+                expected + " (give the right --period or --unit)",
+                &Nanos(due).to_string(),
+            ));
         }
         if index > *next {
             let lost = (index - *next) as u64;
-            self.sink.push(*series, Record::Gap(Gap { lost, skipped: 0 })).map_err(unwritable)?;
+            self.sink
+                .push(*series, Record::Gap(Gap { lost, skipped: 0 }))
+                .map_err(unwritable)?;
         }
         *next = index.saturating_add(1);
-        let sample = Sample { due: Nanos(due), latency: Nanos(row.value * unit), skipped: 0 };
-        self.sink.push(*series, Record::Sample(sample)).map_err(unwritable)
+        let sample = Sample {
+            due: Nanos(due),
+            latency: Nanos(row.value * unit),
+            skipped: 0,
+        };
+        self.sink
+            .push(*series, Record::Sample(sample))
+            .map_err(unwritable)
     }
 
-    fn finish(mut self, source: &Source, place: Place, torn: Option<String>) -> Result<ImportedRun, ImportError> {
-        let learning: Vec<u32> =
-            self.threads.iter().filter(|(_, thread)| matches!(thread, Thread::Learning(_))).map(|(&thread, _)| thread).collect();
+    fn finish(
+        mut self,
+        source: &Source,
+        place: Place,
+        torn: Option<String>,
+    ) -> Result<ImportedRun, ImportError> {
+        let learning: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(_, thread)| matches!(thread, Thread::Learning(_)))
+            .map(|(&thread, _)| thread)
+            .collect();
         for thread in learning {
             self.learn(source, thread)?;
         }
@@ -241,20 +391,44 @@ impl<'a> Threads<'a> {
         let unit = self.unit.unwrap_or(1_000);
         for thread in self.threads.values() {
             if let Thread::Known { series, .. } = thread {
-                self.sink.state(*series, StatedTotals { resolution_ns: Nanos(unit), skipped: Some(0), ..StatedTotals::default() });
+                self.sink.state(
+                    *series,
+                    StatedTotals {
+                        resolution_ns: Nanos(unit),
+                        skipped: Some(0),
+                        ..StatedTotals::default()
+                    },
+                );
             }
         }
-        let mut notes = vec![THREAD_NOTE.to_owned(), format!("values are multiples of {}, rounded down", Nanos(unit).exact())];
-        notes.push("jitterdebugger does not skip due times: a stall is a descending burst of samples".to_owned());
+        let mut notes = vec![
+            THREAD_NOTE.to_owned(),
+            format!(
+                "values are multiples of {}, rounded down",
+                Nanos(unit).exact()
+            ),
+        ];
+        notes.push(
+            "jitterdebugger does not skip due times: a stall is a descending burst of samples"
+                .to_owned(),
+        );
         if self.settings.unit.is_none() {
-            notes.push(format!("the unit is not stated: {} makes due times regular", Nanos(unit).exact()));
+            notes.push(format!(
+                "the unit is not stated: {} makes due times regular",
+                Nanos(unit).exact()
+            ));
         }
         notes.extend(torn);
-        Ok(ImportedRun { tool: "jitterdebugger".into(), notes, ..ImportedRun::default() })
+        Ok(ImportedRun {
+            tool: "jitterdebugger".into(),
+            notes,
+            ..ImportedRun::default()
+        })
     }
 }
 
-/// The median distance of due times, and the median departure from it, both in ns; `None` for fewer than three rows.
+/// The median distance of due times, and the median departure from it, both in ns; `None` for fewer
+/// than three rows.
 fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     let dues: Vec<i64> = rows.iter().filter_map(|row| row.due(unit)).collect();
     let mut distances: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -266,7 +440,10 @@ fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     let median = distances[middle];
     // Intervals are given in us.
     let period = median.saturating_add(500).div_euclid(1_000) * 1_000;
-    let mut departures: Vec<i64> = distances.iter().map(|distance| (distance - median).abs()).collect();
+    let mut departures: Vec<i64> = distances
+        .iter()
+        .map(|distance| (distance - median).abs())
+        .collect();
     departures.sort_unstable();
     Some((period, departures[middle]))
 }

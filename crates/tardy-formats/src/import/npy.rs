@@ -1,5 +1,5 @@
-//! Arrays of NumPy (.npy, format 1 to 3, numpy.lib.format): one dimension of numbers, or of records with a --column of numbers. Pickled
-//! objects are refused: reading them would run them.
+//! Arrays of NumPy (.npy, format 1 to 3, numpy.lib.format): one dimension of numbers, or of records
+//! with a --column of numbers. Pickled objects are refused: reading them would run them.
 
 use std::io::Read;
 
@@ -44,11 +44,24 @@ struct Layout {
     samples: u64,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
-    let unit = settings.unit.ok_or_else(|| source.ask("an array of NumPy", "the unit of its values", "--unit ns (or us, ms, s)"))?;
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
+    let unit = settings.unit.ok_or_else(|| {
+        source.ask(
+            "an array of NumPy",
+            "the unit of its values",
+            "--unit ns (or us, ms, s)",
+        )
+    })?;
     let (layout, begin) = head(source, settings)?;
     let opened = InOrder::open(sink, ("values", None), settings, unit);
-    let mut series = opened.map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
+    let mut series = opened.map_err(|error| ImportError::Unwritable {
+        path: source.path.clone(),
+        error,
+    })?;
     let mut record = vec![0; layout.record_bytes];
     let named = source.name_only();
     let mut input = std::io::BufReader::with_capacity(1 << 20, &mut source.input);
@@ -57,13 +70,32 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         let read = fill(&mut input, &mut record).map_err(|error| named.unreadable(error))?;
         if read < record.len() {
             let found = format!("the end of the file after {index}");
-            return Err(named.expected_at(at + read as u64, format!("{} values, as its head says", layout.samples), &found));
+            return Err(named.expected_at(
+                at + read as u64,
+                format!("{} values, as its head says", layout.samples),
+                &found,
+            ));
         }
-        let value = layout.number.nanos(&record[layout.offset..layout.offset + layout.number.bytes], unit);
-        let latency =
-            value.map_err(|found| named.expected_at(at + layout.offset as u64, format!("a number of {}", unit.word()), &found))?;
-        let pushed = series.push(latency).map_err(|error| ImportError::Unwritable { path: named.path.clone(), error })?;
-        pushed.ok_or_else(|| named.expected_at(at, "a run of less than 70 years", &index.to_string()))?;
+        let value = layout.number.nanos(
+            &record[layout.offset..layout.offset + layout.number.bytes],
+            unit,
+        );
+        let latency = value.map_err(|found| {
+            named.expected_at(
+                at + layout.offset as u64,
+                format!("a number of {}", unit.word()),
+                &found,
+            )
+        })?;
+        let pushed = series
+            .push(latency)
+            .map_err(|error| ImportError::Unwritable {
+                path: named.path.clone(),
+                error,
+            })?;
+        pushed.ok_or_else(|| {
+            named.expected_at(at, "a run of less than 70 years", &index.to_string())
+        })?;
     }
     if fill(&mut input, &mut [0]).map_err(|error| named.unreadable(error))? > 0 {
         let end = begin.saturating_add(layout.samples.saturating_mul(layout.record_bytes as u64));
@@ -87,25 +119,42 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
 /// The head, and where the data begin.
 fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), ImportError> {
     let mut fixed = [0; 8];
-    let cut = |source: &Source, at: u64| source.expected_at(at, "the head of an array of NumPy", "the end of the file");
+    let cut = |source: &Source, at: u64| {
+        source.expected_at(at, "the head of an array of NumPy", "the end of the file")
+    };
     let read = fill(&mut source.input, &mut fixed).map_err(|error| source.unreadable(error))?;
     if !fixed.starts_with(MAGIC) {
-        return Err(source.expected_at(0, "`\\x93NUMPY`", &String::from_utf8_lossy(&fixed[..read])));
+        return Err(source.expected_at(
+            0,
+            "`\\x93NUMPY`",
+            &String::from_utf8_lossy(&fixed[..read]),
+        ));
     }
     let length_bytes = match fixed[6] {
         1 => 2,
         2 | 3 => 4,
-        other => return Err(source.expected_at(6, "version 1, 2 or 3 of the format", &other.to_string())),
+        other => {
+            return Err(source.expected_at(
+                6,
+                "version 1, 2 or 3 of the format",
+                &other.to_string(),
+            ));
+        }
     };
     let mut length = [0; 4];
-    let read = fill(&mut source.input, &mut length[..length_bytes]).map_err(|error| source.unreadable(error))?;
+    let read = fill(&mut source.input, &mut length[..length_bytes])
+        .map_err(|error| source.unreadable(error))?;
     let text_begin = 8 + length_bytes as u64;
     let length = u64::from(u32::from_le_bytes(length));
     if read < length_bytes {
         return Err(cut(source, 8 + read as u64));
     }
     if length > HEAD_BYTES_MAX {
-        return Err(source.expected_at(8, format!("a head of at most {HEAD_BYTES_MAX} bytes"), &length.to_string()));
+        return Err(source.expected_at(
+            8,
+            format!("a head of at most {HEAD_BYTES_MAX} bytes"),
+            &length.to_string(),
+        ));
     }
     let mut text = vec![0; length as usize];
     let read = fill(&mut source.input, &mut text).map_err(|error| source.unreadable(error))?;
@@ -118,39 +167,95 @@ fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), Impor
 }
 
 /// What stands in the head's dictionary, which begins at byte `at`.
-fn layout(source: &Source, settings: &Settings, text: &str, at: u64) -> Result<Layout, ImportError> {
+fn layout(
+    source: &Source,
+    settings: &Settings,
+    text: &str,
+    at: u64,
+) -> Result<Layout, ImportError> {
     let expected = |expected: &str, found: &str| source.expected_at(at, expected, found);
-    let member = |key: &str| text.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
-    let shape = member("shape").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).map(|(shape, _)| shape);
+    let member = |key: &str| {
+        text.split_once(&format!("'{key}':"))
+            .map(|(_, rest)| rest.trim_start())
+    };
+    let shape = member("shape")
+        .and_then(|rest| rest.strip_prefix('(')?.split_once(')'))
+        .map(|(shape, _)| shape);
     let shape = shape.ok_or_else(|| expected("`'shape': (N,)` in its head", text))?;
-    let lengths: Vec<&str> = shape.split(',').map(str::trim).filter(|length| !length.is_empty()).collect();
-    let [length] = lengths[..] else { return Err(expected("an array with one dimension", &format!("({shape})"))) };
-    let samples: u64 = length.parse().map_err(|_| expected("a whole number of values", length))?;
+    let lengths: Vec<&str> = shape
+        .split(',')
+        .map(str::trim)
+        .filter(|length| !length.is_empty())
+        .collect();
+    let [length] = lengths[..] else {
+        return Err(expected(
+            "an array with one dimension",
+            &format!("({shape})"),
+        ));
+    };
+    let samples: u64 = length
+        .parse()
+        .map_err(|_| expected("a whole number of values", length))?;
     if samples == 0 {
         return Err(expected("at least one value", "none"));
     }
     let described = member("descr").ok_or_else(|| expected("`'descr':` in its head", text))?;
     if described.starts_with('[') {
-        let fields = fields(described).ok_or_else(|| expected("records of plain numbers", described))?;
+        let fields =
+            fields(described).ok_or_else(|| expected("records of plain numbers", described))?;
         let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
-        let asked = || source.ask("an array of records", "which field holds the values", format!("--column, one of {}", names.join(", ")));
+        let asked = || {
+            source.ask(
+                "an array of records",
+                "which field holds the values",
+                format!("--column, one of {}", names.join(", ")),
+            )
+        };
         let wanted = settings.column.as_ref().ok_or_else(asked)?;
-        let by_number = || wanted.parse::<usize>().ok().filter(|number| (1..=names.len()).contains(number)).map(|number| number - 1);
-        let place = names.iter().position(|name| name == wanted).or_else(by_number);
-        let place = place.ok_or_else(|| expected(&format!("a field `{wanted}`"), &names.join(", ")))?;
+        let by_number = || {
+            wanted
+                .parse::<usize>()
+                .ok()
+                .filter(|number| (1..=names.len()).contains(number))
+                .map(|number| number - 1)
+        };
+        let place = names
+            .iter()
+            .position(|name| name == wanted)
+            .or_else(by_number);
+        let place =
+            place.ok_or_else(|| expected(&format!("a field `{wanted}`"), &names.join(", ")))?;
         let sizes = || fields.iter().map(|(_, number)| number.bytes);
         let record_bytes = sizes().sum();
         if record_bytes > RECORD_BYTES_MAX {
-            return Err(expected(&format!("records of at most {RECORD_BYTES_MAX} bytes"), &format!("{record_bytes}")));
+            return Err(expected(
+                &format!("records of at most {RECORD_BYTES_MAX} bytes"),
+                &format!("{record_bytes}"),
+            ));
         }
-        return Ok(Layout { record_bytes, offset: sizes().take(place).sum(), number: fields[place].1, samples });
+        return Ok(Layout {
+            record_bytes,
+            offset: sizes().take(place).sum(),
+            number: fields[place].1,
+            samples,
+        });
     }
-    let name = described.strip_prefix('\'').and_then(|rest| rest.split_once('\'')).map_or(described, |(name, _)| name);
-    let number = Number::parse(name).ok_or_else(|| expected("numbers (f8, f4, i8, i4, u8, u4, ...)", name))?;
-    Ok(Layout { record_bytes: number.bytes, offset: 0, number, samples })
+    let name = described
+        .strip_prefix('\'')
+        .and_then(|rest| rest.split_once('\''))
+        .map_or(described, |(name, _)| name);
+    let number = Number::parse(name)
+        .ok_or_else(|| expected("numbers (f8, f4, i8, i4, u8, u4, ...)", name))?;
+    Ok(Layout {
+        record_bytes: number.bytes,
+        offset: 0,
+        number,
+        samples,
+    })
 }
 
-/// Name and number of each field of `[('a', '<f8'), ('b', '<i4')]`; `None` where one of them is something else.
+/// Name and number of each field of `[('a', '<f8'), ('b', '<i4')]`; `None` where one of them is
+/// something else.
 fn fields(described: &str) -> Option<Vec<(String, Number)>> {
     let (list, _) = described.strip_prefix('[')?.split_once(']')?;
     let mut fields = Vec::new();
@@ -188,7 +293,11 @@ impl Number {
             (Kind::Signed | Kind::Unsigned, "1") => 1,
             _ => return None,
         };
-        Some(Self { kind, bytes, is_big_endian })
+        Some(Self {
+            kind,
+            bytes,
+            is_big_endian,
+        })
     }
 
     /// A value in ns; what it is, where that is no time.
@@ -207,13 +316,23 @@ impl Number {
             Kind::Signed => Some((raw << unused) as i64 >> unused),
             Kind::Unsigned => i64::try_from(raw).ok(),
             Kind::Float => {
-                let value = if self.bytes == 4 { f64::from(f32::from_bits(raw as u32)) } else { f64::from_bits(raw) };
+                let value = if self.bytes == 4 {
+                    f64::from(f32::from_bits(raw as u32))
+                } else {
+                    f64::from_bits(raw)
+                };
                 let nanos = value * unit.nanos() as f64;
                 let is_time = nanos.abs() < TIME_MAX as f64;
-                return if is_time { Ok(nanos.round() as i64) } else { Err(value.to_string()) };
+                return if is_time {
+                    Ok(nanos.round() as i64)
+                } else {
+                    Err(value.to_string())
+                };
             }
         };
-        let nanos = whole.and_then(|whole| whole.checked_mul(unit.nanos())).filter(|nanos| nanos.abs() < TIME_MAX);
+        let nanos = whole
+            .and_then(|whole| whole.checked_mul(unit.nanos()))
+            .filter(|nanos| nanos.abs() < TIME_MAX);
         nanos.ok_or_else(|| whole.map_or_else(|| raw.to_string(), |whole| whole.to_string()))
     }
 }
@@ -230,11 +349,20 @@ mod tests {
         assert_eq!(of("<i8", &(-7_i64).to_le_bytes()), Ok(-7_000));
         assert_eq!(of(">i4", &(-7_i32).to_be_bytes()), Ok(-7_000));
         assert_eq!(of("<u4", &u32::MAX.to_le_bytes()), Ok(4_294_967_295_000));
-        assert_eq!((of("|i1", &[0xff]), of("<u2", &[1, 1])), (Ok(-1_000), Ok(257_000)));
-        for (name, bytes) in [("<u8", u64::MAX.to_le_bytes()), ("<f8", f64::NAN.to_le_bytes()), ("<f8", 1e300_f64.to_le_bytes())] {
+        assert_eq!(
+            (of("|i1", &[0xff]), of("<u2", &[1, 1])),
+            (Ok(-1_000), Ok(257_000))
+        );
+        for (name, bytes) in [
+            ("<u8", u64::MAX.to_le_bytes()),
+            ("<f8", f64::NAN.to_le_bytes()),
+            ("<f8", 1e300_f64.to_le_bytes()),
+        ] {
             assert!(of(name, &bytes).is_err(), "{name}");
         }
-        for other in ["", "<", "O", "|O", "<f2", "<c16", "<M8[ns]", "|S3", "<i", "<i8x"] {
+        for other in [
+            "", "<", "O", "|O", "<f2", "<c16", "<M8[ns]", "|S3", "<i", "<i8x",
+        ] {
             assert_eq!(Number::parse(other), None, "{other}");
         }
     }
@@ -242,8 +370,20 @@ mod tests {
     #[test]
     fn records_are_known_by_their_fields() {
         let found = fields("[('cpu', '<i4'), ('latency_ns', '<i8')], 'shape'").unwrap();
-        assert_eq!(found.iter().map(|(name, number)| (name.as_str(), number.bytes)).collect::<Vec<_>>(), [("cpu", 4), ("latency_ns", 8)]);
-        for other in ["[", "[]", "[('a', '<i4', (2,))]", "[('a', [('b', '<i4')])]", "[('a', '|O')]"] {
+        assert_eq!(
+            found
+                .iter()
+                .map(|(name, number)| (name.as_str(), number.bytes))
+                .collect::<Vec<_>>(),
+            [("cpu", 4), ("latency_ns", 8)]
+        );
+        for other in [
+            "[",
+            "[]",
+            "[('a', '<i4', (2,))]",
+            "[('a', [('b', '<i4')])]",
+            "[('a', '|O')]",
+        ] {
             assert_eq!(fields(other), None, "{other}");
         }
     }

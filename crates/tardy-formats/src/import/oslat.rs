@@ -1,5 +1,6 @@
-//! oslat, text and JSON: times between two readings of the cycle counter in a busy loop. That is no latency of a wake-up, and is never
-//! compared with one. Buckets are named by their upper end; the last one holds everything beyond it too.
+//! oslat, text and JSON: times between two readings of the cycle counter in a busy loop. That is no
+//! latency of a wake-up, and is never compared with one. Buckets are named by their upper end; the
+//! last one holds everything beyond it too.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -14,7 +15,12 @@ pub(super) const TEXT: Format = Format {
     about: "text of oslat",
     detect: |head| {
         let lines = head_lines(head);
-        lines.iter().any(|line| line.trim_start().starts_with("Core:\t")) || lines.first().is_some_and(|line| line.starts_with("oslat V"))
+        lines
+            .iter()
+            .any(|line| line.trim_start().starts_with("Core:\t"))
+            || lines
+                .first()
+                .is_some_and(|line| line.starts_with("oslat V"))
     },
     reader: read_text,
 };
@@ -24,18 +30,29 @@ pub(super) const JSON: Format = Format {
     about: "oslat --json",
     detect: |head| {
         let text = String::from_utf8_lossy(head);
-        text.trim_start().starts_with('{') && text.contains("\"file_version\"") && (text.contains("oslat") || text.contains("\"freq\""))
+        text.trim_start().starts_with('{')
+            && text.contains("\"file_version\"")
+            && (text.contains("oslat") || text.contains("\"freq\""))
     },
     reader: read_json,
 };
 
 const QUANTITY: &str = "gap between clock reads";
 const BUCKET_NOTE: &str = "buckets are named by their upper end in us";
-const OVERFLOW_NOTE: &str = "the last bucket holds all longer gaps too: its samples count as the maximum";
+const OVERFLOW_NOTE: &str =
+    "the last bucket holds all longer gaps too: its samples count as the maximum";
 
-fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read_text(
+    source: &mut Source,
+    _: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
-    let mut imported = ImportedRun { tool: "oslat".into(), notes: vec![BUCKET_NOTE.into()], ..ImportedRun::default() };
+    let mut imported = ImportedRun {
+        tool: "oslat".into(),
+        notes: vec![BUCKET_NOTE.into()],
+        ..ImportedRun::default()
+    };
     let mut series: Vec<BucketSeries> = Vec::new();
     let mut last_bucket = None;
     let mut last_line = 0;
@@ -44,13 +61,22 @@ fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
         if let Some(version) = text.strip_prefix("oslat ") {
             imported.tool = format!("oslat {}", version.trim());
         }
-        let Some((name, values)) = text.split_once(":\t") else { continue };
+        let Some((name, values)) = text.split_once(":\t") else {
+            continue;
+        };
         let name = name.trim();
-        let values: Vec<&str> = values.split('(').next().unwrap_or_default().split_whitespace().collect();
+        let values: Vec<&str> = values
+            .split('(')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
         if name == "Core" {
             series.clear();
             for value in &values {
-                let core = value.parse().map_err(|_| source.expected(line, "numbers of CPUs", &text))?;
+                let core = value
+                    .parse()
+                    .map_err(|_| source.expected(line, "numbers of CPUs", &text))?;
                 series.push(BucketSeries::new("oslat", QUANTITY, Some(core)));
             }
             continue;
@@ -58,52 +84,91 @@ fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
         if series.is_empty() {
             continue;
         }
-        let bucket = name.strip_suffix("(us)").map(|bucket| nanos(bucket.trim(), Unit::Us));
-        let wanted = bucket.is_some() || matches!(name, "Minimum" | "Average" | "Maximum" | "Duration");
+        let bucket = name
+            .strip_suffix("(us)")
+            .map(|bucket| nanos(bucket.trim(), Unit::Us));
+        let wanted =
+            bucket.is_some() || matches!(name, "Minimum" | "Average" | "Maximum" | "Duration");
         if wanted && values.len() != series.len() {
-            return Err(source.expected(line, format!("{} values, one a core", series.len()), &text));
+            return Err(source.expected(
+                line,
+                format!("{} values, one a core", series.len()),
+                &text,
+            ));
         }
         let bad = || source.expected(line, "a number for each core", &text);
         for (counted, value) in series.iter_mut().zip(&values) {
             match name {
-                "Minimum" => counted.stated.min_ns = Some(Nanos(nanos(value, Unit::Us).ok_or_else(bad)?)),
-                "Maximum" => counted.stated.max_ns = Some(Nanos(nanos(value, Unit::Us).ok_or_else(bad)?)),
-                "Average" => counted.stated.mean_ns = value.parse::<f64>().ok().map(|mean| mean * 1e3).filter(|mean| mean.is_finite()),
-                "Duration" => imported.length = imported.length.or(nanos(value, Unit::S).map(Nanos)),
+                "Minimum" => {
+                    counted.stated.min_ns = Some(Nanos(nanos(value, Unit::Us).ok_or_else(bad)?))
+                }
+                "Maximum" => {
+                    counted.stated.max_ns = Some(Nanos(nanos(value, Unit::Us).ok_or_else(bad)?))
+                }
+                "Average" => {
+                    counted.stated.mean_ns = value
+                        .parse::<f64>()
+                        .ok()
+                        .map(|mean| mean * 1e3)
+                        .filter(|mean| mean.is_finite())
+                }
+                "Duration" => {
+                    imported.length = imported.length.or(nanos(value, Unit::S).map(Nanos))
+                }
                 _ => {}
             }
             if let Some(bucket) = bucket {
-                let bucket = bucket.ok_or_else(|| source.expected(line, "a bucket in us, as in `001 (us)`", &text))?;
-                counted.buckets.push((bucket, value.parse().map_err(|_| bad())?));
+                let bucket = bucket.ok_or_else(|| {
+                    source.expected(line, "a bucket in us, as in `001 (us)`", &text)
+                })?;
+                counted
+                    .buckets
+                    .push((bucket, value.parse().map_err(|_| bad())?));
                 last_bucket = Some(bucket);
             }
         }
     }
     if series.is_empty() {
-        return Err(source.expected(last_line, "a line `Core:` with the CPUs", "none in the whole file"));
+        return Err(source.expected(
+            last_line,
+            "a line `Core:` with the CPUs",
+            "none in the whole file",
+        ));
     }
     finish(&mut series, last_bucket, &mut imported);
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
 }
 
-fn read_json(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read_json(
+    source: &mut Source,
+    _: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, "oslat");
     imported.notes.push(BUCKET_NOTE.into());
     let mut series = Vec::new();
     let mut last_bucket = None;
     for (number, thread) in tool_json::numbered(source, &document, "thread")? {
-        let cpu = thread.get("cpu").and_then(Value::as_u64).and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(number);
+        let cpu = thread
+            .get("cpu")
+            .and_then(Value::as_u64)
+            .and_then(|cpu| u32::try_from(cpu).ok())
+            .unwrap_or(number);
         let mut counted = BucketSeries::new("oslat", QUANTITY, Some(cpu));
-        counted.buckets = tool_json::histogram(source, &document, ["thread", &number.to_string()], thread)?
-            .iter()
-            .map(|&(us, count)| ((us * 1e3) as i64, count))
-            .collect();
-        counted.stated.min_ns = tool_json::nanos(thread, "min", 1_000).map(|value| Nanos(value as i64));
-        counted.stated.max_ns = tool_json::nanos(thread, "max", 1_000).map(|value| Nanos(value as i64));
+        counted.buckets =
+            tool_json::histogram(source, &document, ["thread", &number.to_string()], thread)?
+                .iter()
+                .map(|&(us, count)| ((us * 1e3) as i64, count))
+                .collect();
+        counted.stated.min_ns =
+            tool_json::nanos(thread, "min", 1_000).map(|value| Nanos(value as i64));
+        counted.stated.max_ns =
+            tool_json::nanos(thread, "max", 1_000).map(|value| Nanos(value as i64));
         counted.stated.mean_ns = tool_json::nanos(thread, "avg", 1_000);
-        let length = tool_json::nanos(thread, "duration", 1_000_000_000).map(|value| Nanos(value as i64));
+        let length =
+            tool_json::nanos(thread, "duration", 1_000_000_000).map(|value| Nanos(value as i64));
         imported.length = length.or(imported.length);
         last_bucket = last_bucket.max(counted.buckets.last().map(|&(bucket, _)| bucket));
         series.push(counted);
@@ -116,16 +181,27 @@ fn read_json(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
 /// What the last bucket holds is not known to lie in it, once the maximum lies beyond.
 fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
     for counted in series.iter_mut() {
-        counted.stated = StatedTotals { samples: Some(counted.in_buckets()), resolution_ns: Nanos(1_000), ..counted.stated };
+        counted.stated = StatedTotals {
+            samples: Some(counted.in_buckets()),
+            resolution_ns: Nanos(1_000),
+            ..counted.stated
+        };
         let max = counted.stated.max_ns.map_or(0, Nanos::get);
         if let Some(last) = last_bucket.filter(|&last| max > last) {
-            let counts = counted.buckets.iter().filter(|&&(bucket, _)| bucket == last).map(|&(_, count)| count);
+            let counts = counted
+                .buckets
+                .iter()
+                .filter(|&&(bucket, _)| bucket == last)
+                .map(|&(_, count)| count);
             let beyond = counts.fold(0, u64::saturating_add);
             counted.buckets.retain(|&(bucket, _)| bucket != last);
             counted.overflow(beyond, last.saturating_sub(1_000));
         }
     }
-    if series.iter().any(|counted| counted.stated.overflow.is_some()) {
+    if series
+        .iter()
+        .any(|counted| counted.stated.overflow.is_some())
+    {
         imported.notes.push(OVERFLOW_NOTE.into());
     }
 }

@@ -1,8 +1,10 @@
-//! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests, JSON and text: pairs of threads, the one wakes the other. Only extremes and
-//! mean of a pair are known. Source: rt-tests, src/pmqtest/pmqtest.c and its like.
+//! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests, JSON and text: pairs of threads,
+//! the one wakes the other. Only extremes and mean of a pair are known. Source: rt-tests,
+//! src/pmqtest/pmqtest.c and its like.
 //!
-//! The traps: after each wake-up a pair rests for its interval, so that there is no schedule and nothing can be skipped; of a latency only the
-//! part below a second is counted (`tv_usec`); and the text does not name the tool, but for the `TO` of pmqtest's time-outs.
+//! The traps: after each wake-up a pair rests for its interval, so that there is no schedule and
+//! nothing can be skipped; of a latency only the part below a second is counted (`tv_usec`); and
+//! the text does not name the tool, but for the `TO` of pmqtest's time-outs.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +22,9 @@ pub(super) const JSON: Format = Format {
     about: "pmqtest, ptsematest, svsematest, sigwaittest --json",
     detect: |head| {
         let text = String::from_utf8_lossy(head);
-        text.trim_start().starts_with('{') && text.contains("\"file_version\"") && text.contains("\"receiver\"")
+        text.trim_start().starts_with('{')
+            && text.contains("\"file_version\"")
+            && text.contains("\"receiver\"")
     },
     reader: read_json,
 };
@@ -33,7 +37,8 @@ pub(super) const TEXT: Format = Format {
 };
 
 const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
-const SECOND_NOTE: &str = "the tool counts only the part of a latency below one second: a longer stall looks shorter";
+const SECOND_NOTE: &str =
+    "the tool counts only the part of a latency below one second: a longer stall looks shorter";
 /// What a series is called whose tool is not known.
 const UNNAMED: &str = "thread-pair";
 const TOOLS: [&str; 4] = ["pmqtest", "ptsematest", "svsematest", "sigwaittest"];
@@ -52,23 +57,40 @@ struct Pair {
 impl Pair {
     fn counted(self, probe: &'static str, settings: &Settings, unit: Unit) -> BucketSeries {
         let mut counted = BucketSeries::new(probe, LATENCY, self.cpu);
-        counted.period = settings.period.or(self.interval.filter(|interval| *interval > Nanos::ZERO));
+        counted.period = settings
+            .period
+            .or(self.interval.filter(|interval| *interval > Nanos::ZERO));
         counted.is_event = true;
-        counted.stated =
-            StatedTotals { samples: self.samples, resolution_ns: Nanos(unit.nanos()), skipped: Some(0), ..StatedTotals::default() };
+        counted.stated = StatedTotals {
+            samples: self.samples,
+            resolution_ns: Nanos(unit.nanos()),
+            skipped: Some(0),
+            ..StatedTotals::default()
+        };
         // Without a sample the least value is the tool's starting value.
         if self.samples != Some(0) {
-            counted.stated =
-                StatedTotals { min_ns: self.min.map(Nanos), max_ns: self.max.map(Nanos), mean_ns: self.mean, ..counted.stated };
+            counted.stated = StatedTotals {
+                min_ns: self.min.map(Nanos),
+                max_ns: self.max.map(Nanos),
+                mean_ns: self.mean,
+                ..counted.stated
+            };
         }
         counted
     }
 }
 
-fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read_json(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, UNNAMED);
-    let probe = TOOLS.into_iter().find(|tool| imported.tool.starts_with(tool)).unwrap_or(UNNAMED);
+    let probe = TOOLS
+        .into_iter()
+        .find(|tool| imported.tool.starts_with(tool))
+        .unwrap_or(UNNAMED);
     let unit = settings.unit.unwrap_or(Unit::Us);
     let mut series = Vec::new();
     let mut timeouts = 0_u64;
@@ -84,32 +106,67 @@ fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
 }
 
 fn note(imported: &mut ImportedRun, timeouts: u64) {
-    imported.notes.extend([EXTREMES_NOTE.to_owned(), SECOND_NOTE.to_owned()]);
+    imported
+        .notes
+        .extend([EXTREMES_NOTE.to_owned(), SECOND_NOTE.to_owned()]);
     if timeouts > 0 {
-        imported.notes.push(format!("{timeouts} messages had not come when the tool's time-out ended: they are in no number"));
+        imported.notes.push(format!(
+            "{timeouts} messages had not come when the tool's time-out ended: they are in no \
+             number"
+        ));
     }
 }
 
-fn pair_of_json((source, document): (&Source, &Document), keys: [&str; 2], thread: &Value, unit: Unit) -> Result<(Pair, u64), ImportError> {
+fn pair_of_json(
+    (source, document): (&Source, &Document),
+    keys: [&str; 2],
+    thread: &Value,
+    unit: Unit,
+) -> Result<(Pair, u64), ImportError> {
     let part = |name: &str| {
         let found = thread.get(name).filter(|part| part.is_object());
-        found.ok_or_else(|| document.expected(source, &keys, format!("an object `{name}` in thread {}", keys[1]), &thread.to_string()))
+        found.ok_or_else(|| {
+            document.expected(
+                source,
+                &keys,
+                format!("an object `{name}` in thread {}", keys[1]),
+                &thread.to_string(),
+            )
+        })
     };
     let (sender, receiver) = (part("sender")?, part("receiver")?);
     let whole = |part: &Value, key: &str| part.get(key).and_then(Value::as_u64);
     let samples = whole(sender, "samples");
-    let samples =
-        samples.ok_or_else(|| document.expected(source, &keys, format!("`samples` in thread {}", keys[1]), &sender.to_string()))?;
+    let samples = samples.ok_or_else(|| {
+        document.expected(
+            source,
+            &keys,
+            format!("`samples` in thread {}", keys[1]),
+            &sender.to_string(),
+        )
+    })?;
     let time = |(name, part): (&str, &Value), key: &str, unit: Unit| {
-        let Some(value) = part.get(key).and_then(Value::as_f64) else { return Ok(None) };
+        let Some(value) = part.get(key).and_then(Value::as_f64) else {
+            return Ok(None);
+        };
         let nanos = value * unit.nanos() as f64;
-        let far = || document.expected(source, &[keys[0], keys[1], name, key], NEAR_TIME, &value.to_string());
+        let far = || {
+            document.expected(
+                source,
+                &[keys[0], keys[1], name, key],
+                NEAR_TIME,
+                &value.to_string(),
+            )
+        };
         is_near(nanos).then_some(Some(nanos)).ok_or_else(far)
     };
     let of_receiver = |key: &str| time(("receiver", receiver), key, unit);
     let pair = Pair {
-        cpu: whole(receiver, "cpu").and_then(|cpu| u32::try_from(cpu).ok()).or_else(|| keys[1].parse().ok()),
-        interval: time(("sender", sender), "interval", Unit::Us)?.map(|interval| Nanos(interval as i64)),
+        cpu: whole(receiver, "cpu")
+            .and_then(|cpu| u32::try_from(cpu).ok())
+            .or_else(|| keys[1].parse().ok()),
+        interval: time(("sender", sender), "interval", Unit::Us)?
+            .map(|interval| Nanos(interval as i64)),
         samples: Some(samples),
         min: of_receiver("min")?.map(|min| min as i64),
         mean: of_receiver("avg")?,
@@ -118,7 +175,11 @@ fn pair_of_json((source, document): (&Source, &Document), keys: [&str; 2], threa
     Ok((pair, whole(receiver, "timeoutcount").unwrap_or(0)))
 }
 
-fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read_text(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let unit = settings.unit.unwrap_or(Unit::Us);
     let (mut heads, mut pairs) = (BTreeMap::new(), BTreeMap::new());
@@ -138,21 +199,35 @@ fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
     }
     let is_pmqtest = heads.values().any(|(_, head)| head.timeouts.is_some());
     let probe = if is_pmqtest { TOOLS[0] } else { UNNAMED };
-    let mut imported = ImportedRun { tool: probe.to_owned(), ..ImportedRun::default() };
+    let mut imported = ImportedRun {
+        tool: probe.to_owned(),
+        ..ImportedRun::default()
+    };
     if !is_pmqtest {
-        imported.notes.push("the text does not say whether ptsematest, svsematest or sigwaittest wrote it".to_owned());
+        imported.notes.push(
+            "the text does not say whether ptsematest, svsematest or sigwaittest wrote it"
+                .to_owned(),
+        );
     }
-    let timeouts = heads.values().filter_map(|(_, head)| head.timeouts).fold(0, u64::saturating_add);
+    let timeouts = heads
+        .values()
+        .filter_map(|(_, head)| head.timeouts)
+        .fold(0, u64::saturating_add);
     note(&mut imported, timeouts);
     let mut series = Vec::new();
     for (receiver, (line, [min, mean, max])) in pairs {
-        let time = |line: u64, value: &str, unit: Unit| nanos(value, unit).ok_or_else(|| source.expected(line, NEAR_TIME, value));
+        let time = |line: u64, value: &str, unit: Unit| {
+            nanos(value, unit).ok_or_else(|| source.expected(line, NEAR_TIME, value))
+        };
         let head = heads.get(&receiver);
         let interval = head.and_then(|(line, head)| Some((*line, head.interval_us?.to_string())));
         let head = head.map(|(_, head)| head);
         let pair = Pair {
             cpu: head.and_then(|head| head.cpu),
-            interval: interval.map(|(line, micros)| time(line, &micros, Unit::Us)).transpose()?.map(Nanos),
+            interval: interval
+                .map(|(line, micros)| time(line, &micros, Unit::Us))
+                .transpose()?
+                .map(Nanos),
             samples: head.and_then(|head| head.samples),
             min: Some(time(line, &min, unit)?),
             mean: Some(time(line, &mean, unit)? as f64),
@@ -160,7 +235,10 @@ fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
         };
         series.push(pair.counted(probe, settings, unit));
     }
-    if series.iter().any(|counted| counted.stated.samples.is_none()) {
+    if series
+        .iter()
+        .any(|counted| counted.stated.samples.is_none())
+    {
         return Err(source.expected(
             last_line,
             "a line with the cycles of each pair, as in `#0: ..., I1000; #1: ..., Cycles 1000`",
@@ -184,7 +262,10 @@ struct Head {
 fn head(line: &str) -> Option<Head> {
     let (receiver, sender) = line.strip_prefix('#')?.split_once(';')?;
     let (number, receiver) = receiver.split_once(':')?;
-    let of = |part: &str, key: &str| part.split(',').find_map(|word| word.trim().strip_prefix(key)?.trim().parse::<u64>().ok());
+    let of = |part: &str, key: &str| {
+        part.split(',')
+            .find_map(|word| word.trim().strip_prefix(key)?.trim().parse::<u64>().ok())
+    };
     Some(Head {
         receiver: number.trim().parse().ok()?,
         cpu: of(receiver, "CPU").and_then(|cpu| u32::try_from(cpu).ok()),
@@ -194,13 +275,20 @@ fn head(line: &str) -> Option<Head> {
     })
 }
 
-/// Receiver, least value, mean and largest value of `#1 -> #0, Min    2, Cur    4, Avg    4, Max   56`.
+/// Receiver, least value, mean and largest value of
+/// `#1 -> #0, Min    2, Cur    4, Avg    4, Max   56`.
 fn pair(line: &str) -> Option<(u32, [String; 3])> {
     let (_, rest) = line.strip_prefix('#')?.split_once("->")?;
     let (receiver, rest) = rest.trim().strip_prefix('#')?.split_once(',')?;
-    let of = |key: &str| rest.split(',').find_map(|word| Some(word.trim().strip_prefix(key)?.trim().to_owned()));
+    let of = |key: &str| {
+        rest.split(',')
+            .find_map(|word| Some(word.trim().strip_prefix(key)?.trim().to_owned()))
+    };
     let values = [of("Min")?, of("Avg")?, of("Max")?];
-    values.iter().all(|value| value.parse::<i64>().is_ok()).then_some((receiver.trim().parse().ok()?, values))
+    values
+        .iter()
+        .all(|value| value.parse::<i64>().is_ok())
+        .then_some((receiver.trim().parse().ok()?, values))
 }
 
 #[cfg(test)]
@@ -209,12 +297,24 @@ mod tests {
 
     #[test]
     fn the_lines_of_a_pair_are_known() {
-        let found = head("#2: ID18805, P79, CPU1, I1500; #3: ID18806, P79, CPU1, TO 2, Cycles 680").unwrap();
-        assert_eq!((found.receiver, found.cpu, found.interval_us), (2, Some(1), Some(1_500)));
+        let found = head("#2: ID18805, P79, CPU1, I1500; #3: ID18806, P79, CPU1, TO 2, Cycles 680")
+            .unwrap();
+        assert_eq!(
+            (found.receiver, found.cpu, found.interval_us),
+            (2, Some(1), Some(1_500))
+        );
         assert_eq!((found.timeouts, found.samples), (Some(2), Some(680)));
         let values = ["2", "4", "56"].map(str::to_owned);
-        assert_eq!(pair("#1 -> #0, Min    2, Cur    4, Avg    4, Max   56"), Some((0, values)));
-        for other in ["#1 -> #0, Min x, Cur 4, Avg 4, Max 5", "#1: a", "# a -> b", "#1 -> #0"] {
+        assert_eq!(
+            pair("#1 -> #0, Min    2, Cur    4, Avg    4, Max   56"),
+            Some((0, values))
+        );
+        for other in [
+            "#1 -> #0, Min x, Cur 4, Avg 4, Max 5",
+            "#1: a",
+            "# a -> b",
+            "#1 -> #0",
+        ] {
             assert!(pair(other).is_none() && head(other).is_none(), "{other}");
         }
     }

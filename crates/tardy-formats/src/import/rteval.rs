@@ -1,7 +1,8 @@
 //! rteval's summary.xml: what its cyclictest or timerlat measured, a series a core.
 //!
-//! Two traps: rteval gives the highest bucket that is not empty as the maximum, so that what lay beyond is in no number but the count of
-//! samples; and of timerlat it puts interrupt, thread and user latencies into one distribution.
+//! Two traps: rteval gives the highest bucket that is not empty as the maximum, so that what lay
+//! beyond is in no number but the count of samples; and of timerlat it puts interrupt, thread and
+//! user latencies into one distribution.
 
 use roxmltree::{Document, Node, ParsingOptions};
 use tardy_core::units::Nanos;
@@ -22,15 +23,31 @@ pub(super) const FORMAT: Format = Format {
 /// More elements than a summary of thousands of cores has.
 const NODES_MAX: u32 = 50_000_000;
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
-    let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(&text, options)
-        .map_err(|error| source.expected(u64::from(error.pos().row), format!("XML ({error})"), ""))?;
+    let options = ParsingOptions {
+        nodes_limit: NODES_MAX,
+        ..ParsingOptions::default()
+    };
+    let document = Document::parse_with_options(&text, options).map_err(|error| {
+        source.expected(u64::from(error.pos().row), format!("XML ({error})"), "")
+    })?;
     let root = document.root_element();
     let line = |node: Node<'_, '_>| u64::from(document.text_pos_at(node.range().start).row);
-    let measurements = root.children().find(|node| node.has_tag_name("Measurements"));
-    let measurements = measurements.ok_or_else(|| source.expected(line(root), "an element `Measurements`", root.tag_name().name()))?;
+    let measurements = root
+        .children()
+        .find(|node| node.has_tag_name("Measurements"));
+    let measurements = measurements.ok_or_else(|| {
+        source.expected(
+            line(root),
+            "an element `Measurements`",
+            root.tag_name().name(),
+        )
+    })?;
     let mut imported = head(root);
     let mut series = Vec::new();
     for measured in measurements.children().filter(Node::is_element) {
@@ -40,22 +57,45 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
             _ => continue,
         };
         if probe == "timerlat" {
-            imported.notes.push("rteval puts timerlat's interrupt, thread and user latencies into one distribution".into());
+            imported.notes.push(
+                "rteval puts timerlat's interrupt, thread and user latencies into one distribution"
+                    .into(),
+            );
         }
-        imported.command_line = measured.attribute("command_line").map(str::to_owned).or(imported.command_line);
-        let cores: Vec<Node<'_, '_>> = measured.children().filter(|node| node.has_tag_name("core")).collect();
-        let whole = measured.children().filter(|node| node.has_tag_name("system"));
+        imported.command_line = measured
+            .attribute("command_line")
+            .map(str::to_owned)
+            .or(imported.command_line);
+        let cores: Vec<Node<'_, '_>> = measured
+            .children()
+            .filter(|node| node.has_tag_name("core"))
+            .collect();
+        let whole = measured
+            .children()
+            .filter(|node| node.has_tag_name("system"));
         // The system's numbers are those of all cores together.
-        for node in if cores.is_empty() { whole.collect() } else { cores } {
+        for node in if cores.is_empty() {
+            whole.collect()
+        } else {
+            cores
+        } {
             let cpu = node.attribute("id").and_then(|id| id.parse().ok());
-            let wrong = |wrong: Wrong<'_, '_>| source.expected(line(wrong.at), wrong.expected, wrong.found);
+            let wrong =
+                |wrong: Wrong<'_, '_>| source.expected(line(wrong.at), wrong.expected, wrong.found);
             series.push(counted(probe, cpu, settings, node).map_err(wrong)?);
         }
     }
     if series.is_empty() {
-        return Err(source.expected(line(measurements), "measurements of cyclictest or timerlat", "none"));
+        return Err(source.expected(
+            line(measurements),
+            "measurements of cyclictest or timerlat",
+            "none",
+        ));
     }
-    imported.notes.push("values are whole us, rounded down; the maximum is the highest bucket that is not empty".into());
+    imported.notes.push(
+        "values are whole us, rounded down; the maximum is the highest bucket that is not empty"
+            .into(),
+    );
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
 }
@@ -73,8 +113,15 @@ fn counted<'a, 'input>(
     settings: &Settings,
     node: Node<'a, 'input>,
 ) -> Result<BucketSeries, Wrong<'a, 'input>> {
-    let no_numbers = || Wrong { at: node, expected: "statistics and a histogram of numbers", found: node.tag_name().name() };
-    let statistics = node.children().find(|node| node.has_tag_name("statistics")).ok_or_else(no_numbers)?;
+    let no_numbers = || Wrong {
+        at: node,
+        expected: "statistics and a histogram of numbers",
+        found: node.tag_name().name(),
+    };
+    let statistics = node
+        .children()
+        .find(|node| node.has_tag_name("statistics"))
+        .ok_or_else(no_numbers)?;
     let stated = |name: &str| {
         let node = statistics.children().find(|node| node.has_tag_name(name))?;
         Some((node, node.text()?.trim()))
@@ -83,24 +130,52 @@ fn counted<'a, 'input>(
     let mut counted = BucketSeries::new(probe, LATENCY, cpu);
     counted.period = settings.period;
     if let Some(histogram) = node.children().find(|node| node.has_tag_name("histogram")) {
-        for bucket in histogram.children().filter(|node| node.has_tag_name("bucket")) {
+        for bucket in histogram
+            .children()
+            .filter(|node| node.has_tag_name("bucket"))
+        {
             let index = bucket.attribute("index").unwrap_or_default();
             let at: i64 = index.parse().map_err(|_| no_numbers())?;
             let at = at.checked_mul(unit).filter(|&at| is_near(at as f64));
-            let at = at.ok_or(Wrong { at: bucket, expected: NEAR_TIME, found: index })?;
-            let count = bucket.attribute("value").and_then(|count| count.parse().ok()).ok_or_else(no_numbers)?;
+            let at = at.ok_or(Wrong {
+                at: bucket,
+                expected: NEAR_TIME,
+                found: index,
+            })?;
+            let count = bucket
+                .attribute("value")
+                .and_then(|count| count.parse().ok())
+                .ok_or_else(no_numbers)?;
             counted.buckets.push((at, count));
         }
         counted.buckets.sort_unstable();
     }
     let samples: Option<u64> = stated("samples").and_then(|(_, text)| text.parse().ok());
     let time = |name: &str| {
-        let Some((at, found)) = stated(name) else { return Ok(None) };
-        let nanos = found.parse::<f64>().ok().filter(|value| !value.is_nan()).map(|value| value * unit as f64);
-        if nanos.is_none_or(is_near) { Ok(nanos) } else { Err(Wrong { at, expected: NEAR_TIME, found }) }
+        let Some((at, found)) = stated(name) else {
+            return Ok(None);
+        };
+        let nanos = found
+            .parse::<f64>()
+            .ok()
+            .filter(|value| !value.is_nan())
+            .map(|value| value * unit as f64);
+        if nanos.is_none_or(is_near) {
+            Ok(nanos)
+        } else {
+            Err(Wrong {
+                at,
+                expected: NEAR_TIME,
+                found,
+            })
+        }
     };
     let samples = samples.unwrap_or(counted.in_buckets());
-    counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit), ..StatedTotals::default() };
+    counted.stated = StatedTotals {
+        samples: Some(samples),
+        resolution_ns: Nanos(unit),
+        ..StatedTotals::default()
+    };
     if samples > 0 {
         counted.stated.min_ns = time("minimum")?.map(|value| Nanos(value as i64));
         counted.stated.max_ns = time("maximum")?.map(|value| Nanos(value as i64));
@@ -110,10 +185,16 @@ fn counted<'a, 'input>(
     Ok(counted)
 }
 
-/// Samples beyond the highest bucket, up to the maximum stated. Where that is the bucket itself, they are known to be longer, and no more.
+/// Samples beyond the highest bucket, up to the maximum stated. Where that is the bucket itself,
+/// they are known to be longer, and no more.
 fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
-    let (beyond, max) = (samples.saturating_sub(counted.in_buckets()), counted.stated.max_ns);
-    let Some(highest) = counted.buckets.last_mut() else { return };
+    let (beyond, max) = (
+        samples.saturating_sub(counted.in_buckets()),
+        counted.stated.max_ns,
+    );
+    let Some(highest) = counted.buckets.last_mut() else {
+        return;
+    };
     match max.filter(|max| max.get() > highest.0) {
         None if beyond > 0 => {
             let from = highest.0.saturating_add(unit);
@@ -137,28 +218,64 @@ fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
 
 fn head(root: Node<'_, '_>) -> ImportedRun {
     let find = |name: &str| root.descendants().find(|node| node.has_tag_name(name));
-    let text = |name: &str| find(name).and_then(|node| node.text()).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let text = |name: &str| {
+        find(name)
+            .and_then(|node| node.text())
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    };
     let is_real_time = find("kernel").and_then(|node| node.attribute("is_RT")) == Some("1");
-    let clocksource = root.descendants().find(|node| node.has_tag_name("source") && node.attribute("current") == Some("1"));
+    let clocksource = root
+        .descendants()
+        .find(|node| node.has_tag_name("source") && node.attribute("current") == Some("1"));
     let kernel = KernelFacts {
         release: text("kernel"),
         architecture: text("arch"),
         clocksource: clocksource.and_then(|node| node.text()).map(str::to_owned),
-        preemption: is_real_time.then(|| Preemption { compiled: CompiledPreemption::RealTime, ..Preemption::default() }),
+        preemption: is_real_time.then(|| Preemption {
+            compiled: CompiledPreemption::RealTime,
+            ..Preemption::default()
+        }),
         ..KernelFacts::default()
     };
-    let seconds = |name: &str| find(name).and_then(|node| node.text()).and_then(|text| text.trim().parse::<f64>().ok());
-    let moment = |name: &str| seconds(name).filter(|seconds| (0.0..4e9).contains(seconds)).map(|seconds| Nanos((seconds * 1e9) as i64));
+    let seconds = |name: &str| {
+        find(name)
+            .and_then(|node| node.text())
+            .and_then(|text| text.trim().parse::<f64>().ok())
+    };
+    let moment = |name: &str| {
+        seconds(name)
+            .filter(|seconds| (0.0..4e9).contains(seconds))
+            .map(|seconds| Nanos((seconds * 1e9) as i64))
+    };
     let (start, stop) = (moment("runloop_start"), moment("runloop_stop"));
-    let loads: Vec<&str> =
-        root.descendants().filter(|node| node.has_tag_name("command_line")).filter_map(|node| node.attribute("name")).collect();
-    let notes = if loads.is_empty() { Vec::new() } else { vec![format!("loads that rteval ran: {}", loads.join(", "))] };
+    let loads: Vec<&str> = root
+        .descendants()
+        .filter(|node| node.has_tag_name("command_line"))
+        .filter_map(|node| node.attribute("name"))
+        .collect();
+    let notes = if loads.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!("loads that rteval ran: {}", loads.join(", "))]
+    };
     ImportedRun {
-        tool: format!("rteval {}", root.attribute("version").unwrap_or_default()).trim().to_owned(),
+        tool: format!("rteval {}", root.attribute("version").unwrap_or_default())
+            .trim()
+            .to_owned(),
         command_line: None,
         started: start,
-        length: start.zip(stop).map(|(start, stop)| stop - start).filter(|length| length.get() > 0),
-        machine: MachineFacts { host_name: text("node"), distribution: text("baseos"), kernel, ..MachineFacts::default() },
+        length: start
+            .zip(stop)
+            .map(|(start, stop)| stop - start)
+            .filter(|length| length.get() > 0),
+        machine: MachineFacts {
+            host_name: text("node"),
+            distribution: text("baseos"),
+            kernel,
+            ..MachineFacts::default()
+        },
         notes,
         ..ImportedRun::default()
     }
@@ -185,13 +302,32 @@ mod tests {
 
     #[test]
     fn a_maximum_above_the_highest_bucket_is_kept() {
-        assert_eq!(placed(100, 40_000).buckets, [(18_000, 40), (20_000, 59), (40_000, 1)]);
+        assert_eq!(
+            placed(100, 40_000).buckets,
+            [(18_000, 40), (20_000, 59), (40_000, 1)]
+        );
         let beyond = placed(103, 40_000);
-        assert_eq!((beyond.stated.overflow.map(|found| (found.samples, found.from_ns)), beyond.stated.lost), (Some((3, Nanos(21_000))), 0));
+        assert_eq!(
+            (
+                beyond
+                    .stated
+                    .overflow
+                    .map(|found| (found.samples, found.from_ns)),
+                beyond.stated.lost
+            ),
+            (Some((3, Nanos(21_000))), 0)
+        );
         let unknown = placed(103, 20_000);
-        let open = unknown.stated.overflow.map(|found| (found.samples, found.from_ns));
-        assert_eq!((open, unknown.stated.max_ns, unknown.stated.lost), (Some((3, Nanos(21_000))), None, 0));
-        let note = "3 samples of CPU 0 have no bucket in the file: they lie at or above 21.0 us, and how far is not known; charts show them at 21.0 us";
+        let open = unknown
+            .stated
+            .overflow
+            .map(|found| (found.samples, found.from_ns));
+        assert_eq!(
+            (open, unknown.stated.max_ns, unknown.stated.lost),
+            (Some((3, Nanos(21_000))), None, 0)
+        );
+        let note = "3 samples of CPU 0 have no bucket in the file: they lie at or above 21.0 us, \
+                    and how far is not known; charts show them at 21.0 us";
         assert_eq!(unknown.overflow_note(false).unwrap(), note);
     }
 
@@ -223,10 +359,29 @@ mod tests {
         // As rteval writes it where three of 103 lay beyond -h.
         let beyond = whole.replace(core, r#"<samples>103</samples><minimum unit="us">20</minimum><maximum unit="us">20</maximum>"#);
         let mut sink = StatedSink(Vec::new());
-        let imported = FORMAT.read(&mut Source::of_bytes(beyond.into()), &Settings::default(), &mut sink).unwrap();
-        let [stated] = sink.0[..] else { panic!("{:?}", sink.0) };
-        let undecided = [20_999, 21_000, 5_000_000].map(|latest| stated.undecided(&Window::deadline(Nanos(latest))));
-        assert_eq!((undecided, stated.lost, stated.samples), ([0, 3, 3], 0, Some(103)));
-        assert!(imported.notes.iter().any(|note| note.contains("3 samples of CPU 0 have no bucket")), "{:?}", imported.notes);
+        let imported = FORMAT
+            .read(
+                &mut Source::of_bytes(beyond.into()),
+                &Settings::default(),
+                &mut sink,
+            )
+            .unwrap();
+        let [stated] = sink.0[..] else {
+            panic!("{:?}", sink.0)
+        };
+        let undecided = [20_999, 21_000, 5_000_000]
+            .map(|latest| stated.undecided(&Window::deadline(Nanos(latest))));
+        assert_eq!(
+            (undecided, stated.lost, stated.samples),
+            ([0, 3, 3], 0, Some(103))
+        );
+        assert!(
+            imported
+                .notes
+                .iter()
+                .any(|note| note.contains("3 samples of CPU 0 have no bucket")),
+            "{:?}",
+            imported.notes
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! `rtla timerlat hist`: a row a bucket; up to three columns a CPU, of the timer's interrupt, the kernel's thread, and the return to user
-//! space. Each is a distribution of its own, and becomes a probe of its own.
+//! `rtla timerlat hist`: a row a bucket; up to three columns a CPU, of the timer's interrupt, the
+//! kernel's thread, and the return to user space. Each is a distribution of its own, and becomes a
+//! probe of its own.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,11 @@ use super::{Format, ImportError, Settings, Source, Unit};
 pub(super) const FORMAT: Format = Format {
     name: "rtla-timerlat",
     about: "rtla timerlat hist",
-    detect: |head| head_lines(head).iter().any(|line| line.starts_with("# RTLA timerlat histogram") || header(line).is_some()),
+    detect: |head| {
+        head_lines(head)
+            .iter()
+            .any(|line| line.starts_with("# RTLA timerlat histogram") || header(line).is_some())
+    },
     reader: read,
 };
 
@@ -30,12 +35,23 @@ fn header(line: &str) -> Option<Vec<(&'static str, u32)>> {
         };
         Some((probe, cpu.parse().ok()?))
     };
-    names.split_whitespace().map(column).collect::<Option<Vec<_>>>().filter(|columns| !columns.is_empty())
+    names
+        .split_whitespace()
+        .map(column)
+        .collect::<Option<Vec<_>>>()
+        .filter(|columns| !columns.is_empty())
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
-    let mut imported = ImportedRun { tool: "rtla timerlat hist".into(), ..ImportedRun::default() };
+    let mut imported = ImportedRun {
+        tool: "rtla timerlat hist".into(),
+        ..ImportedRun::default()
+    };
     let mut columns: Vec<BucketSeries> = Vec::new();
     let mut unit = settings.unit;
     let mut footers: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -43,30 +59,57 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     for (line, text) in lines(&text) {
         last_line = line;
         if text.starts_with("# Time unit is") {
-            let stated = if text.contains("(ns)") { Unit::Ns } else { Unit::Us };
+            let stated = if text.contains("(ns)") {
+                Unit::Ns
+            } else {
+                Unit::Us
+            };
             unit = Some(unit.unwrap_or(stated));
         } else if let Some(length) = text.strip_prefix("# Duration:") {
             imported.length = duration(length);
         } else if let Some(names) = header(&text) {
-            columns = names.into_iter().map(|(probe, cpu)| BucketSeries::new(probe, LATENCY, Some(cpu))).collect();
+            columns = names
+                .into_iter()
+                .map(|(probe, cpu)| BucketSeries::new(probe, LATENCY, Some(cpu)))
+                .collect();
         } else if text.starts_with("ALL:") {
             // The sums of all CPUs, and whatever follows a stop.
             break;
-        } else if let (false, Some((first, rest))) = (columns.is_empty(), text.trim().split_once(char::is_whitespace)) {
+        } else if let (false, Some((first, rest))) = (
+            columns.is_empty(),
+            text.trim().split_once(char::is_whitespace),
+        ) {
             let values: Vec<&str> = rest.split_whitespace().collect();
             if let Some(name) = first.strip_suffix(':') {
-                footers.insert(name.to_owned(), values.iter().map(|value| (*value).to_owned()).collect());
+                footers.insert(
+                    name.to_owned(),
+                    values.iter().map(|value| (*value).to_owned()).collect(),
+                );
                 continue;
             }
-            row(source, &mut columns, (line, &text), first, &values, unit.unwrap_or(Unit::Us))?;
+            row(
+                source,
+                &mut columns,
+                (line, &text),
+                first,
+                &values,
+                unit.unwrap_or(Unit::Us),
+            )?;
         }
     }
     if columns.is_empty() {
-        return Err(source.expected(last_line, "a line such as `Index   IRQ-000   Thr-000`", "none in the whole file"));
+        return Err(source.expected(
+            last_line,
+            "a line such as `Index   IRQ-000   Thr-000`",
+            "none in the whole file",
+        ));
     }
-    let in_unit = unit.ok_or_else(|| source.ask("rtla --no-header", "the unit of its values", "--unit us"))?;
+    let in_unit =
+        unit.ok_or_else(|| source.ask("rtla --no-header", "the unit of its values", "--unit us"))?;
     finish(source, settings, &mut columns, &footers, in_unit, last_line)?;
-    imported.notes.push(format!("values are whole {}, rounded down", in_unit.word()));
+    imported
+        .notes
+        .push(format!("values are whole {}, rounded down", in_unit.word()));
     columns.retain(|counted| counted.stated.samples != Some(0));
     columns.sort_by_key(|counted| (counted.probe, counted.cpu));
     hand_over_all(&mut columns, &mut imported, source, sink)?;
@@ -81,12 +124,20 @@ fn row(
     values: &[&str],
     unit: Unit,
 ) -> Result<(), ImportError> {
-    let Some(bucket) = first.parse::<u32>().ok().and_then(|_| nanos(first, unit)) else { return Ok(()) };
+    let Some(bucket) = first.parse::<u32>().ok().and_then(|_| nanos(first, unit)) else {
+        return Ok(());
+    };
     if values.len() != columns.len() {
-        return Err(source.expected(line, format!("{} counts, one a column", columns.len()), text));
+        return Err(source.expected(
+            line,
+            format!("{} counts, one a column", columns.len()),
+            text,
+        ));
     }
     for (counted, value) in columns.iter_mut().zip(values) {
-        let count = value.parse().map_err(|_| source.expected(line, "whole numbers", text))?;
+        let count = value
+            .parse()
+            .map_err(|_| source.expected(line, "whole numbers", text))?;
         if count > 0 {
             counted.buckets.push((bucket, count));
         }
@@ -102,29 +153,55 @@ fn finish(
     unit: Unit,
     last_line: u64,
 ) -> Result<(), ImportError> {
-    let end = columns.iter().filter_map(|counted| counted.buckets.last()).map(|&(bucket, _)| bucket).max().unwrap_or(0);
+    let end = columns
+        .iter()
+        .filter_map(|counted| counted.buckets.last())
+        .map(|&(bucket, _)| bucket)
+        .max()
+        .unwrap_or(0);
     for (index, counted) in columns.iter_mut().enumerate() {
         // `-` where a column has no sample.
-        let footer = |name: &str| footers.get(name).and_then(|values| values.get(index)).map(String::as_str).filter(|value| *value != "-");
+        let footer = |name: &str| {
+            footers
+                .get(name)
+                .and_then(|values| values.get(index))
+                .map(String::as_str)
+                .filter(|value| *value != "-")
+        };
         let number = |name: &str| -> Result<Option<i64>, ImportError> {
-            let wrong = |value: &str| source.expected(last_line, format!("numbers in the line `{name}:`"), value);
-            footer(name).map(|value| nanos(value, Unit::Ns).ok_or_else(|| wrong(value))).transpose()
+            let wrong = |value: &str| {
+                source.expected(last_line, format!("numbers in the line `{name}:`"), value)
+            };
+            footer(name)
+                .map(|value| nanos(value, Unit::Ns).ok_or_else(|| wrong(value)))
+                .transpose()
         };
         let over = number("over")?.unwrap_or(0).max(0) as u64;
         let in_all = counted.in_buckets().saturating_add(over);
         let samples = number("count")?.map_or(in_all, |count| count.max(0) as u64);
         let time = |value: Option<i64>| value.and_then(|value| value.checked_mul(unit.nanos()));
         counted.period = settings.period;
-        counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit.nanos()), ..StatedTotals::default() };
+        counted.stated = StatedTotals {
+            samples: Some(samples),
+            resolution_ns: Nanos(unit.nanos()),
+            ..StatedTotals::default()
+        };
         if samples > 0 {
             counted.stated.min_ns = time(number("min")?).map(Nanos);
             counted.stated.max_ns = time(number("max")?).map(Nanos);
-            let mean = footer("avg").and_then(|value| value.parse::<f64>().ok()).filter(|mean| mean.is_finite());
+            let mean = footer("avg")
+                .and_then(|value| value.parse::<f64>().ok())
+                .filter(|mean| mean.is_finite());
             counted.stated.mean_ns = mean.map(|mean| mean * unit.nanos() as f64);
         }
         let missing = samples.saturating_sub(in_all);
-        // More than what lies beyond the last bucket is missing where rows were left out of the file.
-        let from = if missing > 0 { counted.stated.min_ns.unwrap_or_default().get() } else { end.saturating_add(unit.nanos()) };
+        // More than what lies beyond the last bucket is missing where rows were left out of the
+        // file.
+        let from = if missing > 0 {
+            counted.stated.min_ns.unwrap_or_default().get()
+        } else {
+            end.saturating_add(unit.nanos())
+        };
         counted.overflow(missing.saturating_add(over), from);
         counted.prefer_mean_of_buckets();
     }
@@ -135,10 +212,22 @@ fn finish(
 fn duration(text: &str) -> Option<Nanos> {
     let mut words = text.split_whitespace();
     let days: i64 = words.next()?.parse().ok()?;
-    let clock: Vec<i64> = words.next()?.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [hours, minutes, seconds] = clock[..] else { return None };
-    let of_day = hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)?;
-    days.checked_mul(86_400)?.checked_add(of_day)?.checked_mul(1_000_000_000).map(Nanos)
+    let clock: Vec<i64> = words
+        .next()?
+        .split(':')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    let [hours, minutes, seconds] = clock[..] else {
+        return None;
+    };
+    let of_day = hours
+        .checked_mul(3600)?
+        .checked_add(minutes.checked_mul(60)?)?
+        .checked_add(seconds)?;
+    days.checked_mul(86_400)?
+        .checked_add(of_day)?
+        .checked_mul(1_000_000_000)
+        .map(Nanos)
 }
 
 #[cfg(test)]
@@ -149,9 +238,16 @@ mod tests {
     fn the_header_names_the_columns() {
         assert_eq!(
             header("Index   IRQ-000   Thr-000   Usr-011"),
-            Some(vec![("timerlat-irq", 0), ("timerlat-thread", 0), ("timerlat-user", 11)])
+            Some(vec![
+                ("timerlat-irq", 0),
+                ("timerlat-thread", 0),
+                ("timerlat-user", 11)
+            ])
         );
-        assert_eq!((header("Index"), header("Index  Foo-1"), header("0  1")), (None, None, None));
+        assert_eq!(
+            (header("Index"), header("Index  Foo-1"), header("0  1")),
+            (None, None, None)
+        );
         assert_eq!(duration("   1 00:10:01"), Some(Nanos::from_secs(87_001)));
     }
 }

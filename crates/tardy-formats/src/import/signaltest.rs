@@ -1,8 +1,10 @@
-//! signaltest of rt-tests, JSON, summary lines and -v: a signal goes round all threads, and a value is the time of a round.
+//! signaltest of rt-tests, JSON, summary lines and -v: a signal goes round all threads, and a value
+//! is the time of a round.
 //!
-//! The traps: the first thread rests for 10 ms after every 16 rounds. It leaves that out of its own values; those of all other threads hold
-//! it, are no latencies, and are left out here. -v prints the first thread alone, each value one place late: the first of them is the zero
-//! of a buffer. Source: rt-tests, src/signaltest/signaltest.c, `signalthread` and `print_stat`.
+//! The traps: the first thread rests for 10 ms after every 16 rounds. It leaves that out of its own
+//! values; those of all other threads hold it, are no latencies, and are left out here. -v prints
+//! the first thread alone, each value one place late: the first of them is the zero of a buffer.
+//! Source: rt-tests, src/signaltest/signaltest.c, `signalthread` and `print_stat`.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -30,12 +32,17 @@ pub(super) const JSON: Format = Format {
 pub(super) const TEXT: Format = Format {
     name: "signaltest",
     about: "samples of signaltest -v, or its summary lines: extremes and mean",
-    detect: |head| head_lines(head).iter().any(|line| SummaryLine::without_interval(line, Unit::Us).is_some()),
+    detect: |head| {
+        head_lines(head)
+            .iter()
+            .any(|line| SummaryLine::without_interval(line, Unit::Us).is_some())
+    },
     reader: read_text,
 };
 
 const ROUND_NOTE: &str = "a value is the time of a signal's way round all threads";
-const REST_NOTE: &str = "threads but the first are left out: they count the 10 ms that the first one rests after every 16 rounds";
+const REST_NOTE: &str = "threads but the first are left out: they count the 10 ms that the first \
+                         one rests after every 16 rounds";
 const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
 const PROBE: &str = "signaltest";
 
@@ -46,42 +53,88 @@ fn command(text: &str) -> Option<&str> {
     rest.split(['"', ' ', '\n']).next()
 }
 
-fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read_json(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, PROBE);
     let unit = settings.unit.unwrap_or(Unit::Us);
     let threads = tool_json::numbered(source, &document, "thread")?;
-    let first = threads.iter().find(|(number, _)| *number == 0).map(|(_, thread)| *thread);
+    let first = threads
+        .iter()
+        .find(|(number, _)| *number == 0)
+        .map(|(_, thread)| *thread);
     let first = first.ok_or_else(|| document.expected(source, &["thread"], "a thread `0`", ""))?;
     let cycles = first.get("cycles").and_then(Value::as_u64);
-    let cycles = cycles.ok_or_else(|| document.expected(source, &["thread", "0"], "`cycles` in thread 0", &first.to_string()))?;
-    let cpu = first.get("cpu").and_then(Value::as_u64).and_then(|cpu| u32::try_from(cpu).ok());
+    let cycles = cycles.ok_or_else(|| {
+        document.expected(
+            source,
+            &["thread", "0"],
+            "`cycles` in thread 0",
+            &first.to_string(),
+        )
+    })?;
+    let cpu = first
+        .get("cpu")
+        .and_then(Value::as_u64)
+        .and_then(|cpu| u32::try_from(cpu).ok());
     let time = |key: &str| tool_json::nanos(first, key, unit.nanos());
-    let extremes = (time("min").map(|value| value as i64), time("avg"), time("max").map(|value| value as i64));
+    let extremes = (
+        time("min").map(|value| value as i64),
+        time("avg"),
+        time("max").map(|value| value as i64),
+    );
     note(&mut imported, threads.len());
     imported.notes.push(EXTREMES_NOTE.to_owned());
-    hand_over_all(&mut [counted(cpu, cycles, extremes, unit)], &mut imported, source, sink)?;
+    hand_over_all(
+        &mut [counted(cpu, cycles, extremes, unit)],
+        &mut imported,
+        source,
+        sink,
+    )?;
     Ok(imported)
 }
 
 fn note(imported: &mut ImportedRun, threads: usize) {
     imported.notes.push(ROUND_NOTE.to_owned());
-    imported.notes.extend((threads > 1).then(|| REST_NOTE.to_owned()));
+    imported
+        .notes
+        .extend((threads > 1).then(|| REST_NOTE.to_owned()));
 }
 
 /// The first thread. Its rounds begin when the round before is over: nothing can be skipped.
-fn counted(cpu: Option<u32>, cycles: u64, (min, mean, max): (Option<i64>, Option<f64>, Option<i64>), unit: Unit) -> BucketSeries {
+fn counted(
+    cpu: Option<u32>,
+    cycles: u64,
+    (min, mean, max): (Option<i64>, Option<f64>, Option<i64>),
+    unit: Unit,
+) -> BucketSeries {
     let mut counted = BucketSeries::new(PROBE, LATENCY, cpu);
     counted.is_event = true;
-    counted.stated =
-        StatedTotals { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), skipped: Some(0), ..StatedTotals::default() };
+    counted.stated = StatedTotals {
+        samples: Some(cycles),
+        resolution_ns: Nanos(unit.nanos()),
+        skipped: Some(0),
+        ..StatedTotals::default()
+    };
     if cycles > 0 {
-        counted.stated = StatedTotals { min_ns: min.map(Nanos), max_ns: max.map(Nanos), mean_ns: mean, ..counted.stated };
+        counted.stated = StatedTotals {
+            min_ns: min.map(Nanos),
+            max_ns: max.map(Nanos),
+            mean_ns: mean,
+            ..counted.stated
+        };
     }
     counted
 }
 
-fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read_text(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let unit = settings.unit.unwrap_or(Unit::Us);
     let (mut summary, mut threads, mut last_line) = (None, 1, 1);
@@ -90,37 +143,72 @@ fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
         last_line = line;
         if let Some(found) = SummaryLine::without_interval(&text, unit) {
             threads = threads.max(found.thread as usize + 1);
-            summary = if found.thread == 0 { Some(found) } else { summary };
+            summary = if found.thread == 0 {
+                Some(found)
+            } else {
+                summary
+            };
         } else if let Some((0, cycle, value)) = sample(text.as_bytes()) {
             samples.push((line, cycle, value));
         }
     }
-    let mut imported = ImportedRun { tool: PROBE.to_owned(), ..ImportedRun::default() };
+    let mut imported = ImportedRun {
+        tool: PROBE.to_owned(),
+        ..ImportedRun::default()
+    };
     note(&mut imported, threads);
     // The zero in front is no sample.
-    if samples.first().is_some_and(|&(_, cycle, value)| (cycle, value) == (0, 0)) {
+    if samples
+        .first()
+        .is_some_and(|&(_, cycle, value)| (cycle, value) == (0, 0))
+    {
         samples.remove(0);
     }
     if !samples.is_empty() {
-        let unwritable = |error| ImportError::Unwritable { path: source.path.clone(), error };
+        let unwritable = |error| ImportError::Unwritable {
+            path: source.path.clone(),
+            error,
+        };
         let without_period = Settings::default();
-        let mut series = InOrder::open(sink, (PROBE, None), &without_period, unit).map_err(unwritable)?;
+        let mut series =
+            InOrder::open(sink, (PROBE, None), &without_period, unit).map_err(unwritable)?;
         for (line, _, value) in samples {
-            let latency = nanos(&value.to_string(), unit).filter(|latency| latency.abs() < super::in_order::TIME_MAX);
-            let latency = latency.ok_or_else(|| source.expected(line, "a time that a clock can show", &value.to_string()))?;
-            series.push(latency).map_err(unwritable)?.ok_or_else(|| source.expected(line, "fewer samples", ""))?;
+            let latency = nanos(&value.to_string(), unit)
+                .filter(|latency| latency.abs() < super::in_order::TIME_MAX);
+            let latency = latency.ok_or_else(|| {
+                source.expected(line, "a time that a clock can show", &value.to_string())
+            })?;
+            series
+                .push(latency)
+                .map_err(unwritable)?
+                .ok_or_else(|| source.expected(line, "fewer samples", ""))?;
         }
         let closed = series.close(PROBE);
-        imported.notes.push("signaltest -v keeps no times: only the order of the samples is known".to_owned());
-        return Ok(ImportedRun { notes: imported.notes, ..closed });
+        imported.notes.push(
+            "signaltest -v keeps no times: only the order of the samples is known".to_owned(),
+        );
+        return Ok(ImportedRun {
+            notes: imported.notes,
+            ..closed
+        });
     }
     let Some(summary) = summary else {
-        let expected = "a line such as `T: 0 ( 1234) P:80 C: 1000 Min: 33 Act: 34 Avg: 46 Max: 248`";
+        let expected =
+            "a line such as `T: 0 ( 1234) P:80 C: 1000 Min: 33 Act: 34 Avg: 46 Max: 248`";
         return Err(source.expected(last_line, expected, "none in the whole file"));
     };
     imported.notes.push(EXTREMES_NOTE.to_owned());
-    let extremes = (Some(summary.min), Some(summary.avg as f64), Some(summary.max));
-    hand_over_all(&mut [counted(None, summary.cycles, extremes, unit)], &mut imported, source, sink)?;
+    let extremes = (
+        Some(summary.min),
+        Some(summary.avg as f64),
+        Some(summary.max),
+    );
+    hand_over_all(
+        &mut [counted(None, summary.cycles, extremes, unit)],
+        &mut imported,
+        source,
+        sink,
+    )?;
     Ok(imported)
 }
 
@@ -131,8 +219,14 @@ mod tests {
     #[test]
     fn the_tool_is_told_by_the_first_word_of_its_command_line() {
         let of = |line: &str| command(line).map(str::to_owned);
-        assert_eq!(of("\"cmdline:\": \"./signaltest -t2\","), Some("./signaltest".to_owned()));
-        assert_eq!(of("\"cmdline\": \"cyclictest --json=signaltest\","), Some("cyclictest".to_owned()));
+        assert_eq!(
+            of("\"cmdline:\": \"./signaltest -t2\","),
+            Some("./signaltest".to_owned())
+        );
+        assert_eq!(
+            of("\"cmdline\": \"cyclictest --json=signaltest\","),
+            Some("cyclictest".to_owned())
+        );
         assert_eq!(of("{}"), None);
     }
 }

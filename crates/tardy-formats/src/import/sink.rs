@@ -13,7 +13,8 @@ use tardy_run::imported::{Overflow, StatedTotals};
 use super::text::{NEAR_TIME, is_near};
 use super::{ImportError, Source};
 
-/// More samples than this no tool has taken; sums of such counts stay whole numbers, also as floating point.
+/// More samples than this no tool has taken; sums of such counts stay whole numbers, also as
+/// floating point.
 const SAMPLES_MAX: u64 = 1 << 53;
 
 /// Who takes what was read.
@@ -37,7 +38,12 @@ pub trait Sink {
     ///
     /// # Errors
     /// If it cannot be written.
-    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: StatedTotals) -> io::Result<()>;
+    fn whole(
+        &mut self,
+        descriptor: Descriptor,
+        histogram: &Histogram,
+        stated: StatedTotals,
+    ) -> io::Result<()>;
 }
 
 /// What a file says beside its series.
@@ -81,24 +87,55 @@ impl BucketSeries {
     /// A series without buckets yet.
     #[must_use]
     pub fn new(probe: &'static str, quantity: &'static str, cpu: Option<u32>) -> Self {
-        Self { probe, quantity, cpu, period: None, is_event: false, buckets: Vec::new(), stated: StatedTotals::default() }
+        Self {
+            probe,
+            quantity,
+            cpu,
+            period: None,
+            is_event: false,
+            buckets: Vec::new(),
+            stated: StatedTotals::default(),
+        }
     }
 
     /// How many samples the buckets hold.
     #[must_use]
     pub fn in_buckets(&self) -> u64 {
-        self.buckets.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
+        self.buckets
+            .iter()
+            .fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
     /// A time that no reader of runs takes; readers that know its place refuse it themselves.
     fn far_time(&self) -> Option<f64> {
-        let StatedTotals { min_ns, max_ns, mean_ns, resolution_ns, overflow, .. } = self.stated;
-        let stated = [self.period, min_ns, max_ns, Some(resolution_ns), overflow.map(|overflow| overflow.from_ns)];
-        let whole = stated.into_iter().flatten().map(Nanos::get).chain(self.buckets.iter().map(|&(value, _)| value));
-        whole.map(|nanos| nanos as f64).chain(mean_ns).find(|&nanos| !is_near(nanos))
+        let StatedTotals {
+            min_ns,
+            max_ns,
+            mean_ns,
+            resolution_ns,
+            overflow,
+            ..
+        } = self.stated;
+        let stated = [
+            self.period,
+            min_ns,
+            max_ns,
+            Some(resolution_ns),
+            overflow.map(|overflow| overflow.from_ns),
+        ];
+        let whole = stated
+            .into_iter()
+            .flatten()
+            .map(Nanos::get)
+            .chain(self.buckets.iter().map(|&(value, _)| value));
+        whole
+            .map(|nanos| nanos as f64)
+            .chain(mean_ns)
+            .find(|&nanos| !is_near(nanos))
     }
 
-    /// Notes samples beyond the buckets; they are counted at the maximum, so that no percentile looks better than it was.
+    /// Notes samples beyond the buckets; they are counted at the maximum, so that no percentile
+    /// looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
             let from_ns = Nanos(from_ns).min(self.stated.max_ns.unwrap_or(Nanos::MAX));
@@ -106,15 +143,23 @@ impl BucketSeries {
         }
     }
 
-    /// Takes the mean of the buckets for the one stated, of tools that cut theirs off to whole units: where what lies beyond the buckets
-    /// cannot move it by as much.
+    /// Takes the mean of the buckets for the one stated, of tools that cut theirs off to whole
+    /// units: where what lies beyond the buckets cannot move it by as much.
     pub fn prefer_mean_of_buckets(&mut self) {
         let overflow = self.stated.overflow.map_or((0, 0, 0), |overflow| {
             let at = self.stated.max_ns.unwrap_or(overflow.from_ns).get();
-            (overflow.samples, at, at.saturating_sub(overflow.from_ns.get()))
+            (
+                overflow.samples,
+                at,
+                at.saturating_sub(overflow.from_ns.get()),
+            )
         });
         let samples = self.in_buckets() as f64 + overflow.0 as f64;
-        let sum: f64 = self.buckets.iter().map(|&(value, count)| value as f64 * count as f64).sum();
+        let sum: f64 = self
+            .buckets
+            .iter()
+            .map(|&(value, count)| value as f64 * count as f64)
+            .sum();
         let unknown = overflow.2 as f64 * overflow.0 as f64 / samples;
         if samples > 0.0 && unknown < self.stated.resolution_ns.get() as f64 {
             self.stated.mean_ns = Some((sum + overflow.1 as f64 * overflow.0 as f64) / samples);
@@ -127,25 +172,41 @@ impl BucketSeries {
     /// If it cannot be written.
     pub fn hand_over(&self, sink: &mut dyn Sink) -> io::Result<()> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
-        self.buckets.iter().for_each(|&(value, count)| histogram.record_many(value, count));
+        self.buckets
+            .iter()
+            .for_each(|&(value, count)| histogram.record_many(value, count));
         if let Some(overflow) = self.stated.overflow {
             let at = self.stated.max_ns.unwrap_or(overflow.from_ns);
             histogram.record_many(at.get(), overflow.samples);
         }
         let period = self.period.unwrap_or_default();
         let schedule = match period.get() {
-            1.. if !self.is_event => Schedule::Grid { period, start: Nanos::ZERO, dither: Nanos::ZERO },
+            1.. if !self.is_event => Schedule::Grid {
+                period,
+                start: Nanos::ZERO,
+                dither: Nanos::ZERO,
+            },
             _ => Schedule::Event { request: period },
         };
-        sink.whole(descriptor(self.probe, self.quantity, self.cpu, schedule), &histogram, self.stated)
+        sink.whole(
+            descriptor(self.probe, self.quantity, self.cpu, schedule),
+            &histogram,
+            self.stated,
+        )
     }
 
     /// The note about its overflow, if it has one; with the probe's name where there are several.
     #[must_use]
     pub fn overflow_note(&self, is_probe_named: bool) -> Option<String> {
         let overflow = self.stated.overflow?;
-        let probe = if is_probe_named { format!(" of {}", self.probe) } else { String::new() };
-        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("{} CPU {cpu}", if is_probe_named { "," } else { " of" }));
+        let probe = if is_probe_named {
+            format!(" of {}", self.probe)
+        } else {
+            String::new()
+        };
+        let cpu = self.cpu.map_or_else(String::new, |cpu| {
+            format!("{} CPU {cpu}", if is_probe_named { "," } else { " of" })
+        });
         let (samples, lie, them) = match overflow.samples {
             1 => ("sample", "has no bucket in the file: it lies", "it"),
             _ => ("samples", "have no bucket in the file: they lie", "them"),
@@ -153,34 +214,60 @@ impl BucketSeries {
         let (count, from) = (overflow.samples, overflow.from_ns);
         let (where_to, shown) = match self.stated.max_ns {
             Some(max) => (format!("between {from} and {max}"), max),
-            None => (format!("at or above {from}, and how far is not known"), from),
+            None => (
+                format!("at or above {from}, and how far is not known"),
+                from,
+            ),
         };
-        Some(format!("{count} {samples}{probe}{cpu} {lie} {where_to}; charts show {them} at {shown}"))
+        Some(format!(
+            "{count} {samples}{probe}{cpu} {lie} {where_to}; charts show {them} at {shown}"
+        ))
     }
 
-    /// The note about due times that a long latency skipped, which such output does not count; with the probe's name where there are several.
+    /// The note about due times that a long latency skipped, which such output does not count; with
+    /// the probe's name where there are several.
     #[must_use]
     pub fn skipped_note(&self, is_probe_named: bool) -> Option<String> {
-        let period = self.period.filter(|period| *period > Nanos::ZERO && self.stated.skipped.is_none())?;
+        let period = self
+            .period
+            .filter(|period| *period > Nanos::ZERO && self.stated.skipped.is_none())?;
         let max = self.stated.max_ns?;
-        let probe = if is_probe_named { format!("{}, ", self.probe) } else { String::new() };
-        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
+        let probe = if is_probe_named {
+            format!("{}, ", self.probe)
+        } else {
+            String::new()
+        };
+        let cpu = self
+            .cpu
+            .map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
         let period = (max >= period).then(|| period.exact())?;
         Some(format!(
-            "{probe}{cpu}the largest value, {max}, is longer than the interval of {period}: due times were skipped, and this output does not count them"
+            "{probe}{cpu}the largest value, {max}, is longer than the interval of {period}: due \
+             times were skipped, and this output does not count them"
         ))
     }
 }
 
-/// Where two series of a probe name the same CPU, all of them are numbered in their order: each needs a name of its own. So are they
-/// where a number is above that of any CPU.
+/// Where two series of a probe name the same CPU, all of them are numbered in their order: each
+/// needs a name of its own. So are they where a number is above that of any CPU.
 fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
-    let mut names: Vec<(&str, Option<u32>)> = series.iter().map(|counted| (counted.probe, counted.cpu)).collect();
+    let mut names: Vec<(&str, Option<u32>)> = series
+        .iter()
+        .map(|counted| (counted.probe, counted.cpu))
+        .collect();
     names.sort_unstable();
-    let is_above_all = names.iter().any(|(_, cpu)| cpu.is_some_and(|cpu| cpu > CPU_MAX));
+    let is_above_all = names
+        .iter()
+        .any(|(_, cpu)| cpu.is_some_and(|cpu| cpu > CPU_MAX));
     if is_above_all || names.windows(2).any(|pair| pair[0] == pair[1]) {
-        let why = if is_above_all { "no CPU has such a number" } else { "several series are of one CPU" };
-        imported.notes.push(format!("{why}: they are numbered in their order"));
+        let why = if is_above_all {
+            "no CPU has such a number"
+        } else {
+            "several series are of one CPU"
+        };
+        imported
+            .notes
+            .push(format!("{why}: they are numbered in their order"));
         for (index, counted) in series.iter_mut().enumerate() {
             counted.cpu = u32::try_from(index).ok();
         }
@@ -197,7 +284,11 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
     if quantity == LATENCY {
         return plain;
     }
-    Descriptor { quantity: quantity.to_owned(), meaning: Meaning::Gap { least: Nanos::ZERO }, ..plain }
+    Descriptor {
+        quantity: quantity.to_owned(),
+        meaning: Meaning::Gap { least: Nanos::ZERO },
+        ..plain
+    }
 }
 
 /// Hands all series over, and notes their overflows.
@@ -211,15 +302,28 @@ pub fn hand_over_all(
     sink: &mut dyn Sink,
 ) -> Result<(), ImportError> {
     if series.len() > CPU_MAX as usize {
-        return Err(source.expected(1, format!("at most {CPU_MAX} series"), &series.len().to_string()));
+        return Err(source.expected(
+            1,
+            format!("at most {CPU_MAX} series"),
+            &series.len().to_string(),
+        ));
     }
     number_anew(series, imported);
     for counted in series.iter() {
-        let overflow = counted.stated.overflow.map_or(0, |overflow| overflow.samples);
-        let beside = overflow.saturating_add(counted.stated.lost).saturating_add(counted.stated.skipped.unwrap_or(0));
+        let overflow = counted
+            .stated
+            .overflow
+            .map_or(0, |overflow| overflow.samples);
+        let beside = overflow
+            .saturating_add(counted.stated.lost)
+            .saturating_add(counted.stated.skipped.unwrap_or(0));
         let samples = counted.in_buckets().saturating_add(beside);
         if samples.max(counted.stated.samples.unwrap_or(0)) > SAMPLES_MAX {
-            return Err(source.expected(1, "fewer samples in a series than 2^53", &samples.to_string()));
+            return Err(source.expected(
+                1,
+                "fewer samples in a series than 2^53",
+                &samples.to_string(),
+            ));
         }
         if let Some(far) = counted.far_time() {
             return Err(source.expected(1, NEAR_TIME, &format!("{far} ns")));
@@ -229,19 +333,35 @@ pub fn hand_over_all(
         if let (Some(min), Some(max)) = (counted.stated.min_ns, counted.stated.max_ns)
             && min > max
         {
-            let cpu = counted.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
-            imported.notes.push(format!("{cpu}the file states a least value of {min} and a largest one of {max}: neither is taken"));
+            let cpu = counted
+                .cpu
+                .map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
+            imported.notes.push(format!(
+                "{cpu}the file states a least value of {min} and a largest one of {max}: neither \
+                 is taken"
+            ));
             (counted.stated.min_ns, counted.stated.max_ns) = (None, None);
         }
     }
     let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
     for counted in series.iter() {
-        counted.hand_over(sink).map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
+        counted
+            .hand_over(sink)
+            .map_err(|error| ImportError::Unwritable {
+                path: source.path.clone(),
+                error,
+            })?;
         imported.notes.extend(counted.overflow_note(has_probes));
         imported.notes.extend(counted.skipped_note(has_probes));
-        if let (Some(samples), Some(period), false) = (counted.stated.samples, counted.period, counted.is_event) {
+        if let (Some(samples), Some(period), false) =
+            (counted.stated.samples, counted.period, counted.is_event)
+        {
             let periods = samples.saturating_add(counted.stated.skipped.unwrap_or(0));
-            let length = Nanos(period.get().saturating_mul(i64::try_from(periods).unwrap_or(i64::MAX)));
+            let length = Nanos(
+                period
+                    .get()
+                    .saturating_mul(i64::try_from(periods).unwrap_or(i64::MAX)),
+            );
             imported.length = Some(imported.length.map_or(length, |known| known.max(length)));
         }
     }

@@ -13,9 +13,16 @@ impl Source {
     /// All of the text; bytes that are no UTF-8 become U+FFFD.
     pub(super) fn text(&mut self) -> Result<String, ImportError> {
         let mut bytes = Vec::new();
-        (&mut self.input).take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| self.unreadable(error))?;
+        (&mut self.input)
+            .take(BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| self.unreadable(error))?;
         if bytes.len() as u64 > BYTES_MAX {
-            return Err(self.expected(1, format!("a text of at most {} MiB in this format", BYTES_MAX >> 20), "more"));
+            return Err(self.expected(
+                1,
+                format!("a text of at most {} MiB in this format", BYTES_MAX >> 20),
+                "more",
+            ));
         }
         Ok(match String::from_utf8(bytes) {
             Ok(text) => text,
@@ -26,10 +33,13 @@ impl Source {
 
 /// Lines with their numbers from 1 on, without escape sequences of terminals.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
-    text.lines().enumerate().map(|(index, line)| (index as u64 + 1, without_escapes(line)))
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| (index as u64 + 1, without_escapes(line)))
 }
 
-/// `line` without control sequences (`ESC [ ... letter`), which cyclictest prints to write its lines over.
+/// `line` without control sequences (`ESC [ ... letter`), which cyclictest prints to write its
+/// lines over.
 fn without_escapes(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut characters = line.chars();
@@ -57,11 +67,14 @@ pub(super) fn is_near(nanos: f64) -> bool {
     nanos.abs() < FAR_NS as f64
 }
 
-/// A decimal number in a unit as whole ns, without going through floating point for whole numbers; `None` where it is none or too large.
+/// A decimal number in a unit as whole ns, without going through floating point for whole numbers;
+/// `None` where it is none or too large.
 pub(super) fn nanos(text: &str, unit: Unit) -> Option<i64> {
     // Above 2^62 nothing is a time any more, and no reader of runs takes it.
     if let Ok(whole) = text.parse::<i64>() {
-        return whole.checked_mul(unit.nanos()).filter(|nanos| nanos.unsigned_abs() < FAR_NS.unsigned_abs());
+        return whole
+            .checked_mul(unit.nanos())
+            .filter(|nanos| nanos.unsigned_abs() < FAR_NS.unsigned_abs());
     }
     let value = text.parse::<f64>().ok().filter(|value| value.is_finite())? * unit.nanos() as f64;
     is_near(value).then(|| value.round() as i64)
@@ -79,7 +92,21 @@ mod tests {
 
     #[test]
     fn numbers_become_whole_nanoseconds() {
-        assert_eq!((nanos("20", Unit::Us), nanos("1.5", Unit::Ms), nanos("nan", Unit::Us)), (Some(20_000), Some(1_500_000), None));
-        assert_eq!((nanos("99999999999999999", Unit::S), nanos("1e300", Unit::Ns), nanos("", Unit::Ns)), (None, None, None));
+        assert_eq!(
+            (
+                nanos("20", Unit::Us),
+                nanos("1.5", Unit::Ms),
+                nanos("nan", Unit::Us)
+            ),
+            (Some(20_000), Some(1_500_000), None)
+        );
+        assert_eq!(
+            (
+                nanos("99999999999999999", Unit::S),
+                nanos("1e300", Unit::Ns),
+                nanos("", Unit::Ns)
+            ),
+            (None, None, None)
+        );
     }
 }

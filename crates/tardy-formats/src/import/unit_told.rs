@@ -1,5 +1,6 @@
-//! The unit of cyclictest's values, where its output does not say it: us, and ns with -N. Taking the one for the other makes a machine 1000
-//! times worse or better than it is, so that only what is certain is taken.
+//! The unit of cyclictest's values, where its output does not say it: us, and ns with -N. Taking
+//! the one for the other makes a machine 1000 times worse or better than it is, so that only what
+//! is certain is taken.
 
 use super::{ImportError, Settings, Source, Unit};
 
@@ -24,29 +25,48 @@ pub(super) struct UnitChoice {
 ///
 /// # Errors
 /// [`ImportError::Ask`] where both are possible.
-pub(super) fn unit(source: &Source, settings: &Settings, typical: &[TypicalValue]) -> Result<UnitChoice, ImportError> {
+pub(super) fn unit(
+    source: &Source,
+    settings: &Settings,
+    typical: &[TypicalValue],
+) -> Result<UnitChoice, ImportError> {
     if let Some(unit) = settings.unit {
         return Ok(UnitChoice { unit, note: None });
     }
     told(typical).ok_or_else(|| {
-        source.ask("this output", "the unit of its values, which could be us or ns (cyclictest -N)", "--unit us or --unit ns")
+        source.ask(
+            "this output",
+            "the unit of its values, which could be us or ns (cyclictest -N)",
+            "--unit us or --unit ns",
+        )
     })
 }
 
 fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
     let Some(least) = typical.iter().min_by_key(|typical| typical.value) else {
-        return Some(UnitChoice { unit: Unit::Us, note: Some("the unit is not stated: taken as us".to_owned()) });
+        return Some(UnitChoice {
+            unit: Unit::Us,
+            note: Some("the unit is not stated: taken as us".to_owned()),
+        });
     };
     if least.value < DIVIDE {
         let note = "the unit is not stated: taken as us, since no wake-up takes so few ns";
-        return Some(UnitChoice { unit: Unit::Us, note: Some(note.to_owned()) });
+        return Some(UnitChoice {
+            unit: Unit::Us,
+            note: Some(note.to_owned()),
+        });
     }
     // As us, most wake-ups would be later than the next due time.
-    let is_beyond = |typical: &TypicalValue| typical.interval_us.is_some_and(|interval| typical.value > interval);
+    let is_beyond = |typical: &TypicalValue| {
+        typical
+            .interval_us
+            .is_some_and(|interval| typical.value > interval)
+    };
     typical.iter().all(is_beyond).then(|| UnitChoice {
         unit: Unit::Ns,
         note: Some(format!(
-            "the unit is not stated: taken as ns (cyclictest -N), since a usual latency of {} us would be longer than the interval; give --unit us if not",
+            "the unit is not stated: taken as ns (cyclictest -N), since a usual latency of {} us \
+             would be longer than the interval; give --unit us if not",
             least.value
         )),
     })
@@ -59,8 +79,13 @@ mod tests {
     #[test]
     fn a_unit_is_told_where_only_one_is_possible() {
         let of = |values: &[(i64, i64)]| {
-            let typical: Vec<TypicalValue> =
-                values.iter().map(|&(value, us)| TypicalValue { value, interval_us: (us > 0).then_some(us) }).collect();
+            let typical: Vec<TypicalValue> = values
+                .iter()
+                .map(|&(value, us)| TypicalValue {
+                    value,
+                    interval_us: (us > 0).then_some(us),
+                })
+                .collect();
             told(&typical).map(|told| told.unit)
         };
         assert_eq!(of(&[(23, 1_000), (31, 1_500)]), Some(Unit::Us));
@@ -68,6 +93,9 @@ mod tests {
         // A slow emulator, or a fast machine with a long interval.
         assert_eq!((of(&[(4_000, 10_000)]), of(&[(4_000, 0)])), (None, None));
         // One thread of several that is late as a rule.
-        assert_eq!((of(&[(900, 500), (5_000, 500)]), of(&[])), (Some(Unit::Us), Some(Unit::Us)));
+        assert_eq!(
+            (of(&[(900, 500), (5_000, 500)]), of(&[])),
+            (Some(Unit::Us), Some(Unit::Us))
+        );
     }
 }

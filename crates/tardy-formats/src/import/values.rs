@@ -1,5 +1,6 @@
-//! Plain numbers, one a line, or a column of a table: what any tool's values can be brought to. Nothing is guessed: the unit is asked for,
-//! and the column where there are several. Their order is that of the file.
+//! Plain numbers, one a line, or a column of a table: what any tool's values can be brought to.
+//! Nothing is guessed: the unit is asked for, and the column where there are several. Their order
+//! is that of the file.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -8,24 +9,41 @@ use super::sink::{ImportedRun, Sink};
 use super::text::{head_lines, nanos};
 use super::{Format, ImportError, Settings, Source};
 
-pub(super) const FORMAT: Format =
-    Format { name: "values", about: "plain numbers, one a line, or a --column of a table; needs --unit", detect, reader: read };
+pub(super) const FORMAT: Format = Format {
+    name: "values",
+    about: "plain numbers, one a line, or a --column of a table; needs --unit",
+    detect,
+    reader: read,
+};
 
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Lines of the head that must look like values.
 const LINES_LOOKED_AT: usize = 50;
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// Numbers, one a line, below a name at most; or a table: as many fields in each line, more than one, with a number in each but the first line.
+/// Numbers, one a line, below a name at most; or a table: as many fields in each line, more than
+/// one, with a number in each but the first line.
 fn detect(head: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(whole_lines(head)) else { return false };
+    let Ok(text) = std::str::from_utf8(whole_lines(head)) else {
+        return false;
+    };
     let lines = head_lines(text.as_bytes());
-    let mut rows = lines.iter().filter(|line| !is_skipped(line)).take(LINES_LOOKED_AT);
-    let Some(first) = rows.next() else { return false };
+    let mut rows = lines
+        .iter()
+        .filter(|line| !is_skipped(line))
+        .take(LINES_LOOKED_AT);
+    let Some(first) = rows.next() else {
+        return false;
+    };
     let separator = separator(first);
-    let (first, rest): (_, Vec<Vec<String>>) = (fields(first, separator), rows.map(|line| fields(line, separator)).collect());
+    let (first, rest): (_, Vec<Vec<String>>) = (
+        fields(first, separator),
+        rows.map(|line| fields(line, separator)).collect(),
+    );
     let has_number = |row: &Vec<String>| row.iter().any(|field| is_number(field));
-    let all_alike = rest.iter().all(|row| row.len() == first.len() && has_number(row));
+    let all_alike = rest
+        .iter()
+        .all(|row| row.len() == first.len() && has_number(row));
     all_alike && (has_number(&first) || !rest.is_empty())
 }
 
@@ -45,12 +63,16 @@ fn is_number(field: &str) -> bool {
 
 /// The first of [`SEPARATORS`] that is in the line; blanks, where none is.
 fn separator(line: &str) -> Option<char> {
-    SEPARATORS.into_iter().find(|&separator| line.contains(separator))
+    SEPARATORS
+        .into_iter()
+        .find(|&separator| line.contains(separator))
 }
 
 /// The fields of a line; what stands in quotes is one, separators and all.
 fn fields(line: &str, separator: Option<char>) -> Vec<String> {
-    let Some(separator) = separator else { return line.split_whitespace().map(str::to_owned).collect() };
+    let Some(separator) = separator else {
+        return line.split_whitespace().map(str::to_owned).collect();
+    };
     let mut fields = vec![String::new()];
     let mut is_quoted = false;
     for character in line.trim_end_matches(['\n', '\r']).chars() {
@@ -74,38 +96,68 @@ struct Layout {
     name: String,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
-    let unit = settings.unit.ok_or_else(|| source.ask("a file of values", "their unit", "--unit ns (or us, ms, s)"))?;
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
+    let unit = settings
+        .unit
+        .ok_or_else(|| source.ask("a file of values", "their unit", "--unit ns (or us, ms, s)"))?;
     let named = source.name_only();
-    let unwritable = |error| ImportError::Unwritable { path: named.path.clone(), error };
+    let unwritable = |error| ImportError::Unwritable {
+        path: named.path.clone(),
+        error,
+    };
     let mut input = BufReader::with_capacity(1 << 20, &mut source.input);
     let (mut bytes, mut line) = (Vec::new(), 0_u64);
     let mut sink = Some(sink);
     let mut known: Option<(Layout, InOrder<'_>)> = None;
     loop {
         bytes.clear();
-        if (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).map_err(|error| named.unreadable(error))? == 0 {
+        if (&mut input)
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut bytes)
+            .map_err(|error| named.unreadable(error))?
+            == 0
+        {
             break;
         }
         line += 1;
         let text = String::from_utf8_lossy(&bytes);
-        let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { &text };
+        let text = if line == 1 {
+            text.trim_start_matches('\u{feff}')
+        } else {
+            &text
+        };
         if is_skipped(text) {
             continue;
         }
         if let Some(sink) = sink.take() {
             let (layout, is_head) = layout(&named, settings, line, text)?;
-            let series = InOrder::open(sink, ("values", None), settings, unit).map_err(unwritable)?;
+            let series =
+                InOrder::open(sink, ("values", None), settings, unit).map_err(unwritable)?;
             known = Some((layout, series));
             if is_head {
                 continue;
             }
         }
-        let Some((layout, series)) = &mut known else { continue };
+        let Some((layout, series)) = &mut known else {
+            continue;
+        };
         let value = value(&named, layout, line, text)?;
         let latency = nanos(&value, unit).filter(|latency| latency.abs() < TIME_MAX);
-        let latency = latency.ok_or_else(|| named.expected(line, format!("a number of {} in {}", unit.word(), layout.name), &value))?;
-        series.push(latency).map_err(unwritable)?.ok_or_else(|| named.expected(line, "a run of less than 70 years", text))?;
+        let latency = latency.ok_or_else(|| {
+            named.expected(
+                line,
+                format!("a number of {} in {}", unit.word(), layout.name),
+                &value,
+            )
+        })?;
+        series
+            .push(latency)
+            .map_err(unwritable)?
+            .ok_or_else(|| named.expected(line, "a run of less than 70 years", text))?;
     }
     match known {
         Some((_, series)) if !series.is_empty() => Ok(series.close("values")),
@@ -114,29 +166,74 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
 }
 
 /// What the first line tells, and whether it holds names.
-fn layout(source: &Source, settings: &Settings, line: u64, text: &str) -> Result<(Layout, bool), ImportError> {
+fn layout(
+    source: &Source,
+    settings: &Settings,
+    line: u64,
+    text: &str,
+) -> Result<(Layout, bool), ImportError> {
     let separator = separator(text);
     let first = fields(text, separator);
     let is_head = !first.iter().any(|field| is_number(field));
-    let names = || if is_head { first.join(", ") } else { format!("1 to {}", first.len()) };
-    let column = match &settings.column {
-        None if first.len() == 1 => 0,
-        None => return Err(source.ask("a table", "which column holds the values", format!("--column, one of {}", names()))),
-        Some(wanted) => {
-            let by_name = first.iter().position(|name| is_head && name == wanted);
-            let by_number = || wanted.parse::<usize>().ok().filter(|number| (1..=first.len()).contains(number)).map(|number| number - 1);
-            let found = by_name.or_else(by_number);
-            found.ok_or_else(|| source.expected(line, format!("a column `{wanted}`"), &format!("columns {}", names())))?
+    let names = || {
+        if is_head {
+            first.join(", ")
+        } else {
+            format!("1 to {}", first.len())
         }
     };
-    let name = if is_head { format!("column {}", first[column]) } else { format!("column {}", column + 1) };
-    Ok((Layout { separator, fields: first.len(), column, name }, is_head))
+    let column = match &settings.column {
+        None if first.len() == 1 => 0,
+        None => {
+            return Err(source.ask(
+                "a table",
+                "which column holds the values",
+                format!("--column, one of {}", names()),
+            ));
+        }
+        Some(wanted) => {
+            let by_name = first.iter().position(|name| is_head && name == wanted);
+            let by_number = || {
+                wanted
+                    .parse::<usize>()
+                    .ok()
+                    .filter(|number| (1..=first.len()).contains(number))
+                    .map(|number| number - 1)
+            };
+            let found = by_name.or_else(by_number);
+            found.ok_or_else(|| {
+                source.expected(
+                    line,
+                    format!("a column `{wanted}`"),
+                    &format!("columns {}", names()),
+                )
+            })?
+        }
+    };
+    let name = if is_head {
+        format!("column {}", first[column])
+    } else {
+        format!("column {}", column + 1)
+    };
+    Ok((
+        Layout {
+            separator,
+            fields: first.len(),
+            column,
+            name,
+        },
+        is_head,
+    ))
 }
 
 fn value(source: &Source, layout: &Layout, line: u64, text: &str) -> Result<String, ImportError> {
     let mut fields = fields(text, layout.separator);
     if fields.len() != layout.fields {
-        let expected = if layout.fields == 1 { "one number".to_owned() } else { format!("{} fields, as in the first line", layout.fields) };
+        let expected = if layout.fields == 1 {
+            "one number".to_owned()
+        } else {
+            format!("{} fields, as in the first line", layout.fields)
+        };
         return Err(source.expected(line, expected, text));
     }
     Ok(fields.swap_remove(layout.column))
@@ -148,10 +245,27 @@ mod tests {
 
     #[test]
     fn numbers_and_tables_are_told_from_text() {
-        for values in ["1\n2\n", "latency\n1.5\n-2e3\n", "# of today\n7\n", "a,b\n1,2\n", "cpu;us\n0;1\n1;2\n", "\"a,b\",c\n1,2\n", "5"] {
+        for values in [
+            "1\n2\n",
+            "latency\n1.5\n-2e3\n",
+            "# of today\n7\n",
+            "a,b\n1,2\n",
+            "cpu;us\n0;1\n1;2\n",
+            "\"a,b\",c\n1,2\n",
+            "5",
+        ] {
             assert!(detect(values.as_bytes()), "{values}");
         }
-        for other in ["", "hello\n", "nothing known\n", "hello world\nof text\n", "1,2\n3\n", "a\nb\n", "{\"a\": 1}\n", "\u{0}\u{1}\n"] {
+        for other in [
+            "",
+            "hello\n",
+            "nothing known\n",
+            "hello world\nof text\n",
+            "1,2\n3\n",
+            "a\nb\n",
+            "{\"a\": 1}\n",
+            "\u{0}\u{1}\n",
+        ] {
             assert!(!detect(other.as_bytes()), "{other}");
         }
     }

@@ -1,8 +1,10 @@
-//! zyclictest of Zephyr, as its shell prints it: latencies of the timer's interrupt and of the thread behind it, in whole us, a histogram
-//! each unless it was stopped with -q. Each is a probe of its own. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
+//! zyclictest of Zephyr, as its shell prints it: latencies of the timer's interrupt and of the
+//! thread behind it, in whole us, a histogram each unless it was stopped with -q. Each is a probe
+//! of its own. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
 //!
-//! The traps: samples beyond the last bucket are counted as overflow; and the tool moves its due time on by one interval however many
-//! passed, so that after a latency longer than the interval all later ones hold it too.
+//! The traps: samples beyond the last bucket are counted as overflow; and the tool moves its due
+//! time on by one interval however many passed, so that after a latency longer than the interval
+//! all later ones hold it too.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -14,7 +16,11 @@ use super::{Format, ImportError, Settings, Source, Unit};
 pub(super) const FORMAT: Format = Format {
     name: "zyclictest",
     about: "zyclictest of Zephyr",
-    detect: |head| head_lines(head).iter().any(|line| line.starts_with("Max-Latency:\t")),
+    detect: |head| {
+        head_lines(head)
+            .iter()
+            .any(|line| line.starts_with("Max-Latency:\t"))
+    },
     reader: read,
 };
 
@@ -33,35 +39,78 @@ struct Statements {
     last_line: u64,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
+fn read(
+    source: &mut Source,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let unit = settings.unit.unwrap_or(Unit::Us);
-    let mut found = Statements { last_line: 1, ..Statements::default() };
+    let mut found = Statements {
+        last_line: 1,
+        ..Statements::default()
+    };
     for (line, text) in lines(&text) {
         found.line(source, line, &text)?;
     }
-    let max =
-        found.max.ok_or_else(|| source.expected(found.last_line, "a line `Max-Latency:` with two numbers", "none in the whole file"))?;
-    let mut imported = ImportedRun { tool: "zyclictest".to_owned(), ..ImportedRun::default() };
-    imported.notes.push(format!("values are whole {}, rounded down", unit.word()));
+    let max = found.max.ok_or_else(|| {
+        source.expected(
+            found.last_line,
+            "a line `Max-Latency:` with two numbers",
+            "none in the whole file",
+        )
+    })?;
+    let mut imported = ImportedRun {
+        tool: "zyclictest".to_owned(),
+        ..ImportedRun::default()
+    };
+    imported
+        .notes
+        .push(format!("values are whole {}, rounded down", unit.word()));
     let period = settings.period.or(found.interval);
-    if period.is_some_and(|period| max.iter().any(|&max| max.saturating_mul(unit.nanos()) > period.get())) {
-        imported.notes.push("a latency is longer than the interval: all later ones are too large by that interval".to_owned());
+    if period.is_some_and(|period| {
+        max.iter()
+            .any(|&max| max.saturating_mul(unit.nanos()) > period.get())
+    }) {
+        imported.notes.push(
+            "a latency is longer than the interval: all later ones are too large by that interval"
+                .to_owned(),
+        );
     }
     let mut series = Vec::new();
     for (place, probe) in PROBES.into_iter().enumerate() {
-        series.push(counted(&found, source, place, BucketSeries { period, ..BucketSeries::new(probe, LATENCY, None) }, unit)?);
+        series.push(counted(
+            &found,
+            source,
+            place,
+            BucketSeries {
+                period,
+                ..BucketSeries::new(probe, LATENCY, None)
+            },
+            unit,
+        )?);
     }
     if series.iter().all(|counted| counted.buckets.is_empty()) {
-        imported.notes.push("only extremes and mean are known: there are no percentiles".to_owned());
+        imported
+            .notes
+            .push("only extremes and mean are known: there are no percentiles".to_owned());
     }
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
 }
 
-fn counted(found: &Statements, source: &Source, place: usize, mut counted: BucketSeries, unit: Unit) -> Result<BucketSeries, ImportError> {
+fn counted(
+    found: &Statements,
+    source: &Source,
+    place: usize,
+    mut counted: BucketSeries,
+    unit: Unit,
+) -> Result<BucketSeries, ImportError> {
     let in_unit = |value: i64| value.saturating_mul(unit.nanos());
-    let whole = |count: i64| u64::try_from(count).map_err(|_| source.expected(found.last_line, "counts from 0 on", &count.to_string()));
+    let whole = |count: i64| {
+        u64::try_from(count)
+            .map_err(|_| source.expected(found.last_line, "counts from 0 on", &count.to_string()))
+    };
     for &(bucket, counts) in &found.rows {
         let count = whole(counts[place])?;
         if count > 0 {
@@ -70,8 +119,16 @@ fn counted(found: &Statements, source: &Source, place: usize, mut counted: Bucke
     }
     let overflow = whole(found.overflow.map_or(0, |overflow| overflow[place]))?;
     let in_all = counted.in_buckets().saturating_add(overflow);
-    let samples = if counted.buckets.is_empty() { found.count.unwrap_or(in_all) } else { in_all };
-    counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit.nanos()), ..StatedTotals::default() };
+    let samples = if counted.buckets.is_empty() {
+        found.count.unwrap_or(in_all)
+    } else {
+        in_all
+    };
+    counted.stated = StatedTotals {
+        samples: Some(samples),
+        resolution_ns: Nanos(unit.nanos()),
+        ..StatedTotals::default()
+    };
     let of = |values: Option<[i64; 2]>| values.map(|values| in_unit(values[place]));
     // A time before the due time wraps round in the tool, and its maximum then is no time.
     let max = of(found.max).filter(|&max| max >= 0);
@@ -80,29 +137,60 @@ fn counted(found: &Statements, source: &Source, place: usize, mut counted: Bucke
         counted.stated.min_ns = of(found.min).or(least).map(Nanos);
         counted.stated.max_ns = max.map(Nanos);
         // Its mean leaves out what has no bucket.
-        counted.stated.mean_ns = of(found.mean).filter(|_| overflow == 0).map(|mean| mean as f64);
+        counted.stated.mean_ns = of(found.mean)
+            .filter(|_| overflow == 0)
+            .map(|mean| mean as f64);
     }
     match max {
         None => counted.stated.lost = overflow,
         Some(_) if counted.buckets.is_empty() => {}
-        Some(_) => counted.overflow(overflow, in_unit(found.rows.last().map_or(0, |&(bucket, _)| bucket.saturating_add(1)))),
+        Some(_) => counted.overflow(
+            overflow,
+            in_unit(
+                found
+                    .rows
+                    .last()
+                    .map_or(0, |&(bucket, _)| bucket.saturating_add(1)),
+            ),
+        ),
     }
     Ok(counted)
 }
 
 impl Statements {
     fn line(&mut self, source: &Source, line: u64, text: &str) -> Result<(), ImportError> {
-        if let Some(interval) = text.split_once("Cycle interval:").and_then(|(_, rest)| rest.trim().strip_suffix("us")) {
-            self.interval = nanos(interval.trim(), Unit::Us).filter(|&interval| interval > 0).map(Nanos);
+        if let Some(interval) = text
+            .split_once("Cycle interval:")
+            .and_then(|(_, rest)| rest.trim().strip_suffix("us"))
+        {
+            self.interval = nanos(interval.trim(), Unit::Us)
+                .filter(|&interval| interval > 0)
+                .map(Nanos);
         }
-        let count = text.strip_prefix("Count:").or_else(|| text.strip_prefix("Finished thread with count:"));
-        self.count = count.and_then(|count| count.trim().parse().ok()).or(self.count);
-        let Some((name, values)) = text.split_once('\t') else { return Ok(()) };
+        let count = text
+            .strip_prefix("Count:")
+            .or_else(|| text.strip_prefix("Finished thread with count:"));
+        self.count = count
+            .and_then(|count| count.trim().parse().ok())
+            .or(self.count);
+        let Some((name, values)) = text.split_once('\t') else {
+            return Ok(());
+        };
         let name = name.trim();
         let values = || {
-            let numbers: Vec<i64> = values.split_whitespace().filter(|word| *word != "us").map_while(|word| word.parse().ok()).collect();
+            let numbers: Vec<i64> = values
+                .split_whitespace()
+                .filter(|word| *word != "us")
+                .map_while(|word| word.parse().ok())
+                .collect();
             let pair: Option<[i64; 2]> = numbers.try_into().ok();
-            pair.ok_or_else(|| source.expected(line, "two numbers, of the interrupt and of the thread", text))
+            pair.ok_or_else(|| {
+                source.expected(
+                    line,
+                    "two numbers, of the interrupt and of the thread",
+                    text,
+                )
+            })
         };
         match name {
             "Min-Latency:" => self.min = Some(values()?),
@@ -110,9 +198,15 @@ impl Statements {
             "Max-Latency:" => self.max = Some(values()?),
             "Overflow:" => self.overflow = Some(values()?),
             bucket => {
-                let Ok(bucket) = bucket.parse::<u32>() else { return Ok(()) };
+                let Ok(bucket) = bucket.parse::<u32>() else {
+                    return Ok(());
+                };
                 let bucket = i64::from(bucket);
-                if self.rows.last().is_some_and(|&(before, _)| bucket <= before) {
+                if self
+                    .rows
+                    .last()
+                    .is_some_and(|&(before, _)| bucket <= before)
+                {
                     return Err(source.expected(line, "a bucket above the one before", text));
                 }
                 self.rows.push((bucket, values()?));

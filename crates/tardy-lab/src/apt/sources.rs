@@ -1,6 +1,8 @@
-//! The machine's package sources, read from both of apt's formats (sources.list(5)), and the same sources for another release.
+//! The machine's package sources, read from both of apt's formats (sources.list(5)), and the same
+//! sources for another release.
 //!
-//! No address is built in: another release of Debian is looked for where the machine's own release comes from.
+//! No address is built in: another release of Debian is looked for where the machine's own release
+//! comes from.
 
 use std::path::Path;
 
@@ -9,7 +11,8 @@ use tardy_sys::regular_file;
 /// More than any list of sources has.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Debian's releases with kernels worth comparing, oldest first. Names only; where they are is the machine's knowledge.
+/// Debian's releases with kernels worth comparing, oldest first. Names only; where they are is the
+/// machine's knowledge.
 pub const RELEASES: [&str; 5] = ["bullseye", "bookworm", "trixie", "forky", "sid"];
 
 /// Names that a sources file may use in place of a release's own.
@@ -24,23 +27,31 @@ pub struct Source {
     pub suites: Vec<String>,
     /// Components, separated by blanks.
     pub components: String,
-    /// What else belongs to the entry and must stay, such as `Signed-By`; with the line breaks of a key given in place.
+    /// What else belongs to the entry and must stay, such as `Signed-By`; with the line breaks of a
+    /// key given in place.
     pub options: Vec<(String, String)>,
 }
 
-/// Reads every source of binary packages below `root` (`/`, or a test's folder): `etc/apt/sources.list` and `etc/apt/sources.list.d`.
-/// Files that cannot be read are passed over: apt passes over them for this user as well.
+/// Reads every source of binary packages below `root` (`/`, or a test's folder):
+/// `etc/apt/sources.list` and `etc/apt/sources.list.d`. Files that cannot be read are passed over:
+/// apt passes over them for this user as well.
 #[must_use]
 pub fn read_all(root: &Path) -> Vec<Source> {
     let etc = root.join("etc/apt");
     let mut paths = vec![etc.join("sources.list")];
-    let mut parts: Vec<_> =
-        std::fs::read_dir(etc.join("sources.list.d")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut parts: Vec<_> = std::fs::read_dir(etc.join("sources.list.d"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     parts.sort();
     paths.append(&mut parts);
     let mut sources = Vec::new();
     for path in paths {
-        let read = regular_file::read(&path, BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let read = regular_file::read(&path, BYTES_MAX)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok());
         let Some(text) = read else { continue };
         sources.extend(parse(&path, &text));
     }
@@ -61,7 +72,9 @@ pub fn parse(path: &Path, text: &str) -> Vec<Source> {
 fn one_line(line: &str) -> Option<Source> {
     let line = line.split('#').next().unwrap_or_default().trim();
     let rest = line.strip_prefix("deb")?;
-    let rest = rest.starts_with([' ', '\t', '[']).then(|| rest.trim_start())?;
+    let rest = rest
+        .starts_with([' ', '\t', '['])
+        .then(|| rest.trim_start())?;
     let (options, rest) = match rest.strip_prefix('[') {
         Some(inside) => inside.split_once(']')?,
         None => ("", rest),
@@ -74,13 +87,26 @@ fn one_line(line: &str) -> Option<Source> {
         Some((kept_option(name)?.to_owned(), value.replace(',', " ")))
     };
     let options = options.split_whitespace().filter_map(option).collect();
-    Some(Source { uris, suites: vec![suite], components: components.join(" "), options })
+    Some(Source {
+        uris,
+        suites: vec![suite],
+        components: components.join(" "),
+        options,
+    })
 }
 
-/// The option's name in a paragraph, if it concerns trust; architectures, languages and the like are ours to choose.
+/// The option's name in a paragraph, if it concerns trust; architectures, languages and the like
+/// are ours to choose.
 fn kept_option(name: &str) -> Option<&'static str> {
-    const KEPT: [&str; 5] = ["Signed-By", "Trusted", "Allow-Insecure", "Check-Valid-Until", "Check-Date"];
-    KEPT.into_iter().find(|kept| kept.eq_ignore_ascii_case(name))
+    const KEPT: [&str; 5] = [
+        "Signed-By",
+        "Trusted",
+        "Allow-Insecure",
+        "Check-Valid-Until",
+        "Check-Date",
+    ];
+    KEPT.into_iter()
+        .find(|kept| kept.eq_ignore_ascii_case(name))
 }
 
 type Fields = Vec<(String, String)>;
@@ -99,7 +125,9 @@ fn paragraphs(text: &str) -> Vec<Fields> {
                 value.push('\n');
                 value.push_str(line);
             }
-        } else if let (Some((name, value)), Some(fields)) = (line.split_once(':'), paragraphs.last_mut()) {
+        } else if let (Some((name, value)), Some(fields)) =
+            (line.split_once(':'), paragraphs.last_mut())
+        {
             fields.push((name.trim().to_owned(), value.trim().to_owned()));
         }
     }
@@ -107,12 +135,26 @@ fn paragraphs(text: &str) -> Vec<Fields> {
 }
 
 fn from_fields(fields: &Fields) -> Option<Source> {
-    let get = |name: &str| fields.iter().find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str());
-    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    if get("Enabled").is_some_and(|value| value.eq_ignore_ascii_case("no")) || !words(get("Types")?).contains(&"deb".to_owned()) {
+    let get = |name: &str| {
+        fields
+            .iter()
+            .find(|(field, _)| field.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    };
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    if get("Enabled").is_some_and(|value| value.eq_ignore_ascii_case("no"))
+        || !words(get("Types")?).contains(&"deb".to_owned())
+    {
         return None;
     }
-    let options = fields.iter().filter_map(|(name, value)| Some((kept_option(name)?.to_owned(), value.clone()))).collect();
+    let options = fields
+        .iter()
+        .filter_map(|(name, value)| Some((kept_option(name)?.to_owned(), value.clone())))
+        .collect();
     Some(Source {
         uris: words(get("URIs")?).join(" "),
         suites: words(get("Suites")?),
@@ -121,9 +163,11 @@ fn from_fields(fields: &Fields) -> Option<Source> {
     })
 }
 
-/// The machine's Debian sources turned to `release` (`trixie`, or `bookworm-backports`); empty when the machine has none.
+/// The machine's Debian sources turned to `release` (`trixie`, or `bookworm-backports`); empty when
+/// the machine has none.
 ///
-/// A release brings its updates and security fixes where the machine takes its own; unstable and backports have neither.
+/// A release brings its updates and security fixes where the machine takes its own; unstable and
+/// backports have neither.
 #[must_use]
 pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     let alone = release.ends_with("-backports") || release == "sid";
@@ -142,7 +186,10 @@ pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     for source in sources {
         let mut suites: Vec<String> = source.suites.iter().filter_map(turn).collect();
         suites.dedup();
-        let source = Source { suites, ..source.clone() };
+        let source = Source {
+            suites,
+            ..source.clone()
+        };
         if !source.suites.is_empty() && !turned.contains(&source) {
             turned.push(source);
         }
@@ -189,8 +236,12 @@ mod tests {
         assert_eq!(sources.len(), 2);
         let turned = for_release(&sources, "trixie");
         let options = vec![("Signed-By".to_owned(), "/k.gpg".to_owned())];
-        let expected =
-            Source { uris: "http://example.org/debian".into(), suites: vec!["trixie".into()], components: "main contrib".into(), options };
+        let expected = Source {
+            uris: "http://example.org/debian".into(),
+            suites: vec!["trixie".into()],
+            components: "main contrib".into(),
+            options,
+        };
         assert_eq!(turned, [expected]);
     }
 
@@ -198,9 +249,21 @@ mod tests {
     fn paragraphs_are_read_with_keys_in_place_and_without_what_is_switched_off() {
         let sources = read_from("debian.sources", DEB822);
         assert_eq!(sources.len(), 2);
-        assert_eq!(sources[0].options, [("Signed-By".to_owned(), "\n -----BEGIN\n .\n abc".to_owned())]);
-        let suites: Vec<_> = for_release(&sources, "bullseye").into_iter().map(|source| source.suites).collect();
-        assert_eq!(suites, [vec!["bullseye".to_owned(), "bullseye-updates".to_owned()], vec!["bullseye-security".to_owned()]]);
+        assert_eq!(
+            sources[0].options,
+            [("Signed-By".to_owned(), "\n -----BEGIN\n .\n abc".to_owned())]
+        );
+        let suites: Vec<_> = for_release(&sources, "bullseye")
+            .into_iter()
+            .map(|source| source.suites)
+            .collect();
+        assert_eq!(
+            suites,
+            [
+                vec!["bullseye".to_owned(), "bullseye-updates".to_owned()],
+                vec!["bullseye-security".to_owned()]
+            ]
+        );
         assert!(paragraph(&sources[0]).contains("Targets: Packages\nSigned-By: \n -----BEGIN\n"));
     }
 
@@ -208,13 +271,22 @@ mod tests {
     fn unstable_and_backports_come_alone() {
         let sources = read_from("debian.sources", DEB822);
         for release in ["sid", "bookworm-backports"] {
-            let suites: Vec<_> = for_release(&sources, release).into_iter().flat_map(|source| source.suites).collect();
+            let suites: Vec<_> = for_release(&sources, release)
+                .into_iter()
+                .flat_map(|source| source.suites)
+                .collect();
             assert_eq!(suites, [release]);
         }
     }
 
     #[test]
     fn a_machine_of_another_distribution_has_no_debian_release() {
-        assert!(for_release(&read_from("x.list", "deb http://example.org/ubuntu noble main\n"), "trixie").is_empty());
+        assert!(
+            for_release(
+                &read_from("x.list", "deb http://example.org/ubuntu noble main\n"),
+                "trixie"
+            )
+            .is_empty()
+        );
     }
 }

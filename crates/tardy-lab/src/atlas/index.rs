@@ -57,26 +57,44 @@ impl Index {
     /// What reading the guests' files reports.
     pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
         // What a guest does until its state is kept is the same for all cells.
-        let initramfs = initramfs::digest(cells.binary, &(cells.job_of_cell)("", 0).until_pause(), cells.added)?;
-        let mut keys = Vec::with_capacity(grid.variants.len() * grid.loads.len() * grid.replicas as usize);
+        let initramfs = initramfs::digest(
+            cells.binary,
+            &(cells.job_of_cell)("", 0).until_pause(),
+            cells.added,
+        )?;
+        let mut keys =
+            Vec::with_capacity(grid.variants.len() * grid.loads.len() * grid.replicas as usize);
         for variant in &grid.variants {
             for replica in 0..grid.replicas {
                 for load in &grid.loads {
                     let job = (cells.job_of_cell)(load, replica);
-                    let mut inputs = cells.guest(variant, replica, &job).inputs(qemu, initramfs.clone());
-                    inputs.job = Some(Digest::of_bytes(&serde_json::to_vec(&job).expect("a job is plain data")));
+                    let mut inputs = cells
+                        .guest(variant, replica, &job)
+                        .inputs(qemu, initramfs.clone());
+                    inputs.job = Some(Digest::of_bytes(
+                        &serde_json::to_vec(&job).expect("a job is plain data"),
+                    ));
                     keys.push(inputs.digest());
                 }
             }
         }
-        Ok(Self { version: VERSION, grid, machine: cells.machine.clone(), qemu: qemu.version.clone(), keys })
+        Ok(Self {
+            version: VERSION,
+            grid,
+            machine: cells.machine.clone(),
+            qemu: qemu.version.clone(),
+            keys,
+        })
     }
 
     /// The loads of a kernel in one replica, with the names of their cells.
     pub fn cells_of(&self, variant: usize, replica: u32) -> impl Iterator<Item = (&str, &Digest)> {
         let loads = &self.grid.loads;
         let first = (variant * self.grid.replicas as usize + replica as usize) * loads.len();
-        loads.iter().map(String::as_str).zip(self.keys.get(first..).into_iter().flatten())
+        loads
+            .iter()
+            .map(String::as_str)
+            .zip(self.keys.get(first..).into_iter().flatten())
     }
 
     /// Number of cells.
@@ -90,7 +108,10 @@ impl Index {
     /// # Errors
     /// [`CacheError::Io`].
     pub fn write(&self, folder: &Path) -> Result<(), CacheError> {
-        write_whole(&folder.join(INDEX_NAME), &serde_json::to_vec_pretty(self).expect("an index is plain data"))
+        write_whole(
+            &folder.join(INDEX_NAME),
+            &serde_json::to_vec_pretty(self).expect("an index is plain data"),
+        )
     }
 
     /// The one in this folder; `None` where there is none.
@@ -103,9 +124,13 @@ impl Index {
             bytes => bytes?,
         };
         let index: Self = serde_json::from_slice(&bytes)?;
-        let wanted = index.grid.variants.len() * index.grid.loads.len() * index.grid.replicas as usize;
+        let wanted =
+            index.grid.variants.len() * index.grid.loads.len() * index.grid.replicas as usize;
         if index.version != VERSION || index.keys.len() != wanted {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no index of an atlas that this version reads"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "this is no index of an atlas that this version reads",
+            ));
         }
         Ok(Some(index))
     }

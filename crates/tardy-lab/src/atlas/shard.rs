@@ -32,10 +32,14 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse::<usize>().ok()?, of.parse::<usize>().ok()?)));
+        let numbers = text
+            .split_once('/')
+            .and_then(|(part, of)| Some((part.parse::<usize>().ok()?, of.parse::<usize>().ok()?)));
         let (part, of) = numbers
             .filter(|(part, of)| (1..=*of).contains(part))
-            .ok_or_else(|| format!("`{text}` names no part: write I/N with I from 1 to N, as in 2/8"))?;
+            .ok_or_else(|| {
+                format!("`{text}` names no part: write I/N with I from 1 to N, as in 2/8")
+            })?;
         Ok(Self { part: part - 1, of })
     }
 }
@@ -46,9 +50,16 @@ mod tests {
 
     #[test]
     fn every_group_belongs_to_one_shard() {
-        let shards: Vec<Shard> = ["1/3", "2/3", "3/3"].iter().map(|text| text.parse().unwrap()).collect();
+        let shards: Vec<Shard> = ["1/3", "2/3", "3/3"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
         for place in 0..10 {
-            assert_eq!(shards.iter().filter(|shard| shard.has(place)).count(), 1, "{place}");
+            assert_eq!(
+                shards.iter().filter(|shard| shard.has(place)).count(),
+                1,
+                "{place}"
+            );
             assert!(Shard::WHOLE.has(place));
         }
     }

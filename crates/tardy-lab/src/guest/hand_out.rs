@@ -13,9 +13,9 @@ use super::pci;
 /// Puts report, logs and output into the shared memory.
 pub(super) fn hand_out(report: &GuestReport) -> io::Result<()> {
     write(report).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            io::Error::other("the result does not fit into the memory shared with the host: give more with --shared")
-        }
+        io::ErrorKind::UnexpectedEof => io::Error::other(
+            "the result does not fit into the memory shared with the host: give more with --shared",
+        ),
         _ => error,
     })
 }
@@ -25,7 +25,9 @@ fn write(report: &GuestReport) -> io::Result<()> {
     writer.file_of_bytes(REPORT_NAME, 0o644, &serde_json::to_vec(report)?)?;
     for name in [STDOUT_NAME, STDERR_NAME] {
         let path = Path::new("/run").join(name);
-        let content = std::fs::read(&path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let content = std::fs::read(&path).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
         writer.file_of_bytes(name, 0o644, &content)?;
     }
     // A program that failed early leaves none.

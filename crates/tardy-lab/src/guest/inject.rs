@@ -1,4 +1,5 @@
-//! Firing known delays in the guest while the guest's program runs, and keeping the module's log with the run.
+//! Firing known delays in the guest while the guest's program runs, and keeping the module's log
+//! with the run.
 
 use std::fs;
 use std::io::Write;
@@ -33,30 +34,49 @@ pub(super) fn run() -> ! {
 
 fn fire_all() -> std::io::Result<()> {
     let job: GuestJob = serde_json::from_slice(&fs::read(JOB_PATH)?)?;
-    let Some(injection) = job.injection else { return Ok(()) };
-    // Above the loads, so that every delay comes at its time, and below every probe; and a real-time task's sleep ends exactly, where another one's may be put
-    // off until the next timer, which would tie the delays to the probes' phase.
+    let Some(injection) = job.injection else {
+        return Ok(());
+    };
+    // Above the loads, so that every delay comes at its time, and below every probe; and a
+    // real-time task's sleep ends exactly, where another one's may be put off until the next timer,
+    // which would tie the delays to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
     if let Task::Run(Program { path: None, .. }) = job.task {
         wait_for_series();
     }
-    let mut fire = fs::File::options().write(true).open(Path::new(MODULE_FOLDER).join("fire"))?;
+    let mut fire = fs::File::options()
+        .write(true)
+        .open(Path::new(MODULE_FOLDER).join("fire"))?;
     let started = Instant::now();
     for index in 0..injection.count {
-        std::thread::sleep(injection.due(index).to_std().saturating_sub(started.elapsed()));
+        std::thread::sleep(
+            injection
+                .due(index)
+                .to_std()
+                .saturating_sub(started.elapsed()),
+        );
         // One write call a delay: the module returns from it when the delay is over.
         fire.write_all(request.as_bytes())?;
     }
     Ok(())
 }
 
-/// A measurement that records the kernel's trace takes seconds to begin: its probes start right after their files are made.
+/// A measurement that records the kernel's trace takes seconds to begin: its probes start right
+/// after their files are made.
 fn wait_for_series() {
     let begun = Instant::now();
     let is_there = || {
-        let entries = fs::read_dir(Path::new(OUTPUT_FOLDER).join("samples")).into_iter().flatten().flatten();
-        entries.into_iter().any(|entry| entry.path().extension().is_some_and(|extension| extension == "series"))
+        let entries = fs::read_dir(Path::new(OUTPUT_FOLDER).join("samples"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        entries.into_iter().any(|entry| {
+            entry
+                .path()
+                .extension()
+                .is_some_and(|extension| extension == "series")
+        })
     };
     while !is_there() && begun.elapsed() < START_MAX {
         std::thread::sleep(START_STEP);
@@ -68,5 +88,8 @@ pub(super) fn keep_log() -> Result<(), String> {
     let failed = |error: std::io::Error| format!("the log of the delays is missing: {error}");
     let log = fs::read(Path::new(MODULE_FOLDER).join("log")).map_err(failed)?;
     let path = Path::new(OUTPUT_FOLDER).join(LOG_PATH);
-    path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, log)).map_err(failed)
+    path.parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(&path, log))
+        .map_err(failed)
 }

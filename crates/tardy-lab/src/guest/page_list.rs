@@ -1,8 +1,10 @@
 //! Emptying the CPU's list of free pages, which the boot has left full.
 //!
-//! The kernel frees the initial file system's archive page by page, and keeps up to its low watermark of freed pages on a list of the CPU (9555 pages of at most 9816 in a
-//! guest of 768 MB with Linux 6.1). Linux 5.18 to 6.6 give the whole list back at the end of some later process, with interrupts off for 12 ms: that would fall into any phase of the
-//! measurement, and would say nothing of its load.
+//! The kernel frees the initial file system's archive page by page, and keeps up to its low
+//! watermark of freed pages on a list of the CPU (9555 pages of at most 9816 in a guest of 768 MB
+//! with Linux 6.1). Linux 5.18 to 6.6 give the whole list back at the end of some later process,
+//! with interrupts off for 12 ms: that would fall into any phase of the measurement, and would say
+//! nothing of its load.
 
 use std::io;
 
@@ -11,11 +13,13 @@ use tardy_sys::process::{self, WaitResult};
 
 use super::system;
 
-/// More pages than the list holds: at most the low watermark, which is at most a sixteenth of the memory (a twentieth kept free for huge pages, and a quarter of
-/// that; set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1).
+/// More pages than the list holds: at most the low watermark, which is at most a sixteenth of the
+/// memory (a twentieth kept free for huge pages, and a quarter of that;
+/// set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1).
 const PART_OF_MEMORY: usize = 12;
 
-/// Has a process touch and free more pages than the list holds: at its end the kernels named above give the list back.
+/// Has a process touch and free more pages than the list holds: at its end the kernels named above
+/// give the list back.
 ///
 /// # Errors
 /// What making the process says, and a process that could not do it.
@@ -24,7 +28,9 @@ pub(super) fn empty() -> io::Result<()> {
     let process = process::fork(|| i32::from(touch(bytes).is_err()))?;
     match process::reap(process, true)? {
         WaitResult::Ended(_, status) if status.success() => Ok(()),
-        _ => Err(io::Error::other("the process that was to free pages failed")),
+        _ => Err(io::Error::other(
+            "the process that was to free pages failed",
+        )),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Devices of the guest's machine that need no driver: found below /sys by their numbers, their memory mapped.
+//! Devices of the guest's machine that need no driver: found below /sys by their numbers, their
+//! memory mapped.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +27,11 @@ pub(super) fn shared_memory() -> io::Result<SharedMapping> {
     let device = find(Path::new(DEVICES), SHARED_MEMORY, "shared memory (ivshmem)")?;
     let resource = shared_resource(&device);
     let length = std::fs::metadata(&resource)?.len();
-    map(&device, &resource, usize::try_from(length).map_err(io::Error::other)?)
+    map(
+        &device,
+        &resource,
+        usize::try_from(length).map_err(io::Error::other)?,
+    )
 }
 
 /// The register that stops the machine, and its place in the mapping.
@@ -36,39 +41,56 @@ pub(super) fn shared_memory() -> io::Result<SharedMapping> {
 pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
     /// What the kernel maps at least; the register's page holds other devices' registers before it.
     const PAGE: usize = 4096;
-    let device = find(Path::new(DEVICES), PANIC, "device to stop it with (pvpanic-pci)")?;
+    let device = find(
+        Path::new(DEVICES),
+        PANIC,
+        "device to stop it with (pvpanic-pci)",
+    )?;
     let offset = start_of_resource_0(&std::fs::read_to_string(device.join("resource"))?)? % PAGE;
     Ok((map(&device, &device.join("resource0"), PAGE)?, offset))
 }
 
 fn map(device: &Path, resource: &Path, length: usize) -> io::Result<SharedMapping> {
-    // Firmware does this on amd64; where there is none, writes to a device that nobody enabled go nowhere.
+    // Firmware does this on amd64; where there is none, writes to a device that nobody enabled go
+    // nowhere.
     std::fs::write(device.join("enable"), "1")?;
     let file = File::options().read(true).write(true).open(resource)?;
     SharedMapping::new(file.as_fd(), length)
 }
 
 fn find(devices: &Path, numbers: Numbers, what: &str) -> io::Result<PathBuf> {
-    let is = |device: &Path, name: &str, value: &str| std::fs::read_to_string(device.join(name)).is_ok_and(|text| text.trim() == value);
+    let is = |device: &Path, name: &str, value: &str| {
+        std::fs::read_to_string(device.join(name)).is_ok_and(|text| text.trim() == value)
+    };
     for entry in std::fs::read_dir(devices)? {
         let device = entry?.path();
         if is(&device, "vendor", numbers.0) && is(&device, "device", numbers.1) {
             return Ok(device);
         }
     }
-    Err(io::Error::new(io::ErrorKind::NotFound, format!("the machine has no {what}")))
+    Err(io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("the machine has no {what}"),
+    ))
 }
 
-/// Ordinary cached or write-combined access where the architecture offers it: arm64 refuses unaligned access to device memory.
+/// Ordinary cached or write-combined access where the architecture offers it: arm64 refuses
+/// unaligned access to device memory.
 fn shared_resource(device: &Path) -> PathBuf {
     let combined = device.join("resource2_wc");
-    if combined.exists() { combined } else { device.join("resource2") }
+    if combined.exists() {
+        combined
+    } else {
+        device.join("resource2")
+    }
 }
 
-/// The first line of a device's `resource` file: start, end and flags in hexadecimal (Documentation/PCI/sysfs-pci.rst).
+/// The first line of a device's `resource` file: start, end and flags in hexadecimal
+/// (Documentation/PCI/sysfs-pci.rst).
 fn start_of_resource_0(text: &str) -> io::Result<usize> {
     let word = text.split_whitespace().next().unwrap_or_default();
-    usize::from_str_radix(word.trim_start_matches("0x"), 16).map_err(|_| io::Error::other(format!("`{word}` is no address of a resource")))
+    usize::from_str_radix(word.trim_start_matches("0x"), 16)
+        .map_err(|_| io::Error::other(format!("`{word}` is no address of a resource")))
 }
 
 #[cfg(test)]

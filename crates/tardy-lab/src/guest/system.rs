@@ -7,7 +7,8 @@ use tardy_machine::idle::idle_time;
 use tardy_machine::root::Root;
 use tardy_sys::mount::mount_kernel_file_system;
 
-/// What is mounted where, in this order; without the first three nothing works, the others are missed only by what uses them.
+/// What is mounted where, in this order; without the first three nothing works, the others are
+/// missed only by what uses them.
 const MOUNTS: [(&str, &str); 9] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -25,7 +26,11 @@ pub(super) fn mount_all() -> Vec<String> {
     let mut remarks = Vec::new();
     for (kind, target) in MOUNTS.into_iter().chain([("cgroup2", "/sys/fs/cgroup")]) {
         // sysfs makes its own mount points; those below /dev are ours.
-        let made = if target.starts_with("/dev/") { std::fs::create_dir_all(target) } else { Ok(()) };
+        let made = if target.starts_with("/dev/") {
+            std::fs::create_dir_all(target)
+        } else {
+            Ok(())
+        };
         if let Err(error) = made.and_then(|()| mount_kernel_file_system(kind, Path::new(target))) {
             remarks.push(format!("{kind} is not mounted on {target}: {error}"));
         }
@@ -33,15 +38,21 @@ pub(super) fn mount_all() -> Vec<String> {
     remarks
 }
 
-/// Switches the loopback interface on, which what talks to its own machine needs; a remark where that fails.
+/// Switches the loopback interface on, which what talks to its own machine needs; a remark where
+/// that fails.
 pub(super) fn switch_loopback_on() -> Option<String> {
     let error = tardy_sys::socket::switch_loopback_on().err()?;
-    Some(format!("the loopback interface is not switched on: {error}"))
+    Some(format!(
+        "the loopback interface is not switched on: {error}"
+    ))
 }
 
 /// A file's text without the line's end; empty when it cannot be read.
 pub(super) fn read_line(path: &str) -> String {
-    std::fs::read_to_string(path).unwrap_or_default().trim_end().to_owned()
+    std::fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
 }
 
 /// How long the CPUs were idle since boot; `None` when the kernel does not tell.
@@ -51,12 +62,19 @@ pub(super) fn idle() -> Option<Nanos> {
 
 /// The guest's memory in bytes (MemTotal of /proc/meminfo).
 pub(super) fn memory() -> std::io::Result<usize> {
-    parse_memory(&std::fs::read_to_string("/proc/meminfo")?).ok_or_else(|| std::io::Error::other("/proc/meminfo has no MemTotal"))
+    parse_memory(&std::fs::read_to_string("/proc/meminfo")?)
+        .ok_or_else(|| std::io::Error::other("/proc/meminfo has no MemTotal"))
 }
 
 fn parse_memory(text: &str) -> Option<usize> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<usize>().ok()?.checked_mul(1024)
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim()
+        .strip_suffix(" kB")?
+        .parse::<usize>()
+        .ok()?
+        .checked_mul(1024)
 }
 
 pub(super) fn preemption() -> Option<String> {
@@ -65,15 +83,21 @@ pub(super) fn preemption() -> Option<String> {
 
 pub(super) fn killed_for_memory() -> u64 {
     let vmstat = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok()).unwrap_or_default()
+    vmstat
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+        .unwrap_or_default()
 }
 
-/// Loads a module of the initial file system, with the parameters behind its path; the error says which and why.
+/// Loads a module of the initial file system, with the parameters behind its path; the error says
+/// which and why.
 pub(super) fn load_module(module: &str) -> Result<(), String> {
     let (path, parameters) = module.split_once(' ').unwrap_or((module, ""));
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
-    let parameters = std::ffi::CString::new(parameters).map_err(|error| format!("{path}: {error}"))?;
-    tardy_sys::module::load(&file, &parameters).map_err(|error| format!("the module {path} was not loaded: {error}"))
+    let parameters =
+        std::ffi::CString::new(parameters).map_err(|error| format!("{path}: {error}"))?;
+    tardy_sys::module::load(&file, &parameters)
+        .map_err(|error| format!("the module {path} was not loaded: {error}"))
 }
 
 #[cfg(test)]
@@ -82,7 +106,10 @@ mod tests {
 
     #[test]
     fn memory_is_told_in_bytes() {
-        assert_eq!(parse_memory("MemTotal:         710336 kB\nMemFree:          1 kB\n"), Some(710_336 << 10));
+        assert_eq!(
+            parse_memory("MemTotal:         710336 kB\nMemFree:          1 kB\n"),
+            Some(710_336 << 10)
+        );
         assert_eq!(parse_memory("MemFree: 1 kB\n"), None);
     }
 }

@@ -1,5 +1,6 @@
-//! Debian's kernel packages: `debian:6.1-rt` means the newest 6.1 kernel with the flavour `rt` in the first release that has one,
-//! the machine's own release first. A server may lack the newest one that its lists name; older ones are tried then.
+//! Debian's kernel packages: `debian:6.1-rt` means the newest 6.1 kernel with the flavour `rt` in
+//! the first release that has one, the machine's own release first. A server may lack the newest
+//! one that its lists name; older ones are tried then.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -69,38 +70,72 @@ impl FromStr for PackagedKernel {
             Some((release, rest)) => (Some(release), rest),
             None => (None, text),
         };
-        let with_suffix = |flavour: &Flavour| Some((rest.strip_suffix(flavour.suffix())?, *flavour));
-        let (version, flavour) = [Flavour::Rt, Flavour::Cloud].iter().find_map(with_suffix).unwrap_or((rest, Flavour::Stock));
-        let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-+~".contains(c));
+        let with_suffix =
+            |flavour: &Flavour| Some((rest.strip_suffix(flavour.suffix())?, *flavour));
+        let (version, flavour) = [Flavour::Rt, Flavour::Cloud]
+            .iter()
+            .find_map(with_suffix)
+            .unwrap_or((rest, Flavour::Stock));
+        let plain = |text: &str| {
+            !text.is_empty()
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || ".-+~".contains(c))
+        };
         if !version.starts_with(|c: char| c.is_ascii_digit())
             || !plain(version)
-            || release.is_some_and(|name| !plain(name) || !name.starts_with(|c: char| c.is_ascii_alphabetic()))
+            || release.is_some_and(|name| {
+                !plain(name) || !name.starts_with(|c: char| c.is_ascii_alphabetic())
+            })
         {
             return Err(());
         }
-        Ok(Self { release: release.map(str::to_owned), version: version.to_owned(), flavour })
+        Ok(Self {
+            release: release.map(str::to_owned),
+            version: version.to_owned(),
+            flavour,
+        })
     }
 }
 
 impl fmt::Display for PackagedKernel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let release = self.release.as_ref().map(|release| format!("{release}/")).unwrap_or_default();
-        write!(formatter, "debian:{release}{}{}", self.version, self.flavour.suffix())
+        let release = self
+            .release
+            .as_ref()
+            .map(|release| format!("{release}/"))
+            .unwrap_or_default();
+        write!(
+            formatter,
+            "debian:{release}{}{}",
+            self.version,
+            self.flavour.suffix()
+        )
     }
 }
 
-/// Whether `version` begins with `wanted` and the number does not go on behind it: 6.1 means 6.1.192-2 and not 6.12.
+/// Whether `version` begins with `wanted` and the number does not go on behind it: 6.1 means
+/// 6.1.192-2 and not 6.12.
 fn begins_with(version: &str, wanted: &str) -> bool {
-    version.strip_prefix(wanted).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    version
+        .strip_prefix(wanted)
+        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Orders versions with their numbers as numbers: 6.1.9 comes before 6.1.10. Enough within one release, whose versions are written alike.
+/// Orders versions with their numbers as numbers: 6.1.9 comes before 6.1.10. Enough within one
+/// release, whose versions are written alike.
 fn version_key(version: &str) -> Vec<(u64, String)> {
     let mut key = Vec::new();
     let mut rest = version;
     while !rest.is_empty() {
-        let (text, tail) = rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
-        let (digits, tail) = tail.split_at(tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len()));
+        let (text, tail) = rest.split_at(
+            rest.find(|c: char| c.is_ascii_digit())
+                .unwrap_or(rest.len()),
+        );
+        let (digits, tail) = tail.split_at(
+            tail.find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(tail.len()),
+        );
         key.push((digits.parse().unwrap_or(u64::MAX), text.to_owned()));
         rest = tail;
     }
@@ -108,8 +143,16 @@ fn version_key(version: &str) -> Vec<(u64, String)> {
 }
 
 /// Finds the package, fetches it and keeps its image; pinned from then on.
-pub(super) fn resolve(wanted: &PackagedKernel, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Kernel, KernelError> {
-    let pin_name = format!("{}-{architecture}.json", wanted.to_string().replace(['/', ':'], "-"));
+pub(super) fn resolve(
+    wanted: &PackagedKernel,
+    architecture: Architecture,
+    cache: &Cache,
+    refresh: bool,
+) -> Result<Kernel, KernelError> {
+    let pin_name = format!(
+        "{}-{architecture}.json",
+        wanted.to_string().replace(['/', ':'], "-")
+    );
     let pin = cache.folder("pins")?.join(pin_name);
     if !refresh && let Some(kernel) = read_pin(&pin, cache) {
         return Ok(kernel);
@@ -135,13 +178,20 @@ pub(super) fn resolve(wanted: &PackagedKernel, architecture: Architecture, cache
         }
         let candidates = find(&apt, wanted, architecture)?;
         if !candidates.is_empty() {
-            let mut kernel = first_fetched(&candidates, |package| fetch(&apt, package, cache, wanted))?;
+            let mut kernel =
+                first_fetched(&candidates, |package| fetch(&apt, package, cache, wanted))?;
             kernel.name = format!("{}{}", wanted.version, wanted.flavour.suffix());
-            write_whole(&pin, &serde_json::to_vec_pretty(&kernel).expect("a kernel is plain data"))?;
+            write_whole(
+                &pin,
+                &serde_json::to_vec_pretty(&kernel).expect("a kernel is plain data"),
+            )?;
             return Ok(kernel);
         }
     }
-    Err(KernelError::NoPackage { wanted: wanted.to_string(), searched: releases.join(", ") })
+    Err(KernelError::NoPackage {
+        wanted: wanted.to_string(),
+        searched: releases.join(", "),
+    })
 }
 
 /// The kernels of packages that were fetched before, in the order of their names.
@@ -149,8 +199,13 @@ pub(super) fn resolve(wanted: &PackagedKernel, architecture: Architecture, cache
 /// # Errors
 /// [`CacheError::Io`] when the cache cannot be made.
 pub fn pinned(cache: &Cache) -> Result<Vec<Kernel>, CacheError> {
-    let entries = std::fs::read_dir(cache.folder("pins")?).into_iter().flatten().flatten();
-    let mut kernels: Vec<Kernel> = entries.filter_map(|entry| read_pin(&entry.path(), cache)).collect();
+    let entries = std::fs::read_dir(cache.folder("pins")?)
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut kernels: Vec<Kernel> = entries
+        .filter_map(|entry| read_pin(&entry.path(), cache))
+        .collect();
     kernels.sort_by(|one, other| one.source.cmp(&other.source));
     Ok(kernels)
 }
@@ -165,12 +220,19 @@ fn read_pin(pin: &Path, cache: &Cache) -> Option<Kernel> {
 /// The release whose plain suite the machine's sources name first.
 fn own_release(sources: &[Source]) -> Option<String> {
     let suites = sources.iter().flat_map(|source| &source.suites);
-    suites.filter_map(|suite| suite.split('-').next()).find(|base| RELEASES.contains(base)).map(str::to_owned)
+    suites
+        .filter_map(|suite| suite.split('-').next())
+        .find(|base| RELEASES.contains(base))
+        .map(str::to_owned)
 }
 
-/// Its own release first, then that one's backports, then the others with their backports, oldest first.
+/// Its own release first, then that one's backports, then the others with their backports, oldest
+/// first.
 fn search_order(own: &Option<String>) -> Vec<String> {
-    let others = RELEASES.iter().map(|release| (*release).to_owned()).filter(|release| Some(release) != own.as_ref());
+    let others = RELEASES
+        .iter()
+        .map(|release| (*release).to_owned())
+        .filter(|release| Some(release) != own.as_ref());
     let mut order = Vec::new();
     for release in own.iter().cloned().chain(others) {
         let has_backports = !["forky", "sid"].contains(&release.as_str());
@@ -182,14 +244,26 @@ fn search_order(own: &Option<String>) -> Vec<String> {
     order
 }
 
-/// The matching packages, the newest first: those on which the package depends that always stands for the newest kernel, and those whose names match.
-fn find(apt: &PrivateApt, wanted: &PackagedKernel, architecture: Architecture) -> Result<Vec<Package>, KernelError> {
+/// The matching packages, the newest first: those on which the package depends that always stands
+/// for the newest kernel, and those whose names match.
+fn find(
+    apt: &PrivateApt,
+    wanted: &PackagedKernel,
+    architecture: Architecture,
+) -> Result<Vec<Package>, KernelError> {
     let infix = wanted.flavour.infix();
     let mut found = Vec::new();
     for meta in apt.versions(&format!("linux-image-{infix}{architecture}"))? {
-        let kernel = meta.depends.iter().find(|name| name.starts_with("linux-image-"));
+        let kernel = meta
+            .depends
+            .iter()
+            .find(|name| name.starts_with("linux-image-"));
         if let Some(name) = kernel.filter(|_| begins_with(&meta.version, &wanted.version)) {
-            found.extend(apt.versions(name)?.into_iter().filter(|package| package.version == meta.version));
+            found.extend(
+                apt.versions(name)?
+                    .into_iter()
+                    .filter(|package| package.version == meta.version),
+            );
         }
     }
     let mut names = kernel_names(apt, wanted.flavour, architecture)?;
@@ -204,7 +278,10 @@ fn find(apt: &PrivateApt, wanted: &PackagedKernel, architecture: Architecture) -
 }
 
 /// The first of the packages that the server has; which one it was stands in [`Kernel::package`].
-fn first_fetched(packages: &[Package], fetch: impl Fn(&Package) -> Result<Kernel, KernelError>) -> Result<Kernel, KernelError> {
+fn first_fetched(
+    packages: &[Package],
+    fetch: impl Fn(&Package) -> Result<Kernel, KernelError>,
+) -> Result<Kernel, KernelError> {
     let mut first_error = None;
     for package in packages.iter().take(OLDER_TRIED) {
         match fetch(package) {
@@ -214,19 +291,42 @@ fn first_fetched(packages: &[Package], fetch: impl Fn(&Package) -> Result<Kernel
             result => return result,
         }
     }
-    Err(first_error.unwrap_or_else(|| KernelError::NoPackage { wanted: "a kernel".to_owned(), searched: "no packages".to_owned() }))
+    Err(first_error.unwrap_or_else(|| KernelError::NoPackage {
+        wanted: "a kernel".to_owned(),
+        searched: "no packages".to_owned(),
+    }))
 }
 
-fn fetch(apt: &PrivateApt, package: &Package, cache: &Cache, wanted: &PackagedKernel) -> Result<Kernel, KernelError> {
+fn fetch(
+    apt: &PrivateApt,
+    package: &Package,
+    cache: &Cache,
+    wanted: &PackagedKernel,
+) -> Result<Kernel, KernelError> {
     let folder = cache.scratch("downloads")?;
     fetch_into(apt, package, cache, wanted, folder.path())
 }
 
-/// From 7.x on the image lies in a package of its own (`linux-binary-*`), on which `linux-image-*` depends.
-fn fetch_into(apt: &PrivateApt, package: &Package, cache: &Cache, wanted: &PackagedKernel, folder: &Path) -> Result<Kernel, KernelError> {
+/// From 7.x on the image lies in a package of its own (`linux-binary-*`), on which `linux-image-*`
+/// depends.
+fn fetch_into(
+    apt: &PrivateApt,
+    package: &Package,
+    cache: &Cache,
+    wanted: &PackagedKernel,
+    folder: &Path,
+) -> Result<Kernel, KernelError> {
     let mut candidates = vec![package.clone()];
-    for name in package.depends.iter().filter(|name| name.starts_with("linux-binary-")) {
-        candidates.extend(apt.versions(name)?.into_iter().filter(|binary| binary.version == package.version));
+    for name in package
+        .depends
+        .iter()
+        .filter(|name| name.starts_with("linux-binary-"))
+    {
+        candidates.extend(
+            apt.versions(name)?
+                .into_iter()
+                .filter(|binary| binary.version == package.version),
+        );
     }
     // The likelier one first, to fetch only one.
     for candidate in candidates.iter().rev() {
@@ -234,22 +334,41 @@ fn fetch_into(apt: &PrivateApt, package: &Package, cache: &Cache, wanted: &Packa
         match of_package_file(&file, cache, wanted.to_string()) {
             Err(KernelError::NoImage(_)) => {}
             Err(error) => return Err(error),
-            Ok(kernel) => return Ok(Kernel { package: Some(format!("{} {}", candidate.name, candidate.version)), ..kernel }),
+            Ok(kernel) => {
+                return Ok(Kernel {
+                    package: Some(format!("{} {}", candidate.name, candidate.version)),
+                    ..kernel
+                });
+            }
         }
     }
     Err(KernelError::NoImage(folder.join(&package.name)))
 }
 
-/// Fetches packages that belong to a packaged kernel (its headers, say) into `folder`: `names` in the same version as the kernel's, and what of their
-/// dependencies begins with `linux-`. Nothing is installed.
+/// Fetches packages that belong to a packaged kernel (its headers, say) into `folder`: `names` in
+/// the same version as the kernel's, and what of their dependencies begins with `linux-`. Nothing
+/// is installed.
 ///
 /// # Errors
-/// [`KernelError::NoPackage`] when no release of the machine's sources has them, or the kernel does not come from a package; [`KernelError::Apt`].
-pub fn fetch_companions(kernel: &Kernel, names: &[String], cache: &Cache, folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
+/// [`KernelError::NoPackage`] when no release of the machine's sources has them, or the kernel does
+/// not come from a package; [`KernelError::Apt`].
+pub fn fetch_companions(
+    kernel: &Kernel,
+    names: &[String],
+    cache: &Cache,
+    folder: &Path,
+) -> Result<Vec<PathBuf>, KernelError> {
     let all_sources = sources::read_all(Path::new("/"));
     let releases = search_order(&own_release(&all_sources));
-    let missing = || KernelError::NoPackage { wanted: names.join(" and "), searched: releases.join(", ") };
-    let (_, version) = kernel.package.as_deref().and_then(|package| package.split_once(' ')).ok_or_else(missing)?;
+    let missing = || KernelError::NoPackage {
+        wanted: names.join(" and "),
+        searched: releases.join(", "),
+    };
+    let (_, version) = kernel
+        .package
+        .as_deref()
+        .and_then(|package| package.split_once(' '))
+        .ok_or_else(missing)?;
     for release in &releases {
         let turned = sources::for_release(&all_sources, release);
         let apt = PrivateApt::open(cache, release, kernel.architecture, &turned)?;
@@ -258,9 +377,18 @@ pub fn fetch_companions(kernel: &Kernel, names: &[String], cache: &Cache, folder
             continue;
         }
         let exact = |name: &String| -> Result<Option<Package>, AptError> {
-            Ok(apt.versions(name)?.into_iter().find(|package| package.version == version))
+            Ok(apt
+                .versions(name)?
+                .into_iter()
+                .find(|package| package.version == version))
         };
-        let found: Vec<Package> = names.iter().map(exact).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        let found: Vec<Package> = names
+            .iter()
+            .map(exact)
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .flatten()
+            .collect();
         if found.len() == names.len() {
             return fetch_with_dependencies(&apt, found, folder);
         }
@@ -268,24 +396,39 @@ pub fn fetch_companions(kernel: &Kernel, names: &[String], cache: &Cache, folder
     Err(missing())
 }
 
-fn fetch_with_dependencies(apt: &PrivateApt, packages: Vec<Package>, folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
+fn fetch_with_dependencies(
+    apt: &PrivateApt,
+    packages: Vec<Package>,
+    folder: &Path,
+) -> Result<Vec<PathBuf>, KernelError> {
     let newest = |name: &String| -> Result<Option<Package>, AptError> {
-        Ok(apt.versions(name)?.into_iter().max_by_key(|package| version_key(&package.version)))
+        Ok(apt
+            .versions(name)?
+            .into_iter()
+            .max_by_key(|package| version_key(&package.version)))
     };
     let mut wanted = packages;
     let mut next = 0;
     while let Some(package) = wanted.get(next).cloned() {
-        for name in package.depends.iter().filter(|name| name.starts_with("linux-")) {
+        for name in package
+            .depends
+            .iter()
+            .filter(|name| name.starts_with("linux-"))
+        {
             if !wanted.iter().any(|known| known.name == *name) {
                 wanted.extend(newest(name)?);
             }
         }
         next += 1;
     }
-    wanted.iter().map(|package| Ok(apt.download(&package.name, &package.version, folder)?)).collect()
+    wanted
+        .iter()
+        .map(|package| Ok(apt.download(&package.name, &package.version, folder)?))
+        .collect()
 }
 
-/// The kernels of a flavour whose versions lie between two, in the lists that are there, oldest first and one of each upstream version.
+/// The kernels of a flavour whose versions lie between two, in the lists that are there, oldest
+/// first and one of each upstream version.
 ///
 /// # Errors
 /// [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
@@ -309,12 +452,19 @@ pub fn versions_between(
         }
         for name in kernel_names(&apt, flavour, architecture)? {
             for package in apt.versions(&name.package)? {
-                let kernel = PackagedKernel { release: Some(release.clone()), version: name.release.clone(), flavour };
+                let kernel = PackagedKernel {
+                    release: Some(release.clone()),
+                    version: name.release.clone(),
+                    flavour,
+                };
                 found.push((package.version, kernel));
             }
         }
     }
-    Ok(between(found, from, to).into_iter().map(KernelSource::Packaged).collect())
+    Ok(between(found, from, to)
+        .into_iter()
+        .map(KernelSource::Packaged)
+        .collect())
 }
 
 /// Those between both versions, each upstream version once.
@@ -334,14 +484,27 @@ struct KernelName {
 }
 
 /// The kernels of a flavour in the lists, whatever their version.
-fn kernel_names(apt: &PrivateApt, flavour: Flavour, architecture: Architecture) -> Result<Vec<KernelName>, KernelError> {
+fn kernel_names(
+    apt: &PrivateApt,
+    flavour: Flavour,
+    architecture: Architecture,
+) -> Result<Vec<KernelName>, KernelError> {
     let end = format!("-{}{architecture}", flavour.infix());
     let name = |package: String| {
-        let release = package.strip_prefix("linux-image-")?.strip_suffix(end.as_str())?.to_owned();
-        let is_kernel = release.starts_with(|c: char| c.is_ascii_digit()) && !release.ends_with("-rt") && !release.ends_with("-cloud");
+        let release = package
+            .strip_prefix("linux-image-")?
+            .strip_suffix(end.as_str())?
+            .to_owned();
+        let is_kernel = release.starts_with(|c: char| c.is_ascii_digit())
+            && !release.ends_with("-rt")
+            && !release.ends_with("-cloud");
         is_kernel.then_some(KernelName { package, release })
     };
-    Ok(apt.names("linux-image-")?.into_iter().filter_map(name).collect())
+    Ok(apt
+        .names("linux-image-")?
+        .into_iter()
+        .filter_map(name)
+        .collect())
 }
 
 /// A kernel that the package sources offer.
@@ -355,11 +518,16 @@ pub struct Offer {
     pub version: String,
 }
 
-/// The newest kernel of each flavour in every release whose lists are there; `refresh` fetches the lists of all releases first.
+/// The newest kernel of each flavour in every release whose lists are there; `refresh` fetches the
+/// lists of all releases first.
 ///
 /// # Errors
 /// [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left out.
-pub fn offers(architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Vec<Offer>, KernelError> {
+pub fn offers(
+    architecture: Architecture,
+    cache: &Cache,
+    refresh: bool,
+) -> Result<Vec<Offer>, KernelError> {
     let all_sources = sources::read_all(Path::new("/"));
     let mut offers = Vec::new();
     for release in search_order(&own_release(&all_sources)) {
@@ -372,12 +540,25 @@ pub fn offers(architecture: Architecture, cache: &Cache, refresh: bool) -> Resul
             continue;
         }
         for flavour in Flavour::ALL {
-            for package in apt.versions(&format!("linux-image-{}{architecture}", flavour.infix()))? {
+            for package in
+                apt.versions(&format!("linux-image-{}{architecture}", flavour.infix()))?
+            {
                 let numbers: Vec<&str> = package.version.split(['.', '-', '~']).take(2).collect();
-                let kernel = PackagedKernel { release: Some(release.clone()), version: numbers.join("."), flavour };
-                let offer = Offer { kernel: kernel.to_string(), release: release.clone(), version: package.version };
+                let kernel = PackagedKernel {
+                    release: Some(release.clone()),
+                    version: numbers.join("."),
+                    flavour,
+                };
+                let offer = Offer {
+                    kernel: kernel.to_string(),
+                    release: release.clone(),
+                    version: package.version,
+                };
                 // The lists may hold an older point release beside the newest.
-                if !offers.iter().any(|known: &Offer| known.kernel == offer.kernel) {
+                if !offers
+                    .iter()
+                    .any(|known: &Offer| known.kernel == offer.kernel)
+                {
                     offers.push(offer);
                 }
             }
@@ -393,8 +574,19 @@ mod tests {
     #[test]
     fn names_are_read_with_release_and_flavour() {
         let parsed = |text: &str| text.parse::<PackagedKernel>();
-        assert_eq!(parsed("6.1-rt"), Ok(PackagedKernel { release: None, version: "6.1".into(), flavour: Flavour::Rt }));
-        let full = PackagedKernel { release: Some("trixie".into()), version: "6.12.0-5".into(), flavour: Flavour::Stock };
+        assert_eq!(
+            parsed("6.1-rt"),
+            Ok(PackagedKernel {
+                release: None,
+                version: "6.1".into(),
+                flavour: Flavour::Rt
+            })
+        );
+        let full = PackagedKernel {
+            release: Some("trixie".into()),
+            version: "6.12.0-5".into(),
+            flavour: Flavour::Stock,
+        };
         assert_eq!(parsed("trixie/6.12.0-5"), Ok(full.clone()));
         assert_eq!(full.to_string(), "debian:trixie/6.12.0-5");
         for text in ["", "rt", "-rt", "6.1;x", "../6.1", "a/b/6.1", "x y/6.1"] {
@@ -418,7 +610,11 @@ mod tests {
     #[test]
     fn kernels_between_two_versions_are_in_their_order_and_each_once() {
         let found = |version: &str, release: &str| {
-            let kernel = PackagedKernel { release: Some(release.into()), version: version.into(), flavour: Flavour::Stock };
+            let kernel = PackagedKernel {
+                release: Some(release.into()),
+                version: version.into(),
+                flavour: Flavour::Stock,
+            };
             (version.to_owned(), kernel)
         };
         let all = [
@@ -430,15 +626,29 @@ mod tests {
             found("6.1.10-1", "bookworm"),
             found("5.10.262-1", "bullseye"),
         ];
-        let versions = |from: &str, to: &str| between(all.to_vec(), from, to).into_iter().map(|kernel| kernel.version).collect::<Vec<_>>();
-        assert_eq!(versions("5.10.262-1", "7.3.4-1"), ["6.1.9-1", "6.1.10-1", "6.12.95-1~bpo12+1", "6.12.117-1"]);
+        let versions = |from: &str, to: &str| {
+            between(all.to_vec(), from, to)
+                .into_iter()
+                .map(|kernel| kernel.version)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            versions("5.10.262-1", "7.3.4-1"),
+            ["6.1.9-1", "6.1.10-1", "6.12.95-1~bpo12+1", "6.12.117-1"]
+        );
         assert_eq!(versions("6.1.10-1", "6.12.95-1"), [""; 0]);
     }
 
     #[test]
-    fn an_older_package_is_taken_where_the_server_lacks_the_newest_and_its_error_is_told_where_it_lacks_all() {
-        let packages: Vec<Package> =
-            ["4", "3", "2"].map(|version| Package { name: "k".into(), version: version.into(), depends: vec![] }).into();
+    fn an_older_package_is_taken_where_the_server_lacks_the_newest_and_its_error_is_told_where_it_lacks_all()
+     {
+        let packages: Vec<Package> = ["4", "3", "2"]
+            .map(|version| Package {
+                name: "k".into(),
+                version: version.into(),
+                depends: vec![],
+            })
+            .into();
         let kernel = |package: &Package| Kernel {
             source: String::new(),
             name: String::new(),
@@ -448,12 +658,28 @@ mod tests {
             version: None,
             package: Some(package.version.clone()),
         };
-        let lacking = |package: &Package| KernelError::Apt(AptError::Failed { command: "fetch".into(), message: package.version.clone() });
-        let found = first_fetched(&packages, |package| if package.version == "4" { Err(lacking(package)) } else { Ok(kernel(package)) });
+        let lacking = |package: &Package| {
+            KernelError::Apt(AptError::Failed {
+                command: "fetch".into(),
+                message: package.version.clone(),
+            })
+        };
+        let found = first_fetched(&packages, |package| {
+            if package.version == "4" {
+                Err(lacking(package))
+            } else {
+                Ok(kernel(package))
+            }
+        });
         assert_eq!(found.unwrap().package.as_deref(), Some("3"));
-        let none = first_fetched(&packages, |package| Err(lacking(package))).unwrap_err().to_string();
+        let none = first_fetched(&packages, |package| Err(lacking(package)))
+            .unwrap_err()
+            .to_string();
         assert!(none.contains("failed: 4"), "{none}");
-        let no_image = first_fetched(&packages, |package| Err(KernelError::NoImage(package.version.clone().into()))).unwrap_err();
+        let no_image = first_fetched(&packages, |package| {
+            Err(KernelError::NoImage(package.version.clone().into()))
+        })
+        .unwrap_err();
         assert!(
             matches!(no_image, KernelError::NoImage(path) if path == Path::new("4")),
             "what is wrong with a package is no reason to take another"
@@ -464,6 +690,9 @@ mod tests {
     fn the_machines_own_release_is_searched_first() {
         let order = search_order(&Some("trixie".into()));
         assert_eq!(&order[..3], ["trixie", "trixie-backports", "bullseye"]);
-        assert_eq!(order.iter().filter(|release| *release == "trixie").count(), 1);
+        assert_eq!(
+            order.iter().filter(|release| *release == "trixie").count(),
+            1
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A QEMU process that the host controls by QEMU's machine protocol (docs/interop/qmp-spec.txt) on its standard input and output.
+//! A QEMU process that the host controls by QEMU's machine protocol (docs/interop/qmp-spec.txt) on
+//! its standard input and output.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,7 +13,12 @@ use tardy_sys::scoped;
 use super::BootEnd;
 
 /// QEMU's options for it.
-pub(super) const OPTIONS: [&str; 4] = ["-chardev", "stdio,id=control,signal=off", "-mon", "chardev=control,mode=control"];
+pub(super) const OPTIONS: [&str; 4] = [
+    "-chardev",
+    "stdio,id=control,signal=off",
+    "-mon",
+    "chardev=control,mode=control",
+];
 
 /// Why the machine does not do what it is told.
 #[derive(Debug, thiserror::Error)]
@@ -50,9 +56,11 @@ pub(crate) struct QemuProcess {
 }
 
 impl QemuProcess {
-    /// Starts `command`, which has [`OPTIONS`] among its arguments; everything later fails with [`ControlError::WallLimit`] after the deadline.
+    /// Starts `command`, which has [`OPTIONS`] among its arguments; everything later fails with
+    /// [`ControlError::WallLimit`] after the deadline.
     pub(crate) fn start(command: &mut Command, deadline: Instant) -> Result<Self, ControlError> {
-        let mut child = kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;
+        let mut child =
+            kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;
         let piped = || io::Error::other("the child has no pipe");
         let input = child.stdin.take().ok_or_else(piped)?;
         let output = BufReader::new(child.stdout.take().ok_or_else(piped)?);
@@ -66,7 +74,13 @@ impl QemuProcess {
                 }
             }
         });
-        let mut controlled = Self { child, input, messages, events: Vec::new(), deadline };
+        let mut controlled = Self {
+            child,
+            input,
+            messages,
+            events: Vec::new(),
+            deadline,
+        };
         listener.map_err(scoped::refused)?;
         controlled.next()?;
         controlled.execute("qmp_capabilities", json!({}))?;
@@ -74,10 +88,16 @@ impl QemuProcess {
     }
 
     /// Has a command done and returns what it returns.
-    pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, ControlError> {
+    pub(crate) fn execute(
+        &mut self,
+        command: &str,
+        arguments: Value,
+    ) -> Result<Value, ControlError> {
         let line = json!({"execute": command, "arguments": arguments});
         // The process may have ended; its standard error tells why.
-        writeln!(self.input, "{line}").and_then(|()| self.input.flush()).map_err(|_| ControlError::Ended)?;
+        writeln!(self.input, "{line}")
+            .and_then(|()| self.input.flush())
+            .map_err(|_| ControlError::Ended)?;
         loop {
             let mut message = self.next()?;
             if let Some(result) = message.get_mut("return") {
@@ -85,7 +105,10 @@ impl QemuProcess {
             }
             if let Some(error) = message.get("error") {
                 let message = error["desc"].as_str().unwrap_or_default().to_owned();
-                return Err(ControlError::Refused { command: command.to_owned(), message });
+                return Err(ControlError::Refused {
+                    command: command.to_owned(),
+                    message,
+                });
             }
         }
     }
@@ -100,9 +123,15 @@ impl QemuProcess {
         }
     }
 
-    /// Asks every few milliseconds until `field` of what `command` returns is not one of `passing`; the machine must stand still meanwhile, because questions
-    /// take QEMU's time. Returns the field.
-    pub(crate) fn wait_while(&mut self, command: &str, field: &str, passing: &[&str]) -> Result<String, ControlError> {
+    /// Asks every few milliseconds until `field` of what `command` returns is not one of `passing`;
+    /// the machine must stand still meanwhile, because questions take QEMU's time. Returns the
+    /// field.
+    pub(crate) fn wait_while(
+        &mut self,
+        command: &str,
+        field: &str,
+        passing: &[&str],
+    ) -> Result<String, ControlError> {
         const ASK_EVERY: Duration = Duration::from_millis(3);
         loop {
             let answer = self.execute(command, json!({}))?;
@@ -115,7 +144,8 @@ impl QemuProcess {
         }
     }
 
-    /// Waits until the process has ended; ends it at the deadline, and when the guest is stopped by an event of these.
+    /// Waits until the process has ended; ends it at the deadline, and when the guest is stopped by
+    /// an event of these.
     pub(crate) fn wait_for_end(mut self, stopping: &[&str]) -> Result<BootEnd, ControlError> {
         let end = loop {
             match self.next() {
@@ -131,7 +161,10 @@ impl QemuProcess {
     }
 
     fn had_event(&mut self, names: &[&str]) -> bool {
-        let found = self.events.iter().position(|event| names.contains(&event.as_str()));
+        let found = self
+            .events
+            .iter()
+            .position(|event| names.contains(&event.as_str()));
         found.map(|index| self.events.remove(index)).is_some()
     }
 
@@ -168,35 +201,57 @@ mod tests {
     /// A shell in the place of QEMU.
     fn machine(script: &str, limit: Duration) -> Result<QemuProcess, ControlError> {
         let greeting = r#"echo '{"QMP": {}}'; read line; echo '{"return": {}}'; "#;
-        QemuProcess::start(Command::new("sh").args(["-c", &format!("{greeting}{script}")]), Instant::now() + limit)
+        QemuProcess::start(
+            Command::new("sh").args(["-c", &format!("{greeting}{script}")]),
+            Instant::now() + limit,
+        )
     }
 
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
     fn commands_are_answered_and_events_on_the_way_are_kept() {
-        let script =
-            r#"read line; echo '{"event": "STOP"}'; echo '{"return": {"status": "paused"}}'; read line; echo '{"error": {"desc": "no"}}'"#;
+        let script = r#"read line; echo '{"event": "STOP"}'; echo '{"return": {"status": "paused"}}'; read line; echo '{"error": {"desc": "no"}}'"#;
         let mut machine = machine(script, LONG).unwrap();
-        assert_eq!(machine.wait_while("query-status", "status", &["inmigrate"]).unwrap(), "paused");
+        assert_eq!(
+            machine
+                .wait_while("query-status", "status", &["inmigrate"])
+                .unwrap(),
+            "paused"
+        );
         machine.wait_for_event(&["STOP"]).unwrap();
         let refused = machine.execute("cont", json!({})).unwrap_err();
-        assert!(matches!(&refused, ControlError::Refused { message, .. } if message == "no"), "{refused}");
-        assert!(matches!(machine.wait_for_end(&[]).unwrap(), BootEnd::Exited(status) if status.success()));
+        assert!(
+            matches!(&refused, ControlError::Refused { message, .. } if message == "no"),
+            "{refused}"
+        );
+        assert!(
+            matches!(machine.wait_for_end(&[]).unwrap(), BootEnd::Exited(status) if status.success())
+        );
     }
 
     #[test]
     fn a_machine_that_hangs_is_ended_at_the_limit_and_one_that_stops_at_once() {
         let machine_hangs = machine("exec sleep 600", Duration::from_millis(300)).unwrap();
         assert_eq!(machine_hangs.wait_for_end(&[]).unwrap(), BootEnd::WallLimit);
-        let machine_stops = machine(r#"echo '{"event": "GUEST_PANICKED"}'; exec sleep 600"#, LONG).unwrap();
-        assert_eq!(machine_stops.wait_for_end(&["GUEST_PANICKED"]).unwrap(), BootEnd::Stopped);
+        let machine_stops = machine(
+            r#"echo '{"event": "GUEST_PANICKED"}'; exec sleep 600"#,
+            LONG,
+        )
+        .unwrap();
+        assert_eq!(
+            machine_stops.wait_for_end(&["GUEST_PANICKED"]).unwrap(),
+            BootEnd::Stopped
+        );
     }
 
     #[test]
     fn what_is_no_message_and_a_process_that_ends_are_errors() {
         let mut wrong = machine("read line; echo hello", LONG).unwrap();
-        assert!(matches!(wrong.execute("cont", json!({})), Err(ControlError::Answer(_))));
+        assert!(matches!(
+            wrong.execute("cont", json!({})),
+            Err(ControlError::Answer(_))
+        ));
         let ended = machine("exit 0", LONG).unwrap().execute("cont", json!({}));
         assert!(matches!(ended, Err(ControlError::Ended)));
     }

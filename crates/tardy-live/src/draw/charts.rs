@@ -34,17 +34,38 @@ const ASCII_BARS: bar::Set<'static> = bar::Set {
 pub(super) fn level(value: Nanos, (low, high): (Nanos, Nanos), most: usize) -> usize {
     let place = |value: Nanos| (value.get().max(1) as f64).ln();
     let length = place(high) - place(low);
-    let share = if length > 0.0 { (place(value) - place(low)) / length } else { 1.0 };
+    let share = if length > 0.0 {
+        (place(value) - place(low)) / length
+    } else {
+        1.0
+    };
     (share.clamp(0.0, 1.0) * most as f64).round() as usize
 }
 
 /// The largest value of each stretch of time, with the phases and the marks below.
-pub(super) fn timeline(frame: &mut Frame<'_>, area: Rect, content: &Content, progress: &RunProgress, selected: Option<usize>, look: Look) {
+pub(super) fn timeline(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    content: &Content,
+    progress: &RunProgress,
+    selected: Option<usize>,
+    look: Look,
+) {
     let title = format!("largest value over time, {}", chosen(content, selected));
-    let Some(parts) = parts(frame, area, &title) else { return };
+    let Some(parts) = parts(frame, area, &title) else {
+        return;
+    };
     let end = progress.elapsed.max(Nanos(1));
-    let values = content.track(selected).columns(end, usize::from(parts.bars.width));
-    let known = || values.iter().flatten().copied().filter(|value| *value > Nanos::ZERO);
+    let values = content
+        .track(selected)
+        .columns(end, usize::from(parts.bars.width));
+    let known = || {
+        values
+            .iter()
+            .flatten()
+            .copied()
+            .filter(|value| *value > Nanos::ZERO)
+    };
     let (Some(low), Some(high)) = (known().min(), known().max()) else {
         frame.render_widget(Paragraph::new("no value yet"), parts.bars);
         return;
@@ -55,7 +76,11 @@ pub(super) fn timeline(frame: &mut Frame<'_>, area: Rect, content: &Content, pro
     let bar = |value: &Option<Nanos>| {
         let height = value.map_or(0, |value| level(value, (low, high), most) + 1);
         let is_late = value.is_some_and(|value| latest.is_some_and(|latest| value > latest));
-        SparklineBar::from(height as u64).style(if is_late { look.alarm() } else { look.color(Color::Cyan) })
+        SparklineBar::from(height as u64).style(if is_late {
+            look.alarm()
+        } else {
+            look.color(Color::Cyan)
+        })
     };
     bars(frame, parts.bars, values.iter().map(bar).collect(), look);
     scale(frame, parts.margin, &high.to_string(), &low.to_string());
@@ -65,18 +90,38 @@ pub(super) fn timeline(frame: &mut Frame<'_>, area: Rect, content: &Content, pro
 /// The names of the phases where they begin, with a sign where a moment was marked.
 fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line<'static> {
     let width = usize::from(width);
-    let place = |at: Nanos| ((at.get().max(0) as f64 / end.get() as f64 * width as f64) as usize).min(width.saturating_sub(1));
+    let place = |at: Nanos| {
+        ((at.get().max(0) as f64 / end.get() as f64 * width as f64) as usize)
+            .min(width.saturating_sub(1))
+    };
     let mut axis: Vec<char> = vec![' '; width];
-    let edges: Vec<usize> = progress.phases.iter().map(|phase| place(phase.begin)).chain([width]).collect();
+    let edges: Vec<usize> = progress
+        .phases
+        .iter()
+        .map(|phase| place(phase.begin))
+        .chain([width])
+        .collect();
     for (phase, edges) in progress.phases.iter().zip(edges.windows(2)) {
-        let name =
-            if progress.phases.len() > 1 { begun(&format!("|{}", phase.name), edges[1].saturating_sub(edges[0])) } else { String::new() };
-        name.chars().enumerate().for_each(|(step, letter)| axis[edges[0] + step] = letter);
+        let name = if progress.phases.len() > 1 {
+            begun(
+                &format!("|{}", phase.name),
+                edges[1].saturating_sub(edges[0]),
+            )
+        } else {
+            String::new()
+        };
+        name.chars()
+            .enumerate()
+            .for_each(|(step, letter)| axis[edges[0] + step] = letter);
     }
     if progress.phases.len() < 2 {
         let right = clock(end);
         let from = width.saturating_sub(right.len());
-        right.chars().enumerate().filter(|(step, _)| from + step < width).for_each(|(step, letter)| axis[from + step] = letter);
+        right
+            .chars()
+            .enumerate()
+            .filter(|(step, _)| from + step < width)
+            .for_each(|(step, letter)| axis[from + step] = letter);
         axis.first_mut().into_iter().for_each(|first| *first = '0');
     }
     for mark in &progress.marks {
@@ -88,17 +133,32 @@ fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line
 }
 
 /// How many values are how large.
-pub(super) fn histogram(frame: &mut Frame<'_>, area: Rect, content: &Content, selected: Option<usize>, look: Look) {
+pub(super) fn histogram(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    content: &Content,
+    selected: Option<usize>,
+    look: Look,
+) {
     let title = format!("histogram, {}", chosen(content, selected));
-    let Some(parts) = parts(frame, area, &title) else { return };
-    let Some((counts, from, to)) = content.shape(selected).columns(usize::from(parts.bars.width)) else {
+    let Some(parts) = parts(frame, area, &title) else {
+        return;
+    };
+    let Some((counts, from, to)) = content
+        .shape(selected)
+        .columns(usize::from(parts.bars.width))
+    else {
         frame.render_widget(Paragraph::new("no value yet"), parts.bars);
         return;
     };
     let highest = counts.iter().copied().max().unwrap_or(1).max(1);
     let most = usize::from(parts.bars.height) * STEPS - 1;
     let bar = |&count: &u64| {
-        let height = if count == 0 { 0 } else { level(Nanos(count as i64), (Nanos(1), Nanos(highest as i64)), most) + 1 };
+        let height = if count == 0 {
+            0
+        } else {
+            level(Nanos(count as i64), (Nanos(1), Nanos(highest as i64)), most) + 1
+        };
         SparklineBar::from(height as u64).style(look.color(Color::Green))
     };
     bars(frame, parts.bars, counts.iter().map(bar).collect(), look);
@@ -111,10 +171,15 @@ fn value_axis(from: Nanos, to: Nanos, width: u16) -> Line<'static> {
     let width = usize::from(width);
     let mut axis: Vec<char> = vec![' '; width];
     let mut write = |text: &str, center: usize| {
-        let begin = center.saturating_sub(text.len() / 2).min(width.saturating_sub(text.len()));
-        let is_free = (begin.saturating_sub(2)..(begin + text.len() + 2).min(width)).all(|place| axis[place] == ' ');
+        let begin = center
+            .saturating_sub(text.len() / 2)
+            .min(width.saturating_sub(text.len()));
+        let is_free = (begin.saturating_sub(2)..(begin + text.len() + 2).min(width))
+            .all(|place| axis[place] == ' ');
         if is_free && text.len() <= width {
-            text.chars().enumerate().for_each(|(step, letter)| axis[begin + step] = letter);
+            text.chars()
+                .enumerate()
+                .for_each(|(step, letter)| axis[begin + step] = letter);
         }
     };
     write(&from.to_string(), 0);
@@ -145,16 +210,37 @@ struct Parts {
 }
 
 fn parts(frame: &mut Frame<'_>, area: Rect, title: &str) -> Option<Parts> {
-    let [head, middle, axis] = Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)]).areas(area);
+    let [head, middle, axis] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
     let columns = [Constraint::Length(MARGIN), Constraint::Min(1)];
-    let ([margin, bars], [_, axis]) = (Layout::horizontal(columns).areas(middle), Layout::horizontal(columns).areas(axis));
-    frame.render_widget(Line::styled(title.to_owned(), Style::new().add_modifier(Modifier::BOLD)), head);
+    let ([margin, bars], [_, axis]) = (
+        Layout::horizontal(columns).areas(middle),
+        Layout::horizontal(columns).areas(axis),
+    );
+    frame.render_widget(
+        Line::styled(title.to_owned(), Style::new().add_modifier(Modifier::BOLD)),
+        head,
+    );
     (bars.width >= 8 && bars.height >= 1).then_some(Parts { margin, bars, axis })
 }
 
 fn bars(frame: &mut Frame<'_>, area: Rect, bars: Vec<SparklineBar>, look: Look) {
-    let set = if look.is_unicode { bar::NINE_LEVELS } else { ASCII_BARS };
-    frame.render_widget(Sparkline::default().data(bars).max(u64::from(area.height) * STEPS as u64).bar_set(set), area);
+    let set = if look.is_unicode {
+        bar::NINE_LEVELS
+    } else {
+        ASCII_BARS
+    };
+    frame.render_widget(
+        Sparkline::default()
+            .data(bars)
+            .max(u64::from(area.height) * STEPS as u64)
+            .bar_set(set),
+        area,
+    );
 }
 
 /// The numbers of the highest and the lowest line.

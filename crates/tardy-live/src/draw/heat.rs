@@ -1,4 +1,5 @@
-//! The largest value of each CPU as a character and a colour, for machines with more CPUs than lines.
+//! The largest value of each CPU as a character and a colour, for machines with more CPUs than
+//! lines.
 
 use ratatui::style::Color;
 use ratatui::text::{Line, Span};
@@ -10,13 +11,26 @@ use super::Look;
 const UNICODE: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 /// From the best to the worst; the height of the character says the same.
-const COLORS: [Color; 8] = [Color::Blue, Color::Blue, Color::Cyan, Color::Green, Color::Green, Color::Yellow, Color::Magenta, Color::Red];
+const COLORS: [Color; 8] = [
+    Color::Blue,
+    Color::Blue,
+    Color::Cyan,
+    Color::Green,
+    Color::Green,
+    Color::Yellow,
+    Color::Magenta,
+    Color::Red,
+];
 /// Characters before the cells of a line.
 const LABEL: usize = 10;
 
 /// Lines that the cells of so many CPUs take, with the one that says what they mean.
 pub(super) fn lines_for(cpus: usize, width: u16) -> u16 {
-    if cpus == 0 { 0 } else { (cpus.div_ceil(cells(width)) + 1) as u16 }
+    if cpus == 0 {
+        0
+    } else {
+        (cpus.div_ceil(cells(width)) + 1) as u16
+    }
 }
 
 /// CPUs in a line: a multiple of eight, so that a CPU can be found.
@@ -25,8 +39,13 @@ fn cells(width: u16) -> usize {
 }
 
 pub(super) fn lines(cpus: &[(CpuId, Option<Nanos>)], width: u16, look: Look) -> Vec<Line<'static>> {
-    let values = || cpus.iter().filter_map(|(_, value)| value.filter(|value| *value > Nanos::ZERO));
-    let (Some(low), Some(high)) = (values().min(), values().max()) else { return Vec::new() };
+    let values = || {
+        cpus.iter()
+            .filter_map(|(_, value)| value.filter(|value| *value > Nanos::ZERO))
+    };
+    let (Some(low), Some(high)) = (values().min(), values().max()) else {
+        return Vec::new();
+    };
     let glyphs = if look.is_unicode { UNICODE } else { ASCII };
     let level = |value: Nanos| super::charts::level(value, (low, high), glyphs.len() - 1);
     let cell = |&(_, value): &(CpuId, Option<Nanos>)| match value {
@@ -50,7 +69,9 @@ pub(super) fn lines(cpus: &[(CpuId, Option<Nanos>)], width: u16, look: Look) -> 
             [] => String::new(),
         };
         let label = Span::raw(format!("{label:<LABEL$}"));
-        lines.push(Line::from_iter(std::iter::once(label).chain(line.iter().map(cell))));
+        lines.push(Line::from_iter(
+            std::iter::once(label).chain(line.iter().map(cell)),
+        ));
     }
     lines
 }

@@ -1,4 +1,5 @@
-//! The numbers, a series a line: all of them where there is room, else the worst ones below a picture of all CPUs.
+//! The numbers, a series a line: all of them where there is room, else the worst ones below a
+//! picture of all CPUs.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -31,30 +32,77 @@ struct Column {
 }
 
 const COLUMNS: [Column; 8] = [
-    Column { head: "min", from_width: 72, text: |figures| time(figures, |numbers| numbers.min) },
-    Column { head: "now", from_width: 0, text: |figures| figures.latest.map_or_else(String::new, |latest| latest.to_string()) },
-    Column { head: "average", from_width: 50, text: |figures| time(figures, |numbers| numbers.average) },
-    Column { head: "99.9 %", from_width: 0, text: |figures| time(figures, |numbers| numbers.high) },
-    Column { head: "max", from_width: 0, text: |figures| time(figures, |numbers| numbers.max) },
-    Column { head: "skipped", from_width: 40, text: |figures| grouped(figures.counts.skipped) },
-    Column { head: "missed", from_width: 40, text: |figures| figures.misses.map_or_else(String::new, grouped) },
-    Column { head: "LOST", from_width: 0, text: |figures| grouped(figures.counts.lost) },
+    Column {
+        head: "min",
+        from_width: 72,
+        text: |figures| time(figures, |numbers| numbers.min),
+    },
+    Column {
+        head: "now",
+        from_width: 0,
+        text: |figures| {
+            figures
+                .latest
+                .map_or_else(String::new, |latest| latest.to_string())
+        },
+    },
+    Column {
+        head: "average",
+        from_width: 50,
+        text: |figures| time(figures, |numbers| numbers.average),
+    },
+    Column {
+        head: "99.9 %",
+        from_width: 0,
+        text: |figures| time(figures, |numbers| numbers.high),
+    },
+    Column {
+        head: "max",
+        from_width: 0,
+        text: |figures| time(figures, |numbers| numbers.max),
+    },
+    Column {
+        head: "skipped",
+        from_width: 40,
+        text: |figures| grouped(figures.counts.skipped),
+    },
+    Column {
+        head: "missed",
+        from_width: 40,
+        text: |figures| figures.misses.map_or_else(String::new, grouped),
+    },
+    Column {
+        head: "LOST",
+        from_width: 0,
+        text: |figures| grouped(figures.counts.lost),
+    },
 ];
 
 fn time(figures: &Figures, of: impl Fn(&FiguresNumbers) -> Nanos) -> String {
-    figures.numbers.as_ref().map_or_else(String::new, |numbers| of(numbers).to_string())
+    figures
+        .numbers
+        .as_ref()
+        .map_or_else(String::new, |numbers| of(numbers).to_string())
 }
 
 /// Lines that show every series, or of very many the worst ones.
 pub(super) fn lines_wanted(content: &Content, width: u16) -> u16 {
     let rows = u16::try_from(content.series.len() + 1).unwrap_or(u16::MAX);
-    if content.series.len() > ROWS_MAX { heat::lines_for(content.cpus().len(), width) + ROWS_WORST + 1 } else { rows }
+    if content.series.len() > ROWS_MAX {
+        heat::lines_for(content.cpus().len(), width) + ROWS_WORST + 1
+    } else {
+        rows
+    }
 }
 
 /// Lines below which the table gets some of the charts'.
 pub(super) fn lines_least(content: &Content, width: u16) -> u16 {
     let wanted = lines_wanted(content, width);
-    if content.series.len() > ROWS_MAX { wanted.saturating_sub(ROWS_WORST / 2) } else { wanted.min(4) }
+    if content.series.len() > ROWS_MAX {
+        wanted.saturating_sub(ROWS_WORST / 2)
+    } else {
+        wanted.min(4)
+    }
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: Look) {
@@ -65,42 +113,103 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: Loo
     }
     let is_all = content.series.len() < usize::from(area.height);
     let cpus = content.cpus();
-    let heat_lines = if is_all { 0 } else { heat::lines_for(cpus.len(), area.width).min(area.height.saturating_sub(2)) };
-    let [heat_area, rows_area] = Layout::vertical([Constraint::Length(heat_lines), Constraint::Min(1)]).areas(area);
-    frame.render_widget(Paragraph::new(heat::lines(&cpus, area.width, look)), heat_area);
-    let mut places = if is_all { (0..content.series.len()).collect() } else { content.worst_first() };
+    let heat_lines = if is_all {
+        0
+    } else {
+        heat::lines_for(cpus.len(), area.width).min(area.height.saturating_sub(2))
+    };
+    let [heat_area, rows_area] =
+        Layout::vertical([Constraint::Length(heat_lines), Constraint::Min(1)]).areas(area);
+    frame.render_widget(
+        Paragraph::new(heat::lines(&cpus, area.width, look)),
+        heat_area,
+    );
+    let mut places = if is_all {
+        (0..content.series.len()).collect()
+    } else {
+        content.worst_first()
+    };
     places.truncate(usize::from(rows_area.height).saturating_sub(1));
     // The chosen one is always to be seen.
-    if let (Some(chosen), Some(last)) = (screen.selected.filter(|chosen| !places.contains(chosen)), places.last_mut()) {
+    if let (Some(chosen), Some(last)) = (
+        screen.selected.filter(|chosen| !places.contains(chosen)),
+        places.last_mut(),
+    ) {
         *last = chosen;
     }
-    frame.render_widget(rows(content, &places, screen.selected, (is_all, area.width), look), rows_area);
+    frame.render_widget(
+        rows(
+            content,
+            &places,
+            screen.selected,
+            (is_all, area.width),
+            look,
+        ),
+        rows_area,
+    );
 }
 
-fn rows(content: &Content, places: &[usize], selected: Option<usize>, (is_all, width): (bool, u16), look: Look) -> Table<'static> {
+fn rows(
+    content: &Content,
+    places: &[usize],
+    selected: Option<usize>,
+    (is_all, width): (bool, u16),
+    look: Look,
+) -> Table<'static> {
     let has_misses = content.series.iter().any(|series| series.misses.is_some());
     let has_losses = content.series.iter().any(|series| series.counts.lost > 0);
     let columns: Vec<&Column> = COLUMNS
         .iter()
-        .filter(|column| width >= column.from_width && (column.head != "missed" || has_misses) && (column.head != "LOST" || has_losses))
+        .filter(|column| {
+            width >= column.from_width
+                && (column.head != "missed" || has_misses)
+                && (column.head != "LOST" || has_losses)
+        })
         .collect();
-    let names: Vec<String> = places.iter().map(|&place| name(&content.series[place], content.has_several_probes())).collect();
+    let names: Vec<String> = places
+        .iter()
+        .map(|&place| name(&content.series[place], content.has_several_probes()))
+        .collect();
     let left = usize::from(width).saturating_sub(columns.len() * usize::from(NUMBER));
-    let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).clamp(6, NAME_MAX.min(left.max(6)));
+    let name_width = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(6, NAME_MAX.min(left.max(6)));
     let row = |(&place, name): (&usize, &String)| {
         let series = &content.series[place];
         let cells = columns.iter().map(|column| {
-            let is_alarm = series.misses.is_some_and(|misses| misses > 0) && column.head == "missed" || column.head == "LOST";
+            let is_alarm = series.misses.is_some_and(|misses| misses > 0)
+                && column.head == "missed"
+                || column.head == "LOST";
             let text = Line::from((column.text)(series)).right_aligned();
-            Cell::from(if is_alarm { text.style(look.alarm()) } else { text })
+            Cell::from(if is_alarm {
+                text.style(look.alarm())
+            } else {
+                text
+            })
         });
         let row = Row::new(std::iter::once(Cell::from(begun(name, name_width))).chain(cells));
-        if selected == Some(place) { row.style(Style::new().add_modifier(Modifier::REVERSED)) } else { row }
+        if selected == Some(place) {
+            row.style(Style::new().add_modifier(Modifier::REVERSED))
+        } else {
+            row
+        }
     };
     let head = if is_all { "" } else { "worst" };
-    let heads = columns.iter().map(|column| Cell::from(Line::from(column.head).right_aligned()));
-    let widths = std::iter::once(Constraint::Length(name_width as u16)).chain(columns.iter().map(|_| Constraint::Length(NUMBER - 1)));
-    Table::new(places.iter().zip(&names).map(row), widths.collect::<Vec<_>>())
-        .header(Row::new(std::iter::once(Cell::from(head)).chain(heads)).style(Style::new().add_modifier(Modifier::BOLD)))
-        .column_spacing(1)
+    let heads = columns
+        .iter()
+        .map(|column| Cell::from(Line::from(column.head).right_aligned()));
+    let widths = std::iter::once(Constraint::Length(name_width as u16))
+        .chain(columns.iter().map(|_| Constraint::Length(NUMBER - 1)));
+    Table::new(
+        places.iter().zip(&names).map(row),
+        widths.collect::<Vec<_>>(),
+    )
+    .header(
+        Row::new(std::iter::once(Cell::from(head)).chain(heads))
+            .style(Style::new().add_modifier(Modifier::BOLD)),
+    )
+    .column_spacing(1)
 }

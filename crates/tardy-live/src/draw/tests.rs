@@ -8,7 +8,10 @@ use tardy_core::figures::{Figures, FiguresNumbers};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::verdict::Window;
 
-const LOOK: Look = Look { is_unicode: true, is_colored: true };
+const LOOK: Look = Look {
+    is_unicode: true,
+    is_colored: true,
+};
 
 fn figures(cpu: u32, max: i64) -> Figures {
     let mut histogram = Histogram::new(Budget::RECORDER);
@@ -17,7 +20,10 @@ fn figures(cpu: u32, max: i64) -> Figures {
     Figures {
         probe: "cyclic".into(),
         cpu: Some(CpuId(cpu)),
-        counts: Counts { skipped: u64::from(cpu) * 3, ..Counts::default() },
+        counts: Counts {
+            skipped: u64::from(cpu) * 3,
+            ..Counts::default()
+        },
         misses: None,
         latest: Some(Nanos(4_560)),
         recent: Some(Nanos(max)),
@@ -26,8 +32,11 @@ fn figures(cpu: u32, max: i64) -> Figures {
 }
 
 fn progress(elapsed: i64) -> RunProgress {
-    let phase =
-        |name: &str, begin, end| PhaseProgress { name: name.into(), begin: Nanos::from_secs(begin), end: Some(Nanos::from_secs(end)) };
+    let phase = |name: &str, begin, end| PhaseProgress {
+        name: name.into(),
+        begin: Nanos::from_secs(begin),
+        end: Some(Nanos::from_secs(end)),
+    };
     RunProgress {
         run: "2026-11-22-223000".into(),
         state: State::Running,
@@ -35,7 +44,13 @@ fn progress(elapsed: i64) -> RunProgress {
         planned: Some(Nanos::from_secs(53)),
         phases_planned: 10,
         phases: vec![phase("idle", 0, 5), phase("io", 5, 10)],
-        loads: vec![LoadProgress { name: "io".into(), operations: 31_200, bytes: 3 << 30, errors: 0, worked: Some(Nanos::from_secs(4)) }],
+        loads: vec![LoadProgress {
+            name: "io".into(),
+            operations: 31_200,
+            bytes: 3 << 30,
+            errors: 0,
+            worked: Some(Nanos::from_secs(4)),
+        }],
         marks: Vec::new(),
         window: None,
         is_cut_off: false,
@@ -45,9 +60,17 @@ fn progress(elapsed: i64) -> RunProgress {
 /// A run of so many CPUs: the largest value is that of the CPU in the middle.
 fn screen(cpus: u32) -> Screen {
     let mut screen = Screen::new(Owner::Own, true);
-    let max = |cpu| if cpu == cpus / 2 { 4_710_000 } else { 20_000 + i64::from(cpu) * 1_000 };
+    let max = |cpu| {
+        if cpu == cpus / 2 {
+            4_710_000
+        } else {
+            20_000 + i64::from(cpu) * 1_000
+        }
+    };
     for second in 0..9 {
-        let series = (0..cpus).map(|cpu| figures(cpu, if second == 8 { max(cpu) } else { 15_000 })).collect();
+        let series = (0..cpus)
+            .map(|cpu| figures(cpu, if second == 8 { max(cpu) } else { 15_000 }))
+            .collect();
         screen.content.take(progress(second), Some(series));
     }
     screen
@@ -57,27 +80,49 @@ fn drawn(screen: &Screen, (width, height): (u16, u16), look: Look) -> Vec<String
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, screen, look)).unwrap();
     let buffer = terminal.backend().buffer();
-    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    let line = |y| {
+        (0..width)
+            .map(|x| buffer[(x, y)].symbol())
+            .collect::<String>()
+            .trim_end()
+            .to_owned()
+    };
     (0..height).map(line).collect()
 }
 
 /// The line in which `text` stands.
 #[track_caller]
 fn line_of<'a>(lines: &'a [String], text: &str) -> &'a str {
-    lines.iter().find(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}` in\n{}", lines.join("\n")))
+    lines
+        .iter()
+        .find(|line| line.contains(text))
+        .unwrap_or_else(|| panic!("no `{text}` in\n{}", lines.join("\n")))
 }
 
 #[test]
 fn the_figures_of_each_cpu_stand_below_their_heads() {
     let lines = drawn(&screen(2), (80, 24), LOOK);
     let heads: Vec<&str> = line_of(&lines, "average").split_whitespace().collect();
-    assert_eq!(heads, ["min", "now", "average", "99.9", "%", "max", "skipped"]);
     assert_eq!(
-        line_of(&lines, "CPU 1 ").split_whitespace().collect::<Vec<_>>().join(" "),
+        heads,
+        ["min", "now", "average", "99.9", "%", "max", "skipped"]
+    );
+    assert_eq!(
+        line_of(&lines, "CPU 1 ")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
         "CPU 1 2.00 us 4.56 us 6.93 us 11.0 us 4.71 ms 3"
     );
-    assert!(lines[0].ends_with("0:08 of 0:53, 0:45 left"), "{}", lines[0]);
-    assert_eq!(lines[1], "phase 2 of 10: io, 0:02 left | 31,200 operations, 768 MiB/s");
+    assert!(
+        lines[0].ends_with("0:08 of 0:53, 0:45 left"),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(
+        lines[1],
+        "phase 2 of 10: io, 0:02 left | 31,200 operations, 768 MiB/s"
+    );
     assert!(line_of(&lines, "|idle").contains("|io"));
 }
 
@@ -86,11 +131,17 @@ fn narrow_screens_leave_out_columns_and_not_the_maximum() {
     for width in [40, 60, 80, 120, 200] {
         for height in [8, 16, 24, 50] {
             let lines = drawn(&screen(2), (width, height), LOOK);
-            assert!(line_of(&lines, "CPU 1").contains("4.71 ms"), "{width}x{height}");
+            assert!(
+                line_of(&lines, "CPU 1").contains("4.71 ms"),
+                "{width}x{height}"
+            );
         }
     }
     let narrow = drawn(&screen(2), (60, 24), LOOK);
-    assert!(!line_of(&narrow, "99.9 %").contains("min") && line_of(&narrow, "99.9 %").contains("skipped"));
+    assert!(
+        !line_of(&narrow, "99.9 %").contains("min")
+            && line_of(&narrow, "99.9 %").contains("skipped")
+    );
     // Whatever its size, there is something to be seen, and no panic.
     for size in [(1, 1), (10, 3), (300, 2), (3, 100)] {
         drawn(&screen(3), size, LOOK);
@@ -102,10 +153,27 @@ fn of_256_cpus_all_stand_in_the_picture_and_the_worst_in_the_table() {
     for width in [60, 80, 120] {
         let lines = drawn(&screen(256), (width, 24), LOOK);
         line_of(&lines, "max of each CPU: 20.0 us");
-        let cells = |line: &&String| line.chars().next().is_some_and(|letter| letter.is_ascii_digit()) && line.contains('-');
-        let drawn: usize = lines.iter().filter(cells).map(|line| line.chars().filter(|letter| ('▁'..='█').contains(letter)).count()).sum();
+        let cells = |line: &&String| {
+            line.chars()
+                .next()
+                .is_some_and(|letter| letter.is_ascii_digit())
+                && line.contains('-')
+        };
+        let drawn: usize = lines
+            .iter()
+            .filter(cells)
+            .map(|line| {
+                line.chars()
+                    .filter(|letter| ('▁'..='█').contains(letter))
+                    .count()
+            })
+            .sum();
         assert_eq!(drawn, 256, "{}", lines.join("\n"));
-        let row = lines.iter().position(|line| line.starts_with("worst")).unwrap() + 1;
+        let row = lines
+            .iter()
+            .position(|line| line.starts_with("worst"))
+            .unwrap()
+            + 1;
         assert!(lines[row].starts_with("CPU 128"), "{}", lines.join("\n"));
         line_of(&lines, "largest value over time");
     }
@@ -128,7 +196,11 @@ fn missed_deadlines_and_lost_samples_have_columns_where_there_can_be_some() {
     let lines = drawn(&screen, (80, 24), LOOK);
     let heads = line_of(&lines, "average");
     assert!(heads.ends_with("missed     LOST"), "{heads}");
-    assert!(line_of(&lines, "CPU 1 ").ends_with("12        5"), "{}", line_of(&lines, "CPU 1 "));
+    assert!(
+        line_of(&lines, "CPU 1 ").ends_with("12        5"),
+        "{}",
+        line_of(&lines, "CPU 1 ")
+    );
 }
 
 #[test]
@@ -146,8 +218,19 @@ fn marks_stand_below_the_time_line() {
 fn a_terminal_of_ascii_gets_nothing_else() {
     let mut screen = screen(256);
     screen.content.progress.as_mut().unwrap().marks = vec![Nanos::from_secs(4)];
-    let lines = drawn(&screen, (80, 24), Look { is_unicode: false, is_colored: false });
-    assert!(lines.iter().all(|line| line.is_ascii()), "{}", lines.join("\n"));
+    let lines = drawn(
+        &screen,
+        (80, 24),
+        Look {
+            is_unicode: false,
+            is_colored: false,
+        },
+    );
+    assert!(
+        lines.iter().all(|line| line.is_ascii()),
+        "{}",
+        lines.join("\n")
+    );
 }
 
 #[test]
@@ -164,15 +247,25 @@ fn what_is_asked_and_what_is_paused_is_said() {
 #[test]
 fn samples_above_the_deadline_are_told_apart_by_colour() {
     let mut screen = screen(1);
-    screen.content.progress.as_mut().unwrap().window = Some(Window::deadline(Nanos::from_millis(1)));
+    screen.content.progress.as_mut().unwrap().window =
+        Some(Window::deadline(Nanos::from_millis(1)));
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     terminal.draw(|frame| draw(frame, &screen, LOOK)).unwrap();
-    let red = terminal.backend().buffer().content.iter().filter(|cell| cell.fg == Color::Red).count();
+    let red = terminal
+        .backend()
+        .buffer()
+        .content
+        .iter()
+        .filter(|cell| cell.fg == Color::Red)
+        .count();
     assert!(red > 0);
 }
 
 #[test]
 fn a_run_that_did_not_start_says_so() {
     let screen = Screen::new(Owner::Own, true);
-    line_of(&drawn(&screen, (80, 24), LOOK), "waiting for the run to start");
+    line_of(
+        &drawn(&screen, (80, 24), LOOK),
+        "waiting for the run to start",
+    );
 }

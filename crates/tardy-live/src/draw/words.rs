@@ -29,7 +29,10 @@ pub(super) fn ended(text: &str, room: usize) -> String {
         return text.to_owned();
     }
     let kept = room.saturating_sub(CUT.len());
-    CUT.chars().take(room).chain(text.chars().skip(length - kept)).collect()
+    CUT.chars()
+        .take(room)
+        .chain(text.chars().skip(length - kept))
+        .collect()
 }
 
 /// A text in at most so many characters, from its beginning.
@@ -37,14 +40,21 @@ pub(super) fn begun(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
     }
-    text.chars().take(room.saturating_sub(CUT.len())).chain(CUT.chars().take(room)).collect()
+    text.chars()
+        .take(room.saturating_sub(CUT.len()))
+        .chain(CUT.chars().take(room))
+        .collect()
 }
 
 /// Hours, minutes and seconds, as clocks show them.
 pub(super) fn clock(time: Nanos) -> String {
     let seconds = time.get().max(0) / 1_000_000_000;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
 }
 
 /// How long it has run and how long it will.
@@ -52,32 +62,61 @@ pub(super) fn time(progress: &RunProgress) -> String {
     if progress.state != State::Running {
         return clock(progress.elapsed);
     }
-    let Some(planned) = progress.planned else { return format!("{}, until it is stopped", clock(progress.elapsed)) };
+    let Some(planned) = progress.planned else {
+        return format!("{}, until it is stopped", clock(progress.elapsed));
+    };
     let left = planned - progress.elapsed.max(Nanos::ZERO);
     if left >= Nanos::ZERO {
         // Rounded up, so that a run with something left is not told to have nothing.
         let left = Nanos(left.get() + 999_999_999);
-        format!("{} of {}, {} left", clock(progress.elapsed), clock(planned), clock(left))
+        format!(
+            "{} of {}, {} left",
+            clock(progress.elapsed),
+            clock(planned),
+            clock(left)
+        )
     } else {
-        format!("{}, {} more than planned", clock(progress.elapsed), clock(-left))
+        format!(
+            "{}, {} more than planned",
+            clock(progress.elapsed),
+            clock(-left)
+        )
     }
 }
 
 /// The phase, and what its loads do.
 pub(super) fn phase(progress: &RunProgress, width: u16, look: Look) -> Line<'static> {
     let Some(phase) = progress.phases.last() else {
-        let why = if progress.elapsed < Nanos::ZERO { "about to start" } else { "warming up" };
+        let why = if progress.elapsed < Nanos::ZERO {
+            "about to start"
+        } else {
+            "warming up"
+        };
         return Line::from(why);
     };
     let place = if progress.phases_planned > 1 {
-        format!("phase {} of {}: ", progress.phases.len(), progress.phases_planned)
+        format!(
+            "phase {} of {}: ",
+            progress.phases.len(),
+            progress.phases_planned
+        )
     } else {
         "phase ".to_owned()
     };
-    let left = phase.end.map(|end| end - progress.elapsed).filter(|left| *left >= Nanos::ZERO);
-    let left = left.map_or_else(String::new, |left| format!(", {} left", clock(Nanos(left.get() + 999_999_999))));
-    let mut spans = vec![Span::raw(place), Span::styled(phase.name.clone(), Modifier::BOLD), Span::raw(left)];
-    let mut room = usize::from(width).saturating_sub(spans.iter().map(|span| span.content.chars().count()).sum());
+    let left = phase
+        .end
+        .map(|end| end - progress.elapsed)
+        .filter(|left| *left >= Nanos::ZERO);
+    let left = left.map_or_else(String::new, |left| {
+        format!(", {} left", clock(Nanos(left.get() + 999_999_999)))
+    });
+    let mut spans = vec![
+        Span::raw(place),
+        Span::styled(phase.name.clone(), Modifier::BOLD),
+        Span::raw(left),
+    ];
+    let mut room = usize::from(width)
+        .saturating_sub(spans.iter().map(|span| span.content.chars().count()).sum());
     for load in &progress.loads {
         let text = load_text(load, progress.loads.len() > 1 || load.name != phase.name);
         if text.chars().count() + 3 > room {
@@ -85,15 +124,25 @@ pub(super) fn phase(progress: &RunProgress, width: u16, look: Look) -> Line<'sta
         }
         room -= text.chars().count() + 3;
         spans.push(Span::raw(" | "));
-        spans.push(if load.errors > 0 { Span::styled(text, look.alarm()) } else { Span::raw(text) });
+        spans.push(if load.errors > 0 {
+            Span::styled(text, look.alarm())
+        } else {
+            Span::raw(text)
+        });
     }
     Line::from(spans)
 }
 
 /// What a load has done so far, with its name where that is not clear.
 fn load_text(load: &LoadProgress, is_named: bool) -> String {
-    let mut text = if is_named { format!("{} ", load.name) } else { String::new() };
-    let Some(worked) = load.worked.filter(|worked| *worked > Nanos::ZERO) else { return text + "starting" };
+    let mut text = if is_named {
+        format!("{} ", load.name)
+    } else {
+        String::new()
+    };
+    let Some(worked) = load.worked.filter(|worked| *worked > Nanos::ZERO) else {
+        return text + "starting";
+    };
     text.push_str(&format!("{} operations", grouped(load.operations)));
     if load.bytes > 0 {
         let rate = (load.bytes as f64 / worked.as_secs_f64()) as u64;
@@ -107,7 +156,10 @@ fn load_text(load: &LoadProgress, is_named: bool) -> String {
 
 /// A rate in bytes, in whole units that leave it two digits or more.
 fn rounded_bytes(bytes: u64) -> String {
-    let unit = [1_u64 << 30, 1 << 20, 1 << 10].into_iter().find(|unit| bytes >= unit * 10).unwrap_or(1);
+    let unit = [1_u64 << 30, 1 << 20, 1 << 10]
+        .into_iter()
+        .find(|unit| bytes >= unit * 10)
+        .unwrap_or(1);
     spaced(format_bytes(bytes / unit * unit))
 }
 
@@ -119,7 +171,8 @@ pub(super) fn spaced(text: String) -> String {
     }
 }
 
-/// A count with commas between thousands; in thousands or millions where it is too long for a column.
+/// A count with commas between thousands; in thousands or millions where it is too long for a
+/// column.
 pub(super) fn grouped(count: u64) -> String {
     if count >= 10_000_000 {
         return format!("{}M", grouped(count / 1_000_000));

@@ -20,11 +20,11 @@ use crate::lines::Lines;
 pub struct GuardianOptions {
     /// The `tardy` binary; by default this one.
     pub program: PathBuf,
-    /// CPUs for the guardian and the init (never for the loads, which have their own), to keep their few wake-ups off measured ones;
-    /// empty leaves them where the tool may run.
+    /// CPUs for the guardian and the init (never for the loads, which have their own), to keep
+    /// their few wake-ups off measured ones; empty leaves them where the tool may run.
     pub cpus: CpuList,
-    /// The strongest containment to try; a weaker one is taken where it is not to be had. A system that forbids namespaces to some of its users
-    /// may log each try.
+    /// The strongest containment to try; a weaker one is taken where it is not to be had. A system
+    /// that forbids namespaces to some of its users may log each try.
     pub strongest: Containment,
     /// Control group that it joins, with all that it starts; the tool's own where there is none.
     pub group: Option<PathBuf>,
@@ -32,7 +32,12 @@ pub struct GuardianOptions {
 
 impl Default for GuardianOptions {
     fn default() -> Self {
-        Self { program: PathBuf::from("/proc/self/exe"), cpus: CpuList::default(), strongest: Containment::PidNamespace, group: None }
+        Self {
+            program: PathBuf::from("/proc/self/exe"),
+            cpus: CpuList::default(),
+            strongest: Containment::PidNamespace,
+            group: None,
+        }
     }
 }
 
@@ -49,18 +54,23 @@ pub enum GuardianError {
     Gone(std::io::Error),
     /// It was killed, and is still there.
     #[error(
-        "the guardian of the loads, process {0}, neither answers nor ends, nor may its loads: thaw its control group, or see what holds it"
+        "the guardian of the loads, process {0}, neither answers nor ends, nor may its loads: \
+         thaw its control group, or see what holds it"
     )]
     Stuck(u32),
 }
 
-/// How long the guardian may take to be ready. Even a board at 100 MHz needs less than a second for two execs.
+/// How long the guardian may take to be ready. Even a board at 100 MHz needs less than a second for
+/// two execs.
 const READY_LIMIT: Duration = Duration::from_secs(10);
-/// How long the guardian may take to end everything below it: thousands of processes on a busy board. Then it is killed, and the kernel ends the others.
+/// How long the guardian may take to end everything below it: thousands of processes on a busy
+/// board. Then it is killed, and the kernel ends the others.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
-/// How long a killed guardian may take to be gone. One in a frozen control group of version 1 stays until it is thawed.
+/// How long a killed guardian may take to be gone. One in a frozen control group of version 1 stays
+/// until it is thawed.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
-/// How long a command may wait for room in the pipe, which holds dozens of them: a guardian that is stopped reads none.
+/// How long a command may wait for room in the pipe, which holds dozens of them: a guardian that is
+/// stopped reads none.
 const COMMAND_LIMIT: Duration = Duration::from_millis(500);
 
 /// The guardian, as the tool holds it. Dropping it ends all loads.
@@ -91,13 +101,27 @@ impl Guardian {
             .spawn()
             .map_err(tardy_sys::scoped::refused)
             .map_err(GuardianError::Start)?;
-        let commands = child.stdin.take().map(|pipe| File::from(OwnedFd::from(pipe)));
+        let commands = child
+            .stdin
+            .take()
+            .map(|pipe| File::from(OwnedFd::from(pipe)));
         if let Some(commands) = &commands {
             // A guardian that is stopped reads nothing, and the run must not stand still with it.
             tardy_sys::file::set_blocking(commands, false).map_err(GuardianError::Start)?;
         }
-        let events = child.stdout.take().map(Lines::new).expect("standard output was asked to be a pipe");
-        let mut guardian = Self { child, commands, events, containment: Containment::ParentSignals, end_is_told: false, is_killed: false };
+        let events = child
+            .stdout
+            .take()
+            .map(Lines::new)
+            .expect("standard output was asked to be a pipe");
+        let mut guardian = Self {
+            child,
+            commands,
+            events,
+            containment: Containment::ParentSignals,
+            end_is_told: false,
+            is_killed: false,
+        };
         guardian.containment = guardian.wait_until_ready()?;
         Ok(guardian)
     }
@@ -110,7 +134,9 @@ impl Guardian {
             if let Some(line) = lines.first() {
                 return match serde_json::from_str(line) {
                     Ok(Message::Ready { containment }) => Ok(containment),
-                    Ok(Message::Event(LoadEvent::Problem { text, .. })) => Err(GuardianError::NotReady(text)),
+                    Ok(Message::Event(LoadEvent::Problem { text, .. })) => {
+                        Err(GuardianError::NotReady(text))
+                    }
                     _ => Err(GuardianError::NotReady(format!(
                         "it said `{line}`; is {} this version of tardy?",
                         std::env::args().next().unwrap_or_default()
@@ -118,10 +144,15 @@ impl Guardian {
                 };
             }
             if self.events.ended() {
-                return Err(GuardianError::NotReady("it ended at once; its message stands above".to_owned()));
+                return Err(GuardianError::NotReady(
+                    "it ended at once; its message stands above".to_owned(),
+                ));
             }
         }
-        Err(GuardianError::NotReady(format!("it said nothing for {} s; is the machine overloaded?", READY_LIMIT.as_secs())))
+        Err(GuardianError::NotReady(format!(
+            "it said nothing for {} s; is the machine overloaded?",
+            READY_LIMIT.as_secs()
+        )))
     }
 
     /// What keeps loads from outliving the tool.
@@ -136,16 +167,21 @@ impl Guardian {
         self.child.id()
     }
 
-    /// Starts `loads` as part of `phase`. Returns at once; [`LoadEvent::Started`] tells when each did.
+    /// Starts `loads` as part of `phase`. Returns at once; [`LoadEvent::Started`] tells when each
+    /// did.
     ///
     /// # Errors
     /// Where the guardian is gone.
     pub fn begin(&mut self, phase: u32, loads: &[LoadPlan]) -> Result<(), GuardianError> {
-        self.send(&Command::Begin { phase, loads: loads.to_vec() })
+        self.send(&Command::Begin {
+            phase,
+            loads: loads.to_vec(),
+        })
     }
 
-    /// Lets the loads of `phase` end by themselves. Returns at once; [`LoadEvent::Ended`] tells when each did, at the latest when its
-    /// `finish_limit` has passed, or the shorter time `within`, and it was killed.
+    /// Lets the loads of `phase` end by themselves. Returns at once; [`LoadEvent::Ended`] tells
+    /// when each did, at the latest when its `finish_limit` has passed, or the shorter time
+    /// `within`, and it was killed.
     ///
     /// # Errors
     /// Where the guardian is gone.
@@ -155,7 +191,8 @@ impl Guardian {
 
     fn send(&mut self, command: &Command) -> Result<(), GuardianError> {
         let gone = || GuardianError::Gone(std::io::ErrorKind::BrokenPipe.into());
-        let mut line = serde_json::to_vec(command).expect("a command is plain data, which always becomes JSON");
+        let mut line = serde_json::to_vec(command)
+            .expect("a command is plain data, which always becomes JSON");
         line.push(b'\n');
         let commands = self.commands.as_mut().ok_or_else(gone)?;
         let deadline = Instant::now() + COMMAND_LIMIT;
@@ -164,7 +201,10 @@ impl Guardian {
             match commands.write(rest) {
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::WouldBlock
+                        && Instant::now() < deadline =>
+                {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => return Err(GuardianError::Gone(error)),
@@ -173,7 +213,8 @@ impl Guardian {
         Ok(())
     }
 
-    /// Kills the guardian, and with it everything below. For one that does not answer: what the loads changed is undone by the journal then.
+    /// Kills the guardian, and with it everything below. For one that does not answer: what the
+    /// loads changed is undone by the journal then.
     pub fn kill(&mut self) {
         self.is_killed = true;
         self.end_is_told = true;
@@ -181,13 +222,17 @@ impl Guardian {
         let _ = self.child.kill();
     }
 
-    /// Whether a signal or a debugger has stopped it: it will not do anything until it is let go on.
+    /// Whether a signal or a debugger has stopped it: it will not do anything until it is let go
+    /// on.
     fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
     }
 
-    /// All events that have come, without waiting. The end of the guardian itself is a [`LoadEvent::Problem`], once.
+    /// All events that have come, without waiting. The end of the guardian itself is a
+    /// [`LoadEvent::Problem`], once.
     pub fn drain(&mut self) -> Vec<LoadEvent> {
         let mut events = Vec::new();
         for line in self.events.take() {
@@ -196,12 +241,17 @@ impl Guardian {
                 Ok(Message::Ready { .. }) => {}
                 Err(_) => events.push(LoadEvent::Problem {
                     load: None,
-                    text: format!("the guardian said `{line}`, which is no message; it is left out"),
+                    text: format!(
+                        "the guardian said `{line}`, which is no message; it is left out"
+                    ),
                 }),
             }
         }
         if self.events.ended() && !std::mem::replace(&mut self.end_is_told, true) {
-            events.push(LoadEvent::Problem { load: None, text: "the guardian is gone; no load runs any more".to_owned() });
+            events.push(LoadEvent::Problem {
+                load: None,
+                text: "the guardian is gone; no load runs any more".to_owned(),
+            });
         }
         events
     }
@@ -212,7 +262,8 @@ impl Guardian {
         self.events.ended()
     }
 
-    /// Ends all loads at once (by force, where they were not finished), undoes what they changed, and waits for it. Returns the last events.
+    /// Ends all loads at once (by force, where they were not finished), undoes what they changed,
+    /// and waits for it. Returns the last events.
     ///
     /// # Errors
     /// Where the guardian does not end in time, not even when it is killed.
@@ -221,14 +272,27 @@ impl Guardian {
         self.end_is_told = true;
         self.commands = None;
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
-        while !self.is_killed && !self.events.ended() && Instant::now() < deadline && !self.is_stopped() {
+        while !self.is_killed
+            && !self.events.ended()
+            && Instant::now() < deadline
+            && !self.is_stopped()
+        {
             self.events_within(100, &mut events)?;
         }
-        let rest = if self.events.ended() { deadline - Instant::now() } else { Duration::ZERO };
-        if self.end(rest) { Ok(events) } else { Err(GuardianError::Stuck(self.child.id())) }
+        let rest = if self.events.ended() {
+            deadline - Instant::now()
+        } else {
+            Duration::ZERO
+        };
+        if self.end(rest) {
+            Ok(events)
+        } else {
+            Err(GuardianError::Stuck(self.child.id()))
+        }
     }
 
-    /// Waits for its end, and kills it where that takes longer than `patience`. Says whether it is gone.
+    /// Waits for its end, and kills it where that takes longer than `patience`. Says whether it is
+    /// gone.
     fn end(&mut self, patience: Duration) -> bool {
         if !self.is_killed && self.wait_for_end(Instant::now() + patience) {
             return true;
@@ -248,7 +312,11 @@ impl Guardian {
         }
     }
 
-    fn events_within(&mut self, timeout_ms: i32, events: &mut Vec<LoadEvent>) -> Result<(), GuardianError> {
+    fn events_within(
+        &mut self,
+        timeout_ms: i32,
+        events: &mut Vec<LoadEvent>,
+    ) -> Result<(), GuardianError> {
         let fds = [self.events.as_fd()];
         tardy_sys::signal::wait_readable(&fds, timeout_ms).map_err(GuardianError::Gone)?;
         events.extend(self.drain());
@@ -266,9 +334,14 @@ impl AsFd for Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         self.commands = None;
-        // The guardian ends by itself and undoes what the loads changed; a tool that did not wait would end before that is done. With a killed one dies what it
-        // holds; the journal tells `tardy restore` the rest.
-        let patience = if self.is_stopped() { Duration::ZERO } else { SHUTDOWN_LIMIT };
+        // The guardian ends by itself and undoes what the loads changed; a tool that did not wait
+        // would end before that is done. With a killed one dies what it holds; the journal tells
+        // `tardy restore` the rest.
+        let patience = if self.is_stopped() {
+            Duration::ZERO
+        } else {
+            SHUTDOWN_LIMIT
+        };
         self.end(patience);
     }
 }

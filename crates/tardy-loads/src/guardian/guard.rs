@@ -1,4 +1,5 @@
-//! The guardian's own process: makes the namespace, starts its init, hands commands on, and cleans up when the tool is gone.
+//! The guardian's own process: makes the namespace, starts its init, hands commands on, and cleans
+//! up when the tool is gone.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -17,8 +18,9 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 use super::message::{Command, Containment, LoadEvent, Message};
 use crate::lines::Lines;
 
-/// Runs the guardian. `cpus` are those it and the init may use, in the kernel's notation (empty leaves them as they are); `strongest` is the name
-/// of the strongest containment to try; `group` is the control group to join, or empty.
+/// Runs the guardian. `cpus` are those it and the init may use, in the kernel's notation (empty
+/// leaves them as they are); `strongest` is the name of the strongest containment to try; `group`
+/// is the control group to join, or empty.
 pub(super) fn run(cpus: &str, strongest: &str, group: &Path) -> ExitCode {
     match Guard::start(cpus, strongest, group) {
         Ok(mut guard) => {
@@ -28,7 +30,9 @@ pub(super) fn run(cpus: &str, strongest: &str, group: &Path) -> ExitCode {
         }
         Err(error) => {
             let error = scoped::refused(error);
-            tell(format!("the guardian cannot start: {error}; loads cannot run"));
+            tell(format!(
+                "the guardian cannot start: {error}; loads cannot run"
+            ));
             ExitCode::from(3)
         }
     }
@@ -50,7 +54,8 @@ struct Init {
 }
 
 impl Init {
-    /// Takes every child that has ended from `reap`. Without a namespace, orphans of the loads come here too; they are reaped and forgotten.
+    /// Takes every child that has ended from `reap`. Without a namespace, orphans of the loads come
+    /// here too; they are reaped and forgotten.
     fn has_ended(&mut self, mut reap: impl FnMut() -> std::io::Result<WaitResult>) -> bool {
         while !self.is_reaped {
             match reap() {
@@ -74,24 +79,50 @@ impl Guard {
         // Fails where the process leads a session already, which is as good.
         let _ = process::new_session();
         process::become_subreaper()?;
-        // Blocked, not ignored: a load's worker begins with an empty mask, while an ignored signal would stay ignored in a user's own command.
-        let signals = SignalFd::block(&[process::CHILD_ENDED, signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
-        // Whatever policy the tool was started under, neither this process nor the loads below it keep it.
+        // Blocked, not ignored: a load's worker begins with an empty mask, while an ignored signal
+        // would stay ignored in a user's own command.
+        let signals = SignalFd::block(&[
+            process::CHILD_ENDED,
+            signal::INTERRUPT,
+            signal::TERMINATE,
+            signal::HANG_UP,
+        ])?;
+        // Whatever policy the tool was started under, neither this process nor the loads below it
+        // keep it.
         let _ = sched::set_policy(0, Policy::Other { nice: 0 });
         let _ = sched::set_policy(0, sched::AHEAD);
         if !group.as_os_str().is_empty() {
-            let named = |error: std::io::Error| std::io::Error::new(error.kind(), format!("cannot join {}: {error}", group.display()));
+            let named = |error: std::io::Error| {
+                std::io::Error::new(
+                    error.kind(),
+                    format!("cannot join {}: {error}", group.display()),
+                )
+            };
             tardy_machine::groups::join_process(group).map_err(named)?;
         }
         bind(cpus)?;
         let unknown = || std::io::Error::other(format!("there is no containment `{strongest}`"));
         let containment = contain(Containment::from_name(strongest).ok_or_else(unknown)?)?;
         let mut command = Program::new("/proc/self/exe");
-        command.arg0("tardy-init").arg(super::INIT).arg(containment.name()).stdin(Stdio::piped());
+        command
+            .arg0("tardy-init")
+            .arg(super::INIT)
+            .arg(containment.name())
+            .stdin(Stdio::piped());
         let mut init = command.spawn()?;
         let to_init = init.stdin.take();
-        let init = Init { process: i32::try_from(init.id()).unwrap_or(i32::MAX), is_reaped: false };
-        Ok(Self { containment, init, to_init, signals, commands: Lines::new(std::io::stdin()), undo: Vec::new() })
+        let init = Init {
+            process: i32::try_from(init.id()).unwrap_or(i32::MAX),
+            is_reaped: false,
+        };
+        Ok(Self {
+            containment,
+            init,
+            to_init,
+            signals,
+            commands: Lines::new(std::io::stdin()),
+            undo: Vec::new(),
+        })
     }
 
     /// Hands commands on until the tool or the init is gone.
@@ -102,8 +133,12 @@ impl Guard {
             }
             while let Ok(Some(signal)) = self.signals.take() {
                 // The tool decides about the others.
-                if signal == process::CHILD_ENDED && self.init.has_ended(|| process::reap_any(false)) {
-                    tell("the process that holds the loads ended; no load runs any more".to_owned());
+                if signal == process::CHILD_ENDED
+                    && self.init.has_ended(|| process::reap_any(false))
+                {
+                    tell(
+                        "the process that holds the loads ended; no load runs any more".to_owned(),
+                    );
                     return;
                 }
             }
@@ -117,16 +152,25 @@ impl Guard {
         match serde_json::from_str::<Command>(line) {
             Ok(Command::Begin { loads, .. }) => {
                 // Kept before the load can change anything.
-                self.undo.extend(loads.into_iter().flat_map(|load| load.undo));
+                self.undo
+                    .extend(loads.into_iter().flat_map(|load| load.undo));
             }
             Ok(Command::Finish { .. }) => {}
             Err(error) => {
-                tell(format!("a command of the tool is unreadable: {error}; it is left out"));
+                tell(format!(
+                    "a command of the tool is unreadable: {error}; it is left out"
+                ));
                 return;
             }
         }
-        let Some(to_init) = &mut self.to_init else { return };
-        if to_init.write_all(line.as_bytes()).and_then(|()| to_init.write_all(b"\n")).is_err() {
+        let Some(to_init) = &mut self.to_init else {
+            return;
+        };
+        if to_init
+            .write_all(line.as_bytes())
+            .and_then(|()| to_init.write_all(b"\n"))
+            .is_err()
+        {
             // Its end is noticed by its signal.
             self.to_init = None;
         }
@@ -153,7 +197,8 @@ impl Guard {
 /// Without a namespace, the descendants of a killed init come here one generation after the other.
 fn end_orphans() {
     loop {
-        // All that have ended, before /proc is read again: that takes long where there are many processes.
+        // All that have ended, before /proc is read again: that takes long where there are many
+        // processes.
         loop {
             match process::reap_any(false) {
                 Ok(WaitResult::Ended(..)) => {}
@@ -182,18 +227,21 @@ fn contain(strongest: Containment) -> std::io::Result<Containment> {
         return Ok(Containment::PidNamespace);
     }
     let (user, group) = tardy_sys::user::user_and_group();
-    if strongest > Containment::UserNamespace || namespace::unshare(Namespace::ProcessesAsUser).is_err() {
+    if strongest > Containment::UserNamespace
+        || namespace::unshare(Namespace::ProcessesAsUser).is_err()
+    {
         return Ok(Containment::ParentSignals);
     }
-    // Each user stays who they are: files are opened with the same rights as without the namespace. user_namespaces(7) wants this order.
+    // Each user stays who they are: files are opened with the same rights as without the namespace.
+    // user_namespaces(7) wants this order.
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     Ok(Containment::UserNamespace)
 }
 
-/// The guardian's own words go straight to the tool; a line is shorter than what the kernel writes to a pipe at once, so that it does not mix with
-/// the init's.
+/// The guardian's own words go straight to the tool; a line is shorter than what the kernel writes
+/// to a pipe at once, so that it does not mix with the init's.
 fn tell(text: String) {
     let message = Message::Event(LoadEvent::Problem { load: None, text });
     if let Ok(mut line) = serde_json::to_vec(&message) {
@@ -210,8 +258,16 @@ mod tests {
 
     #[test]
     fn a_number_that_was_reaped_is_not_killed() {
-        let ended = |process| Ok(WaitResult::Ended(process, std::process::ExitStatus::from_raw(9)));
-        let mut init = Init { process: 7, is_reaped: false };
+        let ended = |process| {
+            Ok(WaitResult::Ended(
+                process,
+                std::process::ExitStatus::from_raw(9),
+            ))
+        };
+        let mut init = Init {
+            process: 7,
+            is_reaped: false,
+        };
         let mut orphans = vec![Ok(WaitResult::NoneYet), ended(8)];
         assert!(!init.has_ended(|| orphans.pop().unwrap()));
         assert!(init.has_ended(|| Err(std::io::Error::other("interrupted"))));
@@ -219,7 +275,10 @@ mod tests {
         let mut all = vec![ended(9), ended(7), ended(8)];
         assert!(init.has_ended(|| all.pop().unwrap()));
         assert_eq!((init.number(), all.len()), (None, 1));
-        let mut gone = Init { process: 7, is_reaped: false };
+        let mut gone = Init {
+            process: 7,
+            is_reaped: false,
+        };
         assert!(gone.has_ended(|| Ok(WaitResult::NoChildren)));
         assert_eq!(gone.number(), None);
     }

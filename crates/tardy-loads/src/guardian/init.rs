@@ -1,4 +1,5 @@
-//! The first process of the namespace: starts the workers of loads, reaps, and tells the tool what happens.
+//! The first process of the namespace: starts the workers of loads, reaps, and tells the tool what
+//! happens.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,7 +25,9 @@ pub(super) fn run(containment: &str) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tardy_sys::say!("tardy: the process that holds the loads cannot start: {error}; loads cannot run");
+            tardy_sys::say!(
+                "tardy: the process that holds the loads cannot start: {error}; loads cannot run"
+            );
             ExitCode::FAILURE
         }
     }
@@ -34,7 +37,8 @@ struct Init {
     commands: Lines<std::io::Stdin>,
     signals: SignalFd,
     loads: Vec<RunningLoad>,
-    /// Whether a worker was killed or died, so that there may be processes of it that nobody else will end.
+    /// Whether a worker was killed or died, so that there may be processes of it that nobody else
+    /// will end.
     orphans_possible: bool,
 }
 
@@ -48,10 +52,21 @@ impl Init {
         process::set_parent_death_signal(process::KILL)?;
         process::become_subreaper()?;
         let _ = sched::set_policy(0, sched::AHEAD);
-        let signals = SignalFd::block(&[process::CHILD_ENDED, signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
+        let signals = SignalFd::block(&[
+            process::CHILD_ENDED,
+            signal::INTERRUPT,
+            signal::TERMINATE,
+            signal::HANG_UP,
+        ])?;
         say(&Message::Ready { containment });
-        // A guardian that died before the signal was asked for has closed the input, which ends the loop at once.
-        Ok(Self { commands: Lines::new(std::io::stdin()), signals, loads: Vec::new(), orphans_possible: false })
+        // A guardian that died before the signal was asked for has closed the input, which ends the
+        // loop at once.
+        Ok(Self {
+            commands: Lines::new(std::io::stdin()),
+            signals,
+            loads: Vec::new(),
+            orphans_possible: false,
+        })
     }
 
     fn serve(&mut self) {
@@ -84,11 +99,15 @@ impl Init {
                     load.finish(within);
                 }
             }
-            Err(error) => tell(LoadEvent::Problem { load: None, text: format!("a command is unreadable: {error}; it is left out") }),
+            Err(error) => tell(LoadEvent::Problem {
+                load: None,
+                text: format!("a command is unreadable: {error}; it is left out"),
+            }),
         }
     }
 
-    /// Reads what workers say, reaps, restarts, kills what is overdue, and tells which loads have ended.
+    /// Reads what workers say, reaps, restarts, kills what is overdue, and tells which loads have
+    /// ended.
     fn tend(&mut self) {
         for load in &mut self.loads {
             load.listen(&mut tell);
@@ -106,16 +125,20 @@ impl Init {
         if self.orphans_possible {
             self.end_orphans();
         }
-        // A load has ended only when nothing of it is left, which cannot be told while there are orphans.
+        // A load has ended only when nothing of it is left, which cannot be told while there are
+        // orphans.
         if !self.orphans_possible {
             self.loads.retain(|load| !load.tell_if_ended(&mut tell));
         }
     }
 
-    /// Living workers are the subreapers of their own processes: a child here that is no worker lost its worker.
+    /// Living workers are the subreapers of their own processes: a child here that is no worker
+    /// lost its worker.
     fn end_orphans(&mut self) {
-        let orphans: Vec<i32> =
-            children::of_this_process().into_iter().filter(|&pid| !self.loads.iter().any(|load| load.owns(pid))).collect();
+        let orphans: Vec<i32> = children::of_this_process()
+            .into_iter()
+            .filter(|&pid| !self.loads.iter().any(|load| load.owns(pid)))
+            .collect();
         for &orphan in &orphans {
             let _ = process::kill(orphan, process::KILL);
         }
@@ -127,7 +150,9 @@ impl Init {
         if self.orphans_possible {
             return ORPHAN_CHECK_MS;
         }
-        let Some(due) = self.loads.iter().filter_map(RunningLoad::next_due).min() else { return -1 };
+        let Some(due) = self.loads.iter().filter_map(RunningLoad::next_due).min() else {
+            return -1;
+        };
         let wait = (due - Nanos(clock::monotonic())).get().max(0);
         i32::try_from(wait / 1_000_000 + 1).unwrap_or(i32::MAX)
     }
@@ -138,7 +163,8 @@ fn tell(event: LoadEvent) {
 }
 
 fn say(message: &Message) {
-    let mut line = serde_json::to_vec(message).expect("a message is plain data, which always becomes JSON");
+    let mut line =
+        serde_json::to_vec(message).expect("a message is plain data, which always becomes JSON");
     line.push(b'\n');
     // Where nobody reads any more the tool is gone, and the guardian ends this process.
     let _ = std::io::stdout().lock().write_all(&line);

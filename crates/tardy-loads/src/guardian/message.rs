@@ -18,7 +18,8 @@ pub(super) enum Command {
     /// Let the loads of a phase end by themselves.
     Finish {
         phase: u32,
-        /// What is not gone after this time is killed, as a matter of course; each load's own limit where absent.
+        /// What is not gone after this time is killed, as a matter of course; each load's own limit
+        /// where absent.
         within: Option<Nanos>,
     },
 }
@@ -44,7 +45,8 @@ pub enum Containment {
     PidNamespace,
     /// The same, in a user namespace: loads have no rights that the user has not.
     UserNamespace,
-    /// Signals from parents to children only: what a user's own command abandons can survive a SIGKILL of tool and guardian together.
+    /// Signals from parents to children only: what a user's own command abandons can survive a
+    /// SIGKILL of tool and guardian together.
     ParentSignals,
 }
 
@@ -64,7 +66,9 @@ impl Containment {
     /// The one of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|containment| containment.name() == name)
+        Self::ALL
+            .into_iter()
+            .find(|containment| containment.name() == name)
     }
 }
 
@@ -85,7 +89,8 @@ pub enum LoadEnd {
     Absent,
 }
 
-/// What happens to loads. Points in time are CLOCK_MONOTONIC, as observed; `load` is the plan's label.
+/// What happens to loads. Points in time are CLOCK_MONOTONIC, as observed; `load` is the plan's
+/// label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {
@@ -165,8 +170,14 @@ mod tests {
     #[test]
     fn the_name_of_a_containment_is_the_same_in_arguments_and_files() {
         for containment in Containment::ALL {
-            assert_eq!(serde_json::to_string(&containment).unwrap(), format!("\"{}\"", containment.name()));
-            assert_eq!(Containment::from_name(containment.name()), Some(containment));
+            assert_eq!(
+                serde_json::to_string(&containment).unwrap(),
+                format!("\"{}\"", containment.name())
+            );
+            assert_eq!(
+                Containment::from_name(containment.name()),
+                Some(containment)
+            );
         }
     }
 
@@ -176,12 +187,23 @@ mod tests {
             load: "io:folder=/a\nb".into(),
             phase: 2,
             at: Nanos(5),
-            how: LoadEnd::Died { status: "exit status: 1".into() },
+            how: LoadEnd::Died {
+                status: "exit status: 1".into(),
+            },
         };
         let line = serde_json::to_string(&Message::Event(event.clone())).unwrap();
         assert!(!line.contains('\n'));
-        assert_eq!(serde_json::from_str::<Message>(&line).unwrap(), Message::Event(event));
-        let command = Command::Finish { phase: 7, within: Some(Nanos(3)) };
-        assert_eq!(serde_json::from_str::<Command>(&serde_json::to_string(&command).unwrap()).unwrap(), command);
+        assert_eq!(
+            serde_json::from_str::<Message>(&line).unwrap(),
+            Message::Event(event)
+        );
+        let command = Command::Finish {
+            phase: 7,
+            within: Some(Nanos(3)),
+        };
+        assert_eq!(
+            serde_json::from_str::<Command>(&serde_json::to_string(&command).unwrap()).unwrap(),
+            command
+        );
     }
 }

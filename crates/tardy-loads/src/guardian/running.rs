@@ -15,7 +15,8 @@ use crate::lines::Lines;
 use crate::load::sharing;
 use crate::load::worker::{Work, WorkerPlan, WorkerReport};
 
-/// A worker that dies is started again so many times in a phase; a load that dies more often has a reason to.
+/// A worker that dies is started again so many times in a phase; a load that dies more often has a
+/// reason to.
 const RESTARTS_MAX: u32 = 3;
 /// Rest before the first restart; doubled for each further one.
 const RESTART_DELAY: Nanos = Nanos::from_millis(200);
@@ -31,7 +32,8 @@ pub(super) struct RunningLoad {
     slots: Vec<Slot>,
     /// When it is killed, once it was asked to end.
     kill_at: Option<Nanos>,
-    /// Whether being killed is a matter of course: its time is over, and it is no fault of the load that it did not end sooner.
+    /// Whether being killed is a matter of course: its time is over, and it is no fault of the load
+    /// that it did not end sooner.
     is_cut: bool,
     last_reaped: Nanos,
 }
@@ -63,21 +65,54 @@ impl RunningLoad {
     /// Starts all workers.
     pub(super) fn start(phase: u32, mut plan: LoadPlan, tell: EventSink<'_>) -> Self {
         let started = Nanos(clock::monotonic());
-        tell(LoadEvent::Started { load: plan.label.clone(), phase, at: started });
+        tell(LoadEvent::Started {
+            load: plan.label.clone(),
+            phase,
+            at: started,
+        });
         let weight = sharing::weight(&plan);
         if let Share::Group(group) = &plan.share
-            && let Err(error) = (0..plan.worker_count()).try_for_each(|index| sharing::make(&sharing::of_worker(group, index), weight))
+            && let Err(error) = (0..plan.worker_count())
+                .try_for_each(|index| sharing::make(&sharing::of_worker(group, index), weight))
         {
-            let text = format!("has no share of its own beside other loads: {}: {error}", group.display());
-            tell(LoadEvent::Problem { load: Some(plan.label.clone()), text });
+            let text = format!(
+                "has no share of its own beside other loads: {}: {error}",
+                group.display()
+            );
+            tell(LoadEvent::Problem {
+                load: Some(plan.label.clone()),
+                text,
+            });
             plan.share = Share::Tasks;
         }
-        let worker_cpus: Vec<CpuList> =
-            if plan.each_cpu { plan.cpus.iter().map(|cpu| CpuList::from_iter([cpu])).collect() } else { vec![plan.cpus.clone()] };
+        let worker_cpus: Vec<CpuList> = if plan.each_cpu {
+            plan.cpus
+                .iter()
+                .map(|cpu| CpuList::from_iter([cpu]))
+                .collect()
+        } else {
+            vec![plan.cpus.clone()]
+        };
         let memory = plan.budget.memory / worker_cpus.len().max(1) as u64;
         let slots = worker_cpus.into_iter().enumerate();
-        let slots = slots.map(|(index, cpus)| Slot::new(WorkerPlan { load: plan.clone(), cpus, index, memory })).collect();
-        let mut load = Self { phase, plan, slots, kill_at: None, is_cut: false, last_reaped: started };
+        let slots = slots
+            .map(|(index, cpus)| {
+                Slot::new(WorkerPlan {
+                    load: plan.clone(),
+                    cpus,
+                    index,
+                    memory,
+                })
+            })
+            .collect();
+        let mut load = Self {
+            phase,
+            plan,
+            slots,
+            kill_at: None,
+            is_cut: false,
+            last_reaped: started,
+        };
         for slot in &mut load.slots {
             slot.spawn(tell);
         }
@@ -89,12 +124,21 @@ impl RunningLoad {
     }
 
     pub(super) fn owns(&self, pid: i32) -> bool {
-        self.slots.iter().filter_map(|slot| slot.process.as_ref()).any(|process| process.pid == pid)
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.process.as_ref())
+            .any(|process| process.pid == pid)
     }
 
-    /// What to wait on for reports. A pipe that has ended is always readable, and would turn the wait into a spin.
+    /// What to wait on for reports. A pipe that has ended is always readable, and would turn the
+    /// wait into a spin.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.slots.iter().filter_map(|slot| slot.process.as_ref()).map(|process| &process.reports).filter(|r| !r.ended()).map(AsFd::as_fd)
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.process.as_ref())
+            .map(|process| &process.reports)
+            .filter(|r| !r.ended())
+            .map(AsFd::as_fd)
     }
 
     /// Asks it to end by itself, `within` a time that is shorter than its own limit.
@@ -103,7 +147,9 @@ impl RunningLoad {
             return;
         }
         self.is_cut = within.is_some_and(|within| within < self.plan.finish_limit);
-        let limit = within.unwrap_or(self.plan.finish_limit).min(self.plan.finish_limit);
+        let limit = within
+            .unwrap_or(self.plan.finish_limit)
+            .min(self.plan.finish_limit);
         self.kill_at = Some(Nanos(clock::monotonic()).saturating_add(limit));
         for slot in &mut self.slots {
             match &mut slot.process {
@@ -127,7 +173,11 @@ impl RunningLoad {
     pub(super) fn reaped(&mut self, pid: i32, status: ExitStatus, tell: EventSink<'_>) {
         self.last_reaped = Nanos(clock::monotonic());
         let finishing = self.kill_at.is_some();
-        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.process.as_ref().is_some_and(|process| process.pid == pid)) {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| {
+            slot.process
+                .as_ref()
+                .is_some_and(|process| process.pid == pid)
+        }) {
             slot.listen(&self.plan.label, self.phase, tell);
             slot.reaped(status, finishing, self.phase, tell);
         }
@@ -149,8 +199,14 @@ impl RunningLoad {
     /// The next moment at which [`RunningLoad::keep_time`] has something to do.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         let running = |slot: &&Slot| slot.process.as_ref().is_some_and(|process| !process.killed);
-        let kill = self.kill_at.filter(|_| self.slots.iter().any(|slot| running(&slot)));
-        self.slots.iter().filter_map(|slot| slot.restart_at).chain(kill).min()
+        let kill = self
+            .kill_at
+            .filter(|_| self.slots.iter().any(|slot| running(&slot)));
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.restart_at)
+            .chain(kill)
+            .min()
     }
 
     /// Whether all of it is gone; tells so.
@@ -169,24 +225,40 @@ impl RunningLoad {
             self.undo(tell);
         }
         if let Share::Group(group) = &self.plan.share {
-            // Nothing is in it any more; what keeps it all the same is removed with all else that loads change.
+            // Nothing is in it any more; what keeps it all the same is removed with all else that
+            // loads change.
             for index in 0..self.plan.worker_count() {
                 let _ = std::fs::remove_dir(sharing::of_worker(group, index));
             }
         }
-        tell(LoadEvent::Ended { load: self.plan.label.clone(), phase: self.phase, at: self.last_reaped, how });
+        tell(LoadEvent::Ended {
+            load: self.plan.label.clone(),
+            phase: self.phase,
+            at: self.last_reaped,
+            how,
+        });
         true
     }
 }
 
 impl RunningLoad {
-    /// What a load changed it takes back itself when it ends; one that was killed cannot, and the next phase must not find it.
+    /// What a load changed it takes back itself when it ends; one that was killed cannot, and the
+    /// next phase must not find it.
     fn undo(&self, tell: EventSink<'_>) {
         // The controller of the groups is others' too, as long as the phase lasts.
-        let own: Vec<Undo> = self.plan.undo.iter().filter(|undo| !sharing::is_of_all(undo)).cloned().collect();
+        let own: Vec<Undo> = self
+            .plan
+            .undo
+            .iter()
+            .filter(|undo| !sharing::is_of_all(undo))
+            .cloned()
+            .collect();
         for (_, result) in run_all(&own) {
             if let Err(error) = result {
-                tell(LoadEvent::Problem { load: Some(self.plan.label.clone()), text: error.to_string() });
+                tell(LoadEvent::Problem {
+                    load: Some(self.plan.label.clone()),
+                    text: error.to_string(),
+                });
             }
         }
     }
@@ -207,18 +279,27 @@ impl Slot {
     }
 
     fn cpu(&self) -> Option<CpuId> {
-        self.plan.cpus.iter().next().filter(|_| self.plan.cpus.len() == 1)
+        self.plan
+            .cpus
+            .iter()
+            .next()
+            .filter(|_| self.plan.cpus.len() == 1)
     }
 
     fn problem(&self, text: String, tell: EventSink<'_>) {
-        tell(LoadEvent::Problem { load: Some(self.plan.load.label.clone()), text });
+        tell(LoadEvent::Problem {
+            load: Some(self.plan.load.label.clone()),
+            text,
+        });
     }
 
     fn spawn(&mut self, tell: EventSink<'_>) {
         self.restart_at = None;
-        let plan = serde_json::to_string(&self.plan).expect("a plan is plain data, which always becomes JSON");
+        let plan = serde_json::to_string(&self.plan)
+            .expect("a plan is plain data, which always becomes JSON");
         let mut program = Program::new("/proc/self/exe");
-        // A process group of its own: what a signal is sent to when it has to be killed. A session of its own is one, too.
+        // A process group of its own: what a signal is sent to when it has to be killed. A session
+        // of its own is one, too.
         if self.plan.load.share != Share::Session {
             program.process_group(0);
         }
@@ -232,35 +313,60 @@ impl Slot {
         match spawned {
             Ok(mut child) => {
                 let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
-                let reports = child.stdout.take().map(Lines::new).expect("standard output was asked to be a pipe");
-                self.process = Some(WorkerProcess { pid, stop: child.stdin.take(), reports, killed: false });
+                let reports = child
+                    .stdout
+                    .take()
+                    .map(Lines::new)
+                    .expect("standard output was asked to be a pipe");
+                self.process = Some(WorkerProcess {
+                    pid,
+                    stop: child.stdin.take(),
+                    reports,
+                    killed: false,
+                });
             }
             Err(error) => self.died(format!("cannot be started: {error}"), tell),
         }
     }
 
     fn listen(&mut self, label: &str, phase: u32, tell: EventSink<'_>) {
-        let Some(process) = &mut self.process else { return };
+        let Some(process) = &mut self.process else {
+            return;
+        };
         for line in process.reports.take() {
             match serde_json::from_str(&line) {
                 Ok(WorkerReport::Working(at)) => {
                     let cpu = self.cpu();
-                    tell(LoadEvent::Working { load: label.to_owned(), phase, cpu, at });
+                    tell(LoadEvent::Working {
+                        load: label.to_owned(),
+                        phase,
+                        cpu,
+                        at,
+                    });
                 }
                 Ok(WorkerReport::Work(work)) => {
                     self.current = work;
                     self.tell_work(label, phase, tell);
                 }
                 Ok(WorkerReport::Absent(absent)) => {
-                    // Each worker of the load finds the same missing; one of them is enough to tell.
+                    // Each worker of the load finds the same missing; one of them is enough to
+                    // tell.
                     self.absent = true;
                     if self.plan.index == 0 {
                         let (missing, remedy) = (absent.missing, absent.remedy);
-                        tell(LoadEvent::Absent { load: label.to_owned(), phase, missing, remedy });
+                        tell(LoadEvent::Absent {
+                            load: label.to_owned(),
+                            phase,
+                            missing,
+                            remedy,
+                        });
                     }
                 }
                 Ok(WorkerReport::Problem(text)) => self.problem(text, tell),
-                Err(_) => self.problem(format!("said `{line}`, which is no report; it is left out"), tell),
+                Err(_) => self.problem(
+                    format!("said `{line}`, which is no report; it is left out"),
+                    tell,
+                ),
             }
             if self.process.is_none() {
                 return;
@@ -269,16 +375,42 @@ impl Slot {
     }
 
     fn tell_work(&self, label: &str, phase: u32, tell: EventSink<'_>) {
-        let Work { operations, bytes, errors, cpu_time, kernel_time } = self.before + self.current;
+        let Work {
+            operations,
+            bytes,
+            errors,
+            cpu_time,
+            kernel_time,
+        } = self.before + self.current;
         let (load, at) = (label.to_owned(), Nanos(clock::monotonic()));
-        tell(LoadEvent::Work { load, phase, cpu: self.cpu(), operations, bytes, errors, cpu_time, kernel_time, at });
+        tell(LoadEvent::Work {
+            load,
+            phase,
+            cpu: self.cpu(),
+            operations,
+            bytes,
+            errors,
+            cpu_time,
+            kernel_time,
+            at,
+        });
     }
 
     fn reaped(&mut self, status: ExitStatus, finishing: bool, phase: u32, tell: EventSink<'_>) {
         let killed = self.process.take().is_some_and(|process| process.killed);
         let died = (!finishing && !self.absent).then(|| status.to_string());
-        let (load, cpu, at) = (self.plan.load.label.clone(), self.cpu(), Nanos(clock::monotonic()));
-        tell(LoadEvent::Stopped { load, phase, cpu, at, died });
+        let (load, cpu, at) = (
+            self.plan.load.label.clone(),
+            self.cpu(),
+            Nanos(clock::monotonic()),
+        );
+        tell(LoadEvent::Stopped {
+            load,
+            phase,
+            cpu,
+            at,
+            died,
+        });
         self.before = self.before + self.current;
         self.current = Work::default();
         if killed {
@@ -288,8 +420,13 @@ impl Slot {
         } else if finishing && status.success() {
             self.end = Some(LoadEnd::Finished);
         } else if finishing {
-            self.problem(format!("a worker ended with {status} when it was asked to end"), tell);
-            self.end = Some(LoadEnd::Died { status: status.to_string() });
+            self.problem(
+                format!("a worker ended with {status} when it was asked to end"),
+                tell,
+            );
+            self.end = Some(LoadEnd::Died {
+                status: status.to_string(),
+            });
         } else {
             self.died(status.to_string(), tell);
         }
@@ -297,10 +434,15 @@ impl Slot {
 
     /// Ended without being asked to: restarted, or given up.
     fn died(&mut self, status: String, tell: EventSink<'_>) {
-        let on = self.cpu().map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+        let on = self
+            .cpu()
+            .map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
         if self.restarts == RESTARTS_MAX {
             self.problem(
-                format!("the worker{on} died again ({status}) and is not restarted any more: the load is not running there"),
+                format!(
+                    "the worker{on} died again ({status}) and is not restarted any more: the load \
+                     is not running there"
+                ),
                 tell,
             );
             self.end = Some(LoadEnd::Died { status });
@@ -310,14 +452,20 @@ impl Slot {
         self.restarts += 1;
         self.restart_at = Some(Nanos(clock::monotonic()).saturating_add(delay));
         self.problem(
-            format!("the worker{on} died ({status}) and is restarted in {delay}, for the {} of {RESTARTS_MAX} times", self.restarts),
+            format!(
+                "the worker{on} died ({status}) and is restarted in {delay}, for the {} of \
+                 {RESTARTS_MAX} times",
+                self.restarts
+            ),
             tell,
         );
     }
 
     fn kill(&mut self, is_cut: bool, tell: EventSink<'_>) {
         let label = self.plan.load.label.clone();
-        let Some(process) = &mut self.process else { return };
+        let Some(process) = &mut self.process else {
+            return;
+        };
         if process.killed {
             return;
         }
@@ -329,6 +477,9 @@ impl Slot {
             return;
         }
         let limit = self.plan.load.finish_limit;
-        tell(LoadEvent::Problem { load: Some(label), text: format!("did not end within {limit} of being asked to, and was killed") });
+        tell(LoadEvent::Problem {
+            load: Some(label),
+            text: format!("did not end within {limit} of being asked to, and was killed"),
+        });
     }
 }

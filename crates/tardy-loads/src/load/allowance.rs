@@ -1,4 +1,5 @@
-//! How fast a load may write to a device: flash wears by what is written to it, so that every load that writes has a bound.
+//! How fast a load may write to a device: flash wears by what is written to it, so that every load
+//! that writes has a bound.
 
 use tardy_run::device_writes::DeviceWrites;
 use tardy_run::parameter::Parameter;
@@ -9,26 +10,42 @@ use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The parameter by which each such load is bounded.
-pub(super) const RATE: Parameter =
-    Parameter::bytes("rate", "bytes a second that all workers together write to a device, whose flash wears by it", "32MiB", 4096, 1 << 40);
+pub(super) const RATE: Parameter = Parameter::bytes(
+    "rate",
+    "bytes a second that all workers together write to a device, whose flash wears by it",
+    "32MiB",
+    4096,
+    1 << 40,
+);
 
-/// States in the plan what the load writes to the device behind `folder` by its parameter `rate`; nothing where there is only memory.
+/// States in the plan what the load writes to the device behind `folder` by its parameter `rate`;
+/// nothing where there is only memory.
 pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     if !matches!(backing, Backing::Memory(_)) {
         let rate = resolution.plan.parameters.number("rate");
-        resolution.plan.device_writes = Some(DeviceWrites { device: backing.name().to_owned(), rate, is_estimate: false });
+        resolution.plan.device_writes = Some(DeviceWrites {
+            device: backing.name().to_owned(),
+            rate,
+            is_estimate: false,
+        });
     }
 }
 
-/// Bytes a second that compilers write for each CPU that they keep busy: a build of a kernel's defconfig leaves about 1.5 GiB after some 30 minutes of one CPU's time.
+/// Bytes a second that compilers write for each CPU that they keep busy: a build of a kernel's
+/// defconfig leaves about 1.5 GiB after some 30 minutes of one CPU's time.
 pub(super) const COMPILER_WRITES_A_CPU: u64 = 1 << 20;
 
-/// States what the load usually writes to the device behind the scratch folder, where nothing bounds it.
+/// States what the load usually writes to the device behind the scratch folder, where nothing
+/// bounds it.
 pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
     let backing = Backing::of(&resolution.host.scratch, resolution.host);
     if !matches!(backing, Backing::Memory(_)) {
         let rate = rate_a_cpu * resolution.plan.cpus.len() as u64;
-        resolution.plan.device_writes = Some(DeviceWrites { device: backing.name().to_owned(), rate, is_estimate: true });
+        resolution.plan.device_writes = Some(DeviceWrites {
+            device: backing.name().to_owned(),
+            rate,
+            is_estimate: true,
+        });
     }
 }
 
@@ -45,12 +62,20 @@ impl Allowance {
     /// The worker's share of what the plan allows, from now on.
     pub(super) fn new(worker: &Worker) -> Self {
         let load = &worker.plan.load;
-        let rate = load.device_writes.as_ref().map(|writes| writes.rate / load.worker_count().max(1) as u64);
-        Self { rate, started: clock::monotonic(), taken: 0 }
+        let rate = load
+            .device_writes
+            .as_ref()
+            .map(|writes| writes.rate / load.worker_count().max(1) as u64);
+        Self {
+            rate,
+            started: clock::monotonic(),
+            taken: 0,
+        }
     }
 
-    /// Whether `bytes` may be written now; if so, they count as written. In each second as much may be written as the rate says, so that a run never writes more than
-    /// the rate times its length, and a second's worth.
+    /// Whether `bytes` may be written now; if so, they count as written. In each second as much may
+    /// be written as the rate says, so that a run never writes more than the rate times its length,
+    /// and a second's worth.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         self.take_at(bytes, clock::monotonic())
     }
@@ -76,10 +101,18 @@ mod tests {
 
     #[test]
     fn a_second_is_allowed_at_once_and_no_more() {
-        let mut allowance = Allowance { rate: Some(1000), started: 0, taken: 0 };
+        let mut allowance = Allowance {
+            rate: Some(1000),
+            started: 0,
+            taken: 0,
+        };
         assert!(allowance.take_at(1000, 0) && !allowance.take_at(1, 0));
         assert!(!allowance.take_at(500, SECOND / 4) && allowance.take_at(500, SECOND / 2));
-        let mut unlimited = Allowance { rate: None, started: 0, taken: 0 };
+        let mut unlimited = Allowance {
+            rate: None,
+            started: 0,
+            taken: 0,
+        };
         assert!(unlimited.take_at(u64::MAX, 0) && unlimited.take_at(u64::MAX, 0));
     }
 

@@ -11,14 +11,16 @@ pub enum Backing {
     Device(String),
     /// The page cache alone: a file system of this kind.
     Memory(String),
-    /// A file system of this kind, which stands for others (overlay), for a server (nfs) or for the emulator's host (9p).
+    /// A file system of this kind, which stands for others (overlay), for a server (nfs) or for the
+    /// emulator's host (9p).
     Unknown(String),
 }
 
 /// File systems that are in memory alone.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "devtmpfs"];
 
-/// File systems on pools of disks or on bare flash, which mountinfo names otherwise than by a device file.
+/// File systems on pools of disks or on bare flash, which mountinfo names otherwise than by a
+/// device file.
 const WITHOUT_DEVICE_FILE: [&str; 3] = ["zfs", "ubifs", "jffs2"];
 
 impl Backing {
@@ -28,8 +30,13 @@ impl Backing {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let mounts = std::fs::read_to_string(host.proc.join("self/mountinfo")).unwrap_or_default();
         // Later mounts hide earlier ones at the same place.
-        let covers = mounts.lines().filter_map(Mount::parse).filter(|mount| folder.starts_with(&mount.point));
-        covers.max_by_key(|mount| mount.point.len()).map_or_else(|| Self::Unknown("unknown".to_owned()), Mount::backing)
+        let covers = mounts
+            .lines()
+            .filter_map(Mount::parse)
+            .filter(|mount| folder.starts_with(&mount.point));
+        covers
+            .max_by_key(|mount| mount.point.len())
+            .map_or_else(|| Self::Unknown("unknown".to_owned()), Mount::backing)
     }
 
     /// The device that wears by what is written, as far as it is known.
@@ -52,13 +59,19 @@ impl Mount {
     fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(" - ")?;
         let mut tail = tail.split(' ');
-        Some(Self { point: plain(head.split(' ').nth(4)?), kind: tail.next()?.to_owned(), source: plain(tail.next()?) })
+        Some(Self {
+            point: plain(head.split(' ').nth(4)?),
+            kind: tail.next()?.to_owned(),
+            source: plain(tail.next()?),
+        })
     }
 
     fn backing(self) -> Backing {
         if IN_MEMORY.contains(&self.kind.as_str()) {
             Backing::Memory(self.kind)
-        } else if self.source.starts_with("/dev/") || WITHOUT_DEVICE_FILE.contains(&self.kind.as_str()) {
+        } else if self.source.starts_with("/dev/")
+            || WITHOUT_DEVICE_FILE.contains(&self.kind.as_str())
+        {
             Backing::Device(self.source)
         } else {
             Backing::Unknown(self.kind)
@@ -68,7 +81,10 @@ impl Mount {
 
 /// Spaces and the like are written as three octal digits.
 fn plain(text: &str) -> String {
-    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+    text.replace("\\040", " ")
+        .replace("\\011", "\t")
+        .replace("\\012", "\n")
+        .replace("\\134", "\\")
 }
 
 #[cfg(test)]
@@ -83,10 +99,18 @@ mod tests {
             std::fs::create_dir_all(&folder).unwrap();
             folder
         };
-        let (disk, memory, layered, flash) = (folder("a disk"), folder("a disk/memory"), folder("layered"), folder("flash"));
+        let (disk, memory, layered, flash) = (
+            folder("a disk"),
+            folder("a disk/memory"),
+            folder("layered"),
+            folder("flash"),
+        );
         std::fs::create_dir(root.path().join("self")).unwrap();
         let line = |number: u32, point: &Path, rest: &str| {
-            format!("{number} 1 8:1 / {} rw,relatime shared:1 - {rest}\n", point.display().to_string().replace(' ', "\\040"))
+            format!(
+                "{number} 1 8:1 / {} rw,relatime shared:1 - {rest}\n",
+                point.display().to_string().replace(' ', "\\040")
+            )
         };
         let text = line(20, Path::new("/"), "ext4 /dev/vda rw")
             + &line(21, &disk, "btrfs /dev/nvme0n1p2 rw,ssd")
@@ -94,7 +118,10 @@ mod tests {
             + &line(23, &layered, "overlay overlay rw,lowerdir=/a")
             + &line(24, &flash, "ubifs ubi0:data rw");
         std::fs::write(root.path().join("self/mountinfo"), text).unwrap();
-        let host = Host { proc: root.path().to_owned(), ..Host::of_this_machine() };
+        let host = Host {
+            proc: root.path().to_owned(),
+            ..Host::of_this_machine()
+        };
         let of = |folder: &Path| Backing::of(folder, &host);
         assert_eq!(of(&disk), Backing::Device("/dev/nvme0n1p2".to_owned()));
         assert_eq!(of(&memory), Backing::Memory("tmpfs".to_owned()));

@@ -5,7 +5,8 @@ use tardy_machine::host::{Host, disk_floor};
 /// What the loads of one phase may take together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of memory; by default half of what is available, so that the rest of the system never has to look for the OOM killer.
+    /// Bytes of memory; by default half of what is available, so that the rest of the system never
+    /// has to look for the OOM killer.
     pub memory: u64,
     /// Bytes of scratch files on the scratch folder's file system.
     pub disk: u64,
@@ -22,7 +23,9 @@ impl Bounds {
     /// The default bounds on this machine.
     #[must_use]
     pub fn of(host: &Host) -> Self {
-        let disk = host.room(&host.scratch).map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
+        let disk = host
+            .room(&host.scratch)
+            .map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
         Self {
             memory: host.memory_available().unwrap_or(MEMORY_UNKNOWN) / 2,
             disk,
@@ -34,7 +37,11 @@ impl Bounds {
     #[must_use]
     pub fn shared_by(self, count: usize) -> Self {
         let count = count.max(1) as u64;
-        Self { memory: self.memory / count, disk: self.disk / count, processes: self.processes / count }
+        Self {
+            memory: self.memory / count,
+            disk: self.disk / count,
+            processes: self.processes / count,
+        }
     }
 }
 
@@ -48,7 +55,10 @@ mod tests {
         std::fs::create_dir_all(root.path().join("sys/kernel")).unwrap();
         std::fs::write(root.path().join("meminfo"), "MemAvailable: 1024 kB\n").unwrap();
         std::fs::write(root.path().join("sys/kernel/pid_max"), "4000\n").unwrap();
-        let host = Host { proc: root.path().to_owned(), ..Host::of_this_machine() };
+        let host = Host {
+            proc: root.path().to_owned(),
+            ..Host::of_this_machine()
+        };
         let bounds = Bounds::of(&host);
         assert_eq!((bounds.memory, bounds.processes), (512 * 1024, 1000));
         assert_eq!(bounds.shared_by(4).memory, 128 * 1024);

@@ -1,4 +1,5 @@
-//! `busy`: occupies a CPU for a known time and writes down when: the known truth that later checks compare with.
+//! `busy`: occupies a CPU for a known time and writes down when: the known truth that later checks
+//! compare with.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,12 +17,26 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "busy",
-    does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY where one is given, and records when",
-    effect: "nothing of lower priority runs on the CPU meanwhile; as the moments are known, what a measurement says of them can be checked",
+    does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY where one is given, \
+           and records when",
+    effect: "nothing of lower priority runs on the CPU meanwhile; as the moments are known, what \
+             a measurement says of them can be checked",
     source: "today",
     parameters: &[
-        Parameter::duration("length", "how long it occupies the CPU", "1ms", Nanos::from_micros(1), Nanos::from_secs(60)),
-        Parameter::duration("period", "from one start to the next", "10ms", Nanos::from_micros(10), Nanos::from_secs(3600)),
+        Parameter::duration(
+            "length",
+            "how long it occupies the CPU",
+            "1ms",
+            Nanos::from_micros(1),
+            Nanos::from_secs(60),
+        ),
+        Parameter::duration(
+            "period",
+            "from one start to the next",
+            "10ms",
+            Nanos::from_micros(10),
+            Nanos::from_secs(3600),
+        ),
         Parameter {
             name: "priority",
             means: "SCHED_FIFO priority; unset, an ordinary process",
@@ -29,7 +44,11 @@ pub const INFO: LoadInfo = LoadInfo {
             default: None,
             needed: false,
         },
-        Parameter::path("record", "file that the moments go to, with .cpuN added: one line an interval, start, end and CPU time in ns"),
+        Parameter::path(
+            "record",
+            "file that the moments go to, with .cpuN added: one line an interval, start, end and \
+             CPU time in ns",
+        ),
     ],
     can_do_harm: false,
     placement: Placement::EachCpu,
@@ -39,17 +58,21 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// At a real-time priority, the CPU is given up for a tenth of each 100 ms, so that the machine stays usable even where the kernel's own throttling is
-/// switched off.
+/// At a real-time priority, the CPU is given up for a tenth of each 100 ms, so that the machine
+/// stays usable even where the kernel's own throttling is switched off.
 const WINDOW: Nanos = Nanos::from_millis(100);
 const WINDOW_OCCUPIED_MAX: Nanos = Nanos::from_millis(90);
-/// Intervals that are recorded at most: at the shortest period, 100 s; at the default one, 28 h. A line has at most 60 bytes.
+/// Intervals that are recorded at most: at the shortest period, 100 s; at the default one, 28 h. A
+/// line has at most 60 bytes.
 const INTERVALS_MAX: u64 = 10_000_000;
 const LINE_BYTES_MAX: u64 = 60;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let plan = &resolution.plan;
-    let (length, period) = (plan.parameters.duration("length"), plan.parameters.duration("period"));
+    let (length, period) = (
+        plan.parameters.duration("length"),
+        plan.parameters.duration("period"),
+    );
     if length > period {
         return Err(Unsupported::new(
             format!("time: a length of {length} does not fit into a period of {period}"),
@@ -59,12 +82,18 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let priority = plan.parameters.number("priority") as u32;
     if priority > 0 && !may_use_priority(priority) {
         let missing = format!("the right to real-time priority {priority}");
-        return Err(Unsupported::new(missing, "run as root, or raise the limit rtprio (ulimit -r, /etc/security/limits.conf)"));
+        return Err(Unsupported::new(
+            missing,
+            "run as root, or raise the limit rtprio (ulimit -r, /etc/security/limits.conf)",
+        ));
     }
     if let Some(record) = plan.parameters.path("record") {
         if !record.is_absolute() || !record.parent().is_some_and(std::path::Path::is_dir) {
             let missing = format!("the folder of {}", record.display());
-            return Err(Unsupported::new(missing, "give the whole path of a file in a folder that exists with busy:record=..."));
+            return Err(Unsupported::new(
+                missing,
+                "give the whole path of a file in a folder that exists with busy:record=...",
+            ));
         }
         resolution.plan.budget.disk = (INTERVALS_MAX * LINE_BYTES_MAX).min(resolution.share.disk);
     }
@@ -73,12 +102,16 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 }
 
 fn may_use_priority(priority: u32) -> bool {
-    let limit = tardy_sys::rlimit::get(tardy_sys::rlimit::Resource::RealTimePriority).map_or(0, |(soft, _)| soft);
+    let limit = tardy_sys::rlimit::get(tardy_sys::rlimit::Resource::RealTimePriority)
+        .map_or(0, |(soft, _)| soft);
     limit >= u64::from(priority) || tardy_sys::user::is_root()
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let (length, period) = (worker.plan.load.parameters.duration("length").get(), worker.plan.load.parameters.duration("period").get());
+    let (length, period) = (
+        worker.plan.load.parameters.duration("length").get(),
+        worker.plan.load.parameters.duration("period").get(),
+    );
     let mut record = Record::open(worker)?;
     let mut yielding = YieldBudget::new(clock::monotonic());
     let priority = worker.number("priority") as u32;
@@ -107,7 +140,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             }
             occupied = BusyInterval::from(now);
         }
-        // Due times that passed meanwhile are left out: to catch up would occupy the CPU for longer than was asked for.
+        // Due times that passed meanwhile are left out: to catch up would occupy the CPU for longer
+        // than was asked for.
         due += period * ((clock::monotonic() - due).max(0) / period + 1);
     }
 }
@@ -116,17 +150,23 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 struct BusyInterval {
     start: i64,
     end: i64,
-    /// What the thread really had of the CPU in between; less where something of higher priority, or the host, took it.
+    /// What the thread really had of the CPU in between; less where something of higher priority,
+    /// or the host, took it.
     cpu_time: i64,
 }
 
 impl BusyInterval {
     fn from(start: i64) -> Self {
         // The CPU time at the start, until the end is known.
-        Self { start, end: start, cpu_time: clock::thread_cpu_time() }
+        Self {
+            start,
+            end: start,
+            cpu_time: clock::thread_cpu_time(),
+        }
     }
 
-    /// Reads the clock until it shows `until`; once at least, so that the end is the last thing seen before the next sleep.
+    /// Reads the clock until it shows `until`; once at least, so that the end is the last thing
+    /// seen before the next sleep.
     fn until(&mut self, until: i64) {
         while clock::monotonic() < until {}
         self.cpu_time = clock::thread_cpu_time() - self.cpu_time;
@@ -143,11 +183,18 @@ struct YieldBudget {
 
 impl YieldBudget {
     fn new(now: i64) -> Self {
-        Self { window_start: now, used: 0 }
+        Self {
+            window_start: now,
+            used: 0,
+        }
     }
 
     fn left(&self, real_time: bool) -> i64 {
-        if real_time { (WINDOW_OCCUPIED_MAX.get() - self.used).max(0) } else { i64::MAX / 4 }
+        if real_time {
+            (WINDOW_OCCUPIED_MAX.get() - self.used).max(0)
+        } else {
+            i64::MAX / 4
+        }
     }
 
     /// Counts what was occupied; sleeps until the window is over where its share is used up.
@@ -159,7 +206,9 @@ impl YieldBudget {
         }
         self.used += occupied;
         if real_time && self.used >= WINDOW_OCCUPIED_MAX.get() {
-            let _ = clock::sleep_until(&clock::Instant::from_nanos(self.window_start + WINDOW.get()));
+            let _ = clock::sleep_until(&clock::Instant::from_nanos(
+                self.window_start + WINDOW.get(),
+            ));
             *self = Self::new(clock::monotonic());
         }
     }
@@ -169,19 +218,34 @@ impl YieldBudget {
 struct Record {
     file: Option<BufWriter<File>>,
     left: u64,
-    /// The last interval. It is written while the next one lasts: writing takes its time, and would belong to no interval.
+    /// The last interval. It is written while the next one lasts: writing takes its time, and would
+    /// belong to no interval.
     noted: Option<BusyInterval>,
 }
 
 impl Record {
     fn open(worker: &Worker) -> Result<Self, WorkError> {
-        let Some(path) = worker.plan.load.parameters.path("record") else { return Ok(Self { file: None, left: 0, noted: None }) };
+        let Some(path) = worker.plan.load.parameters.path("record") else {
+            return Ok(Self {
+                file: None,
+                left: 0,
+                noted: None,
+            });
+        };
         let cpu = worker.cpu().map_or(0, |cpu| cpu.0);
         let mut path = path.as_os_str().to_owned();
         path.push(format!(".cpu{cpu}"));
         // A worker that is restarted goes on where the one before it ended.
-        let file = File::options().append(true).create(true).open(path).doing("open the record of intervals")?;
-        Ok(Self { file: Some(BufWriter::new(file)), left: INTERVALS_MAX, noted: None })
+        let file = File::options()
+            .append(true)
+            .create(true)
+            .open(path)
+            .doing("open the record of intervals")?;
+        Ok(Self {
+            file: Some(BufWriter::new(file)),
+            left: INTERVALS_MAX,
+            noted: None,
+        })
     }
 
     fn note(&mut self, occupied: BusyInterval) {
@@ -190,11 +254,20 @@ impl Record {
 
     /// Writes what was noted.
     fn write(&mut self, worker: &mut Worker) -> Result<(), WorkError> {
-        let (Some(file), Some(occupied)) = (&mut self.file, self.noted.take()) else { return Ok(()) };
-        writeln!(file, "{} {} {}", occupied.start, occupied.end, occupied.cpu_time).doing("write the record of intervals")?;
+        let (Some(file), Some(occupied)) = (&mut self.file, self.noted.take()) else {
+            return Ok(());
+        };
+        writeln!(
+            file,
+            "{} {} {}",
+            occupied.start, occupied.end, occupied.cpu_time
+        )
+        .doing("write the record of intervals")?;
         self.left -= 1;
         if self.left == 0 {
-            worker.tell(format!("{INTERVALS_MAX} intervals are recorded; the ones after them are not"));
+            worker.tell(format!(
+                "{INTERVALS_MAX} intervals are recorded; the ones after them are not"
+            ));
             file.flush().doing("write the record of intervals")?;
             self.file = None;
         }

@@ -12,13 +12,17 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "cache",
-    does: "writes to every cache line of an area larger than the last-level cache, in order and in jumps",
+    does: "writes to every cache line of an area larger than the last-level cache, in order and \
+           in jumps",
     effect: "what a task needs at its wake-up has to come from memory, over a bus that is busy",
     source: "today",
     parameters: &[Parameter {
         name: "size",
         means: "bytes of each worker's area; unset, twice the largest cache",
-        kind: Kind::Bytes { min: 64 << 10, max: 1 << 36 },
+        kind: Kind::Bytes {
+            min: 64 << 10,
+            max: 1 << 36,
+        },
         default: None,
         needed: false,
     }],
@@ -40,7 +44,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let room = resolution.share.memory / workers;
     if !resolution.plan.parameters.contains_key("size") {
         let size = 2 * largest_cache(&resolution.host.sys).unwrap_or(CACHE_UNKNOWN);
-        resolution.plan.parameters.insert("size".to_owned(), Value::Bytes(size));
+        resolution
+            .plan
+            .parameters
+            .insert("size".to_owned(), Value::Bytes(size));
     }
     let size = resolution.fit_within("size", room, "memory")?;
     resolution.plan.budget.memory = workers * size;
@@ -48,11 +55,16 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The largest cache of CPU 0 in bytes (Documentation/ABI/testing/sysfs-devices-system-cpu: `size`, in KiB as `512K`).
+/// The largest cache of CPU 0 in bytes (Documentation/ABI/testing/sysfs-devices-system-cpu: `size`,
+/// in KiB as `512K`).
 fn largest_cache(sys: &Path) -> Option<u64> {
-    let indexes = std::fs::read_dir(sys.join("devices/system/cpu/cpu0/cache")).ok()?.filter_map(Result::ok);
+    let indexes = std::fs::read_dir(sys.join("devices/system/cpu/cpu0/cache"))
+        .ok()?
+        .filter_map(Result::ok);
     let sizes = indexes.filter_map(|index| std::fs::read_to_string(index.path().join("size")).ok());
-    sizes.filter_map(|size| tardy_core::bytes::parse_bytes(size.trim())).max()
+    sizes
+        .filter_map(|size| tardy_core::bytes::parse_bytes(size.trim()))
+        .max()
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
@@ -89,8 +101,15 @@ mod tests {
     fn the_largest_cache_is_found() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(largest_cache(root.path()), None);
-        for (index, size) in [("index0", "32K\n"), ("index3", "32768K\n"), ("index2", "1024K\n")] {
-            let folder = root.path().join("devices/system/cpu/cpu0/cache").join(index);
+        for (index, size) in [
+            ("index0", "32K\n"),
+            ("index3", "32768K\n"),
+            ("index2", "1024K\n"),
+        ] {
+            let folder = root
+                .path()
+                .join("devices/system/cpu/cpu0/cache")
+                .join(index);
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("size"), size).unwrap();
         }

@@ -16,10 +16,21 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "caps-lock",
-    does: "switches the keyboard's caps-lock light on and off, through its LED device or the console",
-    effect: "some keyboard drivers wait for the controller's answer with interrupts off; it is in no list because it confuses whoever types",
+    does: "switches the keyboard's caps-lock light on and off, through its LED device or the \
+           console",
+    effect: "some keyboard drivers wait for the controller's answer with interrupts off; it is in \
+             no list because it confuses whoever types",
     source: "abeni2002",
-    parameters: &[Parameter::duration("pause", "rest between two changes", "1ms", Nanos::ZERO, Nanos::from_secs(10)), PASSES],
+    parameters: &[
+        Parameter::duration(
+            "pause",
+            "rest between two changes",
+            "1ms",
+            Nanos::ZERO,
+            Nanos::from_secs(10),
+        ),
+        PASSES,
+    ],
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
@@ -44,42 +55,78 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         resolution.plan.undo.extend(undo);
         return Ok(());
     }
-    let remedy = "plug in a keyboard with one, on a kernel with CONFIG_VT and CONFIG_INPUT_KEYBOARD";
+    let remedy =
+        "plug in a keyboard with one, on a kernel with CONFIG_VT and CONFIG_INPUT_KEYBOARD";
     // The console takes the ioctl without any keyboard, and does nothing.
     if !has_keyboard_with_light(&resolution.host.sys) {
-        return Err(Unsupported::new("a keyboard with a caps-lock light", remedy));
+        return Err(Unsupported::new(
+            "a keyboard with a caps-lock light",
+            remedy,
+        ));
     }
     let path = resolution.host.dev.join("tty0");
     let file = open_console(&path)?;
-    console::lights(&file).map_err(|error| Unsupported::new(format!("the lights of {} ({error})", path.display()), remedy))?;
-    resolution.plan.undo.push(Undo::FollowKeyboardState { console: path });
+    console::lights(&file).map_err(|error| {
+        Unsupported::new(
+            format!("the lights of {} ({error})", path.display()),
+            remedy,
+        )
+    })?;
+    resolution
+        .plan
+        .undo
+        .push(Undo::FollowKeyboardState { console: path });
     Ok(())
 }
 
 /// The folder of the first LED whose name ends as the input layer's caps-lock LEDs do.
 fn led_device(sys: &Path) -> Option<PathBuf> {
-    let leds = std::fs::read_dir(sys.join("class/leds")).ok()?.filter_map(Result::ok);
-    leds.map(|led| led.path()).filter(|path| path.to_string_lossy().ends_with("::capslock")).min()
+    let leds = std::fs::read_dir(sys.join("class/leds"))
+        .ok()?
+        .filter_map(Result::ok);
+    leds.map(|led| led.path())
+        .filter(|path| path.to_string_lossy().ends_with("::capslock"))
+        .min()
 }
 
-/// LED_CAPSL of include/uapi/linux/input-event-codes.h, as a bit of an input device's `capabilities/led`, which is hexadecimal.
+/// LED_CAPSL of include/uapi/linux/input-event-codes.h, as a bit of an input device's
+/// `capabilities/led`, which is hexadecimal.
 const LED_CAPSL_BIT: u64 = 1 << 1;
 
 fn has_keyboard_with_light(sys: &Path) -> bool {
-    let Ok(inputs) = std::fs::read_dir(sys.join("class/input")) else { return false };
-    let lights = inputs.filter_map(|input| std::fs::read_to_string(input.ok()?.path().join("capabilities/led")).ok());
-    lights.filter_map(|text| u64::from_str_radix(text.split_whitespace().last()?, 16).ok()).any(|lights| lights & LED_CAPSL_BIT != 0)
+    let Ok(inputs) = std::fs::read_dir(sys.join("class/input")) else {
+        return false;
+    };
+    let lights = inputs.filter_map(|input| {
+        std::fs::read_to_string(input.ok()?.path().join("capabilities/led")).ok()
+    });
+    lights
+        .filter_map(|text| u64::from_str_radix(text.split_whitespace().last()?, 16).ok())
+        .any(|lights| lights & LED_CAPSL_BIT != 0)
 }
 
-/// Writing 0 to an LED takes its trigger away (Documentation/ABI/testing/sysfs-class-led), so that both are put back: what comes last here is
-/// undone first.
+/// Writing 0 to an LED takes its trigger away (Documentation/ABI/testing/sysfs-class-led), so that
+/// both are put back: what comes last here is undone first.
 fn undo_of_device(device: &Path) -> Vec<Undo> {
     let (trigger, brightness) = (device.join("trigger"), device.join("brightness"));
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    let active = read(&trigger).split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']').map(ToOwned::to_owned));
+    let active = read(&trigger).split_whitespace().find_map(|word| {
+        word.strip_prefix('[')?
+            .strip_suffix(']')
+            .map(ToOwned::to_owned)
+    });
     let value = read(&brightness).trim().to_owned();
-    let trigger = active.map(|value| Undo::Write { path: trigger, value });
-    trigger.into_iter().chain((!value.is_empty()).then_some(Undo::Write { path: brightness, value })).collect()
+    let trigger = active.map(|value| Undo::Write {
+        path: trigger,
+        value,
+    });
+    trigger
+        .into_iter()
+        .chain((!value.is_empty()).then_some(Undo::Write {
+            path: brightness,
+            value,
+        }))
+        .collect()
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
@@ -101,7 +148,9 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
         Some(Undo::Write { path, .. }) => Ok(Light::Device(path.clone())),
-        Some(Undo::FollowKeyboardState { console }) => Ok(Light::Console(open_console(console).map_err(WorkError::Absent)?)),
+        Some(Undo::FollowKeyboardState { console }) => Ok(Light::Console(
+            open_console(console).map_err(WorkError::Absent)?,
+        )),
         _ => Err(WorkError::Bound("the plan has no light".to_owned())),
     }
 }
@@ -110,7 +159,9 @@ impl Light {
     fn switch(&mut self, on: bool) -> std::io::Result<()> {
         match self {
             Self::Device(brightness) => std::fs::write(brightness, if on { "1" } else { "0" }),
-            Self::Console(console) => console::set_lights(console, if on { console::LED_CAPS } else { 0 }),
+            Self::Console(console) => {
+                console::set_lights(console, if on { console::LED_CAPS } else { 0 })
+            }
         }
     }
 }
@@ -123,8 +174,16 @@ mod tests {
     fn only_a_keyboard_with_the_light_counts() {
         let sys = tempfile::tempdir().unwrap();
         assert!(!has_keyboard_with_light(sys.path()));
-        for (name, lights, found) in [("input0", "0\n", false), ("input1", "5\n", false), ("input2", "0 7\n", true)] {
-            let folder = sys.path().join("class/input").join(name).join("capabilities");
+        for (name, lights, found) in [
+            ("input0", "0\n", false),
+            ("input1", "5\n", false),
+            ("input2", "0 7\n", true),
+        ] {
+            let folder = sys
+                .path()
+                .join("class/input")
+                .join(name)
+                .join("capabilities");
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("led"), lights).unwrap();
             assert_eq!(has_keyboard_with_light(sys.path()), found, "{name}");
@@ -145,12 +204,21 @@ mod tests {
         assert_eq!(
             undo,
             [
-                Undo::Write { path: led.join("trigger"), value: "kbd-capslock".into() },
-                Undo::Write { path: led.join("brightness"), value: "0".into() }
+                Undo::Write {
+                    path: led.join("trigger"),
+                    value: "kbd-capslock".into()
+                },
+                Undo::Write {
+                    path: led.join("brightness"),
+                    value: "0".into()
+                }
             ]
         );
         let mut light = light(&undo).map_err(|error| error.to_string()).unwrap();
         light.switch(true).unwrap();
-        assert_eq!(std::fs::read_to_string(led.join("brightness")).unwrap(), "1");
+        assert_eq!(
+            std::fs::read_to_string(led.join("brightness")).unwrap(),
+            "1"
+        );
     }
 }

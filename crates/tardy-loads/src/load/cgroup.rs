@@ -14,9 +14,16 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cgroup",
     does: "makes control groups, moves itself through them and removes them",
-    effect: "each move stops all forks and exits of the system for a moment, and groups are taken apart in the background",
+    effect: "each move stops all forks and exits of the system for a moment, and groups are taken \
+             apart in the background",
     source: "today",
-    parameters: &[Parameter::count("groups", "groups that each worker makes at a time", "16", 1, 1000)],
+    parameters: &[Parameter::count(
+        "groups",
+        "groups that each worker makes at a time",
+        "16",
+        1,
+        1000,
+    )],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
@@ -30,17 +37,35 @@ const GROUP_BYTES: u64 = 256 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    let groups = resolution.fit_within("groups", resolution.share.memory / workers / GROUP_BYTES, "memory")?;
+    let groups = resolution.fit_within(
+        "groups",
+        resolution.share.memory / workers / GROUP_BYTES,
+        "memory",
+    )?;
     resolution.plan.budget.memory = workers * groups * GROUP_BYTES;
     resolution.plan.budget.processes = workers;
-    let own = own_group(&resolution.host.proc)
-        .ok_or_else(|| Unsupported::new("a cgroup2 file system", "mount one: mount -t cgroup2 none /sys/fs/cgroup"))?;
-    let group = own.join(format!("{FOLDER_PREFIX}cgroup-{}-{}", std::process::id(), tardy_sys::clock::monotonic()));
-    // Only trying tells whether the group may be written to: it can be delegated to any user.
-    std::fs::create_dir(&group).and_then(|()| std::fs::remove_dir(&group)).map_err(|error| {
-        let remedy = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes tardy ...";
-        Unsupported::new(format!("the right to make groups in {} ({error})", own.display()), remedy)
+    let own = own_group(&resolution.host.proc).ok_or_else(|| {
+        Unsupported::new(
+            "a cgroup2 file system",
+            "mount one: mount -t cgroup2 none /sys/fs/cgroup",
+        )
     })?;
+    let group = own.join(format!(
+        "{FOLDER_PREFIX}cgroup-{}-{}",
+        std::process::id(),
+        tardy_sys::clock::monotonic()
+    ));
+    // Only trying tells whether the group may be written to: it can be delegated to any user.
+    std::fs::create_dir(&group)
+        .and_then(|()| std::fs::remove_dir(&group))
+        .map_err(|error| {
+            let remedy = "run as root, or in a delegated group: systemd-run --user --scope -p \
+                          Delegate=yes tardy ...";
+            Unsupported::new(
+                format!("the right to make groups in {} ({error})", own.display()),
+                remedy,
+            )
+        })?;
     resolution.plan.undo.push(Undo::RemoveCgroup(group.clone()));
     resolution.plan.scratch = Some(group);
     Ok(())
@@ -60,9 +85,16 @@ fn own_group(proc: &Path) -> Option<PathBuf> {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let top = worker.plan.load.scratch.clone().ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
-    let home =
-        top.parent().map(|parent| parent.join("cgroup.procs")).ok_or_else(|| WorkError::Bound("the group has no parent".to_owned()))?;
+    let top = worker
+        .plan
+        .load
+        .scratch
+        .clone()
+        .ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
+    let home = top
+        .parent()
+        .map(|parent| parent.join("cgroup.procs"))
+        .ok_or_else(|| WorkError::Bound("the group has no parent".to_owned()))?;
     let own = top.join(format!("{FOLDER_PREFIX}{}", worker.plan.index));
     make(&top).doing("make a group")?;
     make(&own).doing("make a group")?;
@@ -86,7 +118,9 @@ fn make(group: &Path) -> std::io::Result<()> {
 }
 
 fn work(worker: &mut Worker, own: &Path) -> Result<(), WorkError> {
-    let groups: Vec<PathBuf> = (0..worker.number("groups")).map(|index| own.join(index.to_string())).collect();
+    let groups: Vec<PathBuf> = (0..worker.number("groups"))
+        .map(|index| own.join(index.to_string()))
+        .collect();
     while worker.go_on() {
         for group in &groups {
             make(group).doing("make a group")?;
@@ -118,9 +152,17 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("self")).unwrap();
         assert_eq!(own_group(root.path()), None);
-        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified \
+                      cgroup2 rw 0 0\n";
         std::fs::write(root.path().join("self/mounts"), mounts).unwrap();
-        std::fs::write(root.path().join("self/cgroup"), "4:cpu:/x\n0::/user.slice/a\n").unwrap();
-        assert_eq!(own_group(root.path()), Some(PathBuf::from("/sys/fs/cgroup/unified/user.slice/a")));
+        std::fs::write(
+            root.path().join("self/cgroup"),
+            "4:cpu:/x\n0::/user.slice/a\n",
+        )
+        .unwrap();
+        assert_eq!(
+            own_group(root.path()),
+            Some(PathBuf::from("/sys/fs/cgroup/unified/user.slice/a"))
+        );
     }
 }

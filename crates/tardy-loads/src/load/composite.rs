@@ -12,7 +12,8 @@ pub struct Composite {
     pub source: &'static str,
     /// The loads; empty for all that need not be asked for by name.
     members: &'static [&'static str],
-    /// Whether asking for it asks for the loads that run only by name, because the paper's list contains them.
+    /// Whether asking for it asks for the loads that run only by name, because the paper's list
+    /// contains them.
     pub names_dangers: bool,
 }
 
@@ -32,7 +33,13 @@ pub const COMPOSITES: &[Composite] = &[
         members: &["kernel-build", "dd", "ping-flood", "hackbench", "du"],
         names_dangers: false,
     },
-    Composite { name: "all", does: "every load that can do no harm, together", source: "today", members: &[], names_dangers: false },
+    Composite {
+        name: "all",
+        does: "every load that can do no harm, together",
+        source: "today",
+        members: &[],
+        names_dangers: false,
+    },
 ];
 
 /// The list of this name.
@@ -45,7 +52,12 @@ impl Composite {
     /// The names of its loads.
     pub fn loads(&self) -> Box<dyn Iterator<Item = &'static str>> {
         if self.members.is_empty() {
-            return Box::new(LOADS.iter().filter(|info| !info.can_do_harm && !needs_values(info)).map(|info| info.name));
+            return Box::new(
+                LOADS
+                    .iter()
+                    .filter(|info| !info.can_do_harm && !needs_values(info))
+                    .map(|info| info.name),
+            );
         }
         Box::new(self.members.iter().copied())
     }

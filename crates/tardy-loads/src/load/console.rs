@@ -16,9 +16,19 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "console",
     does: "switches between the virtual terminal that is shown and a free one",
-    effect: "long paths in the console driver, which redraws the screen; it is in no list because it takes the screen from whoever sits there",
+    effect: "long paths in the console driver, which redraws the screen; it is in no list because \
+             it takes the screen from whoever sits there",
     source: "abeni2002",
-    parameters: &[Parameter::duration("pause", "rest between switches", "10ms", Nanos::ZERO, Nanos::from_secs(10)), PASSES],
+    parameters: &[
+        Parameter::duration(
+            "pause",
+            "rest between switches",
+            "10ms",
+            Nanos::ZERO,
+            Nanos::from_secs(10),
+        ),
+        PASSES,
+    ],
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
@@ -34,24 +44,40 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let console = open_console(&path)?;
     let number = console::active(&console).map_err(|error| no_terminal(&path, &error))?;
     console::free(&console).map_err(|error| no_terminal(&path, &error))?;
-    resolution.plan.undo.push(Undo::ShowTerminal { console: path, number });
+    resolution.plan.undo.push(Undo::ShowTerminal {
+        console: path,
+        number,
+    });
     resolution.plan.budget.processes = 1;
     Ok(())
 }
 
 /// Opens a virtual terminal as the loads need it.
 pub(super) fn open_console(path: &std::path::Path) -> Result<File, Unsupported> {
-    OpenOptions::new().read(true).write(true).open(path).map_err(|error| no_terminal(path, &error))
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| no_terminal(path, &error))
 }
 
 fn no_terminal(path: &std::path::Path, error: &std::io::Error) -> Unsupported {
     let remedy = "run as root, on a kernel with CONFIG_VT and a screen or CONFIG_DUMMY_CONSOLE";
-    Unsupported::new(format!("a virtual terminal: {} ({error})", path.display()), remedy)
+    Unsupported::new(
+        format!("a virtual terminal: {} ({error})", path.display()),
+        remedy,
+    )
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let Some(Undo::ShowTerminal { console: path, number }) = worker.plan.load.undo.first().cloned() else {
-        return Err(WorkError::Bound("the plan has no terminal to come back to".to_owned()));
+    let Some(Undo::ShowTerminal {
+        console: path,
+        number,
+    }) = worker.plan.load.undo.first().cloned()
+    else {
+        return Err(WorkError::Bound(
+            "the plan has no terminal to come back to".to_owned(),
+        ));
     };
     let console = open_console(&path).map_err(WorkError::Absent)?;
     let other = console::free(&console).doing("look for a free terminal")?;

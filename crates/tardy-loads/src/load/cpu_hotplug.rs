@@ -17,7 +17,8 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
     does: "takes one CPU offline and brings it online again, over and over",
-    effect: "stops all CPUs for a moment, moves every task and timer; it is in no list because tasks bound to the CPU lose their binding",
+    effect: "stops all CPUs for a moment, moves every task and timer; it is in no list because \
+             tasks bound to the CPU lose their binding",
     source: "today",
     parameters: &[
         Parameter {
@@ -27,7 +28,13 @@ pub const INFO: LoadInfo = LoadInfo {
             default: None,
             needed: false,
         },
-        Parameter::duration("pause", "rest after each change", "100ms", Nanos::from_millis(1), Nanos::from_secs(60)),
+        Parameter::duration(
+            "pause",
+            "rest after each change",
+            "100ms",
+            Nanos::from_millis(1),
+            Nanos::from_secs(60),
+        ),
     ],
     can_do_harm: true,
     placement: Placement::Once,
@@ -41,22 +48,34 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let cpus = resolution.host.sys.join("devices/system/cpu");
     let candidates = hotpluggable(&cpus);
     let chosen = match resolution.plan.parameters.get("cpu") {
-        Some(Value::Count(number)) => candidates.into_iter().find(|cpu| u64::from(cpu.0) == *number),
+        Some(Value::Count(number)) => candidates
+            .into_iter()
+            .find(|cpu| u64::from(cpu.0) == *number),
         _ => candidates.into_iter().max(),
     };
     let absent = || {
-        let remedy = "give cpu-hotplug:cpu=... another one; CPU 0 stays on most machines, and the kernel needs CONFIG_HOTPLUG_CPU";
+        let remedy = "give cpu-hotplug:cpu=... another one; CPU 0 stays on most machines, and the \
+                      kernel needs CONFIG_HOTPLUG_CPU";
         Unsupported::new("a CPU that is online and can go offline", remedy)
     };
     let cpu = chosen.ok_or_else(absent)?;
     resolution.needs_superuser("take a CPU offline")?;
     let rest = resolution.plan.cpus.minus(&CpuList::from_iter([cpu]));
     if rest.is_empty() {
-        return Err(Unsupported::new(format!("a CPU to run on besides CPU {cpu}"), "give more --load-cpus"));
+        return Err(Unsupported::new(
+            format!("a CPU to run on besides CPU {cpu}"),
+            "give more --load-cpus",
+        ));
     }
     resolution.plan.cpus = rest;
-    resolution.plan.parameters.insert("cpu".to_owned(), Value::Count(u64::from(cpu.0)));
-    resolution.plan.undo.push(Undo::Write { path: online_file(&cpus, cpu), value: "1".to_owned() });
+    resolution
+        .plan
+        .parameters
+        .insert("cpu".to_owned(), Value::Count(u64::from(cpu.0)));
+    resolution.plan.undo.push(Undo::Write {
+        path: online_file(&cpus, cpu),
+        value: "1".to_owned(),
+    });
     resolution.plan.budget.processes = 1;
     Ok(())
 }
@@ -67,11 +86,17 @@ fn online_file(cpus: &Path, cpu: CpuId) -> PathBuf {
 
 /// The CPUs that are online and have a file to say otherwise; never the only one.
 fn hotpluggable(cpus: &Path) -> Vec<CpuId> {
-    let online: CpuList = std::fs::read_to_string(cpus.join("online")).ok().and_then(|text| text.parse().ok()).unwrap_or_default();
+    let online: CpuList = std::fs::read_to_string(cpus.join("online"))
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default();
     if online.len() < 2 {
         return Vec::new();
     }
-    online.iter().filter(|cpu| online_file(cpus, *cpu).exists()).collect()
+    online
+        .iter()
+        .filter(|cpu| online_file(cpus, *cpu).exists())
+        .collect()
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
@@ -90,12 +115,18 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         on = !on;
         affinity::set(0, &cpus).doing("stay on the other CPUs")?;
     }
-    std::fs::write(&path, "1").or_else(already_there).doing("bring the CPU online again")
+    std::fs::write(&path, "1")
+        .or_else(already_there)
+        .doing("bring the CPU online again")
 }
 
 /// Writing the state that a CPU is in is an error on some kernels.
 fn already_there(error: std::io::Error) -> std::io::Result<()> {
-    if error.kind() == std::io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) }
+    if error.kind() == std::io::ErrorKind::InvalidInput {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 #[cfg(test)]

@@ -13,12 +13,20 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "crashme",
-    does: "executes random bytes in short-lived processes that have no files, no network and no system calls",
-    effect: "exceptions of every kind, signals and exits in a row; it is in no list because it also finds faults of CPUs and kernels",
+    does: "executes random bytes in short-lived processes that have no files, no network and no \
+           system calls",
+    effect: "exceptions of every kind, signals and exits in a row; it is in no list because it \
+             also finds faults of CPUs and kernels",
     source: "williams2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each program", "1KiB", 16, 1 << 20),
-        Parameter::count("seed", "seed of the random bytes; each worker adds its number", "1", 0, u64::MAX),
+        Parameter::count(
+            "seed",
+            "seed of the random bytes; each worker adds its number",
+            "1",
+            0,
+            u64::MAX,
+        ),
     ],
     can_do_harm: true,
     placement: Placement::EachCpu,
@@ -40,7 +48,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let mut random = Pcg64Mcg::seed_from_u64(worker.number("seed").wrapping_add(worker.plan.index as u64));
+    let mut random =
+        Pcg64Mcg::seed_from_u64(worker.number("seed").wrapping_add(worker.plan.index as u64));
     let mut code = vec![0; worker.number("size") as usize];
     while worker.go_on() {
         random.fill_bytes(&mut code);
@@ -62,5 +71,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 
 fn absent(error: &std::io::Error) -> WorkError {
     let missing = format!("the right to execute a memory file ({error})");
-    WorkError::Absent(Unsupported::new(missing, "set sysctl vm.memfd_noexec to 0, or allow it in the security module"))
+    WorkError::Absent(Unsupported::new(
+        missing,
+        "set sysctl vm.memfd_noexec to 0, or allow it in the security module",
+    ))
 }

@@ -13,9 +13,16 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "dd",
     does: "reads /dev/zero and writes /dev/null in small blocks",
-    effect: "system calls without end on a CPU that is never idle; the kernel clears memory for each read",
+    effect: "system calls without end on a CPU that is never idle; the kernel clears memory for \
+             each read",
     source: "koolwal2009, mckenney2009",
-    parameters: &[Parameter::bytes("block", "bytes of one read and one write call, as dd's bs", "512B", 1, 1 << 30)],
+    parameters: &[Parameter::bytes(
+        "block",
+        "bytes of one read and one write call, as dd's bs",
+        "512B",
+        1,
+        1 << 30,
+    )],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
@@ -28,14 +35,18 @@ pub const INFO: LoadInfo = LoadInfo {
 const BATCH: u64 = 64;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
-    resolution.plan.budget.memory = resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
+    resolution.plan.budget.memory =
+        resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();
     Ok(())
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let mut zero = File::open("/dev/zero").doing("open /dev/zero")?;
-    let mut null = OpenOptions::new().write(true).open("/dev/null").doing("open /dev/null")?;
+    let mut null = OpenOptions::new()
+        .write(true)
+        .open("/dev/null")
+        .doing("open /dev/null")?;
     let mut block = vec![0; worker.number("block") as usize];
     let batch = (BATCH * 4096 / block.len() as u64).clamp(1, BATCH);
     while worker.go_on() {

@@ -1,4 +1,5 @@
-//! What loads have in common that write their files to the device behind a folder: which folder, what is behind it, and how long a busy device may take.
+//! What loads have in common that write their files to the device behind a folder: which folder,
+//! what is behind it, and how long a busy device may take.
 
 use std::path::PathBuf;
 
@@ -12,14 +13,18 @@ use super::backing::Backing;
 use super::resolution::Resolution;
 
 /// The parameter that names the folder.
-pub(super) const FOLDER: Parameter = Parameter::path("folder", "folder whose file system the file is on; without it, that of the run");
+pub(super) const FOLDER: Parameter = Parameter::path(
+    "folder",
+    "folder whose file system the file is on; without it, that of the run",
+);
 /// How long to rest where the device may not be written to for now.
 pub(super) const REST: Nanos = Nanos::from_millis(5);
 /// A commit of a busy card takes seconds.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 
-/// The folder whose file system the load's files go to, and what is behind it: the one that was given, else that of the run, else the scratch folder. What this load
-/// may write is no more than there is room for.
+/// The folder whose file system the load's files go to, and what is behind it: the one that was
+/// given, else that of the run, else the scratch folder. What this load may write is no more than
+/// there is room for.
 ///
 /// # Errors
 /// What was given is not a folder.
@@ -28,19 +33,32 @@ pub(super) fn folder(resolution: &mut Resolution<'_>) -> Result<(PathBuf, Backin
     let folder = match resolution.plan.parameters.path(FOLDER.name) {
         Some(given) if given.is_dir() => given.to_owned(),
         Some(given) => {
-            let remedy = format!("give a folder that exists with {}:folder=...", resolution.plan.name);
-            return Err(Unsupported::new(format!("folder {}", given.display()), remedy));
+            let remedy = format!(
+                "give a folder that exists with {}:folder=...",
+                resolution.plan.name
+            );
+            return Err(Unsupported::new(
+                format!("folder {}", given.display()),
+                remedy,
+            ));
         }
         None => host.run.clone().unwrap_or_else(|| host.scratch.clone()),
     };
-    let room = host.room(&folder).map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
+    let room = host
+        .room(&folder)
+        .map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
     resolution.share.disk = resolution.share.disk.min(room);
     let backing = Backing::of(&folder, host);
     Ok((folder, backing))
 }
 
 /// Has each worker write a file of `size` bytes there.
-pub(super) fn put_files(resolution: &mut Resolution<'_>, folder: PathBuf, backing: &Backing, size: u64) {
+pub(super) fn put_files(
+    resolution: &mut Resolution<'_>,
+    folder: PathBuf,
+    backing: &Backing,
+    size: u64,
+) {
     allowance::declare(resolution, backing);
     resolution.plan.budget.disk = size * resolution.workers();
     resolution.plan.finish_limit = FINISH_LIMIT;

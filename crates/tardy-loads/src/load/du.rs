@@ -14,10 +14,18 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "du",
-    does: "reads the size of every file below a folder, without leaving its file system, over and over",
-    effect: "walks of the directory cache and its locks, reads from the disk, and memory reclaim of what is cached",
+    does: "reads the size of every file below a folder, without leaving its file system, over and \
+           over",
+    effect: "walks of the directory cache and its locks, reads from the disk, and memory reclaim \
+             of what is cached",
     source: "koolwal2009",
-    parameters: &[Parameter { name: "folder", means: "where to start", kind: Kind::Path, default: Some("/"), needed: false }],
+    parameters: &[Parameter {
+        name: "folder",
+        means: "where to start",
+        kind: Kind::Path,
+        default: Some("/"),
+        needed: false,
+    }],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
@@ -26,23 +34,38 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Folders that wait to be read, at most; names of 100 bytes make this 10 MB, and no tree is known that is wider.
+/// Folders that wait to be read, at most; names of 100 bytes make this 10 MB, and no tree is known
+/// that is wider.
 const WAITING_MAX: usize = 100_000;
 const NAME_BYTES: u64 = 100;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
-    let folder = resolution.plan.parameters.path("folder").unwrap_or(Path::new("/"));
+    let folder = resolution
+        .plan
+        .parameters
+        .path("folder")
+        .unwrap_or(Path::new("/"));
     if !folder.is_dir() {
-        return Err(Unsupported::new(format!("folder {}", folder.display()), "give a folder that exists with du:folder=..."));
+        return Err(Unsupported::new(
+            format!("folder {}", folder.display()),
+            "give a folder that exists with du:folder=...",
+        ));
     }
     let workers = resolution.workers();
-    resolution.plan.budget.memory = (workers * WAITING_MAX as u64 * NAME_BYTES).min(resolution.share.memory);
+    resolution.plan.budget.memory =
+        (workers * WAITING_MAX as u64 * NAME_BYTES).min(resolution.share.memory);
     resolution.plan.budget.processes = workers;
     Ok(())
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let folder = worker.plan.load.parameters.path("folder").unwrap_or(Path::new("/")).to_owned();
+    let folder = worker
+        .plan
+        .load
+        .parameters
+        .path("folder")
+        .unwrap_or(Path::new("/"))
+        .to_owned();
     let device = folder.symlink_metadata().doing("look at the folder")?.dev();
     let waiting_max = (worker.plan.memory / NAME_BYTES).clamp(1000, WAITING_MAX as u64) as usize;
     while worker.go_on() {
@@ -55,7 +78,9 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 fn walk(worker: &mut Worker, start: PathBuf, device: u64, waiting_max: usize) {
     let mut waiting = vec![start];
     while let Some(folder) = waiting.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
         for entry in entries.filter_map(Result::ok) {
             if !worker.go_on() {
                 return;

@@ -12,10 +12,17 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "exec",
-    does: "runs a command of yours by the shell, again each time it ends; at the end it gets SIGTERM, and SIGKILL 5 s later",
+    does: "runs a command of yours by the shell, again each time it ends; at the end it gets \
+           SIGTERM, and SIGKILL 5 s later",
     effect: "whatever the command does; its memory, files and processes are not bounded by tardy",
     source: "today",
-    parameters: &[Parameter { name: "command", means: "the command, with its arguments", kind: Kind::Text, default: None, needed: true }],
+    parameters: &[Parameter {
+        name: "command",
+        means: "the command, with its arguments",
+        kind: Kind::Text,
+        default: None,
+        needed: true,
+    }],
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
@@ -24,7 +31,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// A command that fails so often in a row is not run again: a mistyped name would be tried without end.
+/// A command that fails so often in a row is not run again: a mistyped name would be tried without
+/// end.
 const FAILURES_MAX: u32 = 3;
 /// Rest after a failure.
 const FAILURE_REST: Nanos = Nanos::from_millis(500);
@@ -51,7 +59,9 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
                 worker.failed();
                 failures += 1;
                 if failures == FAILURES_MAX {
-                    return Err(WorkError::Bound(format!("`{text}` failed {failures} times in a row ({status}): {error}")));
+                    return Err(WorkError::Bound(format!(
+                        "`{text}` failed {failures} times in a row ({status}): {error}"
+                    )));
                 }
                 worker.rest(FAILURE_REST);
             }

@@ -18,12 +18,26 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "fifos-mmap",
-    does: "two processes send data through a pipe, then one maps a file, changes and syncs it; in turns",
-    effect: "wake-ups between processes in a row, page faults on a shared file, dirty pages written back",
+    does: "two processes send data through a pipe, then one maps a file, changes and syncs it; in \
+           turns",
+    effect: "wake-ups between processes in a row, page faults on a shared file, dirty pages \
+             written back",
     source: "williams2002",
     parameters: &[
-        Parameter::bytes("size", "bytes that each turn sends, and bytes of the file", "8MiB", 4 << 10, 1 << 34),
-        Parameter::bytes("block", "bytes of one write and one read call", "4KiB", 1, 1 << 20),
+        Parameter::bytes(
+            "size",
+            "bytes that each turn sends, and bytes of the file",
+            "8MiB",
+            4 << 10,
+            1 << 34,
+        ),
+        Parameter::bytes(
+            "block",
+            "bytes of one write and one read call",
+            "4KiB",
+            1,
+            1 << 20,
+        ),
         allowance::RATE,
     ],
     can_do_harm: false,
@@ -40,7 +54,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     // The file's pages are in memory while they are mapped.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     let block = resolution.plan.parameters.number("block").min(size);
-    resolution.plan.parameters.insert("block".to_owned(), tardy_run::parameter::Value::Bytes(block));
+    resolution.plan.parameters.insert(
+        "block".to_owned(),
+        tardy_run::parameter::Value::Bytes(block),
+    );
     resolution.plan.budget.disk = size * workers;
     resolution.plan.budget.memory = (size + block) * workers;
     resolution.plan.budget.processes = 2 * workers;
@@ -53,7 +70,12 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let (size, block) = (worker.number("size"), worker.number("block") as usize);
-    let folder = worker.plan.load.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let folder = worker
+        .plan
+        .load
+        .scratch
+        .clone()
+        .unwrap_or_else(std::env::temp_dir);
     scratch::check_floor(&folder, size)?;
     let file = scratch::file(&folder).doing("create the scratch file")?;
     file.set_len(size).doing("extend the scratch file")?;
@@ -78,7 +100,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// One turn of sending to a process that reads; a process of its own, because a thread would share what is to be switched.
+/// One turn of sending to a process that reads; a process of its own, because a thread would share
+/// what is to be switched.
 fn send(worker: &mut Worker, size: u64, block: usize) -> Result<(), WorkError> {
     let (reader, mut writer) = std::io::pipe().doing("make a pipe")?;
     // The child counts bytes rather than wait for the end: it has a copy of the writing end itself.

@@ -13,14 +13,40 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "fork",
-    does: "forks a burst of processes that wait for each other, run all at once, write to shared pages and end; over and over",
-    effect: "copies of page tables, copy-on-write faults, a long run queue, and many processes that end and are reaped together",
+    does: "forks a burst of processes that wait for each other, run all at once, write to shared \
+           pages and end; over and over",
+    effect: "copies of page tables, copy-on-write faults, a long run queue, and many processes \
+             that end and are reaped together",
     source: "abeni2002",
     parameters: &[
-        Parameter::count("processes", "processes of one burst, divided among the load CPUs", "512", 1, 100_000),
-        Parameter::bytes("memory", "bytes of the forking process, whose page tables are copied", "4MiB", 4 << 10, 1 << 36),
-        Parameter::bytes("touch", "bytes of it that each process writes to", "64KiB", 4 << 10, 1 << 30),
-        Parameter::duration("pause", "rest between bursts", "0ns", Nanos::ZERO, Nanos::from_secs(3600)),
+        Parameter::count(
+            "processes",
+            "processes of one burst, divided among the load CPUs",
+            "512",
+            1,
+            100_000,
+        ),
+        Parameter::bytes(
+            "memory",
+            "bytes of the forking process, whose page tables are copied",
+            "4MiB",
+            4 << 10,
+            1 << 36,
+        ),
+        Parameter::bytes(
+            "touch",
+            "bytes of it that each process writes to",
+            "64KiB",
+            4 << 10,
+            1 << 30,
+        ),
+        Parameter::duration(
+            "pause",
+            "rest between bursts",
+            "0ns",
+            Nanos::ZERO,
+            Nanos::from_secs(3600),
+        ),
         PASSES,
     ],
     can_do_harm: false,
@@ -31,7 +57,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Kernel memory of a small process (stacks, page tables, task structure), in bytes: measured as 180 KiB on Linux 6.18, rounded up.
+/// Kernel memory of a small process (stacks, page tables, task structure), in bytes: measured as
+/// 180 KiB on Linux 6.18, rounded up.
 const PROCESS_BYTES: u64 = 256 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -39,12 +66,19 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     // A quarter of the share for the area itself, the rest for the processes.
     let memory = resolution.fit("memory", 4, Resource::Memory)?;
     let touch = resolution.plan.parameters.number("touch").min(memory);
-    resolution.plan.parameters.insert("touch".to_owned(), tardy_run::parameter::Value::Bytes(touch));
+    resolution.plan.parameters.insert(
+        "touch".to_owned(),
+        tardy_run::parameter::Value::Bytes(touch),
+    );
     // `processes` is of the whole burst, not of each worker.
     let share = resolution.share;
     let per_process = touch + PROCESS_BYTES;
     let room = share.memory.saturating_sub(memory * workers) / per_process;
-    let processes = resolution.fit_within("processes", share.processes.saturating_sub(workers).min(room), "processes and their memory")?;
+    let processes = resolution.fit_within(
+        "processes",
+        share.processes.saturating_sub(workers).min(room),
+        "processes and their memory",
+    )?;
     resolution.plan.budget.memory = memory * workers + processes * per_process;
     resolution.plan.budget.processes = processes + workers;
     Ok(())
@@ -66,7 +100,11 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let gate = Gate::new().doing("make the gate")?;
     while worker.begin_pass() {
         let made = burst(worker, own, &gate, &mut area, touch)?;
-        let rest = if made == 0 { pause.max(Nanos::from_millis(100)) } else { pause };
+        let rest = if made == 0 {
+            pause.max(Nanos::from_millis(100))
+        } else {
+            pause
+        };
         if rest > Nanos::ZERO {
             worker.rest(rest);
         }
@@ -74,8 +112,15 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Forks up to `count` processes, lets them run all at once, and reaps them. Returns how many there were.
-fn burst(worker: &mut Worker, count: u64, gate: &Gate, area: &mut Mapping, touch: usize) -> Result<u64, WorkError> {
+/// Forks up to `count` processes, lets them run all at once, and reaps them. Returns how many there
+/// were.
+fn burst(
+    worker: &mut Worker,
+    count: u64,
+    gate: &Gate,
+    area: &mut Mapping,
+    touch: usize,
+) -> Result<u64, WorkError> {
     let mut made = 0;
     while made < count && worker.go_on() {
         match process::fork(|| child(gate, area, touch)) {

@@ -10,9 +10,16 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "fpu",
     does: "multiplies matrices of 64-bit floating-point numbers",
-    effect: "keeps a CPU busy in user mode with its floating-point registers in use, which every switch to another thread must save",
+    effect: "keeps a CPU busy in user mode with its floating-point registers in use, which every \
+             switch to another thread must save",
     source: "williams2002",
-    parameters: &[Parameter::count("size", "rows and columns of the matrices", "128", 2, 4096)],
+    parameters: &[Parameter::count(
+        "size",
+        "rows and columns of the matrices",
+        "128",
+        2,
+        4096,
+    )],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
@@ -34,15 +41,23 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size") as usize;
-    let left: Vec<f64> = (0..size * size).map(|index| 1.0 + (index % 7) as f64 / 8.0).collect();
-    // Powers of a rotation stay bounded, so that the work never degenerates to infinities, whose speed differs on some CPUs.
+    let left: Vec<f64> = (0..size * size)
+        .map(|index| 1.0 + (index % 7) as f64 / 8.0)
+        .collect();
+    // Powers of a rotation stay bounded, so that the work never degenerates to infinities, whose
+    // speed differs on some CPUs.
     let (sine, cosine) = (0.1_f64).sin_cos();
-    let turn = |value: f64, other: f64| (value * cosine - other * sine, value * sine + other * cosine);
+    let turn =
+        |value: f64, other: f64| (value * cosine - other * sine, value * sine + other * cosine);
     let mut right = left.clone();
     let mut product = vec![0.0; size * size];
     while worker.go_on() {
         for row in 0..size {
-            multiply_row(&left[row * size..][..size], &right, &mut product[row * size..][..size]);
+            multiply_row(
+                &left[row * size..][..size],
+                &right,
+                &mut product[row * size..][..size],
+            );
             if !worker.go_on() {
                 return Ok(());
             }

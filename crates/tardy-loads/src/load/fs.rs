@@ -17,12 +17,26 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "fs",
-    does: "makes files with holes, truncates and extends them, renames them over each other and unlinks them",
-    effect: "long paths in the file system: block maps, journals, directory locks, pages freed in bulk",
+    does: "makes files with holes, truncates and extends them, renames them over each other and \
+           unlinks them",
+    effect: "long paths in the file system: block maps, journals, directory locks, pages freed in \
+             bulk",
     source: "williams2002",
     parameters: &[
-        Parameter::bytes("size", "bytes of each file, most of them holes", "4MiB", 64 << 10, 1 << 40),
-        Parameter::bytes("block", "bytes of one write; one in sixteen blocks is written", "4KiB", 512, 1 << 20),
+        Parameter::bytes(
+            "size",
+            "bytes of each file, most of them holes",
+            "4MiB",
+            64 << 10,
+            1 << 40,
+        ),
+        Parameter::bytes(
+            "block",
+            "bytes of one write; one in sixteen blocks is written",
+            "4KiB",
+            512,
+            1 << 20,
+        ),
         Parameter::count("files", "files at a time", "8", 1, 1000),
         Parameter::path("folder", "folder to work in, instead of the scratch folder"),
         allowance::RATE,
@@ -52,7 +66,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         resolution.share.disk = super::bounds::Bounds::of(&host).disk;
     }
     let files = resolution.plan.parameters.number("files");
-    // A sixteenth of each file is written; a sixteenth more is granted for what the file system adds.
+    // A sixteenth of each file is written; a sixteenth more is granted for what the file system
+    // adds.
     resolution.share.disk = resolution.share.disk.saturating_mul(HOLE_RATIO / 2);
     let size = resolution.fit("size", files, Resource::Disk)?;
     resolution.plan.budget.disk = size / (HOLE_RATIO / 2) * files * workers;
@@ -76,7 +91,15 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             if !worker.go_on() {
                 break;
             }
-            if file_life(worker, &mut allowance, &folder, (index, size, round), &block).is_err() {
+            if file_life(
+                worker,
+                &mut allowance,
+                &folder,
+                (index, size, round),
+                &block,
+            )
+            .is_err()
+            {
                 worker.failed();
             }
         }
@@ -85,7 +108,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     std::fs::remove_dir_all(&folder).doing("remove the scratch folder")
 }
 
-/// One file: holes, truncated, extended, renamed over the one of the round before; every third is unlinked while open.
+/// One file: holes, truncated, extended, renamed over the one of the round before; every third is
+/// unlinked while open.
 fn file_life(
     worker: &mut Worker,
     allowance: &mut Allowance,
@@ -93,7 +117,10 @@ fn file_life(
     (index, size, round): (u64, u64, u64),
     block: &[u8],
 ) -> std::io::Result<()> {
-    let (fresh, kept) = (folder.join(format!("fresh-{index}")), folder.join(format!("kept-{index}")));
+    let (fresh, kept) = (
+        folder.join(format!("fresh-{index}")),
+        folder.join(format!("kept-{index}")),
+    );
     let mut file = private_folder::create_file(&fresh)?;
     worker.did(1, 0);
     write_with_holes(worker, allowance, &mut file, size, block)?;
@@ -116,10 +143,19 @@ fn file_life(
 }
 
 /// Where no more may be written for now, the file is all holes.
-fn write_with_holes(worker: &mut Worker, allowance: &mut Allowance, file: &mut File, size: u64, block: &[u8]) -> std::io::Result<()> {
+fn write_with_holes(
+    worker: &mut Worker,
+    allowance: &mut Allowance,
+    file: &mut File,
+    size: u64,
+    block: &[u8],
+) -> std::io::Result<()> {
     let step = block.len() as u64 * HOLE_RATIO;
     let mut offset = 0;
-    while offset + block.len() as u64 <= size && worker.go_on() && allowance.take(block.len() as u64) {
+    while offset + block.len() as u64 <= size
+        && worker.go_on()
+        && allowance.take(block.len() as u64)
+    {
         file.seek(SeekFrom::Start(offset))?;
         file.write_all(block)?;
         worker.did(1, block.len() as u64);

@@ -15,11 +15,14 @@ pub(super) struct Gate {
 impl Gate {
     /// A closed gate.
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { arrived: io::pipe()?, opened: io::pipe()? })
+        Ok(Self {
+            arrived: io::pipe()?,
+            opened: io::pipe()?,
+        })
     }
 
-    /// Waits until the gate opens. A byte that nobody takes makes it readable for all at once; to read one byte each would wake one after the
-    /// other.
+    /// Waits until the gate opens. A byte that nobody takes makes it readable for all at once; to
+    /// read one byte each would wake one after the other.
     pub(super) fn wait(&self) -> io::Result<()> {
         (&self.arrived.1).write_all(&[0])?;
         while !wait_readable(&[self.opened.0.as_fd()], -1)?[0] {}

@@ -1,4 +1,5 @@
-//! `hackbench`: groups of senders and receivers (koolwal2009: hackbench 30). Own implementation, with the parameters of rt-tests' program.
+//! `hackbench`: groups of senders and receivers (koolwal2009: hackbench 30). Own implementation,
+//! with the parameters of rt-tests' program.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -26,17 +27,46 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "hackbench",
-    does: "groups of senders and receivers, each sender writing small messages to each receiver of its group; over and over",
+    does: "groups of senders and receivers, each sender writing small messages to each receiver \
+           of its group; over and over",
     effect: "hundreds of tasks that wake each other, and a scheduler that moves them among CPUs",
     source: "koolwal2009",
     parameters: &[
-        Parameter::count("groups", "groups of tasks; where it is not given, five for each CPU where that is more", "10", 1, 1000),
-        Parameter::count("fds", "senders, and receivers, of each group", "20", 1, 1000),
-        Parameter::count("loops", "messages from each sender to each receiver", "100", 1, 10_000_000),
+        Parameter::count(
+            "groups",
+            "groups of tasks; where it is not given, five for each CPU where that is more",
+            "10",
+            1,
+            1000,
+        ),
+        Parameter::count(
+            "fds",
+            "senders, and receivers, of each group",
+            "20",
+            1,
+            1000,
+        ),
+        Parameter::count(
+            "loops",
+            "messages from each sender to each receiver",
+            "100",
+            1,
+            10_000_000,
+        ),
         Parameter::bytes("datasize", "bytes of a message", "100B", 1, 1 << 20),
         Parameter::choice("with", "what messages go through", &["socket", "pipe"]),
-        Parameter::choice("tasks", "what senders and receivers are", &["process", "thread"]),
-        Parameter::count("whole", "first rounds that are never cut short by the load's end", "0", 0, 1000),
+        Parameter::choice(
+            "tasks",
+            "what senders and receivers are",
+            &["process", "thread"],
+        ),
+        Parameter::count(
+            "whole",
+            "first rounds that are never cut short by the load's end",
+            "0",
+            0,
+            1000,
+        ),
     ],
     can_do_harm: false,
     placement: Placement::Once,
@@ -46,12 +76,14 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Kernel memory of a task and its stream, in bytes, rounded up; a pipe holds 64 KiB, a socket twice 208 KiB at most.
+/// Kernel memory of a task and its stream, in bytes, rounded up; a pipe holds 64 KiB, a socket
+/// twice 208 KiB at most.
 const TASK_BYTES: u64 = 256 << 10;
 const STREAM_BYTES: u64 = 512 << 10;
 /// Descriptors of the worker besides those of the groups.
 const OTHER_FILES: u64 = 32;
-/// Groups for each CPU, as rteval has them (`jobspercore`): on a larger machine the same few groups would leave most of it idle.
+/// Groups for each CPU, as rteval has them (`jobspercore`): on a larger machine the same few groups
+/// would leave most of it idle.
 const GROUPS_A_CPU: u64 = 5;
 const GROUPS_MAX: u64 = 1000;
 /// On a slow board, a whole round with the default parameters takes some seconds.
@@ -59,14 +91,26 @@ const WHOLE_LIMIT: Nanos = Nanos::from_secs(60);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     if !resolution.is_given("groups") {
-        let groups = resolution.plan.parameters.number("groups").max(GROUPS_A_CPU * resolution.plan.cpus.len() as u64).min(GROUPS_MAX);
-        resolution.plan.parameters.insert("groups".to_owned(), Value::Count(groups));
+        let groups = resolution
+            .plan
+            .parameters
+            .number("groups")
+            .max(GROUPS_A_CPU * resolution.plan.cpus.len() as u64)
+            .min(GROUPS_MAX);
+        resolution
+            .plan
+            .parameters
+            .insert("groups".to_owned(), Value::Count(groups));
     }
     let fds = resolution.plan.parameters.number("fds");
     let share = resolution.share;
-    let files = rlimit::get(Limit::OpenFiles).map_or(1024, |(_, hard)| hard).saturating_sub(OTHER_FILES);
+    let files = rlimit::get(Limit::OpenFiles)
+        .map_or(1024, |(_, hard)| hard)
+        .saturating_sub(OTHER_FILES);
     let group_bytes = fds * (2 * TASK_BYTES + STREAM_BYTES);
-    let limit = (share.processes.saturating_sub(1) / (2 * fds)).min(share.memory / group_bytes).min(files / (2 * fds));
+    let limit = (share.processes.saturating_sub(1) / (2 * fds))
+        .min(share.memory / group_bytes)
+        .min(files / (2 * fds));
     let groups = resolution.fit_within("groups", limit, "processes, memory or open files")?;
     resolution.plan.budget.memory = groups * group_bytes;
     resolution.plan.budget.processes = 2 * fds * groups + 2;
@@ -106,7 +150,11 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         ended: SignalFd::block(&[process::CHILD_ENDED]).doing("wait for the ends of tasks")?,
     };
     while worker.go_on() {
-        let good = if threads { round.of_threads(worker)? } else { round.of_processes(worker)? };
+        let good = if threads {
+            round.of_threads(worker)?
+        } else {
+            round.of_processes(worker)?
+        };
         if !good {
             worker.failed();
         }
@@ -114,16 +162,30 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// The CPUs of each node of memory, as far as they are among `cpus`; all of them as one where there are no nodes.
+/// The CPUs of each node of memory, as far as they are among `cpus`; all of them as one where there
+/// are no nodes.
 fn nodes(sys: &Path, cpus: &CpuList) -> Vec<CpuList> {
-    let folders = std::fs::read_dir(sys.join("devices/system/node")).into_iter().flatten().filter_map(Result::ok);
+    let folders = std::fs::read_dir(sys.join("devices/system/node"))
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
     let mut nodes: Vec<CpuList> = folders
-        .filter_map(|folder| std::fs::read_to_string(folder.path().join("cpulist")).ok()?.trim().parse::<CpuList>().ok())
+        .filter_map(|folder| {
+            std::fs::read_to_string(folder.path().join("cpulist"))
+                .ok()?
+                .trim()
+                .parse::<CpuList>()
+                .ok()
+        })
         .map(|node| node.iter().filter(|&cpu| cpus.contains(cpu)).collect())
         .filter(|node: &CpuList| !node.is_empty())
         .collect();
     nodes.sort_by_key(|node| node.iter().next());
-    if nodes.is_empty() { vec![cpus.clone()] } else { nodes }
+    if nodes.is_empty() {
+        vec![cpus.clone()]
+    } else {
+        nodes
+    }
 }
 
 /// A stream from any sender of a group to one receiver.
@@ -142,7 +204,10 @@ fn streams(shape: Shape) -> std::io::Result<Vec<Stream>> {
                 let (one, other) = std::io::pipe()?;
                 (OwnedFd::from(one), OwnedFd::from(other))
             };
-            Ok(Stream { reader: File::from(reader), writer: File::from(writer) })
+            Ok(Stream {
+                reader: File::from(reader),
+                writer: File::from(writer),
+            })
         })
         .collect()
 }
@@ -166,8 +231,8 @@ fn receive(mut reader: &File, shape: Shape) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What rounds have in common. A round takes seconds on a slow machine, so that it is cut short where the load is to end, and its messages are counted as they are
-/// sent.
+/// What rounds have in common. A round takes seconds on a slow machine, so that it is cut short
+/// where the load is to end, and its messages are counted as they are sent.
 struct Round {
     shape: Shape,
     /// The CPUs of each node; a group stays in one, as with a hackbench for each node.
@@ -180,7 +245,8 @@ struct Round {
 }
 
 impl Round {
-    /// All tasks of a round wait at the gate until the last of them exists. Says whether all did their work, or were cut short.
+    /// All tasks of a round wait at the gate until the last of them exists. Says whether all did
+    /// their work, or were cut short.
     fn of_processes(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let shape = self.shape;
         let gate = Gate::new().doing("make the gate")?;
@@ -190,9 +256,14 @@ impl Round {
             let streams = streams(shape).doing("make the streams of a group")?;
             for index in 0..2 * shape.fds {
                 let task = || {
-                    let tied = process::set_parent_death_signal(process::KILL).and_then(|()| self.bind(group));
+                    let tied = process::set_parent_death_signal(process::KILL)
+                        .and_then(|()| self.bind(group));
                     let waited = tied.and_then(|()| gate.wait());
-                    i32::from(waited.and_then(|()| task(&streams, index, shape, &self.sent[0])).is_err())
+                    i32::from(
+                        waited
+                            .and_then(|()| task(&streams, index, shape, &self.sent[0]))
+                            .is_err(),
+                    )
                 };
                 match process::fork(task) {
                     Ok(pid) => drop(tasks.insert(pid)),
@@ -212,7 +283,8 @@ impl Round {
     /// The same in one process that has all tasks as threads.
     fn of_threads(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let task = || {
-            let good = process::set_parent_death_signal(process::KILL).and_then(|()| self.threads());
+            let good =
+                process::set_parent_death_signal(process::KILL).and_then(|()| self.threads());
             i32::from(!good.is_ok_and(|good| good))
         };
         let pid = process::fork(task).doing("start the process of a round")?;
@@ -225,22 +297,33 @@ impl Round {
 
     fn threads(&self) -> std::io::Result<bool> {
         let shape = self.shape;
-        let groups: Vec<Vec<Stream>> = (0..shape.groups).map(|_| streams(shape)).collect::<Result<_, _>>()?;
+        let groups: Vec<Vec<Stream>> = (0..shape.groups)
+            .map(|_| streams(shape))
+            .collect::<Result<_, _>>()?;
         let gate = &Gate::new()?;
-        // Without all of its threads a round is not worked off: it would wait for those that are missing for ever.
+        // Without all of its threads a round is not worked off: it would wait for those that are
+        // missing for ever.
         let complete = &AtomicBool::new(false);
         let tasks = 2 * shape.fds * shape.groups;
         std::thread::scope(|scope| {
             let mut started = Vec::with_capacity(tasks);
-            let places =
-                groups.iter().enumerate().flat_map(|(group, streams)| (0..2 * shape.fds).map(move |index| (group, streams, index)));
+            let places = groups.iter().enumerate().flat_map(|(group, streams)| {
+                (0..2 * shape.fds).map(move |index| (group, streams, index))
+            });
             for (group, streams, index) in places {
                 let task = move || {
                     self.bind(group)?;
                     gate.wait()?;
-                    if complete.load(Ordering::Acquire) { task(streams, index, shape, &self.sent[0]) } else { Ok(()) }
+                    if complete.load(Ordering::Acquire) {
+                        task(streams, index, shape, &self.sent[0])
+                    } else {
+                        Ok(())
+                    }
                 };
-                match std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, task) {
+                match std::thread::Builder::new()
+                    .stack_size(64 << 10)
+                    .spawn_scoped(scope, task)
+                {
                     Ok(thread) => started.push(thread),
                     Err(_) => break,
                 }
@@ -260,11 +343,15 @@ impl Round {
         if self.nodes.len() < 2 {
             return Ok(());
         }
-        let cpus: Vec<u32> = self.nodes[group % self.nodes.len()].iter().map(|cpu| cpu.0).collect();
+        let cpus: Vec<u32> = self.nodes[group % self.nodes.len()]
+            .iter()
+            .map(|cpu| cpu.0)
+            .collect();
         affinity::set(0, &cpus)
     }
 
-    /// Reaps the round's processes; ends them when the load is to end. Says whether they did their work, or were cut short.
+    /// Reaps the round's processes; ends them when the load is to end. Says whether they did their
+    /// work, or were cut short.
     fn follow(&mut self, worker: &mut Worker, mut tasks: BTreeSet<i32>) -> Result<bool, WorkError> {
         let mut good = true;
         let is_whole = self.whole > 0;
@@ -278,14 +365,17 @@ impl Round {
                 break;
             }
             if !goes_on {
-                // To end hundreds of tasks takes time, and a worker that is killed meanwhile says nothing more.
+                // To end hundreds of tasks takes time, and a worker that is killed meanwhile says
+                // nothing more.
                 worker.report();
                 end(&tasks)?;
                 self.tell(worker);
                 return Ok(true);
             }
             while let Ok(Some(_)) = self.ended.take() {}
-            while let WaitResult::Ended(task, status) = process::reap_any(false).doing("reap the round")? {
+            while let WaitResult::Ended(task, status) =
+                process::reap_any(false).doing("reap the round")?
+            {
                 good &= status.success();
                 tasks.remove(&task);
             }
@@ -318,7 +408,8 @@ fn reap_all(tasks: &BTreeSet<i32>) -> Result<bool, WorkError> {
     Ok(good)
 }
 
-/// One task of a group: the first are receivers, as many as there are streams; the others are senders.
+/// One task of a group: the first are receivers, as many as there are streams; the others are
+/// senders.
 fn task(streams: &[Stream], index: usize, shape: Shape, sent: &AtomicU64) -> std::io::Result<()> {
     match streams.get(index) {
         Some(stream) => receive(&stream.reader, shape),
@@ -340,19 +431,30 @@ mod tests {
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("cpulist"), of_node).unwrap();
         }
-        assert_eq!(nodes(sys.path(), &cpus), ["0-3".parse().unwrap(), "4-5".parse().unwrap()]);
+        assert_eq!(
+            nodes(sys.path(), &cpus),
+            ["0-3".parse().unwrap(), "4-5".parse().unwrap()]
+        );
     }
 
     #[test]
     fn a_larger_machine_gets_more_groups_and_a_given_number_is_kept() {
-        let bounds = crate::load::bounds::Bounds { memory: 1 << 40, disk: 1 << 40, processes: 1_000_000 };
+        let bounds = crate::load::bounds::Bounds {
+            memory: 1 << 40,
+            disk: 1 << 40,
+            processes: 1_000_000,
+        };
         let groups = |text: &str, cpus: &str| {
             let requests = crate::load::LoadRequest::parse(text).unwrap();
             let host = tardy_machine::host::Host::of_this_machine();
-            let mut plans = crate::load::resolve_all(&requests, &cpus.parse().unwrap(), &host, bounds);
+            let mut plans =
+                crate::load::resolve_all(&requests, &cpus.parse().unwrap(), &host, bounds);
             plans.remove(0).1.unwrap().parameters.number("groups")
         };
-        assert_eq!(["0", "0-1", "0-3"].map(|cpus| groups("hackbench:fds=2", cpus)), [10, 10, 20]);
+        assert_eq!(
+            ["0", "0-1", "0-3"].map(|cpus| groups("hackbench:fds=2", cpus)),
+            [10, 10, 20]
+        );
         assert_eq!(groups("hackbench:groups=3:fds=2", "0-3"), 3);
     }
 }

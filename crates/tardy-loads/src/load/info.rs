@@ -57,9 +57,11 @@ pub struct LoadInfo {
     pub placement: Placement,
     /// Whether it writes files to a disk, and so needs a share of its room.
     pub uses_disk: bool,
-    /// What it keeps of the tool's rights; its process gives up all others before it begins to work.
+    /// What it keeps of the tool's rights; its process gives up all others before it begins to
+    /// work.
     pub rights: Rights,
-    /// Looks whether the machine has what it needs, and states its budget; called in the measuring process, changes nothing.
+    /// Looks whether the machine has what it needs, and states its budget; called in the measuring
+    /// process, changes nothing.
     pub resolve: fn(&mut Resolution<'_>) -> Result<(), Unsupported>,
     /// Works until [`Worker::go_on`] says no; called in a process of its own.
     pub run: fn(&mut Worker) -> Result<(), WorkError>,

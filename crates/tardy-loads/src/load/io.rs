@@ -20,14 +20,32 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "io",
-    does: "reads zeros, writes them to a file on the run's own file system, through to the device, reads them back from it, truncates it; in large blocks",
-    effect: "long copies between user space, kernel and device; nine tenths of its time is in the kernel, and truncation frees pages in bulk",
+    does: "reads zeros, writes them to a file on the run's own file system, through to the \
+           device, reads them back from it, truncates it; in large blocks",
+    effect: "long copies between user space, kernel and device; nine tenths of its time is in the \
+             kernel, and truncation frees pages in bulk",
     source: "abeni2002",
     parameters: &[
-        Parameter::bytes("size", "bytes of each worker's file", "64MiB", 64 << 10, 1 << 40),
-        Parameter::bytes("block", "bytes of one read or write call", "4MiB", 512, 1 << 30),
+        Parameter::bytes(
+            "size",
+            "bytes of each worker's file",
+            "64MiB",
+            64 << 10,
+            1 << 40,
+        ),
+        Parameter::bytes(
+            "block",
+            "bytes of one read or write call",
+            "4MiB",
+            512,
+            1 << 30,
+        ),
         device::FOLDER,
-        Parameter::choice("target", "the device behind the file system, or memory alone (tmpfs)", &["device", "memory"]),
+        Parameter::choice(
+            "target",
+            "the device behind the file system, or memory alone (tmpfs)",
+            &["device", "memory"],
+        ),
         allowance::RATE,
         PASSES,
     ],
@@ -50,7 +68,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         in_memory = matches!(backing, Backing::Memory(_)) && !is_given;
     }
     let size = if in_memory {
-        resolution.plan.parameters.insert("target".to_owned(), Value::Word("memory".to_owned()));
+        resolution
+            .plan
+            .parameters
+            .insert("target".to_owned(), Value::Word("memory".to_owned()));
         // The block counts twice in the worst case: the file may be one block long.
         let size = resolution.fit("size", 2, Resource::Memory)?;
         resolution.plan.budget.memory = size * workers;
@@ -61,23 +82,29 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         size
     };
     if resolution.plan.parameters.number("block") > size {
-        resolution.plan.parameters.insert("block".to_owned(), Value::Bytes(size));
+        resolution
+            .plan
+            .parameters
+            .insert("block".to_owned(), Value::Bytes(size));
     }
     resolution.plan.budget.memory += resolution.plan.parameters.number("block") * workers;
     resolution.plan.budget.processes = workers;
     Ok(())
 }
 
-/// What is not as the load is described, where there is no device behind the folder, or none that is known.
+/// What is not as the load is described, where there is no device behind the folder, or none that
+/// is known.
 fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
     let folder = folder.display();
     match backing {
         Backing::Device(_) => None,
         Backing::Memory(kind) => Some(format!(
-            "{folder} is on {kind}, so that it writes and reads memory and reaches no device: put the run on a disk with --out, or give io:folder=..."
+            "{folder} is on {kind}, so that it writes and reads memory and reaches no device: put \
+             the run on a disk with --out, or give io:folder=..."
         )),
         Backing::Unknown(kind) => Some(format!(
-            "{folder} is on {kind}: whether it reaches a device depends on what is below; io:folder=... names a folder on a disk"
+            "{folder} is on {kind}: whether it reaches a device depends on what is below; \
+             io:folder=... names a folder on a disk"
         )),
     }
 }
@@ -105,9 +132,17 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Writes through to the device as much as is allowed, and reads from it all the time: a file that is truncated while its pages are dirty never gets there, and one
-/// that is in the page cache is never read.
-fn on_device(worker: &mut Worker, folder: &Path, file: &File, zero: &mut File, block: &mut [u8], size: u64) -> Result<(), WorkError> {
+/// Writes through to the device as much as is allowed, and reads from it all the time: a file that
+/// is truncated while its pages are dirty never gets there, and one that is in the page cache is
+/// never read.
+fn on_device(
+    worker: &mut Worker,
+    folder: &Path,
+    file: &File,
+    zero: &mut File,
+    block: &mut [u8],
+    size: u64,
+) -> Result<(), WorkError> {
     let mut allowance = Allowance::new(worker);
     let bytes = block.len() as u64;
     let mut length = 0;
@@ -137,7 +172,8 @@ fn on_device(worker: &mut Worker, folder: &Path, file: &File, zero: &mut File, b
         file_pages::forget(file, 0, 0).doing("drop the file from memory")?;
         let mut read = 0;
         while read < length && worker.go_on() {
-            file.read_exact_at(block, read).doing("read the scratch file")?;
+            file.read_exact_at(block, read)
+                .doing("read the scratch file")?;
             read += bytes;
             worker.did(1, bytes);
         }
@@ -146,11 +182,18 @@ fn on_device(worker: &mut Worker, folder: &Path, file: &File, zero: &mut File, b
 }
 
 /// Fills the file, reads it back and empties it; stops between blocks when asked to.
-fn cycle(worker: &mut Worker, file: &mut File, zero: &mut File, block: &mut [u8], size: u64) -> Result<(), WorkError> {
+fn cycle(
+    worker: &mut Worker,
+    file: &mut File,
+    zero: &mut File,
+    block: &mut [u8],
+    size: u64,
+) -> Result<(), WorkError> {
     let mut written = 0;
     while written < size && worker.go_on() {
         let bytes = block.len().min((size - written) as usize);
-        zero.read_exact(&mut block[..bytes]).doing("read /dev/zero")?;
+        zero.read_exact(&mut block[..bytes])
+            .doing("read /dev/zero")?;
         if file.write_all(&block[..bytes]).is_err() {
             worker.failed();
             break;

@@ -13,10 +13,16 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "ipi",
-    does: "a thread on each load CPU interrupts all others: memory barriers on all of them, and page protections that all must learn of",
-    effect: "each interrupt comes at once, whatever runs there, a real-time task too; the sender waits for every answer",
+    does: "a thread on each load CPU interrupts all others: memory barriers on all of them, and \
+           page protections that all must learn of",
+    effect: "each interrupt comes at once, whatever runs there, a real-time task too; the sender \
+             waits for every answer",
     source: "today",
-    parameters: &[Parameter::choice("by", "memory barriers, page protections, or both in turn", &["both", "barriers", "protections"])],
+    parameters: &[Parameter::choice(
+        "by",
+        "memory barriers, page protections, or both in turn",
+        &["both", "barriers", "protections"],
+    )],
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
@@ -33,7 +39,10 @@ const THREAD_BYTES: u64 = 256 << 10;
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let threads = resolution.plan.cpus.len().max(1) as u64;
     if threads < 2 {
-        return Err(Unsupported::new("a second CPU to interrupt", "load at least two CPUs (--load-cpus)"));
+        return Err(Unsupported::new(
+            "a second CPU to interrupt",
+            "load at least two CPUs (--load-cpus)",
+        ));
     }
     resolution.plan.budget.memory = threads * THREAD_BYTES;
     resolution.plan.budget.processes = threads + 1;
@@ -43,7 +52,11 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let by = worker.plan.load.parameters.text("by").to_owned();
     let cpus: Vec<CpuId> = worker.plan.cpus.iter().collect();
-    let reaches = if by == "protections" { Vec::new() } else { registered() };
+    let reaches = if by == "protections" {
+        Vec::new()
+    } else {
+        registered()
+    };
     if reaches.is_empty() && by == "barriers" {
         return Err(WorkError::Absent(Unsupported::new(
             "membarrier(2) with expedited barriers",
@@ -56,23 +69,32 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         let reaches = &reaches;
         Ok(move || {
             for _ in 0..PAGES {
-                reaches.iter().try_for_each(|reach| membarrier::expedited(*reach))?;
+                reaches
+                    .iter()
+                    .try_for_each(|reach| membarrier::expedited(*reach))?;
             }
             let mut operations = (PAGES * reaches.len()) as u64;
             if protects {
                 operations += protect(&mut pages)?;
             }
-            Ok(RoundWork { operations, bytes: 0 })
+            Ok(RoundWork {
+                operations,
+                bytes: 0,
+            })
         })
     })
 }
 
 /// The barriers that this kernel has.
 fn registered() -> Vec<Reach> {
-    [Reach::Process, Reach::Registered].into_iter().filter(|reach| membarrier::register(*reach).is_ok()).collect()
+    [Reach::Process, Reach::Registered]
+        .into_iter()
+        .filter(|reach| membarrier::register(*reach).is_ok())
+        .collect()
 }
 
-/// Protects page after page; a page that was written must be forgotten by every CPU that runs a thread of the process.
+/// Protects page after page; a page that was written must be forgotten by every CPU that runs a
+/// thread of the process.
 fn protect(pages: &mut Mapping) -> std::io::Result<u64> {
     for page in 0..PAGES {
         pages.touch(0, pages.len());

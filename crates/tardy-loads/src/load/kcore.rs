@@ -1,4 +1,5 @@
-//! `kcore`: the whole memory through /proc/kcore (abeni2002, sections 3.2 and 4.2.1: a file of 512 MB in /proc on a machine of 512 MB).
+//! `kcore`: the whole memory through /proc/kcore (abeni2002, sections 3.2 and 4.2.1: a file of 512
+//! MB in /proc on a machine of 512 MB).
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -14,10 +15,17 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "kcore",
     does: "reads the system's memory through /proc/kcore, over and over",
-    effect: "long copies of kernel memory; it is not in any list because it reads what belongs to every process and driver",
+    effect: "long copies of kernel memory; it is not in any list because it reads what belongs to \
+             every process and driver",
     source: "abeni2002",
     parameters: &[
-        Parameter::bytes("size", "bytes to read from the start, each time", "512MiB", 4 << 10, 1 << 46),
+        Parameter::bytes(
+            "size",
+            "bytes to read from the start, each time",
+            "512MiB",
+            4 << 10,
+            1 << 46,
+        ),
         Parameter::bytes("block", "bytes of one read call", "1MiB", 512, 1 << 24),
         PASSES,
     ],
@@ -34,11 +42,19 @@ const KCORE: &str = "/proc/kcore";
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let kcore = resolution.host.proc.join("kcore");
     if !kcore.exists() {
-        return Err(Unsupported::new(KCORE, "use a kernel with CONFIG_PROC_KCORE"));
+        return Err(Unsupported::new(
+            KCORE,
+            "use a kernel with CONFIG_PROC_KCORE",
+        ));
     }
-    File::open(&kcore)
-        .map_err(|error| Unsupported::new(format!("the right to read {KCORE} ({error})"), "run as root, without kernel lockdown"))?;
-    resolution.plan.budget.memory = resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
+    File::open(&kcore).map_err(|error| {
+        Unsupported::new(
+            format!("the right to read {KCORE} ({error})"),
+            "run as root, without kernel lockdown",
+        )
+    })?;
+    resolution.plan.budget.memory =
+        resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();
     Ok(())
 }

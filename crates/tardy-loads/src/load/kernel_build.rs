@@ -1,8 +1,11 @@
-//! `kernel-build`: make of a kernel tree (koolwal2009, mckenney2009), into a folder of its own: the tree is never written to.
+//! `kernel-build`: make of a kernel tree (koolwal2009, mckenney2009), into a folder of its own: the
+//! tree is never written to.
 
 use std::path::{Path, PathBuf};
 
-use tardy_machine::kernel_tree::{self, ARCHIVE_PROGRAMS, JOB_BYTES, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES, find};
+use tardy_machine::kernel_tree::{
+    self, ARCHIVE_PROGRAMS, JOB_BYTES, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES, find,
+};
 use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::capability;
 
@@ -17,23 +20,44 @@ use crate::children::tied_command;
 pub const INFO: LoadInfo = LoadInfo {
     name: "kernel-build",
     does: "configures and builds a kernel with make -jN, cleans, and builds again",
-    effect: "many processes that start, map, compute, write files and end; the load of everyday development",
+    effect: "many processes that start, map, compute, write files and end; the load of everyday \
+             development",
     source: "koolwal2009, mckenney2009",
     parameters: &[
-        Parameter::path("tree", "a clean kernel tree, or an archive of one; unset, /usr/src/linux-source-*"),
+        Parameter::path(
+            "tree",
+            "a clean kernel tree, or an archive of one; unset, /usr/src/linux-source-*",
+        ),
         Parameter {
             name: "jobs",
             means: "make's -j; unset, twice the load CPUs",
-            kind: Kind::Count { min: 1, max: 10_000 },
+            kind: Kind::Count {
+                min: 1,
+                max: 10_000,
+            },
             default: None,
             needed: false,
         },
-        Parameter::choice("config", "what to build", &["defconfig", "tinyconfig", "allnoconfig", "allmodconfig", "allyesconfig"]),
+        Parameter::choice(
+            "config",
+            "what to build",
+            &[
+                "defconfig",
+                "tinyconfig",
+                "allnoconfig",
+                "allmodconfig",
+                "allyesconfig",
+            ],
+        ),
     ],
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: true,
-    rights: Rights::Only(&[capability::CHOWN, capability::DAC_OVERRIDE, capability::FOWNER]),
+    rights: Rights::Only(&[
+        capability::CHOWN,
+        capability::DAC_OVERRIDE,
+        capability::FOWNER,
+    ]),
     resolve,
     run,
 };
@@ -42,7 +66,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     for (program, package) in PROGRAMS {
         resolution.needs_program(program, package)?;
     }
-    let tree = find(resolution.plan.parameters.path("tree"), "kernel-build:tree=...")?;
+    let tree = find(
+        resolution.plan.parameters.path("tree"),
+        "kernel-build:tree=...",
+    )?;
     let archive = tree.is_file();
     if archive {
         for (program, package) in ARCHIVE_PROGRAMS {
@@ -51,14 +78,27 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     }
     let disk = OBJECTS_BYTES + if archive { TREE_BYTES } else { 0 };
     if disk > resolution.share.disk {
-        let missing = format!("disk: {} for objects", tardy_core::bytes::format_bytes(disk));
-        return Err(Unsupported::new(missing, "set TMPDIR to a folder on a larger file system, or run fewer loads at a time"));
+        let missing = format!(
+            "disk: {} for objects",
+            tardy_core::bytes::format_bytes(disk)
+        );
+        return Err(Unsupported::new(
+            missing,
+            "set TMPDIR to a folder on a larger file system, or run fewer loads at a time",
+        ));
     }
     let cpus = resolution.plan.cpus.len() as u64;
-    resolution.plan.parameters.entry("jobs".to_owned()).or_insert(Value::Count(2 * cpus));
+    resolution
+        .plan
+        .parameters
+        .entry("jobs".to_owned())
+        .or_insert(Value::Count(2 * cpus));
     let limit = (resolution.share.memory / JOB_BYTES).min(resolution.share.processes / 4);
     let jobs = resolution.fit_within("jobs", limit, "memory")?;
-    resolution.plan.parameters.insert("tree".to_owned(), Value::Path(tree));
+    resolution
+        .plan
+        .parameters
+        .insert("tree".to_owned(), Value::Path(tree));
     resolution.plan.budget.disk = disk;
     resolution.plan.budget.memory = jobs * JOB_BYTES;
     resolution.plan.budget.processes = 4 * jobs;
@@ -69,9 +109,17 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let scratch = super::scratch::own_folder(worker)?;
-    let given = worker.plan.load.parameters.path("tree").map(ToOwned::to_owned).unwrap_or_default();
+    let given = worker
+        .plan
+        .load
+        .parameters
+        .path("tree")
+        .map(ToOwned::to_owned)
+        .unwrap_or_default();
     let result = (|| {
-        let Some(tree) = unpack(worker, &given, &scratch)? else { return Ok(()) };
+        let Some(tree) = unpack(worker, &given, &scratch)? else {
+            return Ok(());
+        };
         build_on(worker, &tree, &scratch)
     })();
     std::fs::remove_dir_all(&scratch).doing("remove the scratch folder")?;
@@ -95,19 +143,27 @@ fn build_on(worker: &mut Worker, tree: &Path, scratch: &Path) -> Result<(), Work
     Ok(())
 }
 
-/// Runs make; each line that it prints is a step of the build. False when the load was asked to end.
-fn make(worker: &mut Worker, tree: &Path, objects: &Path, arguments: &[&str]) -> Result<bool, WorkError> {
+/// Runs make; each line that it prints is a step of the build. False when the load was asked to
+/// end.
+fn make(
+    worker: &mut Worker,
+    tree: &Path,
+    objects: &Path,
+    arguments: &[&str],
+) -> Result<bool, WorkError> {
     let mut command = kernel_tree::make(tied_command("make".as_ref()), tree, objects, arguments);
     match program::run(worker, &mut command, |worker, _| worker.did(1, 0))? {
         Outcome::Stopped => Ok(false),
         Outcome::Ended(status, _) if status.success() => Ok(true),
-        Outcome::Ended(status, error) => {
-            Err(WorkError::Bound(format!("make {} failed ({status}): {error}; {MORE_PACKAGES}", arguments.join(" "))))
-        }
+        Outcome::Ended(status, error) => Err(WorkError::Bound(format!(
+            "make {} failed ({status}): {error}; {MORE_PACKAGES}",
+            arguments.join(" ")
+        ))),
     }
 }
 
-/// The tree itself, or where the archive was unpacked; none when the load was asked to end meanwhile.
+/// The tree itself, or where the archive was unpacked; none when the load was asked to end
+/// meanwhile.
 fn unpack(worker: &mut Worker, given: &Path, scratch: &Path) -> Result<Option<PathBuf>, WorkError> {
     if given.is_dir() {
         return Ok(Some(given.to_owned()));
@@ -119,8 +175,9 @@ fn unpack(worker: &mut Worker, given: &Path, scratch: &Path) -> Result<Option<Pa
     match program::run(worker, &mut command, |_, _| ())? {
         Outcome::Stopped => Ok(None),
         Outcome::Ended(status, _) if status.success() => Ok(Some(tree)),
-        Outcome::Ended(status, error) => {
-            Err(WorkError::Bound(format!("{} cannot be unpacked ({status}): {error}; give an archive that tar can read", given.display())))
-        }
+        Outcome::Ended(status, error) => Err(WorkError::Bound(format!(
+            "{} cannot be unpacked ({status}): {error}; give an archive that tar can read",
+            given.display()
+        ))),
     }
 }

@@ -1,4 +1,5 @@
-//! `memory`: a large area touched in order, then given back at exit (abeni2002, sections 3.2 and 4.2.1) or by munmap(2).
+//! `memory`: a large area touched in order, then given back at exit (abeni2002, sections 3.2 and
+//! 4.2.1) or by munmap(2).
 
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
@@ -12,11 +13,22 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
     does: "a process touches a large area page by page and gives it back; over and over",
-    effect: "page faults in a row, and at exit or munmap the whole area is unmapped and freed at once",
+    effect: "page faults in a row, and at exit or munmap the whole area is unmapped and freed at \
+             once",
     source: "abeni2002",
     parameters: &[
-        Parameter::bytes("size", "bytes of each worker's area", "128MiB", 64 << 10, 1 << 40),
-        Parameter::choice("pages", "small pages only, or as the system decides", &["small", "system"]),
+        Parameter::bytes(
+            "size",
+            "bytes of each worker's area",
+            "128MiB",
+            64 << 10,
+            1 << 40,
+        ),
+        Parameter::choice(
+            "pages",
+            "small pages only, or as the system decides",
+            &["small", "system"],
+        ),
         Parameter::choice("free", "how the area is given back", &["exit", "munmap"]),
         PASSES,
     ],
@@ -51,7 +63,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// One process that stays: another path of the kernel than at exit, where nothing else of the process is left.
+/// One process that stays: another path of the kernel than at exit, where nothing else of the
+/// process is left.
 fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError> {
     while worker.begin_pass() {
         drop(touched(size, small).doing("map the area")?);
@@ -63,7 +76,9 @@ fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError>
 /// Leaves the area mapped: that the kernel has to take it apart at exit is the point.
 fn child(size: usize, small: bool) -> i32 {
     let tied = process::set_parent_death_signal(process::KILL).is_ok();
-    let Ok(area) = touched(size, small) else { return 1 };
+    let Ok(area) = touched(size, small) else {
+        return 1;
+    };
     std::mem::forget(area);
     i32::from(!tied)
 }

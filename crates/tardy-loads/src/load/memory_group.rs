@@ -1,4 +1,5 @@
-//! A control group with a limit of memory, of version 2 or 1, that a load's workers enter and leave.
+//! A control group with a limit of memory, of version 2 or 1, that a load's workers enter and
+//! leave.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ const MEMBERS: &str = "cgroup.procs";
 /// The file of the limit, in version 2 and in version 1.
 const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 
-/// Where a load called `name` can have a group with a limit of memory, and what has to be undone after making it. Nothing is left changed.
+/// Where a load called `name` can have a group with a limit of memory, and what has to be undone
+/// after making it. Nothing is left changed.
 ///
 /// # Errors
 /// No memory controller, or no right to make a group.
@@ -26,12 +28,30 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
             "use a kernel with CONFIG_MEMCG, and mount them: mount -t cgroup2 none /sys/fs/cgroup",
         )
     })?;
-    let group = parent.folder.join(format!("{FOLDER_PREFIX}{name}-{}-{}", std::process::id(), tardy_sys::clock::monotonic()));
-    std::fs::create_dir(&group).and_then(|()| std::fs::remove_dir(&group)).map_err(|error| {
-        Unsupported::new(format!("the right to make control groups in {} ({error})", parent.folder.display()), "run as root")
-    })?;
+    let group = parent.folder.join(format!(
+        "{FOLDER_PREFIX}{name}-{}-{}",
+        std::process::id(),
+        tardy_sys::clock::monotonic()
+    ));
+    std::fs::create_dir(&group)
+        .and_then(|()| std::fs::remove_dir(&group))
+        .map_err(|error| {
+            Unsupported::new(
+                format!(
+                    "the right to make control groups in {} ({error})",
+                    parent.folder.display()
+                ),
+                "run as root",
+            )
+        })?;
     let switch = parent.folder.join(CONTROLLERS_BELOW);
-    Ok((group, parent.needs_switching_on.then_some(Undo::Write { path: switch, value: "-memory".to_owned() })))
+    Ok((
+        group,
+        parent.needs_switching_on.then_some(Undo::Write {
+            path: switch,
+            value: "-memory".to_owned(),
+        }),
+    ))
 }
 
 /// A group below which another can be made.
@@ -47,20 +67,34 @@ fn parent(proc: &Path) -> Option<Parent> {
     parent_of_version_2(&mounts, &groups).or_else(|| parent_of_version_1(&mounts, &groups))
 }
 
-/// The own group or the nearest above it that has the controller for those below it; else the topmost, where it can be switched on. Only the topmost may hold processes
-/// beside such groups.
+/// The own group or the nearest above it that has the controller for those below it; else the
+/// topmost, where it can be switched on. Only the topmost may hold processes beside such groups.
 fn parent_of_version_2(mounts: &str, groups: &str) -> Option<Parent> {
     let mount = mount_points(mounts, "cgroup2", None).next()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let has = |folder: &Path, file: &str| {
-        std::fs::read_to_string(folder.join(file)).is_ok_and(|text| text.split_whitespace().any(|controller| controller == "memory"))
+        std::fs::read_to_string(folder.join(file)).is_ok_and(|text| {
+            text.split_whitespace()
+                .any(|controller| controller == "memory")
+        })
     };
     let own = mount.join(own);
-    let above = own.ancestors().take_while(|folder| folder.starts_with(&mount));
-    if let Some(folder) = above.into_iter().find(|folder| has(folder, CONTROLLERS_BELOW)) {
-        return Some(Parent { folder: folder.to_owned(), needs_switching_on: false });
+    let above = own
+        .ancestors()
+        .take_while(|folder| folder.starts_with(&mount));
+    if let Some(folder) = above
+        .into_iter()
+        .find(|folder| has(folder, CONTROLLERS_BELOW))
+    {
+        return Some(Parent {
+            folder: folder.to_owned(),
+            needs_switching_on: false,
+        });
     }
-    has(&mount, CONTROLLERS).then_some(Parent { folder: mount, needs_switching_on: true })
+    has(&mount, CONTROLLERS).then_some(Parent {
+        folder: mount,
+        needs_switching_on: true,
+    })
 }
 
 fn parent_of_version_1(mounts: &str, groups: &str) -> Option<Parent> {
@@ -68,18 +102,29 @@ fn parent_of_version_1(mounts: &str, groups: &str) -> Option<Parent> {
     let own = groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        controllers.split(',').any(|controller| controller == "memory").then(|| path.trim_start_matches('/').to_owned())
+        controllers
+            .split(',')
+            .any(|controller| controller == "memory")
+            .then(|| path.trim_start_matches('/').to_owned())
     })?;
     let own = mount.join(own);
     // In a container the path can be that of the machine, which is not mounted here.
-    Some(Parent { folder: if own.is_dir() { own } else { mount }, needs_switching_on: false })
+    Some(Parent {
+        folder: if own.is_dir() { own } else { mount },
+        needs_switching_on: false,
+    })
 }
 
-fn mount_points<'a>(mounts: &'a str, kind: &'a str, option: Option<&'a str>) -> impl Iterator<Item = PathBuf> + 'a {
+fn mount_points<'a>(
+    mounts: &'a str,
+    kind: &'a str,
+    option: Option<&'a str>,
+) -> impl Iterator<Item = PathBuf> + 'a {
     mounts.lines().filter_map(move |line| {
         let mut fields = line.split(' ');
         let (point, has_kind, options) = (fields.nth(1)?, fields.next()? == kind, fields.next()?);
-        let has_option = option.is_none_or(|option| options.split(',').any(|given| given == option));
+        let has_option =
+            option.is_none_or(|option| options.split(',').any(|given| given == option));
         (has_kind && has_option).then(|| PathBuf::from(point))
     })
 }
@@ -92,7 +137,8 @@ pub(super) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes the group where no other worker has, gives it the limit and enters it. `undo` says whether the controller has to be switched on first.
+    /// Makes the group where no other worker has, gives it the limit and enters it. `undo` says
+    /// whether the controller has to be switched on first.
     ///
     /// # Errors
     /// Those of the files: EACCES, EBUSY, ENOENT where there is no controller.
@@ -108,12 +154,18 @@ impl MemoryGroup {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let file = LIMITS.map(|name| group.join(name)).into_iter().find(|file| file.exists());
+        let file = LIMITS
+            .map(|name| group.join(name))
+            .into_iter()
+            .find(|file| file.exists());
         std::fs::write(file.ok_or(io::ErrorKind::NotFound)?, limit.to_string())?;
         let home = home(group).ok_or(io::ErrorKind::NotFound)?;
         // 0 is the process that writes.
         std::fs::write(group.join(MEMBERS), "0")?;
-        Ok(Self { group: group.to_owned(), home })
+        Ok(Self {
+            group: group.to_owned(),
+            home,
+        })
     }
 
     /// Goes back to the group of before; whoever leaves last removes the group.
@@ -132,12 +184,16 @@ impl MemoryGroup {
 fn home(group: &Path) -> Option<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let version_2 = mount_points(&mounts, "cgroup2", None).find(|mount| group.starts_with(mount)).and_then(|mount| {
-        let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        Some(mount.join(own))
-    });
-    let own = version_2.or_else(|| parent_of_version_1(&mounts, &groups).map(|parent| parent.folder));
-    own.filter(|folder| folder.is_dir()).or_else(|| group.parent().map(Path::to_owned))
+    let version_2 = mount_points(&mounts, "cgroup2", None)
+        .find(|mount| group.starts_with(mount))
+        .and_then(|mount| {
+            let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+            Some(mount.join(own))
+        });
+    let own =
+        version_2.or_else(|| parent_of_version_1(&mounts, &groups).map(|parent| parent.folder));
+    own.filter(|folder| folder.is_dir())
+        .or_else(|| group.parent().map(Path::to_owned))
 }
 
 #[cfg(test)]
@@ -149,10 +205,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let memory = root.path().join("memory");
         std::fs::create_dir_all(memory.join("a/b")).unwrap();
-        let mounts =
-            format!("cgroup {} cgroup rw,cpu 0 0\ncgroup {} cgroup rw,relatime,memory 0 0\n", root.path().display(), memory.display());
+        let mounts = format!(
+            "cgroup {} cgroup rw,cpu 0 0\ncgroup {} cgroup rw,relatime,memory 0 0\n",
+            root.path().display(),
+            memory.display()
+        );
         let of = |groups: &str| parent_of_version_1(&mounts, groups).map(|parent| parent.folder);
-        assert_eq!(of("3:cpu:/x\n4:memory:/a/b\n0::/\n"), Some(memory.join("a/b")));
+        assert_eq!(
+            of("3:cpu:/x\n4:memory:/a/b\n0::/\n"),
+            Some(memory.join("a/b"))
+        );
         assert_eq!(of("4:memory:/not/here\n"), Some(memory.clone()));
         assert_eq!(of("3:cpu:/x\n"), None);
     }
@@ -167,8 +229,20 @@ mod tests {
         let of = || parent_of_version_2(&mounts, "0::/user.slice/session.scope\n");
         assert_eq!(of(), None, "no memory controller at all");
         std::fs::write(top.join(CONTROLLERS), "cpu memory\n").unwrap();
-        assert_eq!(of(), Some(Parent { folder: top.to_owned(), needs_switching_on: true }));
+        assert_eq!(
+            of(),
+            Some(Parent {
+                folder: top.to_owned(),
+                needs_switching_on: true
+            })
+        );
         std::fs::write(top.join("user.slice").join(CONTROLLERS_BELOW), "memory\n").unwrap();
-        assert_eq!(of(), Some(Parent { folder: top.join("user.slice"), needs_switching_on: false }));
+        assert_eq!(
+            of(),
+            Some(Parent {
+                folder: top.join("user.slice"),
+                needs_switching_on: false
+            })
+        );
     }
 }

@@ -13,7 +13,8 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "mmap-lock",
     does: "threads on every load CPU map, touch, protect and unmap areas of one address space",
-    effect: "they wait for the address space's lock, and every unmapping interrupts the other CPUs to flush their translations",
+    effect: "they wait for the address space's lock, and every unmapping interrupts the other \
+             CPUs to flush their translations",
     source: "today",
     parameters: &[
         Parameter::count("threads", "threads on each CPU", "2", 1, 1000),
@@ -33,8 +34,16 @@ const THREAD_BYTES: u64 = 64 << 10;
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let cpus = resolution.plan.cpus.len().max(1) as u64;
     let share = resolution.share;
-    let threads = resolution.fit_within("threads", share.processes.saturating_sub(1) / cpus, "processes")? * cpus;
-    let size = resolution.fit_within("size", (share.memory / threads).saturating_sub(THREAD_BYTES), "memory")?;
+    let threads = resolution.fit_within(
+        "threads",
+        share.processes.saturating_sub(1) / cpus,
+        "processes",
+    )? * cpus;
+    let size = resolution.fit_within(
+        "size",
+        (share.memory / threads).saturating_sub(THREAD_BYTES),
+        "memory",
+    )?;
     resolution.plan.budget.memory = threads * (size + THREAD_BYTES);
     resolution.plan.budget.processes = threads + 1;
     Ok(())
@@ -43,10 +52,20 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size") as usize / PAGE_BYTES * PAGE_BYTES;
     let threads = worker.number("threads") as usize;
-    let cpus: Vec<CpuId> = worker.plan.cpus.iter().flat_map(|cpu| std::iter::repeat_n(cpu, threads)).collect();
+    let cpus: Vec<CpuId> = worker
+        .plan
+        .cpus
+        .iter()
+        .flat_map(|cpu| std::iter::repeat_n(cpu, threads))
+        .collect();
     // Errors after the first round, as at the limit of mappings, are the other threads' doing.
     threads::repeat(worker, &cpus, "change the address space", |_| {
-        Ok(move || once(size).map(|()| RoundWork { operations: 6, bytes: size as u64 }))
+        Ok(move || {
+            once(size).map(|()| RoundWork {
+                operations: 6,
+                bytes: size as u64,
+            })
+        })
     })
 }
 

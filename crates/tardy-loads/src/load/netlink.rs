@@ -1,4 +1,5 @@
-//! `netlink`: the kernel's lists of links, addresses, routes and neighbours, asked for without pause.
+//! `netlink`: the kernel's lists of links, addresses, routes and neighbours, asked for without
+//! pause.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,10 +13,18 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "netlink",
-    does: "asks the kernel for all links, addresses, routes, neighbours and rules, over and over; changes nothing",
-    effect: "long dumps under the lock of the network configuration (rtnl), which drivers and daemons wait for",
+    does: "asks the kernel for all links, addresses, routes, neighbours and rules, over and over; \
+           changes nothing",
+    effect: "long dumps under the lock of the network configuration (rtnl), which drivers and \
+             daemons wait for",
     source: "today",
-    parameters: &[Parameter::bytes("block", "bytes of one read call", "32KiB", 8 << 10, 1 << 20)],
+    parameters: &[Parameter::bytes(
+        "block",
+        "bytes of one read call",
+        "32KiB",
+        8 << 10,
+        1 << 20,
+    )],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
@@ -24,21 +33,28 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE of include/uapi/linux/rtnetlink.h.
+/// RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE of
+/// include/uapi/linux/rtnetlink.h.
 const QUESTIONS: [u16; 5] = [18, 22, 26, 30, 34];
 /// NLM_F_REQUEST | NLM_F_DUMP of include/uapi/linux/netlink.h.
 const FLAGS: u16 = 0x1 | 0x300;
 /// NLMSG_ERROR and NLMSG_DONE of the same file.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// struct nlmsghdr, and the longest of the messages behind it that these questions take (struct ifinfomsg).
+/// struct nlmsghdr, and the longest of the messages behind it that these questions take (struct
+/// ifinfomsg).
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: usize = HEADER_BYTES + 16;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
-    tardy_sys::socket::route_netlink()
-        .map_err(|error| Unsupported::new(format!("route netlink ({error})"), "use a kernel with CONFIG_NET and CONFIG_INET"))?;
-    resolution.plan.budget.memory = resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
+    tardy_sys::socket::route_netlink().map_err(|error| {
+        Unsupported::new(
+            format!("route netlink ({error})"),
+            "use a kernel with CONFIG_NET and CONFIG_INET",
+        )
+    })?;
+    resolution.plan.budget.memory =
+        resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();
     Ok(())
 }
@@ -50,8 +66,11 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     while worker.go_on() {
         for question in QUESTIONS {
             sequence = sequence.wrapping_add(1);
-            socket.write_all(&ask(question, sequence)).doing("ask the kernel for its network configuration")?;
-            let (bytes, refused) = read_answer(&mut socket, &mut block).doing("read the network configuration")?;
+            socket
+                .write_all(&ask(question, sequence))
+                .doing("ask the kernel for its network configuration")?;
+            let (bytes, refused) =
+                read_answer(&mut socket, &mut block).doing("read the network configuration")?;
             worker.did(1, bytes);
             // Not every kernel has rules.
             if refused && question != QUESTIONS[4] {
@@ -122,13 +141,18 @@ mod tests {
         struct Datagrams<'a>(&'a [u8], usize, &'a mut usize);
         impl Read for Datagrams<'_> {
             fn read(&mut self, block: &mut [u8]) -> std::io::Result<usize> {
-                let part = if *self.2 == 0 { &self.0[..self.1] } else { &self.0[self.1..] };
+                let part = if *self.2 == 0 {
+                    &self.0[..self.1]
+                } else {
+                    &self.0[self.1..]
+                };
                 *self.2 += 1;
                 block[..part.len()].copy_from_slice(part);
                 Ok(part.len())
             }
         }
-        let answer = read_answer(&mut Datagrams(&stream, first, &mut reads), &mut [0; 256]).unwrap();
+        let answer =
+            read_answer(&mut Datagrams(&stream, first, &mut reads), &mut [0; 256]).unwrap();
         assert_eq!(answer, (stream.len() as u64, false));
         stream.truncate(3);
         assert_eq!(last_kind(&stream), None);

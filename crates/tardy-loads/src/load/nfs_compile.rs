@@ -1,7 +1,8 @@
 //! `nfs-compile`: compiles over an NFS mount on loopback (williams2002: NFS-COMPILE).
 //!
-//! The server is a program, not the kernel's: it ends with the load's PID namespace, whatever happens, while the kernel's server threads would keep
-//! a network namespace that nobody can reach any more. Server, mount and export are in mount and network namespaces of the worker's own.
+//! The server is a program, not the kernel's: it ends with the load's PID namespace, whatever
+//! happens, while the kernel's server threads would keep a network namespace that nobody can reach
+//! any more. Server, mount and export are in mount and network namespaces of the worker's own.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -24,15 +25,20 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
-    does: "compiles C files of its own over an NFS mount, from a server on the loopback interface; over and over",
-    effect: "file systems, network and page cache at once, in the kernel's own threads; it is in no list because it mounts and needs root",
+    does: "compiles C files of its own over an NFS mount, from a server on the loopback \
+           interface; over and over",
+    effect: "file systems, network and page cache at once, in the kernel's own threads; it is in \
+             no list because it mounts and needs root",
     source: "williams2002",
     parameters: &[
         Parameter::count("files", "C files of one round", "64", 1, 10_000),
         Parameter {
             name: "jobs",
             means: "make's -j; unset, twice the load CPUs",
-            kind: Kind::Count { min: 1, max: 10_000 },
+            kind: Kind::Count {
+                min: 1,
+                max: 10_000,
+            },
             default: None,
             needed: false,
         },
@@ -45,7 +51,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Memory of one compiler process on files as small as these, and of the server, in bytes: measured as 40 MiB and 120 MiB, rounded up.
+/// Memory of one compiler process on files as small as these, and of the server, in bytes: measured
+/// as 40 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
 /// Room for a C file with its object, and for what the server keeps, in bytes.
@@ -60,14 +67,30 @@ const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     resolution.needs_superuser("mount, in a namespace of the load's own")?;
     needs_client(resolution)?;
-    for (program, package) in [("ganesha.nfsd", "nfs-ganesha-vfs"), ("make", "make"), ("gcc", "gcc")] {
+    for (program, package) in [
+        ("ganesha.nfsd", "nfs-ganesha-vfs"),
+        ("make", "make"),
+        ("gcc", "gcc"),
+    ] {
         resolution.needs_program(program, package)?;
     }
     let cpus = resolution.plan.cpus.len() as u64;
-    resolution.plan.parameters.entry("jobs".to_owned()).or_insert(Value::Count(2 * cpus));
+    resolution
+        .plan
+        .parameters
+        .entry("jobs".to_owned())
+        .or_insert(Value::Count(2 * cpus));
     let share = resolution.share;
-    let jobs = resolution.fit_within("jobs", share.memory.saturating_sub(SERVER_BYTES) / JOB_BYTES, "memory")?;
-    let files = resolution.fit_within("files", share.disk.saturating_sub(STATE_BYTES) / FILE_BYTES, "disk")?;
+    let jobs = resolution.fit_within(
+        "jobs",
+        share.memory.saturating_sub(SERVER_BYTES) / JOB_BYTES,
+        "memory",
+    )?;
+    let files = resolution.fit_within(
+        "files",
+        share.disk.saturating_sub(STATE_BYTES) / FILE_BYTES,
+        "disk",
+    )?;
     resolution.plan.budget.memory = SERVER_BYTES + jobs * JOB_BYTES;
     resolution.plan.budget.disk = STATE_BYTES + files * FILE_BYTES;
     // The server has some tens of threads.
@@ -80,14 +103,22 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 /// The kernel's NFS client, built in or as a module that a mount loads.
 fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
-    let read = |name: &str| std::fs::read_to_string(resolution.host.proc.join(name)).unwrap_or_default();
-    if read("filesystems").lines().any(|line| line.split_whitespace().next_back() == Some("nfs4")) {
+    let read =
+        |name: &str| std::fs::read_to_string(resolution.host.proc.join(name)).unwrap_or_default();
+    if read("filesystems")
+        .lines()
+        .any(|line| line.split_whitespace().next_back() == Some("nfs4"))
+    {
         return Ok(());
     }
     let release = read("sys/kernel/osrelease");
-    let modules = Path::new("/lib/modules").join(release.trim()).join("kernel/fs/nfs");
+    let modules = Path::new("/lib/modules")
+        .join(release.trim())
+        .join("kernel/fs/nfs");
     let is_module = |name: std::ffi::OsString| name.to_string_lossy().starts_with("nfsv4.ko");
-    if std::fs::read_dir(modules).is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_module(file.file_name())))) {
+    if std::fs::read_dir(modules)
+        .is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_module(file.file_name()))))
+    {
         return Ok(());
     }
     Err(Unsupported::new(
@@ -103,7 +134,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     socket::switch_loopback_on().doing("switch the loopback interface on")?;
     let scratch = super::scratch::own_folder(worker)?;
     // The server would make itself known on the machine's message bus, whose socket is there.
-    mount::mount("none", Path::new("/run"), "tmpfs", "size=1m").doing("hide /run from the server")?;
+    mount::mount("none", Path::new("/run"), "tmpfs", "size=1m")
+        .doing("hide /run from the server")?;
     let server = start_server(&scratch)?;
     let result = with_server(worker, &scratch, server);
     // TERM, and not KILL: it is to close its files before they are removed.
@@ -120,10 +152,16 @@ fn with_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<(), W
     let target = scratch.join("mount");
     std::fs::create_dir_all(&target).doing("make the folder of the mount")?;
     // Soft, so that nothing waits for ever for a server that was killed; nfs(5).
-    let options = format!("vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,soft,timeo=20,retrans=2");
-    mount::mount("127.0.0.1:/export", &target, "nfs4", &options).doing("mount the export; is the module nfsv4 there?")?;
+    let options = format!(
+        "vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,soft,timeo=20,\
+         retrans=2"
+    );
+    mount::mount("127.0.0.1:/export", &target, "nfs4", &options)
+        .doing("mount the export; is the module nfsv4 there?")?;
     let result = compile(worker, &target);
-    mount::unmount(&target, false).or_else(|_| mount::unmount(&target, true)).doing("unmount the export")?;
+    mount::unmount(&target, false)
+        .or_else(|_| mount::unmount(&target, true))
+        .doing("unmount the export")?;
     result
 }
 
@@ -131,10 +169,11 @@ fn configuration(scratch: &Path) -> String {
     let export = scratch.join("export");
     let recovery = scratch.join("recovery");
     format!(
-        "NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {PORT}; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }}\n\
-         NFSv4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = {recovery}; }}\n\
-         EXPORT {{ Export_Id = 1; Path = {export}; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = 4;\n\
-         Transports = TCP; FSAL {{ Name = VFS; }} }}\n",
+        "NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {PORT}; Enable_NLM = false; Enable_RQUOTA = \
+         false; Enable_UDP = false; }}\nNFSv4 {{ Graceless = true; RecoveryBackend = fs; \
+         RecoveryRoot = {recovery}; }}\nEXPORT {{ Export_Id = 1; Path = {export}; Pseudo = \
+         /export; Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = \
+         4;\nTransports = TCP; FSAL {{ Name = VFS; }} }}\n",
         recovery = recovery.display(),
         export = export.display(),
     )
@@ -145,11 +184,19 @@ fn start_server(scratch: &Path) -> Result<i32, WorkError> {
         std::fs::create_dir_all(scratch.join(name)).doing("make the server's folders")?;
     }
     let file = scratch.join("server.conf");
-    let written = private_folder::create_file(&file).and_then(|mut file| file.write_all(configuration(scratch).as_bytes()));
+    let written = private_folder::create_file(&file)
+        .and_then(|mut file| file.write_all(configuration(scratch).as_bytes()));
     written.doing("write the server's configuration")?;
     let child = tied_command("ganesha.nfsd".as_ref())
         .arg("-F")
-        .args([Path::new("-f"), &file, Path::new("-L"), &scratch.join("server.log"), Path::new("-p"), &scratch.join("server.pid")])
+        .args([
+            Path::new("-f"),
+            &file,
+            Path::new("-L"),
+            &scratch.join("server.log"),
+            Path::new("-p"),
+            &scratch.join("server.pid"),
+        ])
         .args(["-N", "EVENT"])
         .process_group(0)
         .stdin(Stdio::null())
@@ -167,12 +214,20 @@ fn wait_for_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<b
         if !worker.rest(Nanos::from_millis(100)) {
             return Ok(false);
         }
-        let ended = process::reap(server, false).doing("look after the NFS server")? != process::WaitResult::NoneYet;
+        let ended = process::reap(server, false).doing("look after the NFS server")?
+            != process::WaitResult::NoneYet;
         if ended || clock::monotonic() > deadline {
             let log = std::fs::read_to_string(scratch.join("server.log")).unwrap_or_default();
-            let critical: Vec<&str> = log.lines().filter_map(|line| line.split_once(":CRIT :")).map(|(_, text)| text).collect();
+            let critical: Vec<&str> = log
+                .lines()
+                .filter_map(|line| line.split_once(":CRIT :"))
+                .map(|(_, text)| text)
+                .collect();
             let text = if ended { "ended" } else { "does not listen" };
-            return Err(WorkError::Bound(format!("the NFS server {text}: {}", critical.join("; "))));
+            return Err(WorkError::Bound(format!(
+                "the NFS server {text}: {}",
+                critical.join("; ")
+            )));
         }
     }
     Ok(true)
@@ -194,11 +249,23 @@ fn compile(worker: &mut Worker, folder: &Path) -> Result<(), WorkError> {
     loop {
         for arguments in [vec!["clean"], vec![jobs.as_str(), "all"]] {
             let mut command = tied_command("make".as_ref());
-            command.arg("-C").arg(folder).args(arguments).env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env("LC_ALL", "C");
-            match program::run(worker, &mut command, |worker, line| worker.did(u64::from(line.starts_with("CC ")), 0))? {
+            command
+                .arg("-C")
+                .arg(folder)
+                .args(arguments)
+                .env_remove("MAKEFLAGS")
+                .env_remove("MAKELEVEL")
+                .env("LC_ALL", "C");
+            match program::run(worker, &mut command, |worker, line| {
+                worker.did(u64::from(line.starts_with("CC ")), 0)
+            })? {
                 Outcome::Stopped => return Ok(()),
                 Outcome::Ended(status, _) if status.success() => {}
-                Outcome::Ended(status, error) => return Err(WorkError::Bound(format!("compiling over NFS failed ({status}): {error}"))),
+                Outcome::Ended(status, error) => {
+                    return Err(WorkError::Bound(format!(
+                        "compiling over NFS failed ({status}): {error}"
+                    )));
+                }
             }
         }
     }
@@ -206,13 +273,16 @@ fn compile(worker: &mut Worker, folder: &Path) -> Result<(), WorkError> {
 
 /// Files that take a compiler some tens of milliseconds each, and a Makefile.
 fn write_sources(folder: &Path, files: u64) -> std::io::Result<()> {
-    let names: Vec<PathBuf> = (0..files).map(|index| PathBuf::from(format!("file{index}"))).collect();
+    let names: Vec<PathBuf> = (0..files)
+        .map(|index| PathBuf::from(format!("file{index}")))
+        .collect();
     for name in &names {
         let functions: String = (0..40)
             .map(|index| {
                 format!(
-                    "int step{index}(int *data, int count) {{ int sum = {index}; for (int at = 0; at < count; at++) {{ \
-                     sum += data[at] * {index}; data[at] ^= sum >> {shift}; if (sum % 7 == {rest}) sum -= at; }} return sum; }}\n",
+                    "int step{index}(int *data, int count) {{ int sum = {index}; for (int at = 0; \
+                     at < count; at++) {{ sum += data[at] * {index}; data[at] ^= sum >> {shift}; \
+                     if (sum % 7 == {rest}) sum -= at; }} return sum; }}\n",
                     shift = index % 13,
                     rest = index % 7
                 )
@@ -220,9 +290,14 @@ fn write_sources(folder: &Path, files: u64) -> std::io::Result<()> {
             .collect();
         std::fs::write(folder.join(name.with_extension("c")), functions)?;
     }
-    let objects: Vec<String> = names.iter().map(|name| name.with_extension("o").display().to_string()).collect();
-    let rules =
-        format!("all: {objects}\n%.o: %.c\n\t@echo CC $@; gcc -O2 -c -o $@ $<\nclean:\n\t@rm -f *.o\n", objects = objects.join(" "));
+    let objects: Vec<String> = names
+        .iter()
+        .map(|name| name.with_extension("o").display().to_string())
+        .collect();
+    let rules = format!(
+        "all: {objects}\n%.o: %.c\n\t@echo CC $@; gcc -O2 -c -o $@ $<\nclean:\n\t@rm -f *.o\n",
+        objects = objects.join(" ")
+    );
     std::fs::write(folder.join("Makefile"), rules)
 }
 
@@ -234,9 +309,20 @@ mod tests {
     fn the_sources_compile_as_they_do_over_nfs() {
         let folder = tempfile::tempdir().unwrap();
         write_sources(folder.path(), 2).unwrap();
-        let output = std::process::Command::new("make").arg("-C").arg(folder.path()).env_remove("MAKEFLAGS").output().unwrap();
+        let output = std::process::Command::new("make")
+            .arg("-C")
+            .arg(folder.path())
+            .env_remove("MAKEFLAGS")
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:?}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.starts_with("CC ")).count(), 2);
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout)
+                .lines()
+                .filter(|line| line.starts_with("CC "))
+                .count(),
+            2
+        );
         assert!(folder.path().join("file1.o").exists());
     }
 

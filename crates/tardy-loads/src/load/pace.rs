@@ -1,4 +1,5 @@
-//! The pace of threads whose priority takes them out of the kernel's own shares: they rest in proportion to the CPU time that they used.
+//! The pace of threads whose priority takes them out of the kernel's own shares: they rest in
+//! proportion to the CPU time that they used.
 
 use std::time::Duration;
 
@@ -19,10 +20,20 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// For one of so many threads on a CPU, of a load with so many others beside it. Made by the thread itself.
+    /// For one of so many threads on a CPU, of a load with so many others beside it. Made by the
+    /// thread itself.
     pub(super) fn new(threads_on_cpu: usize, beside: u32) -> Self {
-        let times = if beside == 0 { 0 } else { threads_on_cpu as i64 * (i64::from(beside) + 1) };
-        Self { times, cpu_time: clock::thread_cpu_time(), time: clock::monotonic(), owed: Nanos::ZERO }
+        let times = if beside == 0 {
+            0
+        } else {
+            threads_on_cpu as i64 * (i64::from(beside) + 1)
+        };
+        Self {
+            times,
+            cpu_time: clock::thread_cpu_time(),
+            time: clock::monotonic(),
+            owed: Nanos::ZERO,
+        }
     }
 
     /// Sleeps if the thread has used more than its share.
@@ -50,7 +61,12 @@ mod tests {
 
     #[test]
     fn a_thread_owes_the_time_of_all_threads_and_loads_that_it_shares_with() {
-        let mut pace = Pace { times: 8 * 3, cpu_time: 1000, time: 5000, owed: Nanos::ZERO };
+        let mut pace = Pace {
+            times: 8 * 3,
+            cpu_time: 1000,
+            time: 5000,
+            owed: Nanos::ZERO,
+        };
         pace.pass(1100, 5100);
         assert_eq!(pace.owed, Nanos(100 * 24 - 100));
         pace.pass(1100, 7000);

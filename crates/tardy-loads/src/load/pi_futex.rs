@@ -18,13 +18,21 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "pi-futex",
-    does: "threads take locks with priority inheritance in chains: each holds one lock and waits for the next, the last is a real-time task",
-    effect: "the kernel walks each chain with raw locks held and interrupts off, and raises and lowers the priority of every owner on it",
+    does: "threads take locks with priority inheritance in chains: each holds one lock and waits \
+           for the next, the last is a real-time task",
+    effect: "the kernel walks each chain with raw locks held and interrupts off, and raises and \
+             lowers the priority of every owner on it",
     source: "today",
     parameters: &[
         Parameter::count("chains", "chains for each load CPU", "1", 1, 64),
         Parameter::count("length", "threads of a chain", "8", 2, 64),
-        Parameter::count("priority", "real-time priority of each chain's last thread; 0 for none", "1", 0, 49),
+        Parameter::count(
+            "priority",
+            "real-time priority of each chain's last thread; 0 for none",
+            "1",
+            0,
+            49,
+        ),
     ],
     can_do_harm: false,
     placement: Placement::Once,
@@ -36,15 +44,21 @@ pub const INFO: LoadInfo = LoadInfo {
 
 /// Stack and kernel memory of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 128 << 10;
-/// How long the first owner of a chain keeps its lock, asleep, so that the others come to wait behind it.
+/// How long the first owner of a chain keeps its lock, asleep, so that the others come to wait
+/// behind it.
 const HOLD: Duration = Duration::from_micros(50);
-/// How long the real-time thread rests after each round: the priority that it lends never takes a CPU for long.
+/// How long the real-time thread rests after each round: the priority that it lends never takes a
+/// CPU for long.
 const REST: Duration = Duration::from_micros(200);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let cpus = resolution.plan.cpus.len().max(1) as u64;
     let share = resolution.share;
-    let limit = share.processes.saturating_sub(1).min(share.memory / THREAD_BYTES) / cpus;
+    let limit = share
+        .processes
+        .saturating_sub(1)
+        .min(share.memory / THREAD_BYTES)
+        / cpus;
     let length = resolution.fit_within("length", limit, "processes or memory")?;
     let chains = resolution.fit_within("chains", limit / length, "processes or memory")?;
     resolution.plan.budget.memory = chains * length * cpus * THREAD_BYTES;
@@ -60,11 +74,17 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     // Neighbours of a chain are on different CPUs, where there are some, so that they meet.
     let cpus: Vec<CpuId> = load_cpus.iter().copied().cycle().take(threads).collect();
     let locks: Vec<InheritingLock> = (0..threads).map(|_| InheritingLock::new()).collect();
-    locks[0].lock().and_then(|()| locks[0].unlock()).doing("take a lock with priority inheritance (CONFIG_FUTEX_PI)")?;
+    locks[0]
+        .lock()
+        .and_then(|()| locks[0].unlock())
+        .doing("take a lock with priority inheritance (CONFIG_FUTEX_PI)")?;
     let priority = u32::try_from(worker.number("priority")).unwrap_or(0);
     let lends = priority > 0 && may_be_real_time(priority);
     if priority > 0 && !lends {
-        worker.tell("no right to a real-time priority, so that the chains are walked but no priority is lent; run as root, or allow it with ulimit -r");
+        worker.tell(
+            "no right to a real-time priority, so that the chains are walked but no priority is \
+             lent; run as root, or allow it with ulimit -r",
+        );
     }
     threads::repeat(worker, &cpus, "take a chain of locks", |index| {
         let chain = &locks[index / length * length..][..length];
@@ -73,7 +93,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             sched::set_policy(0, Policy::Fifo { priority })?;
         }
         let lends = lends && place + 1 == length;
-        // Whoever inherits a real-time priority is outside of the shares that the kernel gives to loads.
+        // Whoever inherits a real-time priority is outside of the shares that the kernel gives to
+        // loads.
         let mut pace = Pace::new(threads.div_ceil(load_cpus.len()), beside);
         Ok(move || {
             let done = round(chain, place, lends)?;
@@ -85,10 +106,12 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 
 /// Whether this process may have a real-time policy; asked by a thread that ends at once.
 fn may_be_real_time(priority: u32) -> bool {
-    scoped::apart(|| sched::set_policy(0, Policy::Fifo { priority })).is_ok_and(|tried| tried.is_ok())
+    scoped::apart(|| sched::set_policy(0, Policy::Fifo { priority }))
+        .is_ok_and(|tried| tried.is_ok())
 }
 
-/// Takes the own lock, then that of the neighbour below; in this order everywhere, so that no two wait for each other.
+/// Takes the own lock, then that of the neighbour below; in this order everywhere, so that no two
+/// wait for each other.
 fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result<RoundWork> {
     let mut waits = take(&chain[place])?;
     let below = match place.checked_sub(1) {
@@ -103,7 +126,10 @@ fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result
     if lends {
         std::thread::sleep(REST);
     }
-    Ok(RoundWork { operations: waits, bytes: 0 })
+    Ok(RoundWork {
+        operations: waits,
+        bytes: 0,
+    })
 }
 
 /// Takes a lock; 1 where it was held, so that the kernel walked the chain, and 0 where it was free.
@@ -123,8 +149,13 @@ mod tests {
         let chain: Vec<InheritingLock> = (0..4).map(|_| InheritingLock::new()).collect();
         let chain = &chain;
         std::thread::scope(|scope| {
-            let tasks: Vec<_> =
-                (0..4).map(|place| scope.spawn(move || (0..50).try_for_each(|_| round(chain, place, false).map(drop)))).collect();
+            let tasks: Vec<_> = (0..4)
+                .map(|place| {
+                    scope.spawn(move || {
+                        (0..50).try_for_each(|_| round(chain, place, false).map(drop))
+                    })
+                })
+                .collect();
             for task in tasks {
                 task.join().unwrap().unwrap();
             }

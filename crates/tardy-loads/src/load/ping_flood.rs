@@ -1,4 +1,5 @@
-//! `ping-flood`: echo requests to the loopback address as fast as answers come (koolwal2009: ping flood to localhost).
+//! `ping-flood`: echo requests to the loopback address as fast as answers come (koolwal2009: ping
+//! flood to localhost).
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
@@ -14,10 +15,17 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "ping-flood",
-    does: "sends ICMP echo requests to an address of its own in 127.0.0.0/8 and waits for each answer, without pause",
+    does: "sends ICMP echo requests to an address of its own in 127.0.0.0/8 and waits for each \
+           answer, without pause",
     effect: "a network softirq for each request and each answer",
     source: "koolwal2009",
-    parameters: &[Parameter::bytes("size", "bytes of data in each request, as ping's -s", "56B", 8, 60_000)],
+    parameters: &[Parameter::bytes(
+        "size",
+        "bytes of data in each request, as ping's -s",
+        "56B",
+        8,
+        60_000,
+    )],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
@@ -46,8 +54,12 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let (socket, kind) = socket::echo().doing("open an echo socket")?;
-    socket.connect(SocketAddrV4::new(own_address(worker.plan.index), 0)).doing("connect to the loopback address; is `lo` up?")?;
-    socket.set_read_timeout(Some(ANSWER_LIMIT)).doing("set the time limit of answers")?;
+    socket
+        .connect(SocketAddrV4::new(own_address(worker.plan.index), 0))
+        .doing("connect to the loopback address; is `lo` up?")?;
+    socket
+        .set_read_timeout(Some(ANSWER_LIMIT))
+        .doing("set the time limit of answers")?;
     let mut flood = Flood::new(socket, kind, worker.number("size") as usize);
     let bytes = flood.request.len() as u64;
     while worker.go_on() {
@@ -60,10 +72,16 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// All of 127.0.0.0/8 is the loopback interface. A raw socket gets every packet that comes from the address it is connected to, so that workers
-/// with one address would drown in each other's answers.
+/// All of 127.0.0.0/8 is the loopback interface. A raw socket gets every packet that comes from the
+/// address it is connected to, so that workers with one address would drown in each other's
+/// answers.
 fn own_address(index: usize) -> Ipv4Addr {
-    Ipv4Addr::new(127, 0, 1 + (index / 250 % 250) as u8, 1 + (index % 250) as u8)
+    Ipv4Addr::new(
+        127,
+        0,
+        1 + (index / 250 % 250) as u8,
+        1 + (index % 250) as u8,
+    )
 }
 
 struct Flood {
@@ -77,13 +95,21 @@ struct Flood {
 
 impl Flood {
     fn new(socket: UdpSocket, kind: EchoKind, data_bytes: usize) -> Self {
-        // Raw sockets see every echo on the machine, and tell their own by the identifier: the low half of the process number.
+        // Raw sockets see every echo on the machine, and tell their own by the identifier: the low
+        // half of the process number.
         let identifier = std::process::id() as u16;
         let mut request = vec![0x5a; HEADER_BYTES + data_bytes];
         request[0] = ECHO_REQUEST;
         request[1] = 0;
         let answer = vec![0; request.len() + IP_HEADER_MAX];
-        Self { socket, kind, identifier, sequence: 0, request, answer }
+        Self {
+            socket,
+            kind,
+            identifier,
+            sequence: 0,
+            request,
+            answer,
+        }
     }
 
     /// Sends a request and waits for its answer; says whether it came.
@@ -112,9 +138,13 @@ impl Flood {
         let header = match self.kind {
             EchoKind::Ping => 0,
             // The low half of the first byte counts words of 4 bytes (RFC 791).
-            EchoKind::Raw => packet.first().map_or(0, |first| usize::from(first & 0x0f) * 4),
+            EchoKind::Raw => packet
+                .first()
+                .map_or(0, |first| usize::from(first & 0x0f) * 4),
         };
-        let Some(packet) = packet.get(header..header + HEADER_BYTES) else { return false };
+        let Some(packet) = packet.get(header..header + HEADER_BYTES) else {
+            return false;
+        };
         let own = self.kind == EchoKind::Ping || packet[4..6] == self.identifier.to_be_bytes();
         packet[0] == ECHO_REPLY && own && packet[6..8] == self.sequence.to_be_bytes()
     }
@@ -122,7 +152,9 @@ impl Flood {
 
 /// The Internet checksum (RFC 1071) of a packet whose checksum field is zero.
 fn checksum(packet: &[u8]) -> u16 {
-    let words = packet.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
+    let words = packet
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
     let mut sum: u32 = words.sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -137,7 +169,10 @@ mod tests {
     #[test]
     fn the_checksum_of_the_rfc_is_computed() {
         // RFC 1071, section 3: the sum of these words is ddf2.
-        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(
+            checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
+            !0xddf2
+        );
         assert_eq!(checksum(&[0x12]), !0x1200);
     }
 

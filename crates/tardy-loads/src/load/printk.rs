@@ -16,11 +16,18 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "printk",
     does: "writes messages to the kernel's log at a bounded rate",
-    effect: "where the level reaches a console, each character goes out with interrupts or preemption off; it fills the log that others need",
+    effect: "where the level reaches a console, each character goes out with interrupts or \
+             preemption off; it fills the log that others need",
     source: "today",
     parameters: &[
         Parameter::count("rate", "messages a second", "100", 1, 10_000),
-        Parameter::count("level", "importance, 7 (debugging) to 0; consoles show what is below their level (dmesg -n)", "7", 0, 7),
+        Parameter::count(
+            "level",
+            "importance, 7 (debugging) to 0; consoles show what is below their level (dmesg -n)",
+            "7",
+            0,
+            7,
+        ),
     ],
     can_do_harm: true,
     placement: Placement::Once,
@@ -30,7 +37,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Where user programs write messages, and whether the kernel drops most of them: `ratelimit` lets 10 through in 5 s (kernel/printk/printk.c).
+/// Where user programs write messages, and whether the kernel drops most of them: `ratelimit` lets
+/// 10 through in 5 s (kernel/printk/printk.c).
 const LOG: &str = "kmsg";
 const LIMIT: &str = "sys/kernel/printk_devkmsg";
 /// The facility of user programs, in the place where the kernel has it (include/linux/syslog.h).
@@ -43,14 +51,29 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     // Kernels before 4.9 drop nothing.
     if let Ok(value) = std::fs::read_to_string(&limit) {
         if value.trim() == "off" {
-            return Err(Unsupported::new("messages from user programs in the kernel's log", format!("echo on > {}", limit.display())));
+            return Err(Unsupported::new(
+                "messages from user programs in the kernel's log",
+                format!("echo on > {}", limit.display()),
+            ));
         }
         if value.trim() != "on" {
-            OpenOptions::new().write(true).open(&limit).map_err(|error| {
-                Unsupported::new(format!("the right to let all messages through: {} ({error})", limit.display()), "run as root")
-            })?;
+            OpenOptions::new()
+                .write(true)
+                .open(&limit)
+                .map_err(|error| {
+                    Unsupported::new(
+                        format!(
+                            "the right to let all messages through: {} ({error})",
+                            limit.display()
+                        ),
+                        "run as root",
+                    )
+                })?;
             // The kernel takes the value with its line end only, as it gives it.
-            resolution.plan.undo.push(Undo::Write { path: limit, value });
+            resolution
+                .plan
+                .undo
+                .push(Undo::Write { path: limit, value });
         }
     }
     resolution.plan.budget.processes = 1;
@@ -58,7 +81,12 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 }
 
 fn open(log: &std::path::Path) -> Result<File, Unsupported> {
-    let absent = |error| Unsupported::new(format!("the kernel's log: {} ({error})", log.display()), "run as root, with CONFIG_PRINTK");
+    let absent = |error| {
+        Unsupported::new(
+            format!("the kernel's log: {} ({error})", log.display()),
+            "run as root, with CONFIG_PRINTK",
+        )
+    };
     OpenOptions::new().write(true).open(log).map_err(absent)
 }
 

@@ -15,26 +15,48 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "procfs",
-    does: "reads maps, smaps, status and stat of every process, kallsyms and other long files in /proc, over and over",
-    effect: "long walks over lists and page tables that are shared with every other process, under their locks",
+    does: "reads maps, smaps, status and stat of every process, kallsyms and other long files in \
+           /proc, over and over",
+    effect: "long walks over lists and page tables that are shared with every other process, \
+             under their locks",
     source: "abeni2002",
     parameters: &[
-        Parameter::count("mappings", "mappings that each worker adds to its own maps, to make them long", "2000", 0, 60_000),
+        Parameter::count(
+            "mappings",
+            "mappings that each worker adds to its own maps, to make them long",
+            "2000",
+            0,
+            60_000,
+        ),
         Parameter::bytes("block", "bytes of one read call", "64KiB", 512, 1 << 24),
         PASSES,
     ],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_READ_SEARCH, capability::SYS_PTRACE, capability::SYSLOG]),
+    rights: Rights::Only(&[
+        capability::DAC_READ_SEARCH,
+        capability::SYS_PTRACE,
+        capability::SYSLOG,
+    ]),
     resolve,
     run,
 };
 
 /// Files of each process, and files of the system, that are made while they are read.
 const PROCESS_FILES: [&str; 4] = ["smaps", "maps", "status", "stat"];
-const SYSTEM_FILES: [&str; 8] = ["kallsyms", "slabinfo", "vmallocinfo", "zoneinfo", "interrupts", "sched_debug", "timer_list", "mounts"];
-/// Kernel memory of a mapping (a vm_area_struct with its tree nodes) and the page that it maps, in bytes, rounded up.
+const SYSTEM_FILES: [&str; 8] = [
+    "kallsyms",
+    "slabinfo",
+    "vmallocinfo",
+    "zoneinfo",
+    "interrupts",
+    "sched_debug",
+    "timer_list",
+    "mounts",
+];
+/// Kernel memory of a mapping (a vm_area_struct with its tree nodes) and the page that it maps, in
+/// bytes, rounded up.
 const MAPPING_BYTES: u64 = 8 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -67,8 +89,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// An area in which every second page has another protection, so that no two can be one mapping; each page is present, so that smaps has
-/// something to count.
+/// An area in which every second page has another protection, so that no two can be one mapping;
+/// each page is present, so that smaps has something to count.
 fn long_maps(mappings: usize) -> std::io::Result<Option<Mapping>> {
     if mappings == 0 {
         return Ok(None);
@@ -82,13 +104,26 @@ fn long_maps(mappings: usize) -> std::io::Result<Option<Mapping>> {
 }
 
 fn processes(proc: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let is_process = |entry: &std::fs::DirEntry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    Ok(std::fs::read_dir(proc)?.filter_map(Result::ok).filter(is_process).map(|entry| entry.path()).collect())
+    let is_process = |entry: &std::fs::DirEntry| {
+        entry
+            .file_name()
+            .as_encoded_bytes()
+            .iter()
+            .all(u8::is_ascii_digit)
+    };
+    Ok(std::fs::read_dir(proc)?
+        .filter_map(Result::ok)
+        .filter(is_process)
+        .map(|entry| entry.path())
+        .collect())
 }
 
-/// What may not be read, or is gone with its process, is no error: which files there are differs from system to system.
+/// What may not be read, or is gone with its process, is no error: which files there are differs
+/// from system to system.
 pub(super) fn read_through(worker: &mut Worker, path: &Path, block: &mut [u8]) {
-    let Ok(mut file) = File::open(path) else { return };
+    let Ok(mut file) = File::open(path) else {
+        return;
+    };
     let mut bytes = 0;
     while let Ok(count @ 1..) = file.read(block) {
         bytes += count as u64;

@@ -27,20 +27,36 @@ const CHECK_INTERVAL: Nanos = Nanos::from_millis(20);
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
 /// Runs `command` until it ends or the load is asked to; `line` sees what it prints.
-pub(super) fn run(worker: &mut Worker, command: &mut Command, mut line: impl FnMut(&mut Worker, &str)) -> Result<Outcome, WorkError> {
+pub(super) fn run(
+    worker: &mut Worker,
+    command: &mut Command,
+    mut line: impl FnMut(&mut Worker, &str),
+) -> Result<Outcome, WorkError> {
     worker.counts_living_programs();
-    let mut child =
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().doing("start a program")?;
+    let mut child = command
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .doing("start a program")?;
     let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
     let mut output = Output::new(child.stdout.take(), child.stderr.take());
     loop {
         let going_on = worker.rest(CHECK_INTERVAL);
         output.take(|text| line(worker, text));
-        // Whatever the program forked and left comes to this process, its subreaper, and is reaped here, too.
-        while let WaitResult::Ended(ended, status) = process::reap_any(false).doing("reap a program")? {
+        // Whatever the program forked and left comes to this process, its subreaper, and is reaped
+        // here, too.
+        while let WaitResult::Ended(ended, status) =
+            process::reap_any(false).doing("reap a program")?
+        {
             if ended == pid {
                 output.take(|text| line(worker, text));
-                return Ok(if going_on { Outcome::Ended(status, output.last_error) } else { Outcome::Stopped });
+                return Ok(if going_on {
+                    Outcome::Ended(status, output.last_error)
+                } else {
+                    Outcome::Stopped
+                });
             }
         }
         if !going_on {
@@ -66,7 +82,9 @@ fn end(worker: &mut Worker, pid: i32, output: &mut Output) -> Result<(), WorkErr
         }
         if !killed && tardy_sys::clock::monotonic() >= deadline {
             killed = true;
-            worker.tell(format!("its program did not end within {TERMINATE_LIMIT} of SIGTERM, and was killed"));
+            worker.tell(format!(
+                "its program did not end within {TERMINATE_LIMIT} of SIGTERM, and was killed"
+            ));
             let _ = process::kill_group(pid, process::KILL);
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -81,7 +99,11 @@ struct Output {
 
 impl Output {
     fn new(lines: Option<ChildStdout>, errors: Option<ChildStderr>) -> Self {
-        Self { lines: lines.map(Lines::new), errors: errors.map(Lines::new), last_error: String::new() }
+        Self {
+            lines: lines.map(Lines::new),
+            errors: errors.map(Lines::new),
+            last_error: String::new(),
+        }
     }
 
     fn take(&mut self, mut line: impl FnMut(&str)) {

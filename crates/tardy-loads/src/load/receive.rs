@@ -16,13 +16,19 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "receive",
-    does: "small UDP packets at full rate over a pair of virtual Ethernet devices, in network namespaces of its own",
-    effect: "the network's softirq handles a batch of packets in one go, on the CPU of whoever sends; nothing else runs there meanwhile",
+    does: "small UDP packets at full rate over a pair of virtual Ethernet devices, in network \
+           namespaces of its own",
+    effect: "the network's softirq handles a batch of packets in one go, on the CPU of whoever \
+             sends; nothing else runs there meanwhile",
     source: "today",
     parameters: &[
         Parameter::bytes("size", "bytes of a packet", "64B", 1, 1400),
         Parameter::count("batch", "packets that are sent at once", "32", 1, 64),
-        Parameter::choice("over", "a pair of devices in namespaces of its own, or the loopback device", &["veth", "loopback"]),
+        Parameter::choice(
+            "over",
+            "a pair of devices in namespaces of its own, or the loopback device",
+            &["veth", "loopback"],
+        ),
     ],
     can_do_harm: false,
     placement: Placement::EachCpu,
@@ -32,14 +38,16 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Kernel memory of a worker: two namespaces with a device each, and socket buffers, in bytes, rounded up.
+/// Kernel memory of a worker: two namespaces with a device each, and socket buffers, in bytes,
+/// rounded up.
 const WORKER_BYTES: u64 = 4 << 20;
 /// How often the first packet is tried: a device takes a moment to be up.
 const FIRST_TRIES: u32 = 500;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    // The kernel shrinks its buffers when memory is short, so that a small share is no reason not to run.
+    // The kernel shrinks its buffers when memory is short, so that a small share is no reason not
+    // to run.
     resolution.plan.budget.memory = (workers * WORKER_BYTES).min(resolution.share.memory);
     resolution.plan.budget.processes = workers;
     Ok(())
@@ -47,7 +55,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let (near, far) = ends(worker)?;
-    let (size, batch) = (worker.number("size") as usize, worker.number("batch") as usize);
+    let (size, batch) = (
+        worker.number("size") as usize,
+        worker.number("batch") as usize,
+    );
     wait_for_first(worker, &near, &far)?;
     // Kernels before 4.18 get packet after packet.
     let is_cut_by_kernel = socket::send_in_segments(&near, size as u16).is_ok();
@@ -57,7 +68,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         let sent = if is_cut_by_kernel {
             near.send(&data).map(drop)
         } else {
-            data.chunks(size).try_for_each(|packet| near.send(packet).map(drop))
+            data.chunks(size)
+                .try_for_each(|packet| near.send(packet).map(drop))
         };
         if sent.is_err() {
             worker.failed();
@@ -71,20 +83,34 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Both ends; without the right to namespaces, or without such devices, on the loopback device, which is said.
+/// Both ends; without the right to namespaces, or without such devices, on the loopback device,
+/// which is said.
 fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
     if worker.plan.load.parameters.text("over") == "veth" {
         match Pair::make() {
-            Ok(pair) => return connected(veth::NEAR, || pair.in_far(|| UdpSocket::bind((veth::FAR, 0)))).doing("open sockets at both ends"),
+            Ok(pair) => {
+                return connected(veth::NEAR, || {
+                    pair.in_far(|| UdpSocket::bind((veth::FAR, 0)))
+                })
+                .doing("open sockets at both ends");
+            }
             Err(error) => worker.tell(format!(
-                "no pair of virtual Ethernet devices in namespaces of its own ({error}): packets go over the loopback device; run as root, with CONFIG_VETH or its module, in the lab with --module veth"
+                "no pair of virtual Ethernet devices in namespaces of its own ({error}): packets \
+                 go over the loopback device; run as root, with CONFIG_VETH or its module, in the \
+                 lab with --module veth"
             )),
         }
     }
-    connected(Ipv4Addr::LOCALHOST, || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))).doing("open sockets on the loopback device; is `lo` up?")
+    connected(Ipv4Addr::LOCALHOST, || {
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+    })
+    .doing("open sockets on the loopback device; is `lo` up?")
 }
 
-fn connected(near: Ipv4Addr, far: impl FnOnce() -> io::Result<UdpSocket>) -> io::Result<(UdpSocket, UdpSocket)> {
+fn connected(
+    near: Ipv4Addr,
+    far: impl FnOnce() -> io::Result<UdpSocket>,
+) -> io::Result<(UdpSocket, UdpSocket)> {
     let far = far()?;
     let near = UdpSocket::bind((near, 0))?;
     near.connect(far.local_addr()?)?;
@@ -101,5 +127,7 @@ fn wait_for_first(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Res
             return Ok(());
         }
     }
-    Err(WorkError::Bound("no packet came through in a second: is a packet filter in the way?".to_owned()))
+    Err(WorkError::Bound(
+        "no packet came through in a second: is a packet filter in the way?".to_owned(),
+    ))
 }

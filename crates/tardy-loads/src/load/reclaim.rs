@@ -1,4 +1,5 @@
-//! `reclaim`: memory that runs out, inside a control group of its own, so that only the load lacks some.
+//! `reclaim`: memory that runs out, inside a control group of its own, so that only the load lacks
+//! some.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek};
@@ -22,12 +23,26 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "reclaim",
-    does: "needs more memory than its own control group may have, so that the kernel takes pages back all the time; compacts memory now and then",
-    effect: "the kernel scans lists of pages under their locks, unmaps and frees them in the caller's time, and compaction copies pages about",
+    does: "needs more memory than its own control group may have, so that the kernel takes pages \
+           back all the time; compacts memory now and then",
+    effect: "the kernel scans lists of pages under their locks, unmaps and frees them in the \
+             caller's time, and compaction copies pages about",
     source: "today",
     parameters: &[
-        Parameter::bytes("size", "bytes that each worker may have, and needs more of", "64MiB", 8 << 20, 1 << 40),
-        Parameter::duration("compact", "how often all memory is compacted; 0s for never", "1s", Nanos::ZERO, Nanos::from_secs(3600)),
+        Parameter::bytes(
+            "size",
+            "bytes that each worker may have, and needs more of",
+            "64MiB",
+            8 << 20,
+            1 << 40,
+        ),
+        Parameter::duration(
+            "compact",
+            "how often all memory is compacted; 0s for never",
+            "1s",
+            Nanos::ZERO,
+            Nanos::from_secs(3600),
+        ),
     ],
     can_do_harm: false,
     placement: Placement::EachCpu,
@@ -37,7 +52,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Part of the group's memory that each of the two areas takes, in quarters: one alone fits, both together do not.
+/// Part of the group's memory that each of the two areas takes, in quarters: one alone fits, both
+/// together do not.
 const AREA_QUARTERS: u64 = 3;
 /// The area is touched in such steps, in bytes, with looks at the stop in between.
 const STEP_BYTES: usize = 1 << 20;
@@ -57,9 +73,15 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size");
-    let path = worker.plan.load.scratch.clone().ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
+    let path = worker
+        .plan
+        .load
+        .scratch
+        .clone()
+        .ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
     let all = size * worker.plan.load.worker_count() as u64;
-    let group = MemoryGroup::enter(&path, all, &worker.plan.load.undo).doing("enter a control group with a limit of memory")?;
+    let group = MemoryGroup::enter(&path, all, &worker.plan.load.undo)
+        .doing("enter a control group with a limit of memory")?;
     let result = work(worker, size);
     group.leave().doing("leave the control group")?;
     result
@@ -100,7 +122,8 @@ fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
     area.free_lazily().doing("free an area lazily (Linux 4.5)")
 }
 
-/// A file of holes, larger than what the group may have: reading it fills the page cache, and nothing is ever written. None where files are in memory anyway.
+/// A file of holes, larger than what the group may have: reading it fills the page cache, and
+/// nothing is ever written. None where files are in memory anyway.
 fn empty_file(size: u64) -> Option<File> {
     let host = Host::of_this_machine();
     if matches!(Backing::of(&host.scratch, &host), Backing::Memory(_)) {
@@ -134,8 +157,19 @@ impl Compaction {
     fn new(worker: &Worker) -> Self {
         let interval = worker.plan.load.parameters.duration("compact").get();
         let may = worker.plan.index == 0 && interval > 0;
-        let file = may.then(|| OpenOptions::new().write(true).open(Path::new("/proc").join(COMPACT)).ok()).flatten();
-        Self { file, interval, due: clock::monotonic() }
+        let file = may
+            .then(|| {
+                OpenOptions::new()
+                    .write(true)
+                    .open(Path::new("/proc").join(COMPACT))
+                    .ok()
+            })
+            .flatten();
+        Self {
+            file,
+            interval,
+            due: clock::monotonic(),
+        }
     }
 
     fn when_due(&mut self, worker: &mut Worker) {

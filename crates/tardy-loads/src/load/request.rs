@@ -17,7 +17,8 @@ pub struct LoadRequest {
     pub text: String,
     /// Whether the user wrote this name, rather than the name of a list that contains it.
     pub by_name: bool,
-    /// The list that it was asked for with; such a load may be missing, and the others of the list run all the same.
+    /// The list that it was asked for with; such a load may be missing, and the others of the list
+    /// run all the same.
     pub list: Option<&'static str>,
     /// The values given, by parameter.
     pub given: BTreeMap<&'static str, Value>,
@@ -54,10 +55,16 @@ pub enum RequestError {
     },
     /// The same parameter twice.
     #[error("load `{load}`: `{name}` is given twice; give it once")]
-    Twice { load: &'static str, name: &'static str },
+    Twice {
+        load: &'static str,
+        name: &'static str,
+    },
     /// A parameter that has no default has no value.
     #[error("load `{load}` needs `{name}`: write {load}:{name}=...")]
-    Needed { load: &'static str, name: &'static str },
+    Needed {
+        load: &'static str,
+        name: &'static str,
+    },
     /// A list of loads takes no parameters.
     #[error("`{0}` is a list of loads and takes no parameters: ask for its loads one by one")]
     CompositeWithParameters(&'static str),
@@ -76,38 +83,79 @@ impl LoadRequest {
     /// # Errors
     /// What is wrong with it, and what would be right.
     pub fn parse(text: &str) -> Result<Vec<Self>, RequestError> {
-        let (name, rest) = text.trim().split_once(':').map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
+        let (name, rest) = text
+            .trim()
+            .split_once(':')
+            .map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
         if let Some(composite) = composite::find(name) {
             return match rest {
-                None => Ok(composite.loads().filter_map(find).map(|info| Self::member(info, composite)).collect()),
+                None => Ok(composite
+                    .loads()
+                    .filter_map(find)
+                    .map(|info| Self::member(info, composite))
+                    .collect()),
                 Some(_) => Err(RequestError::CompositeWithParameters(composite.name)),
             };
         }
-        let info = find(name).ok_or_else(|| RequestError::UnknownLoad { name: name.to_owned(), known: known_names() })?;
+        let info = find(name).ok_or_else(|| RequestError::UnknownLoad {
+            name: name.to_owned(),
+            known: known_names(),
+        })?;
         let given = rest.map_or_else(|| Ok(BTreeMap::new()), |rest| parse_values(info, rest))?;
-        let unset = info.parameters.iter().find(|parameter| parameter.needed && !given.contains_key(parameter.name));
+        let unset = info
+            .parameters
+            .iter()
+            .find(|parameter| parameter.needed && !given.contains_key(parameter.name));
         if let Some(parameter) = unset {
-            return Err(RequestError::Needed { load: info.name, name: parameter.name });
+            return Err(RequestError::Needed {
+                load: info.name,
+                name: parameter.name,
+            });
         }
-        Ok(vec![Self { info, text: text.trim().to_owned(), by_name: true, list: None, given }])
+        Ok(vec![Self {
+            info,
+            text: text.trim().to_owned(),
+            by_name: true,
+            list: None,
+            given,
+        }])
     }
 
     fn member(info: &'static LoadInfo, list: &Composite) -> Self {
-        Self { info, text: info.name.to_owned(), by_name: list.names_dangers, list: Some(list.name), given: BTreeMap::new() }
+        Self {
+            info,
+            text: info.name.to_owned(),
+            by_name: list.names_dangers,
+            list: Some(list.name),
+            given: BTreeMap::new(),
+        }
     }
 }
 
 fn known_names() -> Vec<&'static str> {
-    LOADS.iter().map(|info| info.name).chain(composite::COMPOSITES.iter().map(|composite| composite.name)).collect()
+    LOADS
+        .iter()
+        .map(|info| info.name)
+        .chain(composite::COMPOSITES.iter().map(|composite| composite.name))
+        .collect()
 }
 
-fn parse_values(info: &'static LoadInfo, rest: &str) -> Result<BTreeMap<&'static str, Value>, RequestError> {
+fn parse_values(
+    info: &'static LoadInfo,
+    rest: &str,
+) -> Result<BTreeMap<&'static str, Value>, RequestError> {
     let load = info.name;
-    parameter::parse_values(&info.parameters.iter().collect::<Vec<_>>(), rest).map_err(|refused| match refused {
-        ParameterError::Unknown { name, known } => RequestError::UnknownParameter { load, name, known },
-        ParameterError::TooMany { value, count } => RequestError::TooMany { load, value, count },
-        ParameterError::Twice(name) => RequestError::Twice { load, name },
-        ParameterError::Value(source) => RequestError::Value { load, source },
+    parameter::parse_values(&info.parameters.iter().collect::<Vec<_>>(), rest).map_err(|refused| {
+        match refused {
+            ParameterError::Unknown { name, known } => {
+                RequestError::UnknownParameter { load, name, known }
+            }
+            ParameterError::TooMany { value, count } => {
+                RequestError::TooMany { load, value, count }
+            }
+            ParameterError::Twice(name) => RequestError::Twice { load, name },
+            ParameterError::Value(source) => RequestError::Value { load, source },
+        }
     })
 }
 
@@ -125,21 +173,41 @@ mod tests {
     #[test]
     fn a_name_alone_gives_nothing() {
         let request = one("io");
-        assert_eq!((request.info.name, request.given.len(), request.by_name, request.list), ("io", 0, true, None));
+        assert_eq!(
+            (
+                request.info.name,
+                request.given.len(),
+                request.by_name,
+                request.list
+            ),
+            ("io", 0, true, None)
+        );
     }
 
     #[test]
     fn values_are_given_by_name_or_in_order() {
         assert_eq!(one("io:size=64MiB").given["size"], Value::Bytes(64 << 20));
         assert_eq!(one("io:64MiB").given, one("io:size=64MiB").given);
-        assert_eq!(one("io:64MiB:block=1MiB").given["block"], Value::Bytes(1 << 20));
+        assert_eq!(
+            one("io:64MiB:block=1MiB").given["block"],
+            Value::Bytes(1 << 20)
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
         let error = |text: &str| LoadRequest::parse(text).unwrap_err().to_string();
-        assert!(error("disco").starts_with("there is no load `disco`: use memory, io, "), "{}", error("disco"));
-        assert!(error("hackbnech").starts_with("there is no load `hackbnech` (did you mean `hackbench`?): use "), "{}", error("hackbnech"));
+        assert!(
+            error("disco").starts_with("there is no load `disco`: use memory, io, "),
+            "{}",
+            error("disco")
+        );
+        assert!(
+            error("hackbnech")
+                .starts_with("there is no load `hackbnech` (did you mean `hackbench`?): use "),
+            "{}",
+            error("hackbnech")
+        );
         assert!(error("io:colour=red").contains("has no parameter `colour`: it has size"));
         assert!(error("io:1MiB:size=2MiB").contains("`size` is given twice"));
         assert!(error("fork:1:4KiB:4KiB:0ns:6:7").contains("one value too many"));
@@ -151,7 +219,12 @@ mod tests {
     #[test]
     fn a_list_gives_its_loads() {
         let requests = LoadRequest::parse("all").unwrap();
-        assert!(requests.len() > 1 && requests.iter().all(|request| !request.by_name && request.list == Some("all")));
+        assert!(
+            requests.len() > 1
+                && requests
+                    .iter()
+                    .all(|request| !request.by_name && request.list == Some("all"))
+        );
     }
 
     proptest! {

@@ -25,8 +25,18 @@ pub struct Resolution<'a> {
 
 impl<'a> Resolution<'a> {
     /// Of `plan`, some of whose parameters were `given`.
-    pub(super) fn new(host: &'a Host, share: Bounds, plan: LoadPlan, given: &'a BTreeMap<&'static str, Value>) -> Self {
-        Self { host, share, plan, given }
+    pub(super) fn new(
+        host: &'a Host,
+        share: Bounds,
+        plan: LoadPlan,
+        given: &'a BTreeMap<&'static str, Value>,
+    ) -> Self {
+        Self {
+            host,
+            share,
+            plan,
+            given,
+        }
     }
 }
 
@@ -43,12 +53,17 @@ impl Resolution<'_> {
         self.given.contains_key(name)
     }
 
-    /// The size of parameter `name`, which has a default; a default (never a given value) shrinks to what each worker may have if it takes
-    /// `times` as much of `resource`.
+    /// The size of parameter `name`, which has a default; a default (never a given value) shrinks
+    /// to what each worker may have if it takes `times` as much of `resource`.
     ///
     /// # Errors
     /// The share, where a given value is beyond it, or the parameter's least is.
-    pub fn fit(&mut self, name: &'static str, times: u64, resource: Resource) -> Result<u64, Unsupported> {
+    pub fn fit(
+        &mut self,
+        name: &'static str,
+        times: u64,
+        resource: Resource,
+    ) -> Result<u64, Unsupported> {
         let share = match resource {
             Resource::Memory => self.share.memory,
             Resource::Disk => self.share.disk,
@@ -58,24 +73,52 @@ impl Resolution<'_> {
         self.fit_within(name, limit, resource.name())
     }
 
-    /// As [`Resolution::fit`], with the limit of the value itself; `what` is what the limit is about.
+    /// As [`Resolution::fit`], with the limit of the value itself; `what` is what the limit is
+    /// about.
     ///
     /// # Errors
     /// The limit, where a given value is beyond it, or the parameter's least is.
-    pub fn fit_within(&mut self, name: &'static str, limit: u64, what: &str) -> Result<u64, Unsupported> {
+    pub fn fit_within(
+        &mut self,
+        name: &'static str,
+        limit: u64,
+        what: &str,
+    ) -> Result<u64, Unsupported> {
         let value = self.plan.parameters.number(name);
-        let parameter = super::find(&self.plan.name).and_then(|info| info.parameters.iter().find(|parameter| parameter.name == name));
+        let parameter = super::find(&self.plan.name).and_then(|info| {
+            info.parameters
+                .iter()
+                .find(|parameter| parameter.name == name)
+        });
         let least = parameter.map_or(0, |parameter| match parameter.kind {
             Kind::Bytes { min, .. } | Kind::Count { min, .. } => min,
             _ => 0,
         });
         let is_size = matches!(self.plan.parameters.get(name), Some(Value::Bytes(_)));
-        let fitting = if self.given.contains_key(name) { value } else { value.min(limit) };
+        let fitting = if self.given.contains_key(name) {
+            value
+        } else {
+            value.min(limit)
+        };
         if fitting > limit || fitting < least {
-            let print = |number: u64| if is_size { format_bytes(number) } else { number.to_string() };
+            let print = |number: u64| {
+                if is_size {
+                    format_bytes(number)
+                } else {
+                    number.to_string()
+                }
+            };
             return Err(Unsupported::new(
-                format!("{what}: `{name}` of {} is beyond this load's share of the machine, {}", print(value), print(limit)),
-                format!("give {}:{name}=... a smaller value, run fewer loads at a time or fewer --load-cpus", self.plan.name),
+                format!(
+                    "{what}: `{name}` of {} is beyond this load's share of the machine, {}",
+                    print(value),
+                    print(limit)
+                ),
+                format!(
+                    "give {}:{name}=... a smaller value, run fewer loads at a time or fewer \
+                     --load-cpus",
+                    self.plan.name
+                ),
             ));
         }
         let value = match is_size {
@@ -88,7 +131,8 @@ impl Resolution<'_> {
         Ok(self.plan.parameters.number(name))
     }
 
-    /// Gives the load a folder of its own for named files, which it makes itself; whoever survives it removes it.
+    /// Gives the load a folder of its own for named files, which it makes itself; whoever survives
+    /// it removes it.
     pub fn take_scratch_folder(&mut self) {
         let scratch = self.host.scratch.clone();
         self.take_scratch_folder_in(&scratch);
@@ -96,7 +140,12 @@ impl Resolution<'_> {
 
     /// As [`Resolution::take_scratch_folder`], in another folder than the machine's scratch folder.
     pub fn take_scratch_folder_in(&mut self, parent: &std::path::Path) {
-        let name = format!("{FOLDER_PREFIX}{}-{}-{}", self.plan.name, std::process::id(), tardy_sys::clock::monotonic());
+        let name = format!(
+            "{FOLDER_PREFIX}{}-{}-{}",
+            self.plan.name,
+            std::process::id(),
+            tardy_sys::clock::monotonic()
+        );
         let path = parent.join(name);
         self.plan.undo.push(Undo::RemoveFolder(path.clone()));
         self.plan.scratch = Some(path);
@@ -107,7 +156,12 @@ impl Resolution<'_> {
     /// # Errors
     /// The program and its package, where it is not there.
     pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Unsupported> {
-        let absent = || Unsupported::new(format!("program `{name}`"), format!("install the package `{package}`"));
+        let absent = || {
+            Unsupported::new(
+                format!("program `{name}`"),
+                format!("install the package `{package}`"),
+            )
+        };
         self.host.program(name).ok_or_else(absent)
     }
 
@@ -119,7 +173,10 @@ impl Resolution<'_> {
         if self.host.superuser {
             return Ok(());
         }
-        Err(Unsupported::new(format!("the right to {what}"), "run as root"))
+        Err(Unsupported::new(
+            format!("the right to {what}"),
+            "run as root",
+        ))
     }
 }
 

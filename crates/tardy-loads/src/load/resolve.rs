@@ -1,4 +1,5 @@
-//! From requests to plans: every value decided, every need looked at, nothing started and nothing changed yet.
+//! From requests to plans: every value decided, every need looked at, nothing started and nothing
+//! changed yet.
 
 use std::collections::BTreeMap;
 
@@ -27,30 +28,59 @@ pub fn resolve_all(
     bounds: Bounds,
 ) -> Vec<(LoadRequest, Result<LoadPlan, Unsupported>)> {
     // Most loads write no file; those that do share the room among themselves.
-    let writers = requests.iter().filter(|request| request.info.uses_disk).count();
-    let share = Bounds { disk: bounds.shared_by(writers).disk, ..bounds.shared_by(requests.len()) };
+    let writers = requests
+        .iter()
+        .filter(|request| request.info.uses_disk)
+        .count();
+    let share = Bounds {
+        disk: bounds.shared_by(writers).disk,
+        ..bounds.shared_by(requests.len())
+    };
     let mut labels = BTreeMap::<&str, usize>::new();
     let mut resolved = Vec::with_capacity(requests.len());
     for request in requests {
-        let times = labels.entry(&request.text).and_modify(|times| *times += 1).or_insert(1);
-        let label = if *times == 1 { request.text.clone() } else { format!("{}#{times}", request.text) };
+        let times = labels
+            .entry(&request.text)
+            .and_modify(|times| *times += 1)
+            .or_insert(1);
+        let label = if *times == 1 {
+            request.text.clone()
+        } else {
+            format!("{}#{times}", request.text)
+        };
         resolved.push((request.clone(), resolve(request, label, cpus, host, share)));
     }
     resolved
 }
 
-fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, host: &Host, share: Bounds) -> Result<LoadPlan, Unsupported> {
+fn resolve(
+    request: &LoadRequest,
+    label: String,
+    cpus: &CpuList,
+    host: &Host,
+    share: Bounds,
+) -> Result<LoadPlan, Unsupported> {
     let info = request.info;
     if info.can_do_harm && !request.by_name {
-        return Err(Unsupported::new("your word for it: this load can do harm", format!("ask for it by its name, `{}`", info.name)));
+        return Err(Unsupported::new(
+            "your word for it: this load can do harm",
+            format!("ask for it by its name, `{}`", info.name),
+        ));
     }
     if cpus.is_empty() {
-        return Err(Unsupported::new("a CPU to run on", "give at least one with --load-cpus"));
+        return Err(Unsupported::new(
+            "a CPU to run on",
+            "give at least one with --load-cpus",
+        ));
     }
     let mut parameters = Values::default();
     for parameter in info.parameters {
         // Defaults pass their own limits, which a test holds.
-        let default = || parameter.default.and_then(|text| parameter.parse(text).ok());
+        let default = || {
+            parameter
+                .default
+                .and_then(|text| parameter.parse(text).ok())
+        };
         if let Some(value) = request.given.get(parameter.name).cloned().or_else(default) {
             parameters.insert(parameter.name.to_owned(), value);
         }
@@ -78,17 +108,37 @@ fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, host: &Host, sh
 
 /// Whatever a load computes of its needs, it never gets more than its share.
 fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
-    let Budget { memory, disk, processes } = plan.budget;
+    let Budget {
+        memory,
+        disk,
+        processes,
+    } = plan.budget;
     let beyond = [
-        (memory > share.memory).then(|| format!("memory: {} of {}", format_bytes(memory), format_bytes(share.memory))),
-        (disk > share.disk).then(|| format!("disk: {} of {}", format_bytes(disk), format_bytes(share.disk))),
-        (processes > share.processes).then(|| format!("processes: {processes} of {}", share.processes)),
+        (memory > share.memory).then(|| {
+            format!(
+                "memory: {} of {}",
+                format_bytes(memory),
+                format_bytes(share.memory)
+            )
+        }),
+        (disk > share.disk).then(|| {
+            format!(
+                "disk: {} of {}",
+                format_bytes(disk),
+                format_bytes(share.disk)
+            )
+        }),
+        (processes > share.processes)
+            .then(|| format!("processes: {processes} of {}", share.processes)),
     ];
     match beyond.into_iter().flatten().next() {
         None => Ok(()),
         Some(beyond) => {
             let remedy = "give smaller values, run fewer loads at a time or fewer --load-cpus";
-            Err(Unsupported::new(format!("{beyond} is this load's share of the machine"), remedy))
+            Err(Unsupported::new(
+                format!("{beyond} is this load's share of the machine"),
+                remedy,
+            ))
         }
     }
 }
@@ -97,12 +147,22 @@ fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { memory: 64 << 20, disk: 1 << 30, processes: 1000 };
+    const BOUNDS: Bounds = Bounds {
+        memory: 64 << 20,
+        disk: 1 << 30,
+        processes: 1000,
+    };
 
     fn resolve_texts(texts: &[&str], bounds: Bounds) -> Vec<Result<LoadPlan, Unsupported>> {
-        let requests: Vec<_> = texts.iter().flat_map(|text| LoadRequest::parse(text).unwrap()).collect();
+        let requests: Vec<_> = texts
+            .iter()
+            .flat_map(|text| LoadRequest::parse(text).unwrap())
+            .collect();
         let cpus = "0-1".parse().unwrap();
-        resolve_all(&requests, &cpus, &Host::of_this_machine(), bounds).into_iter().map(|(_, plan)| plan).collect()
+        resolve_all(&requests, &cpus, &Host::of_this_machine(), bounds)
+            .into_iter()
+            .map(|(_, plan)| plan)
+            .collect()
     }
 
     #[test]
@@ -110,16 +170,27 @@ mod tests {
         let plans = resolve_texts(&["io", "io"], BOUNDS);
         for plan in &plans {
             let plan = plan.as_ref().unwrap();
-            assert!(plan.budget.memory <= 32 << 20 && plan.budget.memory > 0, "{plan:?}");
+            assert!(
+                plan.budget.memory <= 32 << 20 && plan.budget.memory > 0,
+                "{plan:?}"
+            );
         }
-        let refused = resolve_texts(&["io:size=1GiB"], BOUNDS).remove(0).unwrap_err();
-        assert!(refused.missing.contains("`size` of 1GiB is beyond"), "{refused:?}");
+        let refused = resolve_texts(&["io:size=1GiB"], BOUNDS)
+            .remove(0)
+            .unwrap_err();
+        assert!(
+            refused.missing.contains("`size` of 1GiB is beyond"),
+            "{refused:?}"
+        );
         assert!(refused.remedy.contains("io:size="), "{refused:?}");
     }
 
     #[test]
     fn the_same_request_twice_has_two_labels() {
-        let labels: Vec<_> = resolve_texts(&["io", "fork", "io"], BOUNDS).into_iter().map(|plan| plan.unwrap().label).collect();
+        let labels: Vec<_> = resolve_texts(&["io", "fork", "io"], BOUNDS)
+            .into_iter()
+            .map(|plan| plan.unwrap().label)
+            .collect();
         assert_eq!(labels, ["io", "fork", "io#2"]);
     }
 
@@ -140,16 +211,46 @@ mod tests {
             .flat_map(|info| LoadRequest::parse(info.name).unwrap())
             .collect();
         let cpus = "0-1".parse().unwrap();
-        for bounds in [BOUNDS, Bounds { memory: 8 << 20, disk: 1 << 20, processes: 100 }, Bounds { memory: 0, disk: 0, processes: 0 }] {
+        for bounds in [
+            BOUNDS,
+            Bounds {
+                memory: 8 << 20,
+                disk: 1 << 20,
+                processes: 100,
+            },
+            Bounds {
+                memory: 0,
+                disk: 0,
+                processes: 0,
+            },
+        ] {
             // Most loads write no file; those that do share the room among themselves.
-            let writers = requests.iter().filter(|request| request.info.uses_disk).count();
-            let share = Bounds { disk: bounds.shared_by(writers).disk, ..bounds.shared_by(requests.len()) };
+            let writers = requests
+                .iter()
+                .filter(|request| request.info.uses_disk)
+                .count();
+            let share = Bounds {
+                disk: bounds.shared_by(writers).disk,
+                ..bounds.shared_by(requests.len())
+            };
             for (request, plan) in resolve_all(&requests, &cpus, &Host::of_this_machine(), bounds) {
                 let Ok(plan) = plan else { continue };
                 let name = request.info.name;
-                assert!(plan.budget.memory <= share.memory, "{name}: {:?} beyond {share:?}", plan.budget);
-                assert!(plan.budget.disk <= share.disk, "{name}: {:?} beyond {share:?}", plan.budget);
-                assert!(plan.budget.processes <= share.processes, "{name}: {:?} beyond {share:?}", plan.budget);
+                assert!(
+                    plan.budget.memory <= share.memory,
+                    "{name}: {:?} beyond {share:?}",
+                    plan.budget
+                );
+                assert!(
+                    plan.budget.disk <= share.disk,
+                    "{name}: {:?} beyond {share:?}",
+                    plan.budget
+                );
+                assert!(
+                    plan.budget.processes <= share.processes,
+                    "{name}: {:?} beyond {share:?}",
+                    plan.budget
+                );
             }
         }
     }

@@ -20,36 +20,58 @@ pub fn file(folder: &Path) -> io::Result<File> {
         return Ok(file);
     }
     // Not every file system has unnamed files (nfs, vfat, old kernels).
-    let path = folder.join(format!(".tardy-scratch-{}-{}", std::process::id(), tardy_sys::clock::monotonic()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    let path = folder.join(format!(
+        ".tardy-scratch-{}-{}",
+        std::process::id(),
+        tardy_sys::clock::monotonic()
+    ));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
 }
 
-/// Makes this worker's own folder below the load's, which whoever survives the load removes. A worker that is restarted finds its own again.
+/// Makes this worker's own folder below the load's, which whoever survives the load removes. A
+/// worker that is restarted finds its own again.
 ///
 /// # Errors
 /// Those of mkdir(2); that there is something which is not this user's alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
-    let load = worker.plan.load.scratch.as_ref().ok_or_else(|| WorkError::Bound("the plan has no scratch folder".to_owned()))?;
+    let load = worker
+        .plan
+        .load
+        .scratch
+        .as_ref()
+        .ok_or_else(|| WorkError::Bound("the plan has no scratch folder".to_owned()))?;
     make_below(load, worker.plan.index).doing("make the scratch folder")
 }
 
-/// The load's folder has a name that anybody may read in the plan before it is made, in a folder where anybody may make it.
+/// The load's folder has a name that anybody may read in the plan before it is made, in a folder
+/// where anybody may make it.
 fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     let own = load.join(index.to_string());
     for folder in [load, &own] {
-        private_folder::make(folder).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
+        private_folder::make(folder).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
+        })?;
     }
     Ok(own)
 }
 
-/// Refuses to go on where the file system of `folder` would be left with less than its floor after `bytes` more.
+/// Refuses to go on where the file system of `folder` would be left with less than its floor after
+/// `bytes` more.
 ///
 /// # Errors
 /// [`WorkError::Bound`] with what is free and what must stay.
 pub fn check_floor(folder: &Path, bytes: u64) -> Result<(), WorkError> {
-    let room = disk::room(folder).map_err(|source| WorkError::System { doing: "ask for free space", source })?;
+    let room = disk::room(folder).map_err(|source| WorkError::System {
+        doing: "ask for free space",
+        source,
+    })?;
     let floor = disk_floor(room.total);
     if room.free >= floor.saturating_add(bytes) {
         return Ok(());
@@ -84,22 +106,37 @@ mod tests {
             assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         }
         std::fs::write(own.join("kept-0"), "").unwrap();
-        assert_eq!(make_below(&load, 3).unwrap(), own, "of a worker that is started again");
+        assert_eq!(
+            make_below(&load, 3).unwrap(),
+            own,
+            "of a worker that is started again"
+        );
         std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(make_below(&load, 3).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(
+            make_below(&load, 3).unwrap_err().kind(),
+            io::ErrorKind::PermissionDenied
+        );
         make_below(&load, 4).unwrap();
         let planted = folder.path().join("tardy-scratch-fs-2");
         std::os::unix::fs::symlink(&load, &planted).unwrap();
-        assert_eq!(make_below(&planted, 4).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(
+            make_below(&planted, 4).unwrap_err().kind(),
+            io::ErrorKind::PermissionDenied
+        );
         std::fs::set_permissions(&load, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(make_below(&load, 4).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(
+            make_below(&load, 4).unwrap_err().kind(),
+            io::ErrorKind::PermissionDenied
+        );
     }
 
     #[test]
     fn a_file_system_is_not_filled() {
         let folder = tempfile::tempdir().unwrap();
         check_floor(folder.path(), 0).unwrap();
-        let refused = check_floor(folder.path(), u64::MAX / 2).unwrap_err().to_string();
+        let refused = check_floor(folder.path(), u64::MAX / 2)
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("stay free"), "{refused}");
     }
 }

@@ -1,9 +1,12 @@
-//! Equal shares of the CPUs for loads that run together: the kernel shares them among tasks, and one load has hundreds where another has one.
+//! Equal shares of the CPUs for loads that run together: the kernel shares them among tasks, and
+//! one load has hundreds where another has one.
 //!
-//! Each worker gets a session of its own where the kernel groups tasks by session (sched(7), autogroup), else a control group where the `cpu` controller is to be had
-//! (cgroups(7), version 1 or 2). One group for each worker, not for each load: the kernel divides the weight of a group that is on several CPUs by what it
-//! takes for the group's load on each of them, and a load of short-lived or sleeping tasks then got three to five times its share. Where neither is to be had, loads
-//! of hundreds of tasks have fewer of them.
+//! Each worker gets a session of its own where the kernel groups tasks by session (sched(7),
+//! autogroup), else a control group where the `cpu` controller is to be had (cgroups(7), version 1
+//! or 2). One group for each worker, not for each load: the kernel divides the weight of a group
+//! that is on several CPUs by what it takes for the group's load on each of them, and a load of
+//! short-lived or sleeping tasks then got three to five times its share. Where neither is to be
+//! had, loads of hundreds of tasks have fewer of them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,16 +20,26 @@ use super::request::LoadRequest;
 
 /// File of a group of version 2 that says which controllers its children have.
 const CHILDREN_HAVE: &str = "cgroup.subtree_control";
-/// File of a group of version 1 without which no real-time task may enter it (CONFIG_RT_GROUP_SCHED): new groups have 0.
+/// File of a group of version 1 without which no real-time task may enter it
+/// (CONFIG_RT_GROUP_SCHED): new groups have 0.
 const REAL_TIME: &str = "cpu.rt_runtime_us";
 
-/// Weight of a new group in versions 1 and 2, and the most that a group may have (kernel/sched/sched.h, MAX_SHARES; cgroups(7), cpu.weight).
+/// Weight of a new group in versions 1 and 2, and the most that a group may have
+/// (kernel/sched/sched.h, MAX_SHARES; cgroups(7), cpu.weight).
 const WEIGHTS: [(&str, u64, u64); 2] = [("cpu.shares", 1024, 1 << 18), ("cpu.weight", 100, 10_000)];
 
 /// Loads of hundreds of tasks.
 const CROWDS: &[Crowd] = &[
-    Crowd { load: "hackbench", parameter: "groups", most: |cpus| cpus.div_ceil(2) },
-    Crowd { load: "hackbench", parameter: "fds", most: |_| 10 },
+    Crowd {
+        load: "hackbench",
+        parameter: "groups",
+        most: |cpus| cpus.div_ceil(2),
+    },
+    Crowd {
+        load: "hackbench",
+        parameter: "fds",
+        most: |_| 10,
+    },
 ];
 
 /// What a parameter of such a load is at most where tasks have shares and loads have none.
@@ -49,31 +62,52 @@ pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
     let proc = &host.proc;
     let groups = Groups::find(proc);
     if has_sessions(proc, groups.as_ref()) {
-        loads.iter_mut().for_each(|load| load.share = Share::Session);
+        loads
+            .iter_mut()
+            .for_each(|load| load.share = Share::Session);
         return true;
     }
     if let Some(groups) = groups.filter(Groups::can_be_made) {
-        let may_have_one = |load: &&mut LoadPlan| !(groups.refuses_real_time() && load.parameters.get("priority").is_some());
+        let may_have_one = |load: &&mut LoadPlan| {
+            !(groups.refuses_real_time() && load.parameters.get("priority").is_some())
+        };
         for (index, load) in loads.iter_mut().filter(may_have_one).enumerate() {
             let group = groups.name(index);
-            load.undo.extend(groups.to_enable().map(|file| Undo::Write { path: file, value: "-cpu".to_owned() }));
-            load.undo.extend((0..load.worker_count()).map(|worker| Undo::RemoveCgroup(of_worker(&group, worker))));
+            load.undo.extend(groups.to_enable().map(|file| Undo::Write {
+                path: file,
+                value: "-cpu".to_owned(),
+            }));
+            load.undo.extend(
+                (0..load.worker_count())
+                    .map(|worker| Undo::RemoveCgroup(of_worker(&group, worker))),
+            );
             load.share = Share::Group(group);
         }
     }
     let without = loads.iter_mut().filter(|load| load.share == Share::Tasks);
     without.for_each(thin_out);
-    loads.iter().all(|load| load.share != Share::Tasks || PACED.contains(&load.name.as_str()))
+    loads
+        .iter()
+        .all(|load| load.share != Share::Tasks || PACED.contains(&load.name.as_str()))
 }
 
 /// Fewer tasks for a load that would have most of all tasks; values that were asked for stay.
 fn thin_out(load: &mut LoadPlan) {
-    let asked = load.label.split('#').next().and_then(|text| LoadRequest::parse(text).ok()).unwrap_or_default();
+    let asked = load
+        .label
+        .split('#')
+        .next()
+        .and_then(|text| LoadRequest::parse(text).ok())
+        .unwrap_or_default();
     let is_given = |name: &str| asked.iter().any(|request| request.given.contains_key(name));
-    for crowd in CROWDS.iter().filter(|crowd| crowd.load == load.name && !is_given(crowd.parameter)) {
+    for crowd in CROWDS
+        .iter()
+        .filter(|crowd| crowd.load == load.name && !is_given(crowd.parameter))
+    {
         let most = (crowd.most)(load.cpus.len() as u64).max(1);
         if load.parameters.number(crowd.parameter) > most {
-            load.parameters.insert(crowd.parameter.to_owned(), Value::Count(most));
+            load.parameters
+                .insert(crowd.parameter.to_owned(), Value::Count(most));
         }
     }
 }
@@ -100,40 +134,71 @@ impl Groups {
         let mount = |kind: &str, option: Option<&str>| {
             mounts.lines().find_map(|line| {
                 let fields: Vec<&str> = line.split(' ').collect();
-                let [_, point, this, options, ..] = fields.as_slice() else { return None };
-                (*this == kind && option.is_none_or(|option| options.split(',').any(|one| one == option))).then(|| PathBuf::from(point))
+                let [_, point, this, options, ..] = fields.as_slice() else {
+                    return None;
+                };
+                (*this == kind
+                    && option.is_none_or(|option| options.split(',').any(|one| one == option)))
+                .then(|| PathBuf::from(point))
             })
         };
-        let version_1 = own.lines().filter_map(|line| line.split_once(':')?.1.split_once(":/"));
-        if let Some((_, path)) = version_1.clone().find(|(controllers, _)| controllers.split(',').any(|name| name == "cpu")) {
-            return Some(Self { parent: mount("cgroup", Some("cpu"))?.join(path), is_version_2: false });
+        let version_1 = own
+            .lines()
+            .filter_map(|line| line.split_once(':')?.1.split_once(":/"));
+        if let Some((_, path)) = version_1
+            .clone()
+            .find(|(controllers, _)| controllers.split(',').any(|name| name == "cpu"))
+        {
+            return Some(Self {
+                parent: mount("cgroup", Some("cpu"))?.join(path),
+                is_version_2: false,
+            });
         }
         let root = mount("cgroup2", None)?;
-        let path = version_1.clone().find(|(controllers, _)| controllers.is_empty()).map_or("", |(_, path)| path);
+        let path = version_1
+            .clone()
+            .find(|(controllers, _)| controllers.is_empty())
+            .map_or("", |(_, path)| path);
         // A group that has processes gives its children no controllers; the root may.
         let places = [root.join(path), root];
         let parent = places
             .iter()
             .find(|place| has_cpu(place, CHILDREN_HAVE))
-            .or_else(|| places.last().filter(|root| has_cpu(root, "cgroup.controllers")))?;
-        Some(Self { parent: parent.clone(), is_version_2: true })
+            .or_else(|| {
+                places
+                    .last()
+                    .filter(|root| has_cpu(root, "cgroup.controllers"))
+            })?;
+        Some(Self {
+            parent: parent.clone(),
+            is_version_2: true,
+        })
     }
 
     /// Only trying tells: groups can be delegated to any user.
     fn can_be_made(&self) -> bool {
         let file = self.parent.join(CHILDREN_HAVE);
-        let can_enable = self.to_enable().is_none() || std::fs::OpenOptions::new().write(true).open(file).is_ok();
+        let can_enable = self.to_enable().is_none()
+            || std::fs::OpenOptions::new().write(true).open(file).is_ok();
         let group = self.name(usize::MAX);
-        can_enable && std::fs::create_dir(&group).and_then(|()| std::fs::remove_dir(&group)).is_ok()
+        can_enable
+            && std::fs::create_dir(&group)
+                .and_then(|()| std::fs::remove_dir(&group))
+                .is_ok()
     }
 
     fn name(&self, index: usize) -> PathBuf {
-        self.parent.join(format!("{FOLDER_PREFIX}share-{}-{}-{index}", std::process::id(), tardy_sys::clock::monotonic()))
+        self.parent.join(format!(
+            "{FOLDER_PREFIX}share-{}-{}-{index}",
+            std::process::id(),
+            tardy_sys::clock::monotonic()
+        ))
     }
 
     /// The file by which the children get the controller, where they do not have it.
     fn to_enable(&self) -> Option<PathBuf> {
-        (self.is_version_2 && !has_cpu(&self.parent, CHILDREN_HAVE)).then(|| self.parent.join(CHILDREN_HAVE))
+        (self.is_version_2 && !has_cpu(&self.parent, CHILDREN_HAVE))
+            .then(|| self.parent.join(CHILDREN_HAVE))
     }
 
     fn refuses_real_time(&self) -> bool {
@@ -142,15 +207,22 @@ impl Groups {
 }
 
 fn has_cpu(group: &Path, file: &str) -> bool {
-    std::fs::read_to_string(group.join(file)).is_ok_and(|text| text.split_whitespace().any(|name| name == "cpu"))
+    std::fs::read_to_string(group.join(file))
+        .is_ok_and(|text| text.split_whitespace().any(|name| name == "cpu"))
 }
 
 /// Whether the kernel groups tasks by session; it does so in the root group alone.
 fn has_sessions(proc: &Path, groups: Option<&Groups>) -> bool {
-    let is_on = std::fs::read_to_string(proc.join("sys/kernel/sched_autogroup_enabled")).is_ok_and(|text| text.trim() == "1");
+    let is_on = std::fs::read_to_string(proc.join("sys/kernel/sched_autogroup_enabled"))
+        .is_ok_and(|text| text.trim() == "1");
     let own = std::fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
     let is_elsewhere = |line: &str| {
-        let Some((controllers, path)) = line.split_once(':').and_then(|(_, rest)| rest.split_once(':')) else { return false };
+        let Some((controllers, path)) = line
+            .split_once(':')
+            .and_then(|(_, rest)| rest.split_once(':'))
+        else {
+            return false;
+        };
         let is_concerned = if controllers.is_empty() {
             groups.is_some_and(|groups| groups.is_version_2 && groups.to_enable().is_none())
         } else {
@@ -167,10 +239,12 @@ pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// The weight of a worker in terms of one that is on one CPU: a worker on all of them has its weight once, those of other loads have it on each.
+/// The weight of a worker in terms of one that is on one CPU: a worker on all of them has its
+/// weight once, those of other loads have it on each.
 ///
-/// Of a crowd the kernel's division among CPUs favours each of them: the tasks that wait at the moment of a decision are more than on average
-/// (kernel/sched/fair.c, calc_group_shares). Measured as twice the share of others on two CPUs beside nine loads, 1.3 times beside 23.
+/// Of a crowd the kernel's division among CPUs favours each of them: the tasks that wait at the
+/// moment of a decision are more than on average (kernel/sched/fair.c, calc_group_shares). Measured
+/// as twice the share of others on two CPUs beside nine loads, 1.3 times beside 23.
 #[must_use]
 pub fn weight(load: &LoadPlan) -> f64 {
     const FAVOUR: f64 = 1.5;
@@ -187,7 +261,10 @@ pub fn weight(load: &LoadPlan) -> f64 {
 /// # Errors
 /// What the kernel said.
 pub fn make(group: &Path, weight: f64) -> io::Result<()> {
-    let enable = group.parent().map(|parent| parent.join(CHILDREN_HAVE)).filter(|file| file.exists());
+    let enable = group
+        .parent()
+        .map(|parent| parent.join(CHILDREN_HAVE))
+        .filter(|file| file.exists());
     if let Some(file) = enable {
         std::fs::write(file, "+cpu")?;
     }
@@ -195,13 +272,20 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    for (file, one, most) in WEIGHTS.iter().filter(|(file, ..)| group.join(file).exists()) {
-        std::fs::write(group.join(file), ((*one as f64 * weight) as u64).min(*most).to_string())?;
+    for (file, one, most) in WEIGHTS
+        .iter()
+        .filter(|(file, ..)| group.join(file).exists())
+    {
+        std::fs::write(
+            group.join(file),
+            ((*one as f64 * weight) as u64).min(*most).to_string(),
+        )?;
     }
     Ok(())
 }
 
-/// Moves this process, and what it will start, into the share of worker `index` of its load. Call it before anything is started.
+/// Moves this process, and what it will start, into the share of worker `index` of its load. Call
+/// it before anything is started.
 ///
 /// # Errors
 /// What the kernel said.
@@ -212,7 +296,8 @@ pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
         Share::Group(group) => std::fs::write(of_worker(group, index).join("cgroup.procs"), "0"),
         Share::Session => {
             tardy_sys::process::new_session()?;
-            // Weights are 1.25 apart (kernel/sched/core.c, sched_prio_to_weight). Without the right to it the load's share is small, which the phase's table says.
+            // Weights are 1.25 apart (kernel/sched/core.c, sched_prio_to_weight). Without the right
+            // to it the load's share is small, which the phase's table says.
             let nice = (weight.ln() / 1.25_f64.ln()).round().clamp(0.0, 20.0);
             let _ = std::fs::write("/proc/self/autogroup", format!("-{nice:.0}"));
             Ok(())
@@ -235,40 +320,94 @@ mod tests {
         let point = root.path().join("groups");
         std::fs::create_dir_all(&point).unwrap();
         write("proc/self/cgroup", own);
-        write("proc/self/mounts", &mounts.replace("GROUPS", &point.display().to_string()));
+        write(
+            "proc/self/mounts",
+            &mounts.replace("GROUPS", &point.display().to_string()),
+        );
         write("proc/sys/kernel/sched_autogroup_enabled", autogroup);
-        let host = Host { proc: root.path().join("proc"), ..Host::of_this_machine() };
+        let host = Host {
+            proc: root.path().join("proc"),
+            ..Host::of_this_machine()
+        };
         (root, host)
     }
 
     fn loads(texts: &[&str], host: &Host) -> (Vec<LoadPlan>, bool) {
-        let requests: Vec<_> = texts.iter().flat_map(|text| crate::load::LoadRequest::parse(text).unwrap()).collect();
-        let bounds = crate::load::bounds::Bounds { memory: 1 << 40, disk: 1 << 40, processes: 1_000_000 };
-        let real = Host::of_this_machine();
-        let mut plans: Vec<LoadPlan> = crate::load::resolve_all(&requests, &"0-1".parse().unwrap(), &real, bounds)
-            .into_iter()
-            .map(|(_, plan)| plan.unwrap())
+        let requests: Vec<_> = texts
+            .iter()
+            .flat_map(|text| crate::load::LoadRequest::parse(text).unwrap())
             .collect();
+        let bounds = crate::load::bounds::Bounds {
+            memory: 1 << 40,
+            disk: 1 << 40,
+            processes: 1_000_000,
+        };
+        let real = Host::of_this_machine();
+        let mut plans: Vec<LoadPlan> =
+            crate::load::resolve_all(&requests, &"0-1".parse().unwrap(), &real, bounds)
+                .into_iter()
+                .map(|(_, plan)| plan.unwrap())
+                .collect();
         let is_equal = share_equally(&mut plans, host);
         (plans, is_equal)
     }
 
     #[test]
     fn each_load_gets_a_group_below_the_own_one_of_version_1() {
-        let (root, host) = machine("2:cpuacct,cpu:/a\n0::/\n", "cgroup GROUPS cgroup rw,cpu,cpuacct 0 0\n", "1\n");
+        let (root, host) = machine(
+            "2:cpuacct,cpu:/a\n0::/\n",
+            "cgroup GROUPS cgroup rw,cpu,cpuacct 0 0\n",
+            "1\n",
+        );
         std::fs::create_dir(root.path().join("groups/a")).unwrap();
         let (plans, is_equal) = loads(&["io", "fork"], &host);
         assert!(is_equal);
-        let groups: Vec<&PathBuf> =
-            plans.iter().map(|plan| if let Share::Group(group) = &plan.share { group } else { panic!("{plan:?}") }).collect();
-        assert!(groups[0] != groups[1] && groups.iter().all(|group| group.starts_with(root.path().join("groups/a"))), "{groups:?}");
-        let removed = |plan: &LoadPlan| plan.undo.iter().filter(|undo| matches!(undo, Undo::RemoveCgroup(_))).count();
-        assert!(plans.iter().all(|plan| removed(plan) == plan.worker_count()), "{plans:?}");
+        let groups: Vec<&PathBuf> = plans
+            .iter()
+            .map(|plan| {
+                if let Share::Group(group) = &plan.share {
+                    group
+                } else {
+                    panic!("{plan:?}")
+                }
+            })
+            .collect();
+        assert!(
+            groups[0] != groups[1]
+                && groups
+                    .iter()
+                    .all(|group| group.starts_with(root.path().join("groups/a"))),
+            "{groups:?}"
+        );
+        let removed = |plan: &LoadPlan| {
+            plan.undo
+                .iter()
+                .filter(|undo| matches!(undo, Undo::RemoveCgroup(_)))
+                .count()
+        };
+        assert!(
+            plans
+                .iter()
+                .all(|plan| removed(plan) == plan.worker_count()),
+            "{plans:?}"
+        );
         assert!(plans.iter().all(|plan| plan.beside == 1));
         let group = of_worker(groups[0], 1);
         make(&group, 3.0).unwrap();
-        assert!(group.file_name().unwrap().to_str().unwrap().ends_with("-0-1"), "{group:?}");
-        assert_eq!(loads(&["io"], &host).0[0].share, Share::Tasks, "a load alone has nobody to share with");
+        assert!(
+            group
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .ends_with("-0-1"),
+            "{group:?}"
+        );
+        assert_eq!(
+            loads(&["io"], &host).0[0].share,
+            Share::Tasks,
+            "a load alone has nobody to share with"
+        );
     }
 
     #[test]
@@ -276,9 +415,17 @@ mod tests {
         let (root, host) = machine("2:cpu:/\n", "cgroup GROUPS cgroup rw,cpu 0 0\n", "0\n");
         std::fs::write(root.path().join("groups/cpu.rt_runtime_us"), "950000\n").unwrap();
         let (plans, is_equal) = loads(&["io", "busy:length=1ms:period=10ms:priority=3"], &host);
-        assert!(matches!(plans[0].share, Share::Group(_)) && plans[1].share == Share::Tasks && !is_equal, "{plans:?}");
+        assert!(
+            matches!(plans[0].share, Share::Group(_))
+                && plans[1].share == Share::Tasks
+                && !is_equal,
+            "{plans:?}"
+        );
         let (plans, is_equal) = loads(&["io", "pi-futex"], &host);
-        assert!(plans[1].share == Share::Tasks && is_equal, "it sees to its share itself: {plans:?}");
+        assert!(
+            plans[1].share == Share::Tasks && is_equal,
+            "it sees to its share itself: {plans:?}"
+        );
     }
 
     #[test]
@@ -288,46 +435,97 @@ mod tests {
         std::fs::write(groups.join("cgroup.controllers"), "cpuset cpu memory\n").unwrap();
         std::fs::write(groups.join(CHILDREN_HAVE), "\n").unwrap();
         let (plans, _) = loads(&["io", "fork"], &host);
-        assert!(plans[0].undo.contains(&Undo::Write { path: groups.join(CHILDREN_HAVE), value: "-cpu".into() }), "{:?}", plans[0].undo);
+        assert!(
+            plans[0].undo.contains(&Undo::Write {
+                path: groups.join(CHILDREN_HAVE),
+                value: "-cpu".into()
+            }),
+            "{:?}",
+            plans[0].undo
+        );
         std::fs::write(groups.join(CHILDREN_HAVE), "cpu\n").unwrap();
         let (plans, _) = loads(&["io", "fork"], &host);
-        assert!(!plans[0].undo.iter().any(|undo| matches!(undo, Undo::Write { .. })), "who has given it keeps it: {:?}", plans[0].undo);
+        assert!(
+            !plans[0]
+                .undo
+                .iter()
+                .any(|undo| matches!(undo, Undo::Write { .. })),
+            "who has given it keeps it: {:?}",
+            plans[0].undo
+        );
     }
 
     #[test]
     fn the_weight_of_a_group_is_that_of_one_on_each_cpu() {
         let root = tempfile::tempdir().unwrap();
-        for (file, weight, written) in [("cpu.shares", 4.0, "4096"), ("cpu.weight", 4.0, "400"), ("cpu.weight", 1000.0, "10000")] {
+        for (file, weight, written) in [
+            ("cpu.shares", 4.0, "4096"),
+            ("cpu.weight", 4.0, "400"),
+            ("cpu.weight", 1000.0, "10000"),
+        ] {
             let group = root.path().join(format!("{file}-{weight}"));
             std::fs::create_dir(&group).unwrap();
             std::fs::write(group.join(file), "").unwrap();
             make(&group, weight).unwrap();
             assert_eq!(std::fs::read_to_string(group.join(file)).unwrap(), written);
         }
-        let (plans, _) = loads(&["io", "mmap-lock", "hackbench"], &machine("0::/\n", "", "1\n").1);
-        assert_eq!(plans.iter().map(weight).collect::<Vec<_>>(), [1.0, 2.0, 2.0 / 1.5]);
+        let (plans, _) = loads(
+            &["io", "mmap-lock", "hackbench"],
+            &machine("0::/\n", "", "1\n").1,
+        );
+        assert_eq!(
+            plans.iter().map(weight).collect::<Vec<_>>(),
+            [1.0, 2.0, 2.0 / 1.5]
+        );
     }
 
     #[test]
     fn a_load_of_hundreds_of_tasks_has_fewer_where_only_tasks_have_shares() {
         let (_root, host) = machine("3:cpu:/a\n", "", "0\n");
-        let size = |plan: &LoadPlan| (plan.parameters.number("groups"), plan.parameters.number("fds"));
-        let (plans, _) = loads(&["io", "hackbench", "hackbench", "hackbench:groups=3"], &host);
-        assert_eq!(plans[1..].iter().map(size).collect::<Vec<_>>(), [(1, 10), (1, 10), (3, 10)]);
-        assert_eq!(size(&loads(&["hackbench:fds=20"], &host).0[0]), (10, 20), "alone it is what it is called");
+        let size = |plan: &LoadPlan| {
+            (
+                plan.parameters.number("groups"),
+                plan.parameters.number("fds"),
+            )
+        };
+        let (plans, _) = loads(
+            &["io", "hackbench", "hackbench", "hackbench:groups=3"],
+            &host,
+        );
+        assert_eq!(
+            plans[1..].iter().map(size).collect::<Vec<_>>(),
+            [(1, 10), (1, 10), (3, 10)]
+        );
+        assert_eq!(
+            size(&loads(&["hackbench:fds=20"], &host).0[0]),
+            (10, 20),
+            "alone it is what it is called"
+        );
         let (_root, host) = machine("0::/\n", "", "1\n");
-        assert_eq!(size(&loads(&["io", "hackbench:fds=20"], &host).0[1]), (10, 20), "the kernel sees to it");
+        assert_eq!(
+            size(&loads(&["io", "hackbench:fds=20"], &host).0[1]),
+            (10, 20),
+            "the kernel sees to it"
+        );
     }
 
     #[test]
     fn sessions_come_before_groups_and_only_in_the_root_group() {
         let (root, host) = machine("2:cpu:/\n", "cgroup GROUPS cgroup rw,cpu 0 0\n", "1\n");
         std::fs::write(root.path().join("groups/cpu.rt_runtime_us"), "950000\n").unwrap();
-        assert!(loads(&["io", "pi-futex"], &host).0.iter().all(|plan| plan.share == Share::Session));
+        assert!(
+            loads(&["io", "pi-futex"], &host)
+                .0
+                .iter()
+                .all(|plan| plan.share == Share::Session)
+        );
         for (own, autogroup) in [("3:cpu:/a\n", "1\n"), ("0::/\n", "0\n")] {
             let (_root, host) = machine(own, "", autogroup);
             let (plans, is_equal) = loads(&["io", "fork"], &host);
-            assert!(!is_equal && plans.iter().all(|plan| plan.share == Share::Tasks), "{own} {autogroup}");
+            assert!(
+                !is_equal && plans.iter().all(|plan| plan.share == Share::Tasks),
+                "{own} {autogroup}"
+            );
         }
     }
 }

@@ -12,10 +12,18 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
-    does: "faults huge pages in, splits each by giving one small page of it back, has them put together again, and leaves some to khugepaged",
-    effect: "2 MiB are cleared or copied at once, every CPU forgets its translations, and the address space is locked meanwhile",
+    does: "faults huge pages in, splits each by giving one small page of it back, has them put \
+           together again, and leaves some to khugepaged",
+    effect: "2 MiB are cleared or copied at once, every CPU forgets its translations, and the \
+             address space is locked meanwhile",
     source: "today",
-    parameters: &[Parameter::bytes("size", "bytes of each worker's area", "32MiB", 4 << 20, 1 << 34)],
+    parameters: &[Parameter::bytes(
+        "size",
+        "bytes of each worker's area",
+        "32MiB",
+        4 << 20,
+        1 << 34,
+    )],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
@@ -26,17 +34,29 @@ pub const INFO: LoadInfo = LoadInfo {
 
 /// Bytes of a huge page on CPUs with pages of 4 KiB. Where they are larger, fewer are split.
 const HUGE_BYTES: usize = 2 << 20;
-/// Bytes of the area of small pages that is left to khugepaged, which has room for a huge page wherever it begins.
+/// Bytes of the area of small pages that is left to khugepaged, which has room for a huge page
+/// wherever it begins.
 const LEFT_BYTES: usize = 2 * HUGE_BYTES;
-/// How long the area of small pages waits for khugepaged, which looks at the system's areas every 10 s (scan_sleep_millisecs).
+/// How long the area of small pages waits for khugepaged, which looks at the system's areas every
+/// 10 s (scan_sleep_millisecs).
 const LEFT_TO_KHUGEPAGED: Nanos = Nanos::from_secs(20);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
-    let setting = resolution.host.sys.join("kernel/mm/transparent_hugepage/enabled");
-    let enabled = std::fs::read_to_string(&setting)
-        .map_err(|_| Unsupported::new("transparent huge pages", "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE"))?;
+    let setting = resolution
+        .host
+        .sys
+        .join("kernel/mm/transparent_hugepage/enabled");
+    let enabled = std::fs::read_to_string(&setting).map_err(|_| {
+        Unsupported::new(
+            "transparent huge pages",
+            "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE",
+        )
+    })?;
     if enabled.contains("[never]") {
-        return Err(Unsupported::new("transparent huge pages, which are switched off", format!("echo madvise > {}", setting.display())));
+        return Err(Unsupported::new(
+            "transparent huge pages, which are switched off",
+            format!("echo madvise > {}", setting.display()),
+        ));
     }
     // The area that is worked on, and the one that is left to khugepaged, which is no larger.
     let size = resolution.fit("size", 2, Resource::Memory)?;
@@ -86,11 +106,13 @@ fn small() -> std::io::Result<Mapping> {
     Ok(area)
 }
 
-/// A huge page that loses a small one is mapped by small ones from then on; the next fault fills the hole.
+/// A huge page that loses a small one is mapped by small ones from then on; the next fault fills
+/// the hole.
 fn split(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
     for from in (0..area.len()).step_by(HUGE_BYTES) {
         let hole = from..(from + PAGE_BYTES).min(area.len());
-        area.discard(hole.start, hole.end).doing("split a huge page")?;
+        area.discard(hole.start, hole.end)
+            .doing("split a huge page")?;
         area.touch(hole.start, hole.end);
         worker.did(1, 0);
     }

@@ -31,8 +31,9 @@ struct SharedState {
 /// Stack of a thread, in bytes.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Runs a thread for each of `cpus`, in this order, until the worker is asked to stop. Each prepares itself (it is told its number) and then repeats its round.
-/// An error of the preparation or of the first round is one of the load, about `doing`; later ones are counted.
+/// Runs a thread for each of `cpus`, in this order, until the worker is asked to stop. Each
+/// prepares itself (it is told its number) and then repeats its round. An error of the preparation
+/// or of the first round is one of the load, about `doing`; later ones are counted.
 pub(super) fn repeat<R>(
     worker: &mut Worker,
     cpus: &[CpuId],
@@ -47,9 +48,16 @@ where
         let mut result = Ok(());
         for (index, &cpu) in cpus.iter().enumerate() {
             let (shared, prepare) = (&shared, &prepare);
-            let task = move || shared.work(affinity::set(0, &[cpu.0]).and_then(|()| prepare(index)));
-            if let Err(source) = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, task) {
-                result = Err(WorkError::System { doing: "start a thread", source });
+            let task =
+                move || shared.work(affinity::set(0, &[cpu.0]).and_then(|()| prepare(index)));
+            if let Err(source) = std::thread::Builder::new()
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, task)
+            {
+                result = Err(WorkError::System {
+                    doing: "start a thread",
+                    source,
+                });
                 break;
             }
         }
@@ -60,7 +68,10 @@ where
         result
     })?;
     shared.hand_over(worker);
-    let first = shared.first_error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let first = shared
+        .first_error
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     first.map_or(Ok(()), Err).doing(doing)
 }
 
@@ -88,12 +99,16 @@ impl SharedState {
     }
 
     fn count(&self, done: RoundWork) {
-        self.operations.fetch_add(done.operations, Ordering::Relaxed);
+        self.operations
+            .fetch_add(done.operations, Ordering::Relaxed);
         self.bytes.fetch_add(done.bytes, Ordering::Relaxed);
     }
 
     fn hand_over(&self, worker: &mut Worker) {
-        worker.did(self.operations.swap(0, Ordering::Relaxed), self.bytes.swap(0, Ordering::Relaxed));
+        worker.did(
+            self.operations.swap(0, Ordering::Relaxed),
+            self.bytes.swap(0, Ordering::Relaxed),
+        );
         for _ in 0..self.errors.swap(0, Ordering::Relaxed) {
             worker.failed();
         }

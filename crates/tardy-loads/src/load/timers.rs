@@ -18,7 +18,13 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "today",
     parameters: &[
         Parameter::count("timers", "timers of each worker", "1000", 1, 1_000_000),
-        Parameter::duration("period", "between two moments", "3ms", Nanos::from_micros(100), Nanos::from_secs(10)),
+        Parameter::duration(
+            "period",
+            "between two moments",
+            "3ms",
+            Nanos::from_micros(100),
+            Nanos::from_secs(10),
+        ),
     ],
     can_do_harm: false,
     placement: Placement::EachCpu,
@@ -35,9 +41,15 @@ const OTHER_FILES: u64 = 16;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    let files = rlimit::get(Limit::OpenFiles).map_or(1024, |(_, hard)| hard).saturating_sub(OTHER_FILES);
+    let files = rlimit::get(Limit::OpenFiles)
+        .map_or(1024, |(_, hard)| hard)
+        .saturating_sub(OTHER_FILES);
     let room = resolution.share.memory / workers / TIMER_BYTES;
-    let timers = resolution.fit_within("timers", files.min(room), "open files (ulimit -Hn) or memory")?;
+    let timers = resolution.fit_within(
+        "timers",
+        files.min(room),
+        "open files (ulimit -Hn) or memory",
+    )?;
     resolution.plan.budget.memory = workers * timers * TIMER_BYTES;
     resolution.plan.budget.processes = workers;
     Ok(())
@@ -59,8 +71,12 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             timer.arm_at(due).doing("arm a timer")?;
         }
         clock::sleep_until(&Instant::from_nanos(due)).doing("sleep")?;
-        let last = timers.last_mut().map_or(Ok(0), TimerFd::fired).doing("read a timer")?;
-        // A timer that was armed after its moment has fired, too; only one that has not is a failure, and it fires a little later.
+        let last = timers
+            .last_mut()
+            .map_or(Ok(0), TimerFd::fired)
+            .doing("read a timer")?;
+        // A timer that was armed after its moment has fired, too; only one that has not is a
+        // failure, and it fires a little later.
         if last == 0 {
             worker.failed();
         }

@@ -13,10 +13,17 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "ttcp",
-    does: "sends data without end over a TCP connection on the loopback interface, to a process that reads it",
+    does: "sends data without end over a TCP connection on the loopback interface, to a process \
+           that reads it",
     effect: "the network's softirq work runs in long batches, on the CPU of whoever sends",
     source: "williams2002",
-    parameters: &[Parameter::bytes("block", "bytes of one write and one read call", "128KiB", 1, 1 << 24)],
+    parameters: &[Parameter::bytes(
+        "block",
+        "bytes of one write and one read call",
+        "128KiB",
+        1,
+        1 << 24,
+    )],
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
@@ -25,21 +32,25 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Socket buffers of one connection at their largest by default (net.ipv4.tcp_rmem and tcp_wmem: 6 MiB and 4 MiB), in bytes.
+/// Socket buffers of one connection at their largest by default (net.ipv4.tcp_rmem and tcp_wmem: 6
+/// MiB and 4 MiB), in bytes.
 const SOCKET_BYTES: u64 = 10 << 20;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let block = resolution.fit("block", 2, Resource::Memory)?;
-    // The kernel shrinks its buffers when memory is short, so that a small share is no reason not to run.
-    resolution.plan.budget.memory = (workers * (2 * block + SOCKET_BYTES)).min(resolution.share.memory);
+    // The kernel shrinks its buffers when memory is short, so that a small share is no reason not
+    // to run.
+    resolution.plan.budget.memory =
+        (workers * (2 * block + SOCKET_BYTES)).min(resolution.share.memory);
     resolution.plan.budget.processes = 2 * workers;
     Ok(())
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let bytes = worker.number("block") as usize;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("listen on the loopback interface; is `lo` up?")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .doing("listen on the loopback interface; is `lo` up?")?;
     let address = listener.local_addr().doing("ask for the port")?;
     process::fork(|| receive(&listener, bytes)).doing("fork the receiver")?;
     let mut stream = TcpStream::connect(address).doing("connect to the receiver")?;
@@ -65,7 +76,9 @@ fn receive(listener: &TcpListener, bytes: usize) -> i32 {
     if process::set_parent_death_signal(process::KILL).is_err() {
         return 1;
     }
-    let Ok((mut stream, _)) = listener.accept() else { return 1 };
+    let Ok((mut stream, _)) = listener.accept() else {
+        return 1;
+    };
     let mut block = vec![0; bytes];
     loop {
         match stream.read(&mut block) {

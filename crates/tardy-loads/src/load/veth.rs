@@ -1,5 +1,5 @@
-//! Two network namespaces with a pair of virtual Ethernet devices between them: made over route netlink, gone when the last socket and thread in
-//! them is.
+//! Two network namespaces with a pair of virtual Ethernet devices between them: made over route
+//! netlink, gone when the last socket and thread in them is.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,25 +9,29 @@ use std::os::fd::{AsFd, AsRawFd};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::socket;
 
-/// The address of the end that sends, and of the end that receives: of the block for benchmarks (RFC 2544), in namespaces that nothing else is in.
+/// The address of the end that sends, and of the end that receives: of the block for benchmarks
+/// (RFC 2544), in namespaces that nothing else is in.
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// The calling thread's namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 const PREFIX_BITS: u8 = 30;
 
-/// The number of the device in its namespace, which has the loopback device as number 1; and its name.
+/// The number of the device in its namespace, which has the loopback device as number 1; and its
+/// name.
 const INDEX: u32 = 2;
 const NAME: &[u8] = b"tardy0\0";
 
 /// RTM_NEWLINK and RTM_NEWADDR of include/uapi/linux/rtnetlink.h.
 const NEW_LINK: u16 = 16;
 const NEW_ADDRESS: u16 = 20;
-/// NLM_F_REQUEST | NLM_F_ACK, and NLM_F_EXCL | NLM_F_CREATE, of include/uapi/linux/netlink.h; NLMSG_ERROR carries the answer.
+/// NLM_F_REQUEST | NLM_F_ACK, and NLM_F_EXCL | NLM_F_CREATE, of include/uapi/linux/netlink.h;
+/// NLMSG_ERROR carries the answer.
 const REQUEST: u16 = 0x1 | 0x4;
 const CREATE: u16 = 0x200 | 0x400;
 const ANSWER: u16 = 2;
-/// IFLA_IFNAME, IFLA_LINKINFO with IFLA_INFO_KIND and IFLA_INFO_DATA, IFLA_NET_NS_FD of include/uapi/linux/if_link.h; VETH_INFO_PEER of veth.h.
+/// IFLA_IFNAME, IFLA_LINKINFO with IFLA_INFO_KIND and IFLA_INFO_DATA, IFLA_NET_NS_FD of
+/// include/uapi/linux/if_link.h; VETH_INFO_PEER of veth.h.
 const LINK_NAME: u16 = 3;
 const LINK_INFO: u16 = 18;
 const LINK_KIND: u16 = 1;
@@ -49,14 +53,16 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Leaves the caller's namespace for good and makes the pair. Where that fails, the caller is where it was.
+    /// Leaves the caller's namespace for good and makes the pair. Where that fails, the caller is
+    /// where it was.
     ///
     /// # Errors
     /// EPERM without CAP_SYS_ADMIN and CAP_NET_ADMIN; EOPNOTSUPP in kernels without veth devices.
     pub(super) fn make() -> io::Result<Self> {
         let before = File::open(OWN)?;
         Self::make_in_new_namespaces().inspect_err(|_| {
-            // Back is where the caller has been; where even that fails, its sockets fail with the reason.
+            // Back is where the caller has been; where even that fails, its sockets fail with the
+            // reason.
             let _ = namespace::enter_network(before.as_fd());
         })
     }
@@ -88,8 +94,16 @@ impl Pair {
 fn device(far: i32) -> Vec<u8> {
     let named = [link(0), attribute(LINK_NAME, NAME)].concat();
     let peer = [named.clone(), attribute(LINK_NAMESPACE, &far.to_ne_bytes())].concat();
-    let info = [attribute(LINK_KIND, b"veth\0"), attribute(LINK_DATA, &attribute(PEER, &peer))].concat();
-    message(NEW_LINK, CREATE, &[named, attribute(LINK_INFO, &info)].concat())
+    let info = [
+        attribute(LINK_KIND, b"veth\0"),
+        attribute(LINK_DATA, &attribute(PEER, &peer)),
+    ]
+    .concat();
+    message(
+        NEW_LINK,
+        CREATE,
+        &[named, attribute(LINK_INFO, &info)].concat(),
+    )
 }
 
 /// Gives the device of this namespace its address and switches it on.
@@ -106,7 +120,13 @@ fn configure(address: Ipv4Addr) -> io::Result<()> {
 
 /// struct ifinfomsg: family, padding, type (2 bytes), device, flags, and which flags change.
 fn link(flags: u32) -> Vec<u8> {
-    [[0; 4], INDEX.to_ne_bytes(), flags.to_ne_bytes(), flags.to_ne_bytes()].concat()
+    [
+        [0; 4],
+        INDEX.to_ne_bytes(),
+        flags.to_ne_bytes(),
+        flags.to_ne_bytes(),
+    ]
+    .concat()
 }
 
 /// struct rtattr with its value; attributes begin at multiples of 4 bytes.
@@ -141,8 +161,13 @@ fn order(message: &[u8]) -> io::Result<()> {
 
 /// What the kernel has against an order; nothing where it says 0.
 fn refusal(answer: &[u8]) -> Option<io::Error> {
-    let kind = answer.get(4..6).map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));
-    let code = answer.get(16..20).and_then(|code| code.try_into().ok()).map(i32::from_ne_bytes);
+    let kind = answer
+        .get(4..6)
+        .map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));
+    let code = answer
+        .get(16..20)
+        .and_then(|code| code.try_into().ok())
+        .map(i32::from_ne_bytes);
     match (kind, code) {
         (Some(ANSWER), Some(0)) => None,
         (Some(ANSWER), Some(code)) => Some(io::Error::from_raw_os_error(-code)),
@@ -158,7 +183,10 @@ mod tests {
 
     #[test]
     fn attributes_say_their_length_and_end_at_multiples_of_four() {
-        assert_eq!(attribute(LINK_KIND, b"veth\0"), [[9, 0, 1, 0], *b"veth", [0; 4]].concat().as_slice());
+        assert_eq!(
+            attribute(LINK_KIND, b"veth\0"),
+            [[9, 0, 1, 0], *b"veth", [0; 4]].concat().as_slice()
+        );
         let message = message(NEW_LINK, 0, &link(UP));
         assert_eq!((message.len(), message[0]), (32, 32));
     }
@@ -178,10 +206,15 @@ mod tests {
         std::thread::spawn(|| match Pair::make() {
             Ok(pair) => {
                 let far = pair.in_far(|| UdpSocket::bind((FAR, 7))).unwrap();
-                far.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+                far.set_read_timeout(Some(Duration::from_millis(50)))
+                    .unwrap();
                 let near = UdpSocket::bind((NEAR, 0)).unwrap();
                 let mut block = [0; 16];
-                let received = (0..100).find_map(|_| near.send_to(b"on time", (FAR, 7)).and_then(|_| far.recv(&mut block)).ok());
+                let received = (0..100).find_map(|_| {
+                    near.send_to(b"on time", (FAR, 7))
+                        .and_then(|_| far.recv(&mut block))
+                        .ok()
+                });
                 assert_eq!(received, Some(7));
             }
             Err(error) => assert!(matches!(error.raw_os_error(), Some(1 | 95)), "{error}"),

@@ -1,7 +1,7 @@
 //! One working process of a load, below the guardian: `tardy __load PLAN`.
 //!
-//! It is started fresh (one thread, nothing inherited that matters), is bound to its CPUs, works until its standard input ends, and tells once
-//! a second on standard output how much it did.
+//! It is started fresh (one thread, nothing inherited that matters), is bound to its CPUs, works
+//! until its standard input ends, and tells once a second on standard output how much it did.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,9 +17,15 @@ use tardy_sys::{clock, signal};
 
 use super::Unsupported;
 
-/// The parameter of loads that can do their work so many times and then rest, as the events of abeni2002, figure 3.
-pub(super) const PASSES: Parameter =
-    Parameter::count("passes", "passes of each worker, after which it rests; 0: as many as there is time for", "0", 0, 1 << 40);
+/// The parameter of loads that can do their work so many times and then rest, as the events of
+/// abeni2002, figure 3.
+pub(super) const PASSES: Parameter = Parameter::count(
+    "passes",
+    "passes of each worker, after which it rests; 0: as many as there is time for",
+    "0",
+    0,
+    1 << 40,
+);
 
 /// What a worker is told: its load's plan, and which part of it is its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +84,8 @@ pub enum WorkerReport {
 const REPORT_INTERVAL: Nanos = Nanos::from_secs(1);
 /// The first report comes early: whoever started the load wants to know that it is at work.
 const FIRST_REPORT: Nanos = Nanos::from_millis(100);
-/// How often standard input is looked at: often enough that a phase ends when it should, rarely enough to cost nothing.
+/// How often standard input is looked at: often enough that a phase ends when it should, rarely
+/// enough to cost nothing.
 const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(5);
 
 /// A worker at work.
@@ -108,7 +115,8 @@ impl Worker {
         }
     }
 
-    /// Whether to go on. Call it between operations: it costs a clock read, and reports when a second has passed.
+    /// Whether to go on. Call it between operations: it costs a clock read, and reports when a
+    /// second has passed.
     pub fn go_on(&mut self) -> bool {
         let now = clock::monotonic();
         if now >= self.next_check {
@@ -122,7 +130,8 @@ impl Worker {
         !self.stopped
     }
 
-    /// As [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after the last one it rests until the stop.
+    /// As [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after the last
+    /// one it rests until the stop.
     pub(super) fn begin_pass(&mut self) -> bool {
         let most = self.number(PASSES.name);
         while most > 0 && self.passes >= most && self.rest(Nanos::from_secs(3600)) {}
@@ -130,7 +139,8 @@ impl Worker {
         self.go_on()
     }
 
-    /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Says whether to go on.
+    /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Says
+    /// whether to go on.
     pub fn rest(&mut self, duration: Nanos) -> bool {
         let end = clock::monotonic() + duration.get();
         while !self.stopped && self.sleep_until(end.min(self.next_report)) < end {
@@ -139,8 +149,8 @@ impl Worker {
         self.go_on()
     }
 
-    /// Sleeps until `due` on the monotonic clock, but no longer than until the stop, and does nothing else: no report, which takes its time. Returns when it
-    /// woke, in ns.
+    /// Sleeps until `due` on the monotonic clock, but no longer than until the stop, and does
+    /// nothing else: no report, which takes its time. Returns when it woke, in ns.
     pub fn sleep_until(&mut self, due: i64) -> i64 {
         loop {
             let now = clock::monotonic();
@@ -153,9 +163,14 @@ impl Worker {
 
     /// Waits until `source` is readable, the stop is asked for or a report is due.
     pub fn wait_for(&mut self, source: BorrowedFd<'_>) {
-        let wait = Duration::from_nanos((self.next_report - clock::monotonic()).max(0).unsigned_abs());
+        let wait = Duration::from_nanos(
+            (self.next_report - clock::monotonic())
+                .max(0)
+                .unsigned_abs(),
+        );
         let stdin = std::io::stdin();
-        self.stopped |= signal::wait_readable_within(&[stdin.as_fd(), source], Some(wait)).is_ok_and(|readable| readable[0]);
+        self.stopped |= signal::wait_readable_within(&[stdin.as_fd(), source], Some(wait))
+            .is_ok_and(|readable| readable[0]);
     }
 
     /// Counts work that was done.
@@ -171,16 +186,28 @@ impl Worker {
 
     /// Sends the work so far.
     pub(super) fn report(&mut self) {
-        let (living_user, living_kernel) = if self.runs_programs { crate::children::living_cpu_time() } else { Default::default() };
+        let (living_user, living_kernel) = if self.runs_programs {
+            crate::children::living_cpu_time()
+        } else {
+            Default::default()
+        };
         let (user, kernel) = cpu_time();
-        // Living processes are counted in ticks, ended ones exactly: the sums must not fall when one of them ends.
-        self.work.kernel_time = self.work.kernel_time.max(kernel.saturating_add(living_kernel));
-        let all = user.saturating_add(kernel).saturating_add(living_user).saturating_add(living_kernel);
+        // Living processes are counted in ticks, ended ones exactly: the sums must not fall when
+        // one of them ends.
+        self.work.kernel_time = self
+            .work
+            .kernel_time
+            .max(kernel.saturating_add(living_kernel));
+        let all = user
+            .saturating_add(kernel)
+            .saturating_add(living_user)
+            .saturating_add(living_kernel);
         self.work.cpu_time = self.work.cpu_time.max(all);
         self.say(&WorkerReport::Work(self.work));
     }
 
-    /// From now on the CPU time of living descendants counts, too: a program may run for the whole phase, and is not waited for before its end.
+    /// From now on the CPU time of living descendants counts, too: a program may run for the whole
+    /// phase, and is not waited for before its end.
     pub(super) fn counts_living_programs(&mut self) {
         self.runs_programs = true;
     }
@@ -191,7 +218,8 @@ impl Worker {
     }
 
     pub(super) fn say(&mut self, report: &WorkerReport) {
-        let mut line = serde_json::to_vec(report).expect("a report is plain data, which always becomes JSON");
+        let mut line =
+            serde_json::to_vec(report).expect("a report is plain data, which always becomes JSON");
         line.push(b'\n');
         // Where nobody reads any more the guardian is gone, and so is the reason to work.
         if std::io::stdout().lock().write_all(&line).is_err() {
@@ -202,7 +230,11 @@ impl Worker {
     /// The CPU that the worker is bound to, where it is one.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {
-        self.plan.cpus.iter().next().filter(|_| self.plan.cpus.len() == 1)
+        self.plan
+            .cpus
+            .iter()
+            .next()
+            .filter(|_| self.plan.cpus.len() == 1)
     }
 
     /// A size or number of the plan.
@@ -215,17 +247,26 @@ impl Worker {
 /// CPU time of this process and its ended children: in user mode, and in the kernel.
 fn cpu_time() -> (Nanos, Nanos) {
     let used = |who| usage(who).map_or((0, 0), |usage| (usage.user, usage.system));
-    let ((user, kernel), (user_of_children, kernel_of_children)) = (used(UsageScope::Process), used(UsageScope::Children));
-    (Nanos(user + user_of_children), Nanos(kernel + kernel_of_children))
+    let ((user, kernel), (user_of_children, kernel_of_children)) =
+        (used(UsageScope::Process), used(UsageScope::Children));
+    (
+        Nanos(user + user_of_children),
+        Nanos(kernel + kernel_of_children),
+    )
 }
 
 /// The stop request is the end of standard input; nothing is ever written to it.
 fn stop_is_asked(wait: Duration) -> bool {
-    signal::wait_readable_within(&[std::io::stdin().as_fd()], Some(wait)).is_ok_and(|readable| readable[0])
+    signal::wait_readable_within(&[std::io::stdin().as_fd()], Some(wait))
+        .is_ok_and(|readable| readable[0])
 }
 
 /// The parameters with their values, for one line of text.
 #[must_use]
 pub fn describe_parameters(parameters: &tardy_run::parameter::Values) -> String {
-    parameters.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    parameters
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

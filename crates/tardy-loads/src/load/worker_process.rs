@@ -18,18 +18,25 @@ pub fn run(plan: &str) -> ExitCode {
     let plan: WorkerPlan = match serde_json::from_str(plan) {
         Ok(plan) => plan,
         Err(error) => {
-            tardy_sys::say!("tardy: the plan of a load is unreadable: {error}; this is started by tardy itself, not by hand");
+            tardy_sys::say!(
+                "tardy: the plan of a load is unreadable: {error}; this is started by tardy \
+                 itself, not by hand"
+            );
             return ExitCode::from(2);
         }
     };
     let Some(info) = super::find(&plan.load.name) else {
-        tardy_sys::say!("tardy: there is no load `{}`; see `tardy list loads`", plan.load.name);
+        tardy_sys::say!(
+            "tardy: there is no load `{}`; see `tardy list loads`",
+            plan.load.name
+        );
         return ExitCode::from(2);
     };
     let mut worker = Worker::new(plan);
     let result = set_up(&worker.plan.cpus).and_then(|()| {
         take_share(&mut worker);
-        // Whoever is ordinary gives up nothing; root gives up what could do harm if the load, or a program that it executes, went astray.
+        // Whoever is ordinary gives up nothing; root gives up what could do harm if the load, or a
+        // program that it executes, went astray.
         if let Rights::Only(kept) = info.rights {
             capability::keep_only(kept).doing("give up the rights that the load does not need")?;
         }
@@ -55,28 +62,38 @@ fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>)
     }
 }
 
-/// ns that the kernel may delay a timer of an ordinary thread: its own default (init/init_task.c, `.timer_slack_ns = 50000`).
+/// ns that the kernel may delay a timer of an ordinary thread: its own default (init/init_task.c,
+/// `.timer_slack_ns = 50000`).
 const TIMER_SLACK_DEFAULT: u32 = 50_000;
 
-/// Undoes what the worker may have inherited from whoever started the tool, and binds it to its CPUs.
+/// Undoes what the worker may have inherited from whoever started the tool, and binds it to its
+/// CPUs.
 fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
-    // The guardian blocks the signals that it waits for; a program that inherits that does not end when it is asked to.
+    // The guardian blocks the signals that it waits for; a program that inherits that does not end
+    // when it is asked to.
     signal::unblock_all().doing("unblock signals")?;
-    process::set_parent_death_signal(process::KILL).doing("ask for a signal at the parent's end")?;
+    process::set_parent_death_signal(process::KILL)
+        .doing("ask for a signal at the parent's end")?;
     process::become_subreaper().doing("become the reaper of the load's processes")?;
-    // A real-time tool started under chrt hands its policy down; a negative nice value can always be given up, a positive one not always.
+    // A real-time tool started under chrt hands its policy down; a negative nice value can always
+    // be given up, a positive one not always.
     sched::set_policy(0, Policy::Other { nice: 0 })
         .or_else(|_| sched::set_policy(0, Policy::Other { nice: 19 }))
         .doing("leave the real-time policy")?;
     sched::set_timer_slack(TIMER_SLACK_DEFAULT).doing("set the timer slack")?;
     let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
-    affinity::set(0, &cpus).doing("bind the load to its CPUs; are they online, and allowed to this cgroup?")?;
+    affinity::set(0, &cpus)
+        .doing("bind the load to its CPUs; are they online, and allowed to this cgroup?")?;
     rlimit::set(rlimit::Resource::CoreBytes, 0, 0).doing("forbid core dumps")?;
-    // Loads are the first to go when memory runs out; raising the value needs no right. Kernels without an OOM killer have no such file.
+    // Loads are the first to go when memory runs out; raising the value needs no right. Kernels
+    // without an OOM killer have no such file.
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", "1000")
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        return Err(WorkError::System { doing: "become the OOM killer's first choice", source: error });
+        return Err(WorkError::System {
+            doing: "become the OOM killer's first choice",
+            source: error,
+        });
     }
     Ok(())
 }
@@ -84,9 +101,19 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
 /// Without a share of its own the load works all the same, and the phase's table shows what it got.
 fn take_share(worker: &mut Worker) {
     let share = worker.plan.load.share.clone();
-    if let Err(error) = super::sharing::enter(&share, worker.plan.index, super::sharing::weight(&worker.plan.load)) {
-        let place = if let Share::Group(group) = &share { group.display().to_string() } else { "a session of its own".to_owned() };
-        worker.tell(format!("has no share of its own beside other loads: {place}: {error}"));
+    if let Err(error) = super::sharing::enter(
+        &share,
+        worker.plan.index,
+        super::sharing::weight(&worker.plan.load),
+    ) {
+        let place = if let Share::Group(group) = &share {
+            group.display().to_string()
+        } else {
+            "a session of its own".to_owned()
+        };
+        worker.tell(format!(
+            "has no share of its own beside other loads: {place}: {error}"
+        ));
     }
 }
 

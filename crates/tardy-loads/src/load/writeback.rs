@@ -20,13 +20,27 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "writeback",
-    does: "dirties pages all over a file and has them written to the device by fsync, fdatasync and sync_file_range in turn",
-    effect: "the file system commits its journal, the block layer merges and completes in softirq, and whoever writes waits for it",
+    does: "dirties pages all over a file and has them written to the device by fsync, fdatasync \
+           and sync_file_range in turn",
+    effect: "the file system commits its journal, the block layer merges and completes in \
+             softirq, and whoever writes waits for it",
     source: "today",
     parameters: &[
-        Parameter::bytes("size", "bytes of each worker's file", "32MiB", 64 << 10, 1 << 40),
+        Parameter::bytes(
+            "size",
+            "bytes of each worker's file",
+            "32MiB",
+            64 << 10,
+            1 << 40,
+        ),
         Parameter::bytes("block", "bytes of one write", "16KiB", 512, 1 << 20),
-        Parameter::count("blocks", "writes before they are brought to the device", "8", 1, 10_000),
+        Parameter::count(
+            "blocks",
+            "writes before they are brought to the device",
+            "8",
+            1,
+            10_000,
+        ),
         allowance::RATE,
         device::FOLDER,
     ],
@@ -42,7 +56,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let (folder, backing) = device::folder(resolution)?;
     if let Backing::Memory(kind) = &backing {
         return Err(Unsupported::new(
-            format!("a file system on a device: {} is on {kind}", folder.display()),
+            format!(
+                "a file system on a device: {} is on {kind}",
+                folder.display()
+            ),
             "put the run on a disk with --out, or give writeback:folder=...",
         ));
     }
@@ -57,7 +74,12 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let folder = worker.plan.load.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let folder = worker
+        .plan
+        .load
+        .scratch
+        .clone()
+        .unwrap_or_else(std::env::temp_dir);
     let size = worker.number("size");
     let block = vec![0x5a; worker.number("block").min(size) as usize];
     let file = scratch::file(&folder).doing("create the scratch file")?;
@@ -88,7 +110,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// The three ways to the device: with the file system's own data, without, and without waiting for any of it.
+/// The three ways to the device: with the file system's own data, without, and without waiting for
+/// any of it.
 fn flush(file: &File, turn: u64) -> std::io::Result<()> {
     match turn % 3 {
         0 => file.sync_all(),

@@ -14,26 +14,38 @@ pub(super) const CHECK: Check = Check {
 fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let information = examined.text("proc/cpuinfo")?;
     let has_flag = |flag: &str| information.split_whitespace().any(|word| word == flag);
-    let can_be_divided = ["cat_l3", "cat_l2", "mba"].iter().any(|flag| has_flag(flag));
+    let can_be_divided = ["cat_l3", "cat_l2", "mba"]
+        .iter()
+        .any(|flag| has_flag(flag));
     let root = examined.root()?;
-    let groups: Vec<String> = root.matching("sys/fs/resctrl/*/schemata").into_iter().filter(|path| !path.contains("/info/")).collect();
-    Ok(match (root.names("sys/fs/resctrl").len() > 1, can_be_divided) {
-        (false, false) => State::none("the CPU cannot divide its caches, or does not say so"),
-        (true, _) if !groups.is_empty() => {
-            let names: Vec<&str> = groups.iter().filter_map(|path| path.split('/').nth(3)).collect();
-            State::good(format!("groups {}", names.join(", ")))
-        }
-        (is_mounted, _) => State::improvable(
-            if is_mounted {
-                "resctrl is mounted, and there is one group for all"
-            } else {
-                "the CPU can divide its caches, and nobody does"
-            },
-            "a share of the cache for the CPUs of the work",
-            format!(
-                "mount -t resctrl resctrl /sys/fs/resctrl; mkdir /sys/fs/resctrl/work; echo {} > /sys/fs/resctrl/work/cpus_list; write its schemata",
-                examined.cpus
+    let groups: Vec<String> = root
+        .matching("sys/fs/resctrl/*/schemata")
+        .into_iter()
+        .filter(|path| !path.contains("/info/"))
+        .collect();
+    Ok(
+        match (root.names("sys/fs/resctrl").len() > 1, can_be_divided) {
+            (false, false) => State::none("the CPU cannot divide its caches, or does not say so"),
+            (true, _) if !groups.is_empty() => {
+                let names: Vec<&str> = groups
+                    .iter()
+                    .filter_map(|path| path.split('/').nth(3))
+                    .collect();
+                State::good(format!("groups {}", names.join(", ")))
+            }
+            (is_mounted, _) => State::improvable(
+                if is_mounted {
+                    "resctrl is mounted, and there is one group for all"
+                } else {
+                    "the CPU can divide its caches, and nobody does"
+                },
+                "a share of the cache for the CPUs of the work",
+                format!(
+                    "mount -t resctrl resctrl /sys/fs/resctrl; mkdir /sys/fs/resctrl/work; echo \
+                     {} > /sys/fs/resctrl/work/cpus_list; write its schemata",
+                    examined.cpus
+                ),
             ),
-        ),
-    })
+        },
+    )
 }

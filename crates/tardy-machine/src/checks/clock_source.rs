@@ -16,18 +16,24 @@ fn look(examined: &CheckInput<'_>) -> State {
     match kernel.clocksource.as_deref() {
         None => State::unknown("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         Some(slow @ ("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" | "pit")) => {
-            let better =
-                kernel.clocksources_available.iter().find(|name| ["tsc", "kvm-clock", "arch_sys_counter"].contains(&name.as_str()));
+            let better = kernel
+                .clocksources_available
+                .iter()
+                .find(|name| ["tsc", "kvm-clock", "arch_sys_counter"].contains(&name.as_str()));
             match better {
                 Some(better) => State::improvable(
                     slow,
                     better.as_str(),
-                    format!("echo {better} > /sys/devices/system/clocksource/clocksource0/current_clocksource"),
+                    format!(
+                        "echo {better} > \
+                         /sys/devices/system/clocksource/clocksource0/current_clocksource"
+                    ),
                 ),
                 None => State::improvable_at_start(
                     slow,
                     "tsc",
-                    "look in the kernel's log why tsc was given up; tsc=reliable where it is known to be good",
+                    "look in the kernel's log why tsc was given up; tsc=reliable where it is \
+                     known to be good",
                 ),
             }
         }

@@ -5,8 +5,12 @@ use super::{Check, CheckInput, Importance, State, Weight, either};
 pub(super) const STABILITY: Check = Check {
     name: "clock-stability",
     weight: Weight::of(Importance::Medium),
-    reads: &["proc/cpuinfo", "sys/devices/system/clocksource/clocksource0/current_clocksource"],
-    why: "a time-stamp counter that stops in idle states or changes its rate is given up while work runs, and each read then takes microseconds",
+    reads: &[
+        "proc/cpuinfo",
+        "sys/devices/system/clocksource/clocksource0/current_clocksource",
+    ],
+    why: "a time-stamp counter that stops in idle states or changes its rate is given up while \
+          work runs, and each read then takes microseconds",
     source: "kernel-parameters.txt, tsc=; arch/x86/kernel/tsc.c",
     look: |examined| either(stability(examined)),
 };
@@ -22,40 +26,73 @@ pub(super) const EVENT_DEVICE: Check = Check {
 
 fn stability(examined: &CheckInput<'_>) -> Result<State, State> {
     let information = examined.text("proc/cpuinfo")?;
-    let clock = examined.facts.kernel.clocksource.clone().ok_or_else(|| State::unknown("the clock source"))?;
-    let flags = information.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == "flags");
-    let Some((_, flags)) = flags else { return Ok(State::none("only x86 has a time-stamp counter that may stop")) };
+    let clock = examined
+        .facts
+        .kernel
+        .clocksource
+        .clone()
+        .ok_or_else(|| State::unknown("the clock source"))?;
+    let flags = information
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == "flags");
+    let Some((_, flags)) = flags else {
+        return Ok(State::none(
+            "only x86 has a time-stamp counter that may stop",
+        ));
+    };
     if clock != "tsc" {
-        return Ok(State::none(format!("the clock is {clock}, not the time-stamp counter")));
+        return Ok(State::none(format!(
+            "the clock is {clock}, not the time-stamp counter"
+        )));
     }
     let lacks = |flag: &&&str| !flags.split_whitespace().any(|word| word == **flag);
-    let missing: Vec<&str> = ["constant_tsc", "nonstop_tsc"].iter().filter(lacks).copied().collect();
+    let missing: Vec<&str> = ["constant_tsc", "nonstop_tsc"]
+        .iter()
+        .filter(lacks)
+        .copied()
+        .collect();
     Ok(if missing.is_empty() {
         State::good("constant rate, runs in all idle states")
     } else {
         State::improvable_at_start(
             format!("the CPU has no {}", missing.join(", no ")),
             "a counter of constant rate that never stops",
-            "processor.max_cstate=1 on the kernel's command line, and a fixed frequency; else other hardware",
+            "processor.max_cstate=1 on the kernel's command line, and a fixed frequency; else \
+             other hardware",
         )
     })
 }
 
-/// Devices that stop in idle states are those with `CLOCK_EVT_FEAT_C3STOP`; the kernel puts their CPUs into the broadcast mask.
+/// Devices that stop in idle states are those with `CLOCK_EVT_FEAT_C3STOP`; the kernel puts their
+/// CPUs into the broadcast mask.
 fn event_device(examined: &CheckInput<'_>) -> Result<State, State> {
     let list = examined.text("proc/timer_list")?;
-    let device = |line: &str| line.trim().strip_prefix("Clock Event Device:").map(|name| name.trim().to_owned());
+    let device = |line: &str| {
+        line.trim()
+            .strip_prefix("Clock Event Device:")
+            .map(|name| name.trim().to_owned())
+    };
     // The broadcast device comes first; those of the CPUs follow.
-    let own = list.lines().skip_while(|line| !line.starts_with("Per CPU device")).find_map(device);
-    let mask = list.lines().find_map(|line| line.trim().strip_prefix("tick_broadcast_mask:"));
-    let is_needed = mask.is_some_and(|mask| mask.trim().bytes().any(|byte| !matches!(byte, b'0' | b',')));
+    let own = list
+        .lines()
+        .skip_while(|line| !line.starts_with("Per CPU device"))
+        .find_map(device);
+    let mask = list
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("tick_broadcast_mask:"));
+    let is_needed =
+        mask.is_some_and(|mask| mask.trim().bytes().any(|byte| !matches!(byte, b'0' | b',')));
     Ok(match (own, is_needed) {
         (None, _) => State::unknown("/proc/timer_list names no clock event device"),
-        (Some(name), false) if ["hpet", "pit", "jiffies"].contains(&name.as_str()) => State::improvable_at_start(
-            name,
-            "a timer of each CPU (lapic, arch_sys_timer)",
-            "take nolapic, lapic=notscdeadline and nohpet from the kernel's command line; look for the timer in the kernel's log",
-        ),
+        (Some(name), false) if ["hpet", "pit", "jiffies"].contains(&name.as_str()) => {
+            State::improvable_at_start(
+                name,
+                "a timer of each CPU (lapic, arch_sys_timer)",
+                "take nolapic, lapic=notscdeadline and nohpet from the kernel's command line; \
+                 look for the timer in the kernel's log",
+            )
+        }
         (Some(name), false) => State::good(name),
         (Some(name), true) => State::improvable_at_start(
             format!("{name}, which stops in idle states and is woken by broadcast"),

@@ -1,7 +1,9 @@
-//! The kernel's configuration against the kernel's own rules for real time, with the severities of those rules ("info" is low here).
+//! The kernel's configuration against the kernel's own rules for real time, with the severities of
+//! those rules ("info" is low here).
 //!
-//! Rules for the debug options are in [`super::kernel_debug`], the one for PREEMPT_RT in [`super::kernel_real_time`], the one for EFI in
-//! [`super::firmware`], because the running kernel tells more than the configuration.
+//! Rules for the debug options are in [`super::kernel_debug`], the one for PREEMPT_RT in
+//! [`super::kernel_real_time`], the one for EFI in [`super::firmware`], because the running kernel
+//! tells more than the configuration.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
@@ -9,8 +11,20 @@ const FILES: &[&str] = &["boot/config-*|lib/modules/*/config|proc/config.gz"];
 const SOURCE: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
 /// A rule of the kernel's own document, read from the kernel's configuration.
-const fn rule(name: &'static str, weight: Weight, why: &'static str, look: fn(&CheckInput<'_>) -> State) -> Check {
-    Check { name, weight, reads: FILES, why, source: SOURCE, look }
+const fn rule(
+    name: &'static str,
+    weight: Weight,
+    why: &'static str,
+    look: fn(&CheckInput<'_>) -> State,
+) -> Check {
+    Check {
+        name,
+        weight,
+        reads: FILES,
+        why,
+        source: SOURCE,
+        look,
+    }
 }
 
 pub(super) const LOCKUP_DETECTOR: Check = rule(
@@ -37,14 +51,19 @@ pub(super) const DEFAULT_GOVERNOR: Check = rule(
 pub(super) const OTHER_GOVERNORS: Check = rule(
     "config-other-governors",
     Weight::of(Importance::Medium),
-    "any program with the right to do so can choose a governor that changes the frequency while tasks run",
+    "any program with the right to do so can choose a governor that changes the frequency while \
+     tasks run",
     |examined| either(other_governors(examined)),
 );
 
 pub(super) const TICK: Check = rule(
     "config-tick",
-    Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High), (Profile::VmHost, Importance::High)]),
-    "accounting without a tick makes each way into the kernel and back longer; only tasks that stay in user space gain from it",
+    Weight::of(Importance::Medium).but(&[
+        (Profile::Polling, Importance::High),
+        (Profile::VmHost, Importance::High),
+    ]),
+    "accounting without a tick makes each way into the kernel and back longer; only tasks that \
+     stay in user space gain from it",
     |examined| either(tick(examined)),
 );
 
@@ -55,21 +74,26 @@ pub(super) const IDLE: Check = rule(
     |examined| option_on(examined, "CPU_IDLE"),
 );
 
-pub(super) const GRAPHICS: Check =
-    rule("config-graphics", Weight::of(Importance::Low), "a graphics CPU shares cache and memory bandwidth with the CPUs", |examined| {
-        either(graphics(examined))
-    });
+pub(super) const GRAPHICS: Check = rule(
+    "config-graphics",
+    Weight::of(Importance::Low),
+    "a graphics CPU shares cache and memory bandwidth with the CPUs",
+    |examined| either(graphics(examined)),
+);
 
-pub(super) const TRACING: Check =
-    rule("config-tracing", Weight::of(Importance::Low), "without tracing nobody can find out later who made a task late", |examined| {
-        option_on(examined, "TRACING")
-    });
+pub(super) const TRACING: Check = rule(
+    "config-tracing",
+    Weight::of(Importance::Low),
+    "without tracing nobody can find out later who made a task late",
+    |examined| option_on(examined, "TRACING"),
+);
 
 pub(super) const REAL_TIME_GROUPS: Check = Check {
     name: "real-time-groups",
     weight: Weight::of(Importance::Medium),
     reads: FILES,
-    why: "a control group without a budget of its own may not have real-time tasks: sched_setscheduler() fails with EPERM",
+    why: "a control group without a budget of its own may not have real-time tasks: \
+          sched_setscheduler() fails with EPERM",
     source: "Documentation/scheduler/sched-rt-group.rst; kernel-parameters.txt, rt_group_sched=",
     look: |examined| either(real_time_groups(examined)),
 };
@@ -77,13 +101,19 @@ pub(super) const REAL_TIME_GROUPS: Check = Check {
 fn option_on(examined: &CheckInput<'_>, option: &str) -> State {
     match examined.configuration() {
         Err(state) => state,
-        Ok(configuration) if configuration.is_on(option) => State::good(format!("CONFIG_{option} is on")),
+        Ok(configuration) if configuration.is_on(option) => {
+            State::good(format!("CONFIG_{option} is on"))
+        }
         Ok(_) => rebuild(format!("CONFIG_{option} is off"), "on", option, "y"),
     }
 }
 
 fn rebuild(current: impl Into<String>, expected: &str, option: &str, value: &str) -> State {
-    State::improvable_at_start(current, expected, format!("use a kernel built with CONFIG_{option}={value}"))
+    State::improvable_at_start(
+        current,
+        expected,
+        format!("use a kernel built with CONFIG_{option}={value}"),
+    )
 }
 
 fn lockup_detector(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -92,7 +122,9 @@ fn lockup_detector(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let is_off_at_start = examined.has_parameter("nowatchdog").unwrap_or(false);
     if is_off_at_start || examined.number("proc/sys/kernel/watchdog") == Ok(0) {
-        return Ok(State::good("CONFIG_LOCKUP_DETECTOR is on, the detector is off"));
+        return Ok(State::good(
+            "CONFIG_LOCKUP_DETECTOR is on, the detector is off",
+        ));
     }
     Ok(State::improvable(
         "CONFIG_LOCKUP_DETECTOR is on, and so is the detector",
@@ -106,17 +138,30 @@ fn default_governor(examined: &CheckInput<'_>) -> Result<State, State> {
     if !configuration.is_on("CPU_FREQ") {
         return Ok(State::none("CONFIG_CPU_FREQ is off"));
     }
-    let names = ["PERFORMANCE", "SCHEDUTIL", "ONDEMAND", "CONSERVATIVE", "POWERSAVE", "USERSPACE"];
-    let chosen = names.iter().find(|name| configuration.is_built_in(&format!("CPU_FREQ_DEFAULT_GOV_{name}")));
+    let names = [
+        "PERFORMANCE",
+        "SCHEDUTIL",
+        "ONDEMAND",
+        "CONSERVATIVE",
+        "POWERSAVE",
+        "USERSPACE",
+    ];
+    let chosen = names
+        .iter()
+        .find(|name| configuration.is_built_in(&format!("CPU_FREQ_DEFAULT_GOV_{name}")));
     let governors = &examined.facts.processors.governors;
-    let is_performance_now = !governors.is_empty() && governors.keys().all(|name| name == "performance");
+    let is_performance_now =
+        !governors.is_empty() && governors.keys().all(|name| name == "performance");
     Ok(match chosen {
         Some(&"PERFORMANCE") => State::good("performance"),
-        Some(name) if is_performance_now => State::good(format!("{}, set to performance since", name.to_lowercase())),
+        Some(name) if is_performance_now => {
+            State::good(format!("{}, set to performance since", name.to_lowercase()))
+        }
         Some(name) => State::improvable_at_start(
             name.to_lowercase(),
             "performance",
-            "cpufreq.default_governor=performance on the kernel's command line, or CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y",
+            "cpufreq.default_governor=performance on the kernel's command line, or \
+             CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y",
         ),
         None => State::unknown("CONFIG_CPU_FREQ_DEFAULT_GOV_*"),
     })
@@ -127,23 +172,36 @@ fn other_governors(examined: &CheckInput<'_>) -> Result<State, State> {
     if !configuration.is_on("CPU_FREQ") {
         return Ok(State::none("CONFIG_CPU_FREQ is off"));
     }
-    let names = ["ONDEMAND", "CONSERVATIVE", "SCHEDUTIL", "POWERSAVE", "USERSPACE"];
-    let on: Vec<String> =
-        names.iter().filter(|name| configuration.is_on(&format!("CPU_FREQ_GOV_{name}"))).map(|name| name.to_lowercase()).collect();
+    let names = [
+        "ONDEMAND",
+        "CONSERVATIVE",
+        "SCHEDUTIL",
+        "POWERSAVE",
+        "USERSPACE",
+    ];
+    let on: Vec<String> = names
+        .iter()
+        .filter(|name| configuration.is_on(&format!("CPU_FREQ_GOV_{name}")))
+        .map(|name| name.to_lowercase())
+        .collect();
     if on.is_empty() {
         return Ok(State::good("performance alone"));
     }
     Ok(State::improvable_at_start(
         on.join(", "),
         "performance alone",
-        "use a kernel without them (CONFIG_CPU_FREQ_GOV_*), or see to it that nothing but you sets the governor",
+        "use a kernel without them (CONFIG_CPU_FREQ_GOV_*), or see to it that nothing but you \
+         sets the governor",
     ))
 }
 
 fn tick(examined: &CheckInput<'_>) -> Result<State, State> {
     let configuration = examined.configuration()?;
     let has = |option: &str| configuration.is_on(option);
-    let current = match (has("NO_HZ_FULL"), has("NO_HZ_IDLE") || has("NO_HZ") || has("NO_HZ_COMMON")) {
+    let current = match (
+        has("NO_HZ_FULL"),
+        has("NO_HZ_IDLE") || has("NO_HZ") || has("NO_HZ_COMMON"),
+    ) {
         (true, _) => "CONFIG_NO_HZ_FULL is on",
         (false, true) => "CONFIG_NO_HZ_IDLE is on",
         (false, false) => "a tick at all times",
@@ -152,14 +210,29 @@ fn tick(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(if has("NO_HZ_FULL") {
             State::good(current)
         } else {
-            rebuild(current, "the tick can be stopped while a task runs", "NO_HZ_FULL", "y")
+            rebuild(
+                current,
+                "the tick can be stopped while a task runs",
+                "NO_HZ_FULL",
+                "y",
+            )
         });
     }
     let is_off_at_start = examined.has_parameter("nohz=off").unwrap_or(false);
-    if is_off_at_start || !(has("NO_HZ_FULL") || has("NO_HZ_IDLE") || has("NO_HZ") || has("NO_HZ_COMMON")) {
-        return Ok(State::good(if is_off_at_start { "nohz=off" } else { current }));
+    if is_off_at_start
+        || !(has("NO_HZ_FULL") || has("NO_HZ_IDLE") || has("NO_HZ") || has("NO_HZ_COMMON"))
+    {
+        return Ok(State::good(if is_off_at_start {
+            "nohz=off"
+        } else {
+            current
+        }));
     }
-    Ok(State::improvable_at_start(current, "a tick at all times", "nohz=off on the kernel's command line, or CONFIG_HZ_PERIODIC=y"))
+    Ok(State::improvable_at_start(
+        current,
+        "a tick at all times",
+        "nohz=off on the kernel's command line, or CONFIG_HZ_PERIODIC=y",
+    ))
 }
 
 fn graphics(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -168,7 +241,9 @@ fn graphics(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::good("CONFIG_DRM is off"));
     }
     if !cards.iter().any(|name| name.starts_with("card")) {
-        return Ok(State::good("CONFIG_DRM is on, and there is no graphics card"));
+        return Ok(State::good(
+            "CONFIG_DRM is on, and there is no graphics card",
+        ));
     }
     Ok(State::improvable_at_start(
         "CONFIG_DRM is on, with a graphics card",
@@ -185,13 +260,15 @@ fn real_time_groups(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::good("rt_group_sched=0"));
     }
     Ok(match examined.facts.throttling.group {
-        Some(budget) if budget.quota > tardy_core::units::Nanos::ZERO => {
-            State::good(format!("this control group may use {} of each {}", budget.quota, budget.period))
-        }
+        Some(budget) if budget.quota > tardy_core::units::Nanos::ZERO => State::good(format!(
+            "this control group may use {} of each {}",
+            budget.quota, budget.period
+        )),
         _ => State::improvable_at_start(
             "CONFIG_RT_GROUP_SCHED is on, and this control group has no budget for real-time tasks",
             "off, or a budget",
-            "rt_group_sched=0 on the kernel's command line, where the kernel knows it; or start the work in the root group",
+            "rt_group_sched=0 on the kernel's command line, where the kernel knows it; or start \
+             the work in the root group",
         ),
     })
 }

@@ -6,8 +6,10 @@ pub(super) const CHECK: Check = Check {
     name: "console",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/printk", "sys/class/tty/console/active"],
-    why: "whoever logs a message sends it to the console too, at 87 us for each letter of a serial line of 115200 baud, with interrupts off",
-    source: "koolwal2009, section 2.3; kernel-parameters.txt, loglevel= and quiet; Documentation/core-api/printk-basics.rst",
+    why: "whoever logs a message sends it to the console too, at 87 us for each letter of a \
+          serial line of 115200 baud, with interrupts off",
+    source: "koolwal2009, section 2.3; kernel-parameters.txt, loglevel= and quiet; \
+             Documentation/core-api/printk-basics.rst",
     look: |examined| either(look(examined)),
 };
 
@@ -16,18 +18,29 @@ const LEVEL_MAX: i64 = 4;
 
 fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let levels = examined.text("proc/sys/kernel/printk")?;
-    let level: i64 =
-        levels.split_whitespace().next().and_then(|level| level.parse().ok()).ok_or_else(|| State::unknown("/proc/sys/kernel/printk"))?;
-    let Some(active) = examined.optional("sys/class/tty/console/active")? else { return Ok(State::none("the kernel has no console")) };
-    let slow: Vec<&str> = active.split_whitespace().filter(|name| !name.starts_with("hvc") && *name != "null").collect();
+    let level: i64 = levels
+        .split_whitespace()
+        .next()
+        .and_then(|level| level.parse().ok())
+        .ok_or_else(|| State::unknown("/proc/sys/kernel/printk"))?;
+    let Some(active) = examined.optional("sys/class/tty/console/active")? else {
+        return Ok(State::none("the kernel has no console"));
+    };
+    let slow: Vec<&str> = active
+        .split_whitespace()
+        .filter(|name| !name.starts_with("hvc") && *name != "null")
+        .collect();
     let current = format!("level {level} on {active}");
-    Ok(if active.is_empty() || slow.is_empty() || level <= LEVEL_MAX {
-        State::good(current)
-    } else {
-        State::improvable(
-            current,
-            "level 4 or less, or no console",
-            "dmesg -n 4, or quiet on the kernel's command line; work over the network, not on the console",
-        )
-    })
+    Ok(
+        if active.is_empty() || slow.is_empty() || level <= LEVEL_MAX {
+            State::good(current)
+        } else {
+            State::improvable(
+                current,
+                "level 4 or less, or no console",
+                "dmesg -n 4, or quiet on the kernel's command line; work over the network, not on \
+                 the console",
+            )
+        },
+    )
 }

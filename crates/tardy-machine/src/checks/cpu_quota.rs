@@ -6,7 +6,8 @@ pub(super) const CHECK: Check = Check {
     name: "cpu-quota",
     weight: Weight::of(Importance::High),
     reads: &["proc/self/cgroup"],
-    why: "a group that has used its quota stands still for the rest of the period, which is milliseconds",
+    why: "a group that has used its quota stands still for the rest of the period, which is \
+          milliseconds",
     source: "Documentation/scheduler/sched-bwc.rst",
     look,
 };
@@ -17,7 +18,8 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(quota) => State::improvable(
             format!("{} of each {}", quota.quota, quota.period),
             "no quota",
-            "start the work outside of this control group, or write max to its cpu.max (containers: no CPU limit)",
+            "start the work outside of this control group, or write max to its cpu.max \
+             (containers: no CPU limit)",
         ),
         None if cgroup.groups.contains_key("cpu") => State::good("no quota"),
         None => State::unknown("the control group's CPU controller"),

@@ -1,4 +1,5 @@
-//! What the checks look at, and how they read it: absent, unreadable and unknown are three different answers.
+//! What the checks look at, and how they read it: absent, unreadable and unknown are three
+//! different answers.
 
 use std::cell::OnceCell;
 use std::io::{self, ErrorKind, Read};
@@ -16,15 +17,24 @@ use crate::tasks::{self, Task};
 use crate::watch::WatchDelta;
 
 /// Why a file is not read.
-pub(super) const NOT_HERE: &str = "the run is of another machine, or of an earlier start of this one: run tardy doctor there";
-/// File systems that may not be mounted, or not for this user: what is missing in them says nothing of the kernel.
+pub(super) const NOT_HERE: &str =
+    "the run is of another machine, or of an earlier start of this one: run tardy doctor there";
+/// File systems that may not be mounted, or not for this user: what is missing in them says nothing
+/// of the kernel.
 const MOUNTED: [(&str, &str); 4] = [
-    ("sys/kernel/debug/", "debugfs is not mounted on /sys/kernel/debug, or not for this user"),
-    ("sys/kernel/tracing/", "tracefs is not mounted on /sys/kernel/tracing, or not for this user"),
+    (
+        "sys/kernel/debug/",
+        "debugfs is not mounted on /sys/kernel/debug, or not for this user",
+    ),
+    (
+        "sys/kernel/tracing/",
+        "tracefs is not mounted on /sys/kernel/tracing, or not for this user",
+    ),
     ("proc/", "/proc is not mounted"),
     ("sys/", "/sys is not mounted"),
 ];
-/// Of files that a pattern stands for, so many are tried: one for each CPU, or for each of some tasks.
+/// Of files that a pattern stands for, so many are tried: one for each CPU, or for each of some
+/// tasks.
 const TRIED_MAX: usize = 256;
 /// errno-base.h; the task has ended since its folder was listed.
 const ESRCH: i32 = 3;
@@ -34,7 +44,8 @@ const ESRCH: i32 = 3;
 pub struct CheckInput<'a> {
     /// The facts of a run, or of this machine.
     pub facts: &'a MachineFacts,
-    /// The machine's files; absent where the facts are those of another machine or of an earlier start of the system.
+    /// The machine's files; absent where the facts are those of another machine or of an earlier
+    /// start of the system.
     pub root: Option<&'a Root>,
     /// CPUs whose tasks must not be late.
     pub cpus: &'a CpuList,
@@ -44,7 +55,8 @@ pub struct CheckInput<'a> {
     pub program: Option<&'a Program>,
     /// What was counted for a while, if anything was.
     pub watched: Option<&'a WatchDelta>,
-    /// What the kernel's detector of hardware latency found, or why it did not run, if it was asked for.
+    /// What the kernel's detector of hardware latency found, or why it did not run, if it was asked
+    /// for.
     pub detected: Option<&'a Result<HardwareLatency, DetectorError>>,
     tasks: OnceCell<Vec<Task>>,
     configuration: OnceCell<Option<KernelConfiguration>>,
@@ -55,22 +67,47 @@ impl<'a> CheckInput<'a> {
     #[must_use]
     pub fn new(facts: &'a MachineFacts, root: Option<&'a Root>, cpus: &'a CpuList) -> Self {
         let (tasks, configuration) = (OnceCell::new(), OnceCell::new());
-        Self { facts, root, cpus, profile: Profile::default(), program: None, watched: None, detected: None, tasks, configuration }
+        Self {
+            facts,
+            root,
+            cpus,
+            profile: Profile::default(),
+            program: None,
+            watched: None,
+            detected: None,
+            tasks,
+            configuration,
+        }
     }
 
     /// The words of the kernel's command line.
     pub(super) fn command_line(&self) -> Option<Vec<&str>> {
-        Some(self.facts.kernel.command_line.as_deref()?.split_whitespace().collect())
+        Some(
+            self.facts
+                .kernel
+                .command_line
+                .as_deref()?
+                .split_whitespace()
+                .collect(),
+        )
     }
 
     /// Whether a word is on the kernel's command line; unknown where that is.
     pub(super) fn has_parameter(&self, parameter: &str) -> Result<bool, State> {
-        self.command_line().map(|words| words.contains(&parameter)).ok_or_else(|| State::unknown("/proc/cmdline"))
+        self.command_line()
+            .map(|words| words.contains(&parameter))
+            .ok_or_else(|| State::unknown("/proc/cmdline"))
     }
 
-    /// The value of the last parameter of this name, as in `isolcpus=`; empty where it is given without one.
+    /// The value of the last parameter of this name, as in `isolcpus=`; empty where it is given
+    /// without one.
     pub(super) fn parameter(&self, name: &str) -> Result<Option<&str>, State> {
-        let line = self.facts.kernel.command_line.as_deref().ok_or_else(|| State::unknown("/proc/cmdline"))?;
+        let line = self
+            .facts
+            .kernel
+            .command_line
+            .as_deref()
+            .ok_or_else(|| State::unknown("/proc/cmdline"))?;
         let value = |word: &'a str| match word.split_once('=') {
             Some((key, value)) => (key == name).then_some(value),
             None => (word == name).then_some(""),
@@ -83,10 +120,13 @@ impl<'a> CheckInput<'a> {
         self.root.ok_or_else(|| State::unknown(NOT_HERE))
     }
 
-    /// Content of a file of the machine. A file that is absent from a mounted file system does not apply; one that cannot be read is unknown.
+    /// Content of a file of the machine. A file that is absent from a mounted file system does not
+    /// apply; one that cannot be read is unknown.
     pub(super) fn text(&self, path: &str) -> Result<String, State> {
         match self.root()?.read(path) {
-            Ok(text) => Ok(text.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()),
+            Ok(text) => Ok(text
+                .trim_matches(|c: char| c.is_whitespace() || c == '\0')
+                .to_owned()),
             Err(error) if error.kind() == ErrorKind::NotFound => match self.unmounted(path) {
                 Some(missing) => Err(State::unknown(missing)),
                 None => Err(State::none(format!("there is no /{path}"))),
@@ -107,23 +147,32 @@ impl<'a> CheckInput<'a> {
     /// Content of a file of the machine as a number.
     pub(super) fn number(&self, path: &str) -> Result<i64, State> {
         let text = self.text(path)?;
-        text.parse().map_err(|_| State::unknown(format!("/{path} has no number")))
+        text.parse()
+            .map_err(|_| State::unknown(format!("/{path} has no number")))
     }
 
-    /// Path and content of all files that a pattern stands for; those that cannot be read are left out ([`Self::refused`] tells of them).
+    /// Path and content of all files that a pattern stands for; those that cannot be read are left
+    /// out ([`Self::refused`] tells of them).
     pub(super) fn texts(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let root = self.root()?;
-        let found: Vec<_> = root.matching(pattern).into_iter().filter_map(|path| Some((path.clone(), root.text(&path)?))).collect();
+        let found: Vec<_> = root
+            .matching(pattern)
+            .into_iter()
+            .filter_map(|path| Some((path.clone(), root.text(&path)?)))
+            .collect();
         match self.unmounted(pattern) {
             Some(missing) if found.is_empty() => Err(State::unknown(missing)),
             _ => Ok(found),
         }
     }
 
-    /// As [`Self::texts`], of the CPUs of interest: `CPU` in the pattern stands for each one's number.
+    /// As [`Self::texts`], of the CPUs of interest: `CPU` in the pattern stands for each one's
+    /// number.
     pub(super) fn of_each_cpu(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let cpus = self.cpus.iter();
-        let each = cpus.map(|cpu| self.texts(&pattern.replace("CPU", &cpu.to_string()))).collect::<Result<Vec<_>, _>>()?;
+        let each = cpus
+            .map(|cpu| self.texts(&pattern.replace("CPU", &cpu.to_string())))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(each.into_iter().flatten().collect())
     }
 
@@ -131,40 +180,64 @@ impl<'a> CheckInput<'a> {
     pub(super) fn tasks(&self) -> Result<&[Task], State> {
         let root = self.root()?;
         let tasks = self.tasks.get_or_init(|| tasks::read(root));
-        if tasks.is_empty() { Err(State::unknown("/proc/PID/task/TID/stat")) } else { Ok(tasks) }
+        if tasks.is_empty() {
+            Err(State::unknown("/proc/PID/task/TID/stat"))
+        } else {
+            Ok(tasks)
+        }
     }
 
     /// What the kernel was built with.
     pub(super) fn configuration(&self) -> Result<&KernelConfiguration, State> {
         let root = self.root()?;
         let read = || KernelConfiguration::read(root, self.facts.kernel.release.as_deref());
-        let missing = || State::unknown("the kernel's configuration (/boot/config-*, /lib/modules/*/config, /proc/config.gz)");
-        self.configuration.get_or_init(read).as_ref().ok_or_else(missing)
+        let missing = || {
+            State::unknown(
+                "the kernel's configuration (/boot/config-*, /lib/modules/*/config, \
+                 /proc/config.gz)",
+            )
+        };
+        self.configuration
+            .get_or_init(read)
+            .as_ref()
+            .ok_or_else(missing)
     }
 
     /// CPUs that run and are not of interest.
     pub(super) fn other_cpus(&self) -> Option<CpuList> {
-        self.facts.processors.online.as_ref().map(|online| online.minus(self.cpus))
+        self.facts
+            .processors
+            .online
+            .as_ref()
+            .map(|online| online.minus(self.cpus))
     }
 
     /// The CPUs to set apart: those of interest, but for one where those are all there are.
     pub(super) fn to_isolate(&self) -> CpuList {
-        let is_everywhere = self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());
+        let is_everywhere =
+            self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());
         self.cpus.iter().skip(usize::from(is_everywhere)).collect()
     }
 
     /// The numbers of the CPUs of interest, as a shell reads them.
     pub(super) fn cpus_in_words(&self) -> String {
-        self.cpus.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" ")
+        self.cpus
+            .iter()
+            .map(|cpu| cpu.to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// The other CPUs as a list, or a word that stands for it where there is none.
     pub(super) fn others(&self) -> String {
-        self.other_cpus().filter(|others| !others.is_empty()).map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
+        self.other_cpus()
+            .filter(|others| !others.is_empty())
+            .map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
     }
 
-    /// The first of the files that a check reads that is there and cannot be read, or whose file system is not mounted. Of alternatives (`a|b`) one
-    /// that can be read is enough, and none has to be there.
+    /// The first of the files that a check reads that is there and cannot be read, or whose file
+    /// system is not mounted. Of alternatives (`a|b`) one that can be read is enough, and none has
+    /// to be there.
     pub(super) fn refused(&self, reads: &[&str]) -> Option<String> {
         let root = self.root?;
         if root.names("proc").is_empty() && root.names("sys").is_empty() {
@@ -174,8 +247,15 @@ impl<'a> CheckInput<'a> {
             let mut first = None;
             for pattern in alternatives.split('|') {
                 let found = root.matching(pattern);
-                let failed = found.iter().take(TRIED_MAX).find_map(|path| Some(unreadable(path, &try_to_read(root, path).err()?)));
-                match failed.or_else(|| self.unmounted(pattern).filter(|_| found.is_empty()).map(str::to_owned)) {
+                let failed = found
+                    .iter()
+                    .take(TRIED_MAX)
+                    .find_map(|path| Some(unreadable(path, &try_to_read(root, path).err()?)));
+                match failed.or_else(|| {
+                    self.unmounted(pattern)
+                        .filter(|_| found.is_empty())
+                        .map(str::to_owned)
+                }) {
                     Some(failed) => first = first.or(Some(failed)),
                     None if found.is_empty() => {}
                     None => return None,
@@ -188,8 +268,12 @@ impl<'a> CheckInput<'a> {
     /// What to say if the file system that should have this file is not there.
     fn unmounted(&self, path: &str) -> Option<&'static str> {
         let root = self.root?;
-        let (folder, missing) = MOUNTED.iter().find(|(folder, _)| path.starts_with(folder))?;
-        root.names(folder.trim_end_matches('/')).is_empty().then_some(missing)
+        let (folder, missing) = MOUNTED
+            .iter()
+            .find(|(folder, _)| path.starts_with(folder))?;
+        root.names(folder.trim_end_matches('/'))
+            .is_empty()
+            .then_some(missing)
     }
 }
 
@@ -202,7 +286,11 @@ fn try_to_read(root: &Root, path: &str) -> io::Result<()> {
         Ok(())
     });
     match read {
-        Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH) => Ok(()),
+        Err(error)
+            if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH) =>
+        {
+            Ok(())
+        }
         result => result,
     }
 }

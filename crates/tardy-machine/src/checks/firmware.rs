@@ -1,5 +1,5 @@
-//! What runs below the kernel: firmware that stops CPUs unseen, and what it was told to do. The list is that of koolwal2009, section 2.3, and of
-//! Documentation/core-api/real-time/hardware.rst.
+//! What runs below the kernel: firmware that stops CPUs unseen, and what it was told to do. The
+//! list is that of koolwal2009, section 2.3, and of Documentation/core-api/real-time/hardware.rst.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::facts::CompiledPreemption;
@@ -9,7 +9,8 @@ pub(super) const SYSTEM_MANAGEMENT: Check = Check {
     name: "system-management-interrupts",
     weight: Weight::of(Importance::High),
     reads: &["dev/cpu/*/msr", "proc/cpuinfo"],
-    why: "the firmware stops all CPUs for tens to hundreds of microseconds, and no setting of the kernel holds it off",
+    why: "the firmware stops all CPUs for tens to hundreds of microseconds, and no setting of the \
+          kernel holds it off",
     source: "koolwal2009, section 2.3; Intel SDM volume 4, MSR_SMI_COUNT (0x34)",
     look: |examined| either(system_management(examined)),
 };
@@ -18,7 +19,8 @@ pub(super) const HARDWARE_LATENCY: Check = Check {
     name: "hardware-latency",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/tracing/available_tracers"],
-    why: "only a loop with interrupts off shows what firmware and hardware take, also where nothing counts it",
+    why: "only a loop with interrupts off shows what firmware and hardware take, also where \
+          nothing counts it",
     source: "Documentation/trace/hwlat_detector.rst",
     look: |examined| either(hardware_latency(examined)),
 };
@@ -36,7 +38,8 @@ pub(super) const USB_LEGACY: Check = Check {
     name: "usb-legacy-emulation",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/bus/pci/devices/*/class"],
-    why: "firmware that shows a USB keyboard as an old one does so by system management interrupts, until a driver takes the controller over",
+    why: "firmware that shows a USB keyboard as an old one does so by system management \
+          interrupts, until a driver takes the controller over",
     source: "koolwal2009, section 2.3; drivers/usb/host/pci-quirks.c",
     look: |examined| either(usb_legacy(examined)),
 };
@@ -44,7 +47,10 @@ pub(super) const USB_LEGACY: Check = Check {
 pub(super) const MACHINE_CHECKS: Check = Check {
     name: "machine-check-polling",
     weight: Weight::of(Importance::Low),
-    reads: &["sys/devices/system/machinecheck/machinecheck*/check_interval", "sys/devices/system/machinecheck/machinecheck*/ignore_ce"],
+    reads: &[
+        "sys/devices/system/machinecheck/machinecheck*/check_interval",
+        "sys/devices/system/machinecheck/machinecheck*/ignore_ce",
+    ],
     why: "a timer on every CPU looks for corrected errors, more often once it has found one",
     source: "Documentation/ABI/testing/sysfs-mce; TuneD, realtime-virtual-host (ignore_ce)",
     look: |examined| either(machine_checks(examined)),
@@ -53,8 +59,12 @@ pub(super) const MACHINE_CHECKS: Check = Check {
 pub(super) const MEMORY_ERRORS: Check = Check {
     name: "memory-error-polling",
     weight: Weight::of(Importance::Medium),
-    reads: &["sys/module/edac_core/parameters/edac_mc_poll_msec", "sys/devices/system/edac/mc/mc*/mc_name"],
-    why: "the driver reads the memory controller's registers every second, on some machines through the firmware",
+    reads: &[
+        "sys/module/edac_core/parameters/edac_mc_poll_msec",
+        "sys/devices/system/edac/mc/mc*/mc_name",
+    ],
+    why: "the driver reads the memory controller's registers every second, on some machines \
+          through the firmware",
     source: "Red Hat's guide, EDAC modules; Documentation/driver-api/edac.rst",
     look: |examined| either(memory_errors(examined)),
 };
@@ -62,8 +72,12 @@ pub(super) const MEMORY_ERRORS: Check = Check {
 pub(super) const EFI_RUNTIME: Check = Check {
     name: "efi-runtime-services",
     weight: Weight::of(Importance::Medium),
-    reads: &["proc/cmdline", "sys/devices/virtual/workqueue/efi_runtime/cpumask"],
-    why: "a call of the firmware may keep interrupts off for long, and stop all CPUs on some machines",
+    reads: &[
+        "proc/cmdline",
+        "sys/devices/virtual/workqueue/efi_runtime/cpumask",
+    ],
+    why: "a call of the firmware may keep interrupts off for long, and stop all CPUs on some \
+          machines",
     source: "hardware.rst, EFI; kernel-configuration.rst, CONFIG_EFI_DISABLE_RUNTIME",
     look: |examined| either(efi_runtime(examined)),
 };
@@ -71,7 +85,10 @@ pub(super) const EFI_RUNTIME: Check = Check {
 pub(super) const TIME_COORDINATED: Check = Check {
     name: "time-coordinated-computing",
     weight: Weight::of(Importance::Low),
-    reads: &["sys/firmware/acpi/tables/RTCT", "sys/firmware/acpi/tables/PTCT"],
+    reads: &[
+        "sys/firmware/acpi/tables/RTCT",
+        "sys/firmware/acpi/tables/PTCT",
+    ],
     why: "firmware with this mode switches off what makes its CPUs late, all at once",
     source: "Ubuntu, real-time Linux on Intel TCC; ACPI tables RTCT and PTCT",
     look: |examined| either(time_coordinated(examined)),
@@ -89,7 +106,11 @@ pub(super) const SECURE_WORLD: Check = Check {
 pub(super) const VERSION: Check = Check {
     name: "firmware-version",
     weight: Weight::of(Importance::Low),
-    reads: &["sys/class/dmi/id/bios_version", "sys/class/dmi/id/bios_date", "proc/cpuinfo"],
+    reads: &[
+        "sys/class/dmi/id/bios_version",
+        "sys/class/dmi/id/bios_date",
+        "proc/cpuinfo",
+    ],
     why: "another version of firmware or microcode may be late in other ways",
     source: "Documentation/ABI/testing/sysfs-firmware-dmi-tables; KernelCI's practice",
     look: |examined| either(version(examined)),
@@ -99,30 +120,39 @@ pub(super) const MITIGATIONS: Check = Check {
     name: "mitigations",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/vulnerabilities/*"],
-    why: "they make each way into the kernel longer; whether the machine can do without them is a question of security",
+    why: "they make each way into the kernel longer; whether the machine can do without them is a \
+          question of security",
     source: "Documentation/admin-guide/hw-vuln; kernel-parameters.txt, mitigations=",
     look: |examined| either(mitigations(examined)),
 };
 
 fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.root()?;
-    let Some(watched) = examined.watched else { return Err(State::unknown("nothing was counted: tardy doctor counts for a second")) };
+    let Some(watched) = examined.watched else {
+        return Err(State::unknown(
+            "nothing was counted: tardy doctor counts for a second",
+        ));
+    };
     match &watched.smi {
         Ok(counts) => Ok(match counts.values().max() {
             None | Some(0) => State::good(format!("none in {}", watched.span.exact())),
             Some(most) => State::improvable(
                 format!("{most} in {}", watched.span.exact()),
                 "none",
-                "in the firmware's setup: USB legacy support, power management by the firmware, error logging by the firmware off; ask the maker",
+                "in the firmware's setup: USB legacy support, power management by the firmware, \
+                 error logging by the firmware off; ask the maker",
             ),
         }),
         Err(SmiUnavailable::NotIntel { vendor })
-            if !["GenuineIntel", "AuthenticAMD", "HygonGenuine", "unknown"].contains(&vendor.as_str()) =>
+            if !["GenuineIntel", "AuthenticAMD", "HygonGenuine", "unknown"]
+                .contains(&vendor.as_str()) =>
         {
             Err(State::none(format!("CPUs of {vendor} have none")))
         }
         // Arm and RISC-V have no vendor there, and no such mode.
-        Err(SmiUnavailable::NotIntel { vendor }) if vendor == "unknown" && !examined.text("proc/cpuinfo")?.contains("flags") => {
+        Err(SmiUnavailable::NotIntel { vendor })
+            if vendor == "unknown" && !examined.text("proc/cpuinfo")?.contains("flags") =>
+        {
             Err(State::none("this architecture has no such mode"))
         }
         Err(unavailable) => Err(State::unknown(unavailable.to_string())),
@@ -131,25 +161,37 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
     match examined.detected {
-        Some(Ok(found)) if found.gaps == 0 => return Ok(State::good(format!("no gap in {}", found.span))),
+        Some(Ok(found)) if found.gaps == 0 => {
+            return Ok(State::good(format!("no gap in {}", found.span)));
+        }
         Some(Ok(found)) => {
             return Ok(State::improvable(
-                format!("{} gaps in {}, the longest {}", found.gaps, found.span, found.longest),
+                format!(
+                    "{} gaps in {}, the longest {}",
+                    found.gaps, found.span, found.longest
+                ),
                 "none",
-                "look for what takes it: system management interrupts, firmware settings for power and heat, a host; ask the vendor",
+                "look for what takes it: system management interrupts, firmware settings for \
+                 power and heat, a host; ask the vendor",
             ));
         }
         Some(Err(error)) => return Err(State::unknown(error.to_string())),
         None => {}
     }
     let tracers = examined.text("sys/kernel/tracing/available_tracers")?;
-    Ok(if tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
-        State::noted("the kernel has a detector: tardy doctor --hardware-latency 1m runs it, while nothing matters")
-    } else {
-        State::noted(
-            "the kernel was built without hwlat (CONFIG_HWLAT_TRACER): tardy run --probe oslat shows gaps, those of interrupts apart",
-        )
-    })
+    Ok(
+        if tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
+            State::noted(
+                "the kernel has a detector: tardy doctor --hardware-latency 1m runs it, while \
+                 nothing matters",
+            )
+        } else {
+            State::noted(
+                "the kernel was built without hwlat (CONFIG_HWLAT_TRACER): tardy run --probe \
+                 oslat shows gaps, those of interrupts apart",
+            )
+        },
+    )
 }
 
 fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -160,14 +202,22 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("the kernel uses no ACPI"));
     };
     let before = events.split_whitespace().next().unwrap_or_default();
-    let uptime = examined.optional("proc/uptime")?.and_then(|text| text.split('.').next()?.parse::<f64>().ok());
-    let rate = before.parse::<f64>().ok().zip(uptime).map(|(events, seconds)| events / seconds.max(1.0));
+    let uptime = examined
+        .optional("proc/uptime")?
+        .and_then(|text| text.split('.').next()?.parse::<f64>().ok());
+    let rate = before
+        .parse::<f64>()
+        .ok()
+        .zip(uptime)
+        .map(|(events, seconds)| events / seconds.max(1.0));
     Ok(match rate {
-        // A machine that is well has a few events a day; a device that cannot make itself understood has thousands a second.
+        // A machine that is well has a few events a day; a device that cannot make itself
+        // understood has thousands a second.
         Some(rate) if rate > 1.0 => State::improvable(
             format!("{before} events since the start, {rate:.0} a second"),
             "less than one a second",
-            "grep . /sys/firmware/acpi/interrupts/gpe* shows which; echo disable > /sys/firmware/acpi/interrupts/gpeNN, or acpi_mask_gpe=0xNN",
+            "grep . /sys/firmware/acpi/interrupts/gpe* shows which; echo disable > \
+             /sys/firmware/acpi/interrupts/gpeNN, or acpi_mask_gpe=0xNN",
         ),
         _ => State::good(format!("{before} events since the start")),
     })
@@ -186,34 +236,50 @@ fn usb_legacy(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("there is no USB controller"));
     }
     let is_left = |path: &&String| !root.path(path.replace("/class", "/driver")).exists();
-    let left: Vec<&str> = controllers.iter().filter(is_left).filter_map(|path| path.split('/').nth(4)).collect();
+    let left: Vec<&str> = controllers
+        .iter()
+        .filter(is_left)
+        .filter_map(|path| path.split('/').nth(4))
+        .collect();
     Ok(if left.is_empty() {
-        State::good(format!("drivers have taken over all {} USB controllers", controllers.len()))
+        State::good(format!(
+            "drivers have taken over all {} USB controllers",
+            controllers.len()
+        ))
     } else {
         State::improvable(
             format!("no driver has taken over {}", left.join(", ")),
             "taken over by a driver, or off in the firmware's setup",
-            "modprobe xhci_pci ehci_pci ohci_pci uhci_hcd; or switch USB legacy support off in the firmware's setup",
+            "modprobe xhci_pci ehci_pci ohci_pci uhci_hcd; or switch USB legacy support off in \
+             the firmware's setup",
         )
     })
 }
 
 fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
-    let intervals = examined.texts("sys/devices/system/machinecheck/machinecheck*/check_interval")?;
+    let intervals =
+        examined.texts("sys/devices/system/machinecheck/machinecheck*/check_interval")?;
     let ignored = examined.texts("sys/devices/system/machinecheck/machinecheck*/ignore_ce")?;
     if intervals.is_empty() {
         return Ok(State::none("the kernel polls for no machine checks"));
     }
     let is_ignored = !ignored.is_empty() && ignored.iter().all(|(_, ignored)| ignored == "1");
-    // The interval is one for all, printed in decimal today and in hexadecimal by older kernels: zero is the same in both.
-    let is_off = intervals.iter().all(|(_, interval)| interval.trim_start_matches("0x").bytes().all(|byte| byte == b'0'));
+    // The interval is one for all, printed in decimal today and in hexadecimal by older kernels:
+    // zero is the same in both.
+    let is_off = intervals.iter().all(|(_, interval)| {
+        interval
+            .trim_start_matches("0x")
+            .bytes()
+            .all(|byte| byte == b'0')
+    });
     Ok(match (is_off, is_ignored) {
         (true, _) => State::good("never"),
         (_, true) => State::good("corrected errors are ignored"),
         _ => State::improvable(
             format!("every {} s", intervals[0].1),
             "never, if you can do without word of corrected errors",
-            "echo 0 > /sys/devices/system/machinecheck/machinecheck0/check_interval, or mce=ignore_ce on the kernel's command line",
+            "echo 0 > /sys/devices/system/machinecheck/machinecheck0/check_interval, or \
+             mce=ignore_ce on the kernel's command line",
         ),
     })
 }
@@ -223,25 +289,34 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
     if controllers.is_empty() {
         return Ok(State::none("no EDAC driver watches the memory"));
     }
-    let Some(interval) = examined.optional("sys/module/edac_core/parameters/edac_mc_poll_msec")? else {
+    let Some(interval) = examined.optional("sys/module/edac_core/parameters/edac_mc_poll_msec")?
+    else {
         return Ok(State::unknown("how often the EDAC driver polls"));
     };
-    let names = controllers.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let names = controllers
+        .iter()
+        .map(|(_, name)| name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
     Ok(match interval.parse::<u64>() {
         Err(_) => State::unknown("edac_mc_poll_msec has no number"),
         // An hour and more is as good as never.
-        Ok(milliseconds) if milliseconds >= 3_600_000 => State::good(format!("{names}, every {} s", milliseconds / 1000)),
+        Ok(milliseconds) if milliseconds >= 3_600_000 => {
+            State::good(format!("{names}, every {} s", milliseconds / 1000))
+        }
         Ok(milliseconds) => State::improvable(
             format!("{names}, every {milliseconds} ms"),
             "no EDAC driver that polls",
-            "blacklist the driver that lsmod | grep edac shows, in /etc/modprobe.d; or echo 3600000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
+            "blacklist the driver that lsmod | grep edac shows, in /etc/modprobe.d; or echo \
+             3600000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
         ),
     })
 }
 
 fn efi_runtime(examined: &CheckInput<'_>) -> Result<State, State> {
     let parameter = examined.parameter("efi")?;
-    let has_word = |word: &str| parameter.is_some_and(|value| value.split(',').any(|one| one == word));
+    let has_word =
+        |word: &str| parameter.is_some_and(|value| value.split(',').any(|one| one == word));
     if has_word("noruntime") {
         return Ok(State::good("off (efi=noruntime)"));
     }
@@ -249,47 +324,89 @@ fn efi_runtime(examined: &CheckInput<'_>) -> Result<State, State> {
     if root.names("sys/firmware/efi").is_empty() {
         return Ok(State::none("the machine was not started by EFI"));
     }
-    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
+    let is_real_time = examined
+        .facts
+        .kernel
+        .preemption
+        .as_ref()
+        .is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
     if root.names("sys/firmware/efi/efivars").is_empty() && is_real_time && !has_word("runtime") {
         return Ok(State::good("off (PREEMPT_RT)"));
     }
     let mask = examined.optional("sys/devices/virtual/workqueue/efi_runtime/cpumask")?;
-    let cpus = mask.as_deref().and_then(tardy_core::cpu::CpuList::from_mask);
+    let cpus = mask
+        .as_deref()
+        .and_then(tardy_core::cpu::CpuList::from_mask);
     Ok(match cpus {
-        Some(cpus) if cpus.and(examined.cpus).is_empty() => State::good(format!("called on CPUs {cpus}")),
+        Some(cpus) if cpus.and(examined.cpus).is_empty() => {
+            State::good(format!("called on CPUs {cpus}"))
+        }
         _ => State::improvable_at_start(
             "on",
             "off, or called on other CPUs",
-            "efi=noruntime on the kernel's command line; or write the mask of other CPUs to /sys/devices/virtual/workqueue/efi_runtime/cpumask",
+            "efi=noruntime on the kernel's command line; or write the mask of other CPUs to \
+             /sys/devices/virtual/workqueue/efi_runtime/cpumask",
         ),
     })
 }
 
 fn time_coordinated(examined: &CheckInput<'_>) -> Result<State, State> {
     let tables = examined.root()?.names("sys/firmware/acpi/tables");
-    Ok(if tables.iter().any(|name| name == "RTCT" || name == "PTCT") {
-        State::noted("the firmware offers it: see that it is on in its setup")
-    } else {
-        State::none("the firmware does not offer it")
-    })
+    Ok(
+        if tables.iter().any(|name| name == "RTCT" || name == "PTCT") {
+            State::noted("the firmware offers it: see that it is on in its setup")
+        } else {
+            State::none("the firmware does not offer it")
+        },
+    )
 }
 
 fn secure_world(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
     let devices = root.matching("dev/tee*");
-    let nodes: Vec<String> = examined.texts("proc/device-tree/firmware/*/compatible")?.into_iter().map(|(_, name)| name).collect();
-    let is_secure = |name: &&String| ["optee", "psci", "scmi", "tf-a"].iter().any(|word| name.contains(word));
-    let found: Vec<String> = devices.iter().map(|device| format!("/{device}")).chain(nodes.iter().filter(is_secure).cloned()).collect();
-    Ok(if found.is_empty() { State::none("there is no sign of a secure world") } else { State::noted(found.join(", ")) })
+    let nodes: Vec<String> = examined
+        .texts("proc/device-tree/firmware/*/compatible")?
+        .into_iter()
+        .map(|(_, name)| name)
+        .collect();
+    let is_secure = |name: &&String| {
+        ["optee", "psci", "scmi", "tf-a"]
+            .iter()
+            .any(|word| name.contains(word))
+    };
+    let found: Vec<String> = devices
+        .iter()
+        .map(|device| format!("/{device}"))
+        .chain(nodes.iter().filter(is_secure).cloned())
+        .collect();
+    Ok(if found.is_empty() {
+        State::none("there is no sign of a secure world")
+    } else {
+        State::noted(found.join(", "))
+    })
 }
 
 fn version(examined: &CheckInput<'_>) -> Result<State, State> {
-    let firmware = ["sys/class/dmi/id/bios_vendor", "sys/class/dmi/id/bios_version", "sys/class/dmi/id/bios_date"];
-    let mut words = firmware.iter().filter_map(|path| examined.optional(path).transpose()).collect::<Result<Vec<_>, _>>()?;
+    let firmware = [
+        "sys/class/dmi/id/bios_vendor",
+        "sys/class/dmi/id/bios_version",
+        "sys/class/dmi/id/bios_date",
+    ];
+    let mut words = firmware
+        .iter()
+        .filter_map(|path| examined.optional(path).transpose())
+        .collect::<Result<Vec<_>, _>>()?;
     let information = examined.optional("proc/cpuinfo")?.unwrap_or_default();
-    let microcode = information.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == "microcode");
+    let microcode = information
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == "microcode");
     words.extend(microcode.map(|(_, revision)| format!("microcode {}", revision.trim())));
-    Ok(if words.is_empty() { State::none("the firmware gives no version") } else { State::noted(words.join(", ")) })
+    Ok(if words.is_empty() {
+        State::none("the firmware gives no version")
+    } else {
+        State::noted(words.join(", "))
+    })
 }
 
 fn mitigations(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -297,8 +414,19 @@ fn mitigations(examined: &CheckInput<'_>) -> Result<State, State> {
     if found.is_empty() {
         return Ok(State::none("the kernel names no vulnerabilities"));
     }
-    let mitigated = found.iter().filter(|(_, text)| text.starts_with("Mitigation")).count();
-    let open = found.iter().filter(|(_, text)| text.starts_with("Vulnerable")).count();
-    let parameter = examined.parameter("mitigations")?.map_or_else(String::new, |value| format!(", mitigations={value}"));
-    Ok(State::noted(format!("{mitigated} of {} vulnerabilities mitigated, {open} left open{parameter}", found.len())))
+    let mitigated = found
+        .iter()
+        .filter(|(_, text)| text.starts_with("Mitigation"))
+        .count();
+    let open = found
+        .iter()
+        .filter(|(_, text)| text.starts_with("Vulnerable"))
+        .count();
+    let parameter = examined
+        .parameter("mitigations")?
+        .map_or_else(String::new, |value| format!(", mitigations={value}"));
+    Ok(State::noted(format!(
+        "{mitigated} of {} vulnerabilities mitigated, {open} left open{parameter}",
+        found.len()
+    )))
 }

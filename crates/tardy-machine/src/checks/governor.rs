@@ -20,10 +20,17 @@ fn look(examined: &CheckInput<'_>) -> State {
             State::unknown("/sys/devices/system/cpu")
         };
     }
-    let others: Vec<String> =
-        governors.iter().filter(|(name, _)| *name != "performance").map(|(name, cpus)| format!("{name} on {cpus}")).collect();
+    let others: Vec<String> = governors
+        .iter()
+        .filter(|(name, _)| *name != "performance")
+        .map(|(name, cpus)| format!("{name} on {cpus}"))
+        .collect();
     if others.is_empty() {
         return State::good("performance");
     }
-    State::improvable(others.join(", "), "performance", "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
+    State::improvable(
+        others.join(", "),
+        "performance",
+        "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+    )
 }

@@ -23,7 +23,11 @@ fn look(examined: &CheckInput<'_>) -> State {
     if counts.is_empty() {
         return State::none("the CPU does not count it (Intel's do)");
     }
-    let events = |cpu: CpuId| counts.get(&cpu).map_or(0, |counts| counts.core.unwrap_or(0).max(counts.package.unwrap_or(0)));
+    let events = |cpu: CpuId| {
+        counts.get(&cpu).map_or(0, |counts| {
+            counts.core.unwrap_or(0).max(counts.package.unwrap_or(0))
+        })
+    };
     match examined.cpus.iter().map(events).max() {
         None | Some(0) => State::good("never since the start of the system"),
         Some(most) => State::improvable(

@@ -12,14 +12,17 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
-    let switched_off = examined.command_line().is_some_and(|words| words.contains(&"highres=off"));
+    let switched_off = examined
+        .command_line()
+        .is_some_and(|words| words.contains(&"highres=off"));
     match examined.facts.kernel.high_resolution_timers {
         Some(true) => State::good("on"),
         None if !switched_off => State::unknown("/proc/timer_list (for root only)"),
         _ => State::improvable_at_start(
             "off",
             "on",
-            "take highres=off from the kernel's command line; see that a clock source fit for it is in use",
+            "take highres=off from the kernel's command line; see that a clock source fit for it \
+             is in use",
         ),
     }
 }

@@ -17,7 +17,8 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
         "dev/cpu_dma_latency",
     ],
-    why: "waking from a deep state takes as long as its exit latency, and more to fill caches again",
+    why: "waking from a deep state takes as long as its exit latency, and more to fill caches \
+          again",
     source: "kernel-configuration.rst, CPU idle; TuneD, force_latency",
     look,
 };
@@ -41,39 +42,77 @@ fn look(examined: &CheckInput<'_>) -> State {
     let limit = examined.root.and_then(requested).unwrap_or(Nanos::MAX);
     let entered = |state: &&IdleState| {
         let enabled = state.cpus.minus(&state.disabled);
-        let cpus = if examined.cpus.is_empty() { enabled } else { enabled.and(examined.cpus) };
-        let is_allowed =
-            |cpu: CpuId| state.exit_latency <= examined.root.and_then(|root| allowed(root, cpu)).unwrap_or(Nanos::MAX).min(limit);
+        let cpus = if examined.cpus.is_empty() {
+            enabled
+        } else {
+            enabled.and(examined.cpus)
+        };
+        let is_allowed = |cpu: CpuId| {
+            state.exit_latency
+                <= examined
+                    .root
+                    .and_then(|root| allowed(root, cpu))
+                    .unwrap_or(Nanos::MAX)
+                    .min(limit)
+        };
         cpus.iter().any(is_allowed)
     };
-    let Some(deepest) = idle.states.iter().filter(entered).max_by_key(|state| state.exit_latency) else {
+    let Some(deepest) = idle
+        .states
+        .iter()
+        .filter(entered)
+        .max_by_key(|state| state.exit_latency)
+    else {
         return State::good("none is entered");
     };
-    let by_request = if limit == Nanos::MAX { String::new() } else { format!(", as long as someone asks for {limit}") };
-    let current = format!("down to {} ({}){by_request}", deepest.name, deepest.exit_latency);
+    let by_request = if limit == Nanos::MAX {
+        String::new()
+    } else {
+        format!(", as long as someone asks for {limit}")
+    };
+    let current = format!(
+        "down to {} ({}){by_request}",
+        deepest.name, deepest.exit_latency
+    );
     if deepest.exit_latency <= EXIT_LATENCY_MAX {
         return State::good(current);
     }
     State::improvable(
         current,
         "C1 at most",
-        "hold /dev/cpu_dma_latency open with 0 in the application (tardy run does so while it measures), or processor.max_cstate=1 intel_idle.max_cstate=1",
+        "hold /dev/cpu_dma_latency open with 0 in the application (tardy run does so while it \
+         measures), or processor.max_cstate=1 intel_idle.max_cstate=1",
     )
 }
 
-/// What holders of /dev/cpu_dma_latency ask for; absent if none does. The device gives the tightest request in us, as a number of 32 bits; opening it
-/// asks for nothing.
+/// What holders of /dev/cpu_dma_latency ask for; absent if none does. The device gives the tightest
+/// request in us, as a number of 32 bits; opening it asks for nothing.
 fn requested(root: &Root) -> Option<Nanos> {
     let mut latency = [0; 4];
-    root.open("dev/cpu_dma_latency").ok()?.read_exact(&mut latency).ok()?;
+    root.open("dev/cpu_dma_latency")
+        .ok()?
+        .read_exact(&mut latency)
+        .ok()?;
     let latency = i32::from_ne_bytes(latency);
-    (0..NO_REQUEST_US).contains(&latency).then(|| Nanos::from_micros(latency.into()))
+    (0..NO_REQUEST_US)
+        .contains(&latency)
+        .then(|| Nanos::from_micros(latency.into()))
 }
 
-/// What one CPU may take to wake up: `n/a` is nothing at all, 0 is no limit (Documentation/ABI/testing/sysfs-devices-power).
+/// What one CPU may take to wake up: `n/a` is nothing at all, 0 is no limit
+/// (Documentation/ABI/testing/sysfs-devices-power).
 fn allowed(root: &Root, cpu: CpuId) -> Option<Nanos> {
-    match root.text(format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"))?.as_str() {
+    match root
+        .text(format!(
+            "sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"
+        ))?
+        .as_str()
+    {
         "n/a" => Some(Nanos::ZERO),
-        text => text.parse::<i64>().ok().filter(|&latency| latency > 0).map(Nanos::from_micros),
+        text => text
+            .parse::<i64>()
+            .ok()
+            .filter(|&latency| latency > 0)
+            .map(Nanos::from_micros),
     }
 }

@@ -27,7 +27,13 @@ fn look(examined: &CheckInput<'_>) -> State {
     if states.is_empty() {
         return State::unknown("/proc/irq");
     }
-    if examined.facts.processors.online.as_ref().is_some_and(|online| online.minus(examined.cpus).is_empty()) {
+    if examined
+        .facts
+        .processors
+        .online
+        .as_ref()
+        .is_some_and(|online| online.minus(examined.cpus).is_empty())
+    {
         return State::improvable(
             "every CPU is one of the work's",
             "a CPU left for interrupts",
@@ -35,20 +41,35 @@ fn look(examined: &CheckInput<'_>) -> State {
         );
     }
     let reaches = |state: &&irq_affinity::IrqState| {
-        let target = state.effective.as_ref().filter(|cpus| !cpus.is_empty()).unwrap_or(&state.allowed);
+        let target = state
+            .effective
+            .as_ref()
+            .filter(|cpus| !cpus.is_empty())
+            .unwrap_or(&state.allowed);
         !state.handlers.is_empty() && examined.cpus.iter().any(|cpu| target.contains(cpu))
     };
-    let reaching: Vec<String> =
-        states.iter().filter(reaches).map(|state| format!("{} ({})", state.irq, state.handlers.join(", "))).collect();
+    let reaching: Vec<String> = states
+        .iter()
+        .filter(reaches)
+        .map(|state| format!("{} ({})", state.irq, state.handlers.join(", ")))
+        .collect();
     if reaching.is_empty() {
         return State::good("no device's interrupt comes here");
     }
-    let more = if reaching.len() > SHOWN { format!(" and {} more", reaching.len() - SHOWN) } else { String::new() };
+    let more = if reaching.len() > SHOWN {
+        format!(" and {} more", reaching.len() - SHOWN)
+    } else {
+        String::new()
+    };
     State::improvable(
-        format!("interrupts {}{more}", reaching[..reaching.len().min(SHOWN)].join(", ")),
+        format!(
+            "interrupts {}{more}",
+            reaching[..reaching.len().min(SHOWN)].join(", ")
+        ),
         "no device's interrupt",
         format!(
-            "for f in /proc/irq/*/smp_affinity_list; do echo {0} > $f; done (tardy run --move-irqs does so for a run), or irqaffinity={0} on the kernel's command line",
+            "for f in /proc/irq/*/smp_affinity_list; do echo {0} > $f; done (tardy run \
+             --move-irqs does so for a run), or irqaffinity={0} on the kernel's command line",
             examined.others()
         ),
     )

@@ -1,4 +1,5 @@
-//! Interrupts beyond those whose place [`super::interrupt_affinity`] looks at: counted ones, new ones, moved ones, managed ones.
+//! Interrupts beyond those whose place [`super::interrupt_affinity`] looks at: counted ones, new
+//! ones, moved ones, managed ones.
 
 use tardy_core::cpu::CpuList;
 
@@ -29,7 +30,10 @@ pub(super) const DEFAULT_AFFINITY: Check = Check {
 pub(super) const PENDING_MOVES: Check = Check {
     name: "pending-interrupt-moves",
     weight: Weight::of(Importance::Low),
-    reads: &["proc/irq/*/smp_affinity_list", "proc/irq/*/effective_affinity_list"],
+    reads: &[
+        "proc/irq/*/smp_affinity_list",
+        "proc/irq/*/effective_affinity_list",
+    ],
     why: "some interrupts move only with the next one, which still comes to the old CPU",
     source: "kernel/irq/migration.c; TuneD, issue 364",
     look: |examined| either(pending_moves(examined)),
@@ -39,44 +43,79 @@ pub(super) const MANAGED: Check = Check {
     name: "managed-interrupts",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Audio, Importance::Low)]),
     reads: &["proc/cmdline", "proc/irq/*/effective_affinity_list"],
-    why: "the kernel spreads queues of disks and networks over all CPUs itself, and nobody else may move them",
+    why: "the kernel spreads queues of disks and networks over all CPUs itself, and nobody else \
+          may move them",
     source: "kernel-parameters.txt, isolcpus=managed_irq; TuneD, issues 352 and 356",
     look: |examined| either(managed(examined)),
 };
 
-/// Interrupts of the CPU itself are not the work of devices: the timer is the work's own, and calls come from other settings of this table.
+/// Interrupts of the CPU itself are not the work of devices: the timer is the work's own, and calls
+/// come from other settings of this table.
 fn is_of_device(line: &InterruptLineDelta) -> bool {
     line.label.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/interrupts")?;
-    let watched = examined.watched.ok_or_else(|| State::none("nothing was counted: tardy doctor counts for a second"))?;
-    let delta = watched.interrupts.as_ref().ok_or_else(|| State::unknown("/proc/interrupts"))?;
-    let lines: Vec<InterruptLineDelta> = delta.on(examined.cpus).into_iter().filter(is_of_device).collect();
+    let watched = examined
+        .watched
+        .ok_or_else(|| State::none("nothing was counted: tardy doctor counts for a second"))?;
+    let delta = watched
+        .interrupts
+        .as_ref()
+        .ok_or_else(|| State::unknown("/proc/interrupts"))?;
+    let lines: Vec<InterruptLineDelta> = delta
+        .on(examined.cpus)
+        .into_iter()
+        .filter(is_of_device)
+        .collect();
     let total: u64 = lines.iter().flat_map(|line| line.counts.values()).sum();
     if total == 0 {
-        return Ok(State::good(format!("none of a device in {}", watched.span.exact())));
+        return Ok(State::good(format!(
+            "none of a device in {}",
+            watched.span.exact()
+        )));
     }
-    let name = |line: &InterruptLineDelta| format!("{} ({}) {} times", line.label, line.description, line.counts.values().sum::<u64>());
+    let name = |line: &InterruptLineDelta| {
+        format!(
+            "{} ({}) {} times",
+            line.label,
+            line.description,
+            line.counts.values().sum::<u64>()
+        )
+    };
     let named: Vec<String> = lines.iter().take(SHOWN).map(name).collect();
-    let first = lines.first().map(|line| line.label.as_str()).unwrap_or_default();
+    let first = lines
+        .first()
+        .map(|line| line.label.as_str())
+        .unwrap_or_default();
     let is_everywhere = examined.other_cpus().is_none_or(|others| others.is_empty());
     let remedy = if is_everywhere {
         "name fewer CPUs (--cpus): interrupts need one too".to_owned()
     } else {
-        format!("echo {} > /proc/irq/{first}/smp_affinity_list (tardy run --move-irqs does so for a run)", examined.others())
+        format!(
+            "echo {} > /proc/irq/{first}/smp_affinity_list (tardy run --move-irqs does so for a \
+             run)",
+            examined.others()
+        )
     };
-    Ok(State::improvable(format!("in {}: {}", watched.span, named.join(", ")), "none of a device", remedy))
+    Ok(State::improvable(
+        format!("in {}: {}", watched.span, named.join(", ")),
+        "none of a device",
+        remedy,
+    ))
 }
 
 fn default_affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     let mask = examined.text("proc/irq/default_smp_affinity")?;
-    let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+    let others = examined
+        .other_cpus()
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
         return Ok(State::none("every CPU is one of the work's"));
     }
-    let cpus = CpuList::from_mask(&mask).ok_or_else(|| State::unknown("/proc/irq/default_smp_affinity has no mask"))?;
+    let cpus = CpuList::from_mask(&mask)
+        .ok_or_else(|| State::unknown("/proc/irq/default_smp_affinity has no mask"))?;
     let reached = cpus.and(examined.cpus);
     Ok(if reached.is_empty() {
         State::good(format!("CPUs {cpus}"))
@@ -84,25 +123,46 @@ fn default_affinity(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("CPUs {cpus}"),
             format!("CPUs {others}"),
-            format!("echo {} > /proc/irq/default_smp_affinity, or irqaffinity={others} on the kernel's command line", others.to_mask()),
+            format!(
+                "echo {} > /proc/irq/default_smp_affinity, or irqaffinity={others} on the \
+                 kernel's command line",
+                others.to_mask()
+            ),
         )
     })
 }
 
 fn pending_moves(examined: &CheckInput<'_>) -> Result<State, State> {
     let states = irq_affinity::read(examined.root()?);
-    let is_pending = |state: &&IrqState| state.effective.as_ref().is_some_and(|effective| !effective.minus(&state.allowed).is_empty());
-    let pending: Vec<String> = states.iter().filter(is_pending).map(|state| state.irq.to_string()).collect();
+    let is_pending = |state: &&IrqState| {
+        state
+            .effective
+            .as_ref()
+            .is_some_and(|effective| !effective.minus(&state.allowed).is_empty())
+    };
+    let pending: Vec<String> = states
+        .iter()
+        .filter(is_pending)
+        .map(|state| state.irq.to_string())
+        .collect();
     if states.iter().all(|state| state.effective.is_none()) {
-        return Ok(State::none("the kernel does not show where interrupts are delivered"));
+        return Ok(State::none(
+            "the kernel does not show where interrupts are delivered",
+        ));
     }
     Ok(if pending.is_empty() {
         State::good("every interrupt is where it was sent")
     } else {
         State::improvable(
-            format!("interrupts {} are not yet where they were sent", pending.join(", ")),
+            format!(
+                "interrupts {} are not yet where they were sent",
+                pending.join(", ")
+            ),
             "moved before the work begins",
-            format!("make each device work once; or irqaffinity={} on the kernel's command line", examined.others()),
+            format!(
+                "make each device work once; or irqaffinity={} on the kernel's command line",
+                examined.others()
+            ),
         )
     })
 }
@@ -114,15 +174,42 @@ fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
         return Err(State::unknown("/proc/irq"));
     }
     let is_managed = |state: &&IrqState| !state.writable && !state.handlers.is_empty();
-    let here = |state: &&IrqState| state.effective.as_ref().is_some_and(|effective| !effective.and(examined.cpus).is_empty());
-    let found: Vec<String> = states.iter().filter(is_managed).filter(here).map(|state| state.irq.to_string()).collect();
-    Ok(match (found.is_empty(), isolation.is_some_and(|value| value.split(',').any(|word| word == "managed_irq"))) {
-        (true, true) => State::good("kept off (isolcpus=managed_irq)"),
-        (true, false) => State::good("none comes here"),
-        (false, has_flag) => State::improvable_at_start(
-            format!("interrupts {} come here{}", found.join(", "), if has_flag { " in spite of isolcpus=managed_irq" } else { "" }),
-            "none",
-            format!("isolcpus=managed_irq,domain,{} on the kernel's command line, or fewer queues of the device", examined.to_isolate()),
-        ),
-    })
+    let here = |state: &&IrqState| {
+        state
+            .effective
+            .as_ref()
+            .is_some_and(|effective| !effective.and(examined.cpus).is_empty())
+    };
+    let found: Vec<String> = states
+        .iter()
+        .filter(is_managed)
+        .filter(here)
+        .map(|state| state.irq.to_string())
+        .collect();
+    Ok(
+        match (
+            found.is_empty(),
+            isolation.is_some_and(|value| value.split(',').any(|word| word == "managed_irq")),
+        ) {
+            (true, true) => State::good("kept off (isolcpus=managed_irq)"),
+            (true, false) => State::good("none comes here"),
+            (false, has_flag) => State::improvable_at_start(
+                format!(
+                    "interrupts {} come here{}",
+                    found.join(", "),
+                    if has_flag {
+                        " in spite of isolcpus=managed_irq"
+                    } else {
+                        ""
+                    }
+                ),
+                "none",
+                format!(
+                    "isolcpus=managed_irq,domain,{} on the kernel's command line, or fewer queues \
+                     of the device",
+                    examined.to_isolate()
+                ),
+            ),
+        },
+    )
 }

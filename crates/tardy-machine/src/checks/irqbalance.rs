@@ -16,25 +16,42 @@ fn look(examined: &CheckInput<'_>) -> State {
         Ok(root) => root,
         Err(state) => return state,
     };
-    let processes: Vec<String> = root.names("proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect();
+    let processes: Vec<String> = root
+        .names("proc")
+        .into_iter()
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .collect();
     if processes.is_empty() {
         return State::unknown("/proc");
     }
-    let runs = processes.iter().any(|process| root.text(format!("proc/{process}/comm")).as_deref() == Some("irqbalance"));
+    let runs = processes
+        .iter()
+        .any(|process| root.text(format!("proc/{process}/comm")).as_deref() == Some("irqbalance"));
     if !runs {
         return State::good("it does not run");
     }
-    let banned = ["etc/default/irqbalance", "etc/sysconfig/irqbalance"].iter().find_map(|path| {
-        let text = root.text(path)?;
-        let line = text.lines().find_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST=").map(str::to_owned))?;
-        line.trim_matches(['"', '\'']).parse::<tardy_core::cpu::CpuList>().ok()
-    });
+    let banned = ["etc/default/irqbalance", "etc/sysconfig/irqbalance"]
+        .iter()
+        .find_map(|path| {
+            let text = root.text(path)?;
+            let line = text.lines().find_map(|line| {
+                line.trim()
+                    .strip_prefix("IRQBALANCE_BANNED_CPULIST=")
+                    .map(str::to_owned)
+            })?;
+            line.trim_matches(['"', '\''])
+                .parse::<tardy_core::cpu::CpuList>()
+                .ok()
+        });
     match banned {
-        Some(banned) if examined.cpus.minus(&banned).is_empty() => State::good(format!("it runs, and leaves {banned} alone")),
+        Some(banned) if examined.cpus.minus(&banned).is_empty() => {
+            State::good(format!("it runs, and leaves {banned} alone"))
+        }
         _ => State::improvable(
             "it runs",
             "off, or told to leave these CPUs alone",
-            "systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in /etc/default/irqbalance",
+            "systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in \
+             /etc/default/irqbalance",
         ),
     }
 }

@@ -11,26 +11,38 @@ pub(super) const CHECK: Check = Check {
     ]),
     reads: &["sys/devices/system/cpu/isolated"],
     why: "tasks and work of the kernel that come to these CPUs take caches, locks and time",
-    source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, isolcpus=; cgroup-v2.rst, cpuset.cpus.partition",
+    source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, isolcpus=; cgroup-v2.rst, \
+             cpuset.cpus.partition",
     look,
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
     let processors = &examined.facts.processors;
-    let Some(isolated) = &processors.isolated else { return State::unknown("/sys/devices/system/cpu/isolated") };
-    if processors.online.as_ref().is_some_and(|online| online.len() < 2) {
+    let Some(isolated) = &processors.isolated else {
+        return State::unknown("/sys/devices/system/cpu/isolated");
+    };
+    if processors
+        .online
+        .as_ref()
+        .is_some_and(|online| online.len() < 2)
+    {
         return State::none("there is one CPU");
     }
     let open = examined.cpus.minus(isolated);
     if open.is_empty() && !examined.cpus.is_empty() {
         return State::good(isolated.to_string());
     }
-    let current = if isolated.is_empty() { "none is isolated".to_owned() } else { format!("isolated {isolated}; {open} are not") };
+    let current = if isolated.is_empty() {
+        "none is isolated".to_owned()
+    } else {
+        format!("isolated {isolated}; {open} are not")
+    };
     State::improvable(
         current,
         "the CPUs of the work isolated, at least one left for everything else",
         format!(
-            "isolcpus=managed_irq,domain,{} on the kernel's command line (needs a restart); or, without one, a cpuset with cpuset.cpus.partition=isolated",
+            "isolcpus=managed_irq,domain,{} on the kernel's command line (needs a restart); or, \
+             without one, a cpuset with cpuset.cpus.partition=isolated",
             examined.to_isolate()
         ),
     )

@@ -6,12 +6,14 @@ pub(super) const CHECK: Check = Check {
     name: "kernel-debug",
     weight: Weight::of(Importance::High),
     reads: &["boot/config-*|lib/modules/*/config|proc/config.gz"],
-    why: "these options lengthen locks, allocations and sections without preemption, also when nothing is looked at",
+    why: "these options lengthen locks, allocations and sections without preemption, also when \
+          nothing is looked at",
     source: "kernel-configuration.rst, kernel debug options; libevl, kconf-checklist.evl",
     look,
 };
 
-/// Those that kernel-configuration.rst wants off, those that EVL's list wants off, and the allocation checkers, which cost more than any of them.
+/// Those that kernel-configuration.rst wants off, those that EVL's list wants off, and the
+/// allocation checkers, which cost more than any of them.
 const OPTIONS: [&str; 13] = [
     "PROVE_LOCKING",
     "LOCKDEP",
@@ -33,7 +35,11 @@ fn look(examined: &CheckInput<'_>) -> State {
         Ok(configuration) => configuration,
         Err(state) => return state,
     };
-    let on: Vec<&str> = OPTIONS.iter().filter(|option| configuration.is_built_in(option)).copied().collect();
+    let on: Vec<&str> = OPTIONS
+        .iter()
+        .filter(|option| configuration.is_built_in(option))
+        .copied()
+        .collect();
     if on.is_empty() {
         return State::good("none is on");
     }

@@ -15,7 +15,9 @@ pub(super) const CHECK: Check = Check {
 fn look(examined: &CheckInput<'_>) -> State {
     match &examined.facts.kernel.preemption {
         None => State::unknown("the kernel's version"),
-        Some(found) if found.compiled == CompiledPreemption::RealTime => State::good(found.to_string()),
+        Some(found) if found.compiled == CompiledPreemption::RealTime => {
+            State::good(found.to_string())
+        }
         Some(found) => State::improvable_at_start(
             found.to_string(),
             "PREEMPT_RT",

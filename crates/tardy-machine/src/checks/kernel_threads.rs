@@ -10,10 +10,14 @@ const SHOWN: usize = 4;
 
 pub(super) const PLACE: Check = Check {
     name: "kernel-threads",
-    weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
+    weight: Weight::of(Importance::Low).but(&[
+        (Profile::Polling, Importance::Medium),
+        (Profile::VmHost, Importance::Medium),
+    ]),
     reads: TASKS,
     why: "threads of the kernel that may run anywhere come to the CPUs of the work too",
-    source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, kthread_cpus=; Ubuntu, kernel boot parameters",
+    source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, kthread_cpus=; Ubuntu, kernel \
+             boot parameters",
     look: |examined| either(place(examined)),
 };
 
@@ -30,23 +34,40 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
     name: "interrupt-thread-priority",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: TASKS,
-    why: "handlers run in the order of their priorities, and a task above that of its device waits for the device in vain",
+    why: "handlers run in the order of their priorities, and a task above that of its device \
+          waits for the device in vain",
     source: "Documentation/core-api/real-time; Red Hat's guide, interrupt threads (50 by default)",
     look: |examined| either(interrupt_priority(examined)),
 };
 
-/// Real-time priority of interrupt threads (kernel/irq/manage.c, `sched_set_fifo`: half of 99, rounded up).
+/// Real-time priority of interrupt threads (kernel/irq/manage.c, `sched_set_fifo`: half of 99,
+/// rounded up).
 const INTERRUPT_DEFAULT: u32 = 50;
 
 fn place(examined: &CheckInput<'_>) -> Result<State, State> {
-    let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+    let others = examined
+        .other_cpus()
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
         return Ok(State::none("every CPU is one of the work's"));
     }
-    let movable = |task: &&Task| task.is_of_kernel && !task.is_bound_by_kernel && !task.name.starts_with("irq/");
+    let movable = |task: &&Task| {
+        task.is_of_kernel && !task.is_bound_by_kernel && !task.name.starts_with("irq/")
+    };
     // A thread that may run on one CPU alone belongs to it, as rcuc/1 does.
-    let roams = |task: &&Task| task.allowed.as_ref().is_some_and(|allowed| allowed.len() > 1) && task.may_run_on(examined.cpus);
-    let roaming: Vec<&str> = examined.tasks()?.iter().filter(movable).filter(roams).map(|task| task.name.as_str()).collect();
+    let roams = |task: &&Task| {
+        task.allowed
+            .as_ref()
+            .is_some_and(|allowed| allowed.len() > 1)
+            && task.may_run_on(examined.cpus)
+    };
+    let roaming: Vec<&str> = examined
+        .tasks()?
+        .iter()
+        .filter(movable)
+        .filter(roams)
+        .map(|task| task.name.as_str())
+        .collect();
     Ok(if roaming.is_empty() {
         State::good("those that can be kept off are kept off")
     } else {
@@ -54,7 +75,8 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
             format!("{} may run here: {}", roaming.len(), shown(&roaming)),
             "kept to the other CPUs",
             format!(
-                "for p in $(pgrep -P 2); do taskset -pc {} $p; done, or kthread_cpus={0} on the kernel's command line",
+                "for p in $(pgrep -P 2); do taskset -pc {} $p; done, or kthread_cpus={0} on the \
+                 kernel's command line",
                 examined.others()
             ),
         )
@@ -62,8 +84,18 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
 }
 
 fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
-    let names = ["ksoftirqd/", "ktimers/", "ktimersoftd/", "rcuc/", "rcub/", "rcu_preempt", "rcuog", "rcuop"];
-    let is_deferred = |task: &&Task| task.is_of_kernel && names.iter().any(|name| task.name.starts_with(name));
+    let names = [
+        "ksoftirqd/",
+        "ktimers/",
+        "ktimersoftd/",
+        "rcuc/",
+        "rcub/",
+        "rcu_preempt",
+        "rcuog",
+        "rcuop",
+    ];
+    let is_deferred =
+        |task: &&Task| task.is_of_kernel && names.iter().any(|name| task.name.starts_with(name));
     let deferred: Vec<&Task> = examined.tasks()?.iter().filter(is_deferred).collect();
     let Some(highest) = deferred.iter().max_by_key(|task| task.priority) else {
         return Ok(State::none("the kernel shows no such threads"));
@@ -74,34 +106,69 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             highest.label(),
             "below the work, and below interrupt threads",
-            format!("chrt -f -p 4 {} (rcutree.kthread_prio=4 on the kernel's command line for rcuc)", highest.thread),
+            format!(
+                "chrt -f -p 4 {} (rcutree.kthread_prio=4 on the kernel's command line for rcuc)",
+                highest.thread
+            ),
         )
     })
 }
 
 fn interrupt_priority(examined: &CheckInput<'_>) -> Result<State, State> {
-    let threads: Vec<&Task> = examined.tasks()?.iter().filter(|task| task.is_of_kernel && task.name.starts_with("irq/")).collect();
-    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
-    let (Some(highest), Some(lowest)) = (threads.iter().map(|task| task.priority).max(), threads.iter().map(|task| task.priority).min())
-    else {
-        return Ok(State::none(if is_real_time { "no interrupt has a thread" } else { "handlers are no threads on this kernel" }));
+    let threads: Vec<&Task> = examined
+        .tasks()?
+        .iter()
+        .filter(|task| task.is_of_kernel && task.name.starts_with("irq/"))
+        .collect();
+    let is_real_time = examined
+        .facts
+        .kernel
+        .preemption
+        .as_ref()
+        .is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
+    let (Some(highest), Some(lowest)) = (
+        threads.iter().map(|task| task.priority).max(),
+        threads.iter().map(|task| task.priority).min(),
+    ) else {
+        return Ok(State::none(if is_real_time {
+            "no interrupt has a thread"
+        } else {
+            "handlers are no threads on this kernel"
+        }));
     };
-    let current = if highest == lowest { format!("all at {highest}") } else { format!("from {lowest} to {highest}") };
+    let current = if highest == lowest {
+        format!("all at {highest}")
+    } else {
+        format!("from {lowest} to {highest}")
+    };
     if highest >= 99 {
-        let first = threads.iter().find(|task| task.priority == highest).map(|task| task.label()).unwrap_or_default();
+        let first = threads
+            .iter()
+            .find(|task| task.priority == highest)
+            .map(|task| task.label())
+            .unwrap_or_default();
         return Ok(State::improvable(
             first,
             "98 at most",
-            "chrt -f -p 90 PID: 99 belongs to the kernel's own threads that move tasks and watch CPUs",
+            "chrt -f -p 90 PID: 99 belongs to the kernel's own threads that move tasks and watch \
+             CPUs",
         ));
     }
     if examined.profile == Profile::Audio && highest == lowest {
-        return Ok(State::improvable(current, "that of the sound card above the others", "chrt -f -p 90 $(pgrep irq/.*-snd), or rtirq"));
+        return Ok(State::improvable(
+            current,
+            "that of the sound card above the others",
+            "chrt -f -p 90 $(pgrep irq/.*-snd), or rtirq",
+        ));
     }
     Ok(State::good(current))
 }
 
 fn shown(names: &[&str]) -> String {
-    let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+    let more = if names.len() > SHOWN {
+        format!(" and {} more", names.len() - SHOWN)
+    } else {
+        String::new()
+    };
     format!("{}{more}", names[..names.len().min(SHOWN)].join(", "))
 }

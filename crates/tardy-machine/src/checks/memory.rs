@@ -6,10 +6,17 @@ pub(super) const COMPACTION: Check = Check {
     name: "compaction",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/vm/compaction_proactiveness"],
-    why: "the kernel moves pages of all processes in the background, and a task that touches one meanwhile waits",
+    why: "the kernel moves pages of all processes in the background, and a task that touches one \
+          meanwhile waits",
     source: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
     look: |examined| {
-        number_is(examined, "proc/sys/vm/compaction_proactiveness", |value| value == 0, "0", "sysctl vm.compaction_proactiveness=0")
+        number_is(
+            examined,
+            "proc/sys/vm/compaction_proactiveness",
+            |value| value == 0,
+            "0",
+            "sysctl vm.compaction_proactiveness=0",
+        )
     },
 };
 
@@ -18,17 +25,27 @@ pub(super) const LOCKED_COMPACTION: Check = Check {
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/vm/compact_unevictable_allowed"],
     why: "pages that a task has locked may be moved all the same, and its next access faults",
-    source: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed (0 by default with PREEMPT_RT)",
+    source: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed (0 by default \
+             with PREEMPT_RT)",
     look: |examined| {
         let path = "proc/sys/vm/compact_unevictable_allowed";
-        number_is(examined, path, |value| value == 0, "0", "sysctl vm.compact_unevictable_allowed=0")
+        number_is(
+            examined,
+            path,
+            |value| value == 0,
+            "0",
+            "sysctl vm.compact_unevictable_allowed=0",
+        )
     },
 };
 
 pub(super) const HUGEPAGE_DEFRAGMENTATION: Check = Check {
     name: "hugepage-defragmentation",
     weight: Weight::of(Importance::Low),
-    reads: &["sys/kernel/mm/transparent_hugepage/defrag", "sys/kernel/mm/transparent_hugepage/enabled"],
+    reads: &[
+        "sys/kernel/mm/transparent_hugepage/defrag",
+        "sys/kernel/mm/transparent_hugepage/enabled",
+    ],
     why: "a task that faults compacts memory itself to get a large page",
     source: "Documentation/admin-guide/mm/transhuge.rst, defrag",
     look: |examined| either(hugepage_defragmentation(examined)),
@@ -37,9 +54,15 @@ pub(super) const HUGEPAGE_DEFRAGMENTATION: Check = Check {
 pub(super) const WRITE_BACK: Check = Check {
     name: "write-back",
     weight: Weight::of(Importance::Low),
-    reads: &["proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes", "proc/sys/vm/dirty_background_ratio"],
-    why: "a task that writes a file beyond this much unwritten memory waits for the disk, and the disk is busy for long",
-    source: "Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; TuneD, realtime (vm.dirty_ratio=10)",
+    reads: &[
+        "proc/sys/vm/dirty_ratio",
+        "proc/sys/vm/dirty_bytes",
+        "proc/sys/vm/dirty_background_ratio",
+    ],
+    why: "a task that writes a file beyond this much unwritten memory waits for the disk, and the \
+          disk is busy for long",
+    source: "Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; TuneD, realtime \
+             (vm.dirty_ratio=10)",
     look: |examined| either(write_back(examined)),
 };
 
@@ -61,7 +84,8 @@ pub(super) const PARTIAL_SLABS: Check = Check {
     look: |examined| either(partial_slabs(examined)),
 };
 
-/// Percent of memory that may be unwritten before writers wait; TuneD's for real time. The kernel's default is 20.
+/// Percent of memory that may be unwritten before writers wait; TuneD's for real time. The kernel's
+/// default is 20.
 const DIRTY_PERCENT_MAX: i64 = 10;
 
 fn hugepage_defragmentation(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -69,11 +93,18 @@ fn hugepage_defragmentation(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::good("there are no transparent large pages"));
     }
     let modes = examined.text("sys/kernel/mm/transparent_hugepage/defrag")?;
-    let mode = modes.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(mode, _)| mode.to_owned());
+    let mode = modes
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map(|(mode, _)| mode.to_owned());
     Ok(match mode.as_deref() {
         None => State::unknown("/sys/kernel/mm/transparent_hugepage/defrag names no mode"),
         Some(mode @ ("never" | "defer" | "madvise" | "defer+madvise")) => State::good(mode),
-        Some(mode) => State::improvable(mode, "never", "echo never > /sys/kernel/mm/transparent_hugepage/defrag"),
+        Some(mode) => State::improvable(
+            mode,
+            "never",
+            "echo never > /sys/kernel/mm/transparent_hugepage/defrag",
+        ),
     })
 }
 
@@ -82,13 +113,20 @@ fn write_back(examined: &CheckInput<'_>) -> Result<State, State> {
     if ratio == 0 {
         let bytes = examined.number("proc/sys/vm/dirty_bytes")?;
         let bytes = u64::try_from(bytes).unwrap_or(0);
-        return Ok(State::good(format!("up to {}", tardy_core::bytes::format_bytes(bytes))));
+        return Ok(State::good(format!(
+            "up to {}",
+            tardy_core::bytes::format_bytes(bytes)
+        )));
     }
     let current = format!("up to {ratio} % of memory");
     Ok(if ratio <= DIRTY_PERCENT_MAX {
         State::good(current)
     } else {
-        State::improvable(current, "10 % or less", "sysctl vm.dirty_ratio=10 vm.dirty_background_ratio=3")
+        State::improvable(
+            current,
+            "10 % or less",
+            "sysctl vm.dirty_ratio=10 vm.dirty_background_ratio=3",
+        )
     })
 }
 
@@ -97,11 +135,17 @@ fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
     // Only file systems on a device write to one.
     let on_device = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
-        let (device, point, _, options) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        (device.starts_with("/dev/") && options.split(',').any(|option| option == "rw")).then_some((point, options))
+        let (device, point, _, options) =
+            (words.next()?, words.next()?, words.next()?, words.next()?);
+        (device.starts_with("/dev/") && options.split(',').any(|option| option == "rw"))
+            .then_some((point, options))
     });
     let strict: Vec<&str> = on_device
-        .filter(|(_, options)| !options.split(',').any(|option| option == "noatime" || option == "relatime"))
+        .filter(|(_, options)| {
+            !options
+                .split(',')
+                .any(|option| option == "noatime" || option == "relatime")
+        })
         .map(|(point, _)| point)
         .collect();
     Ok(match strict.first() {
@@ -117,7 +161,9 @@ fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
 fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
     let caches = examined.texts("sys/kernel/slab/*/cpu_partial")?;
     if caches.is_empty() {
-        return Ok(State::none("the kernel keeps no such lists, or does not show them"));
+        return Ok(State::none(
+            "the kernel keeps no such lists, or does not show them",
+        ));
     }
     let kept = caches.iter().filter(|(_, objects)| objects != "0").count();
     Ok(if kept == 0 {
@@ -126,7 +172,8 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("{kept} of {} caches keep some for each CPU", caches.len()),
             "none, where each microsecond counts",
-            "for f in /sys/kernel/slab/*/cpu_partial; do echo 0 > $f; done, or a kernel with CONFIG_SLUB_CPU_PARTIAL=n",
+            "for f in /sys/kernel/slab/*/cpu_partial; do echo 0 > $f; done, or a kernel with \
+             CONFIG_SLUB_CPU_PARTIAL=n",
         )
     })
 }

@@ -9,7 +9,10 @@ use crate::watch::NETWORK_DEVICES;
 pub(super) const STEERING: Check = Check {
     name: "packet-steering",
     weight: Weight::of(Importance::Medium),
-    reads: &["sys/class/net/*/queues/*/rps_cpus", "sys/class/net/*/queues/*/xps_cpus"],
+    reads: &[
+        "sys/class/net/*/queues/*/rps_cpus",
+        "sys/class/net/*/queues/*/xps_cpus",
+    ],
     why: "packets that are steered to a CPU are worked on there, before tasks run",
     source: "Documentation/networking/scaling.rst; TuneD, net plugin",
     look: |examined| either(steering(examined)),
@@ -19,7 +22,8 @@ pub(super) const QUEUES: Check = Check {
     name: "network-queues",
     weight: Weight::of(Importance::Medium),
     reads: &[NETWORK_DEVICES],
-    why: "a device spreads its queues' interrupts over as many CPUs, and they reach past those that are left for them",
+    why: "a device spreads its queues' interrupts over as many CPUs, and they reach past those \
+          that are left for them",
     source: "Documentation/networking/scaling.rst, RSS; Red Hat's guide, ethtool -L",
     look: |examined| either(queues(examined)),
 };
@@ -29,7 +33,8 @@ pub(super) const COALESCING: Check = Check {
     weight: Weight::of(Importance::Low),
     reads: &[NETWORK_DEVICES],
     why: "a packet waits up to that long before an interrupt tells of it",
-    source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; Red Hat's guide, ethtool -C",
+    source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; Red Hat's guide, ethtool \
+             -C",
     look: |examined| either(coalescing(examined)),
 };
 
@@ -47,10 +52,17 @@ pub(super) const TIMESTAMPS: Check = Check {
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/net/ipv4/tcp_timestamps"],
     why: "each packet of TCP costs a little more",
-    source: "Documentation/networking/ip-sysctl.rst, tcp_timestamps; Red Hat's guide, TCP timestamps",
+    source: "Documentation/networking/ip-sysctl.rst, tcp_timestamps; Red Hat's guide, TCP \
+             timestamps",
     look: |examined| {
         let path = "proc/sys/net/ipv4/tcp_timestamps";
-        number_is(examined, path, |value| value == 0, "0, where the work itself talks TCP", "sysctl net.ipv4.tcp_timestamps=0")
+        number_is(
+            examined,
+            path,
+            |value| value == 0,
+            "0, where the work itself talks TCP",
+            "sysctl net.ipv4.tcp_timestamps=0",
+        )
     },
 };
 
@@ -58,17 +70,30 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     let mut queues = examined.texts("sys/class/net/*/queues/*/rps_cpus")?;
     queues.extend(examined.texts("sys/class/net/*/queues/*/xps_cpus")?);
     if queues.is_empty() {
-        return Ok(State::none("no network device has queues that can be steered"));
+        return Ok(State::none(
+            "no network device has queues that can be steered",
+        ));
     }
-    let reaches = |mask: &str| CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty());
+    let reaches = |mask: &str| {
+        CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty())
+    };
     // Senders run on their own CPU: a transmit queue there is only used by what runs there.
-    let reached: Vec<&String> =
-        queues.iter().filter(|(path, mask)| path.ends_with("rps_cpus") && reaches(mask)).map(|(path, _)| path).collect();
-    let mask = examined.other_cpus().map_or_else(|| "0".to_owned(), |others| others.to_mask());
+    let reached: Vec<&String> = queues
+        .iter()
+        .filter(|(path, mask)| path.ends_with("rps_cpus") && reaches(mask))
+        .map(|(path, _)| path)
+        .collect();
+    let mask = examined
+        .other_cpus()
+        .map_or_else(|| "0".to_owned(), |others| others.to_mask());
     Ok(match reached.first() {
         None => State::good("no queue is steered here"),
         Some(first) => State::improvable(
-            format!("{} queues are steered here, as {}", reached.len(), first.split('/').nth(3).unwrap_or_default()),
+            format!(
+                "{} queues are steered here, as {}",
+                reached.len(),
+                first.split('/').nth(3).unwrap_or_default()
+            ),
             "none",
             format!("echo {mask} > /{first}"),
         ),
@@ -78,57 +103,100 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
 /// Devices with more than a driver's software behind them, by the names of their folders.
 fn devices(examined: &CheckInput<'_>) -> Result<Vec<String>, State> {
     let found = examined.texts(NETWORK_DEVICES)?;
-    let names: Vec<String> = found.iter().filter_map(|(path, _)| Some(path.split('/').nth(3)?.to_owned())).collect();
-    if names.is_empty() { Err(State::none("no network device has hardware")) } else { Ok(names) }
+    let names: Vec<String> = found
+        .iter()
+        .filter_map(|(path, _)| Some(path.split('/').nth(3)?.to_owned()))
+        .collect();
+    if names.is_empty() {
+        Err(State::none("no network device has hardware"))
+    } else {
+        Ok(names)
+    }
 }
 
 fn queues(examined: &CheckInput<'_>) -> Result<State, State> {
     let devices = devices(examined)?;
-    let online = examined.facts.processors.online.as_ref().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+    let online = examined
+        .facts
+        .processors
+        .online
+        .as_ref()
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     let left = online.minus(examined.cpus).len();
     if left == 0 {
         return Err(State::none("every CPU is one of the work's"));
     }
     let root = examined.root()?;
-    let of = |device: &String| root.matching(&format!("sys/class/net/{device}/queues/rx-*")).len();
-    let most = devices.iter().map(|device| (of(device), device)).max().unwrap_or((0, &devices[0]));
+    let of = |device: &String| {
+        root.matching(&format!("sys/class/net/{device}/queues/rx-*"))
+            .len()
+    };
+    let most = devices
+        .iter()
+        .map(|device| (of(device), device))
+        .max()
+        .unwrap_or((0, &devices[0]));
     Ok(match most {
         (count, _) if count <= left => State::good(format!("{count} at most, for {left} CPUs")),
-        (count, device) => {
-            State::improvable(format!("{count} of {device}"), format!("{left} at most"), format!("ethtool -L {device} combined {left}"))
-        }
+        (count, device) => State::improvable(
+            format!("{count} of {device}"),
+            format!("{left} at most"),
+            format!("ethtool -L {device} combined {left}"),
+        ),
     })
 }
 
 fn coalescing(examined: &CheckInput<'_>) -> Result<State, State> {
     devices(examined)?;
-    let watched = examined.watched.ok_or_else(|| State::unknown("the devices were not asked"))?;
-    let found = watched.coalescing.as_ref().map_err(|error| State::unknown(format!("SIOCETHTOOL: {error}")))?;
+    let watched = examined
+        .watched
+        .ok_or_else(|| State::unknown("the devices were not asked"))?;
+    let found = watched
+        .coalescing
+        .as_ref()
+        .map_err(|error| State::unknown(format!("SIOCETHTOOL: {error}")))?;
     if found.is_empty() {
         return Err(State::none("no network device gathers packets"));
     }
     let waits = |(name, coalescing): (&String, &Coalescing)| match *coalescing {
-        Coalescing { is_adaptive: true, .. } => Some(format!("{name}: adaptive")),
-        Coalescing { receive_microseconds: 0, .. } => None,
-        Coalescing { receive_microseconds, .. } => Some(format!("{name}: {receive_microseconds} us")),
+        Coalescing {
+            is_adaptive: true, ..
+        } => Some(format!("{name}: adaptive")),
+        Coalescing {
+            receive_microseconds: 0,
+            ..
+        } => None,
+        Coalescing {
+            receive_microseconds,
+            ..
+        } => Some(format!("{name}: {receive_microseconds} us")),
     };
     let waiting: Vec<String> = found.iter().filter_map(waits).collect();
-    Ok(match waiting.first().and_then(|first| first.split(':').next()) {
-        None => State::good("0 us"),
-        Some(first) => State::improvable(
-            waiting.join(", "),
-            "0 us, where a task waits for packets",
-            format!("ethtool -C {first} adaptive-rx off rx-usecs 0"),
-        ),
-    })
+    Ok(
+        match waiting.first().and_then(|first| first.split(':').next()) {
+            None => State::good("0 us"),
+            Some(first) => State::improvable(
+                waiting.join(", "),
+                "0 us, where a task waits for packets",
+                format!("ethtool -C {first} adaptive-rx off rx-usecs 0"),
+            ),
+        },
+    )
 }
 
 fn busy_polling(examined: &CheckInput<'_>) -> Result<State, State> {
     let poll = examined.number("proc/sys/net/core/busy_poll")?;
-    let read = examined.optional("proc/sys/net/core/busy_read")?.and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+    let read = examined
+        .optional("proc/sys/net/core/busy_read")?
+        .and_then(|text| text.parse::<i64>().ok())
+        .unwrap_or(0);
     Ok(match (poll.max(read), examined.profile) {
         (0, _) => State::good("off"),
         (longest, Profile::Polling) => State::good(format!("up to {longest} us")),
-        (longest, _) => State::improvable(format!("up to {longest} us"), "off", "sysctl net.core.busy_poll=0 net.core.busy_read=0"),
+        (longest, _) => State::improvable(
+            format!("up to {longest} us"),
+            "off",
+            "sysctl net.core.busy_poll=0 net.core.busy_read=0",
+        ),
     })
 }

@@ -12,5 +12,11 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
-    number_is(examined, "proc/sys/kernel/numa_balancing", |value| value == 0, "0", "sysctl kernel.numa_balancing=0")
+    number_is(
+        examined,
+        "proc/sys/kernel/numa_balancing",
+        |value| value == 0,
+        "0",
+        "sysctl kernel.numa_balancing=0",
+    )
 }

@@ -6,7 +6,8 @@ pub(super) const TAINT: Check = Check {
     name: "kernel-taint",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/tainted"],
-    why: "modules from elsewhere may keep interrupts off for long, and a kernel that warned may be in any state",
+    why: "modules from elsewhere may keep interrupts off for long, and a kernel that warned may \
+          be in any state",
     source: "Documentation/admin-guide/tainted-kernels.rst",
     look: |examined| either(taint(examined)),
 };
@@ -14,8 +15,12 @@ pub(super) const TAINT: Check = Check {
 pub(super) const INSTANCES: Check = Check {
     name: "tracing-instances",
     weight: Weight::of(Importance::Medium),
-    reads: &["sys/kernel/tracing/instances/*/current_tracer", "sys/kernel/tracing/current_tracer"],
-    why: "events that an instance records cost as much as those of the main buffer, and few look there",
+    reads: &[
+        "sys/kernel/tracing/instances/*/current_tracer",
+        "sys/kernel/tracing/current_tracer",
+    ],
+    why: "events that an instance records cost as much as those of the main buffer, and few look \
+          there",
     source: "Documentation/trace/ftrace.rst, instances",
     look: |examined| either(instances(examined)),
 };
@@ -44,7 +49,15 @@ pub(super) const BPF_STATISTICS: Check = Check {
     reads: &["proc/sys/kernel/bpf_stats_enabled"],
     why: "the clock is read twice for every run of a BPF program",
     source: "Documentation/admin-guide/sysctl/kernel.rst, bpf_stats_enabled",
-    look: |examined| number_is(examined, "proc/sys/kernel/bpf_stats_enabled", |value| value == 0, "0", "sysctl kernel.bpf_stats_enabled=0"),
+    look: |examined| {
+        number_is(
+            examined,
+            "proc/sys/kernel/bpf_stats_enabled",
+            |value| value == 0,
+            "0",
+            "sysctl kernel.bpf_stats_enabled=0",
+        )
+    },
 };
 
 pub(super) const BPF_PROGRAMS: Check = Check {
@@ -69,14 +82,16 @@ pub(super) const SCHEDULER_EXTENSION: Check = Check {
     name: "scheduler-extension",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/kernel/sched_ext/state"],
-    why: "a BPF program decides where ordinary tasks run, and the helpers of a real-time task are ordinary ones",
+    why: "a BPF program decides where ordinary tasks run, and the helpers of a real-time task are \
+          ordinary ones",
     source: "Documentation/scheduler/sched-ext.rst",
     look: |examined| either(scheduler_extension(examined)),
 };
 
 /// Programs that sample, or trace, for as long as they run.
 const PROFILERS: [&str; 5] = ["perf", "bpftrace", "trace-cmd", "sysprof", "parca-agent"];
-/// Programs of BPF that run where the kernel traces: kprobe, tracepoint, perf_event, raw_tracepoint, raw_tracepoint_writable, tracing, lsm.
+/// Programs of BPF that run where the kernel traces: kprobe, tracepoint, perf_event,
+/// raw_tracepoint, raw_tracepoint_writable, tracing, lsm.
 const TRACING_KINDS: [u32; 7] = [2, 5, 7, 17, 24, 26, 29];
 /// Programs that are told by name.
 const NAMED: usize = 3;
@@ -94,37 +109,70 @@ const MEANINGS: [(u32, &str); 8] = [
 
 fn taint(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/sys/kernel/tainted")?;
-    let taint = examined.facts.kernel.taint.ok_or_else(|| State::unknown("/proc/sys/kernel/tainted has no number"))?;
-    let words: Vec<&str> = MEANINGS.iter().filter(|(bit, _)| taint >> bit & 1 == 1).map(|(_, word)| *word).collect();
+    let taint = examined
+        .facts
+        .kernel
+        .taint
+        .ok_or_else(|| State::unknown("/proc/sys/kernel/tainted has no number"))?;
+    let words: Vec<&str> = MEANINGS
+        .iter()
+        .filter(|(bit, _)| taint >> bit & 1 == 1)
+        .map(|(_, word)| *word)
+        .collect();
     Ok(match (taint, words.is_empty()) {
         (0, _) => State::good("untainted"),
         (taint, true) => State::noted(taint.to_string()),
         (taint, false) => State::improvable_at_start(
             format!("{taint}: {}", words.join(", ")),
             "untainted",
-            "remove the module (/proc/modules shows which by letters in parentheses), or look at the warning in the kernel's log",
+            "remove the module (/proc/modules shows which by letters in parentheses), or look at \
+             the warning in the kernel's log",
         ),
     })
 }
 
 fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
-    if examined.optional("proc/sys/kernel/bpf_stats_enabled")?.is_none() {
+    if examined
+        .optional("proc/sys/kernel/bpf_stats_enabled")?
+        .is_none()
+    {
         return Ok(State::none("the kernel has no BPF"));
     }
-    let watched = examined.watched.ok_or_else(|| State::unknown("they were not listed"))?;
-    let programs = watched.bpf.as_ref().map_err(|error| State::unknown(format!("bpf(2): {error}")))?;
-    let tracing: Vec<&str> =
-        programs.iter().filter(|program| TRACING_KINDS.contains(&program.kind)).map(|program| program.name.as_str()).collect();
+    let watched = examined
+        .watched
+        .ok_or_else(|| State::unknown("they were not listed"))?;
+    let programs = watched
+        .bpf
+        .as_ref()
+        .map_err(|error| State::unknown(format!("bpf(2): {error}")))?;
+    let tracing: Vec<&str> = programs
+        .iter()
+        .filter(|program| TRACING_KINDS.contains(&program.kind))
+        .map(|program| program.name.as_str())
+        .collect();
     Ok(if tracing.is_empty() {
         State::good(format!("{} loaded, none traces", programs.len()))
     } else {
-        let names: Vec<&str> = tracing.iter().copied().filter(|name| !name.is_empty()).take(NAMED).collect();
+        let names: Vec<&str> = tracing
+            .iter()
+            .copied()
+            .filter(|name| !name.is_empty())
+            .take(NAMED)
+            .collect();
         let names = if names.is_empty() {
             String::new()
         } else {
-            format!(" ({}{})", names.join(", "), if tracing.len() > NAMED { ", ..." } else { "" })
+            format!(
+                " ({}{})",
+                names.join(", "),
+                if tracing.len() > NAMED { ", ..." } else { "" }
+            )
         };
-        State::improvable(format!("{} that trace{names}", tracing.len()), "none", "end what loaded them: bpftool prog names the process")
+        State::improvable(
+            format!("{} that trace{names}", tracing.len()),
+            "none",
+            "end what loaded them: bpftool prog names the process",
+        )
     })
 }
 
@@ -133,14 +181,19 @@ fn instances(examined: &CheckInput<'_>) -> Result<State, State> {
     let tracers = examined.texts("sys/kernel/tracing/instances/*/current_tracer")?;
     let events = examined.texts("sys/kernel/tracing/instances/*/events/enable")?;
     let name = |path: &str| path.split('/').nth(4).unwrap_or_default().to_owned();
-    let active = tracers.iter().filter(|(_, tracer)| tracer != "nop").chain(events.iter().filter(|(_, text)| text != "0"));
+    let active = tracers
+        .iter()
+        .filter(|(_, tracer)| tracer != "nop")
+        .chain(events.iter().filter(|(_, text)| text != "0"));
     let mut names: Vec<String> = active.map(|(path, _)| name(path)).collect();
     names.dedup();
     Ok(match names.first() {
         None => State::good(format!("{} there, none records", tracers.len())),
-        Some(first) => {
-            State::improvable(format!("{} records", names.join(", ")), "none", format!("rmdir /sys/kernel/tracing/instances/{first}"))
-        }
+        Some(first) => State::improvable(
+            format!("{} records", names.join(", ")),
+            "none",
+            format!("rmdir /sys/kernel/tracing/instances/{first}"),
+        ),
     })
 }
 
@@ -159,11 +212,18 @@ fn monitors(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn kprobes(examined: &CheckInput<'_>) -> Result<State, State> {
     let list = examined.text("sys/kernel/debug/kprobes/list")?;
-    let set = list.lines().filter(|line| !line.contains("[DISABLED]")).count();
+    let set = list
+        .lines()
+        .filter(|line| !line.contains("[DISABLED]"))
+        .count();
     Ok(if set == 0 {
         State::good("none")
     } else {
-        State::improvable(format!("{set} set"), "none", "end what set them (/sys/kernel/debug/kprobes/list names the places)")
+        State::improvable(
+            format!("{set} set"),
+            "none",
+            "end what set them (/sys/kernel/debug/kprobes/list names the places)",
+        )
     })
 }
 
@@ -172,12 +232,20 @@ fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
     if processes.is_empty() {
         return Err(State::unknown("/proc/PID/comm"));
     }
-    let profilers = processes.into_iter().filter(|(_, name)| PROFILERS.contains(&name.as_str()));
-    let found: Vec<String> = profilers.map(|(path, name)| format!("{name} ({})", path.split('/').nth(1).unwrap_or_default())).collect();
+    let profilers = processes
+        .into_iter()
+        .filter(|(_, name)| PROFILERS.contains(&name.as_str()));
+    let found: Vec<String> = profilers
+        .map(|(path, name)| format!("{name} ({})", path.split('/').nth(1).unwrap_or_default()))
+        .collect();
     Ok(if found.is_empty() {
         State::good("no profiler runs")
     } else {
-        State::improvable(found.join(", "), "none", "end it, but for as long as you look for a cause")
+        State::improvable(
+            found.join(", "),
+            "none",
+            "end it, but for as long as you look for a cause",
+        )
     })
 }
 
@@ -186,6 +254,12 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     if state == "disabled" {
         return Ok(State::good("none is loaded"));
     }
-    let name = examined.optional("sys/kernel/sched_ext/root/ops")?.unwrap_or_else(|| "of unknown name".to_owned());
-    Ok(State::improvable(format!("{name} ({state})"), "none", "end the program that loaded it, or systemctl stop scx"))
+    let name = examined
+        .optional("sys/kernel/sched_ext/root/ops")?
+        .unwrap_or_else(|| "of unknown name".to_owned());
+    Ok(State::improvable(
+        format!("{name} ({state})"),
+        "none",
+        "end the program that loaded it, or systemctl stop scx",
+    ))
 }

@@ -1,4 +1,5 @@
-//! Other programs that take a CPU by right, change the clock, or make the kernel change its own code.
+//! Other programs that take a CPU by right, change the clock, or make the kernel change its own
+//! code.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::tasks::{Policy, Task};
@@ -20,7 +21,8 @@ pub(super) const STARVATION_DAEMON: Check = Check {
     name: "starvation-daemon",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High)]),
     reads: &["proc/*/comm"],
-    why: "it gives starving tasks a share of the CPU that a real-time task holds, as deadline tasks, which run before all others",
+    why: "it gives starving tasks a share of the CPU that a real-time task holds, as deadline \
+          tasks, which run before all others",
     source: "stalld(8)",
     look: |examined| either(starvation_daemon(examined)),
 };
@@ -29,31 +31,51 @@ pub(super) const TIME_SYNCHRONISATION: Check = Check {
     name: "time-synchronisation",
     weight: Weight::of(Importance::Low),
     reads: &["proc/*/comm"],
-    why: "two daemons step the clock against each other, and timers of CLOCK_REALTIME fire early or late with each step",
+    why: "two daemons step the clock against each other, and timers of CLOCK_REALTIME fire early \
+          or late with each step",
     source: "adjtimex(2); clock_nanosleep(2)",
     look: |examined| either(time_synchronisation(examined)),
 };
 
 pub(super) const TIMESTAMPS: Check = Check {
     name: "timestamp-switch",
-    weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
+    weight: Weight::of(Importance::Low).but(&[
+        (Profile::Polling, Importance::Medium),
+        (Profile::VmHost, Importance::Medium),
+    ]),
     reads: &["proc/*/comm"],
-    why: "whenever the first socket asks for stamps of packets or the last one ends, the kernel changes its code and interrupts every CPU",
+    why: "whenever the first socket asks for stamps of packets or the last one ends, the kernel \
+          changes its code and interrupts every CPU",
     source: "TuneD, rtentsk plugin; Red Hat, notes on SO_TIMESTAMPING",
     look: |examined| either(timestamps(examined)),
 };
 
 fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
     let own = examined.program.map(|program| program.process);
-    let highest_own =
-        examined.program.and_then(|program| program.threads.iter().map(|thread| thread.priority).max()).filter(|&own| own > 0);
+    let highest_own = examined
+        .program
+        .and_then(|program| program.threads.iter().map(|thread| thread.priority).max())
+        .filter(|&own| own > 0);
     let limit = highest_own.unwrap_or(PRIORITY_OF_PROBES);
     let in_the_way = |task: &&Task| {
-        let is_before = task.policy == Policy::Deadline || (task.is_real_time() && task.priority >= limit);
-        is_before && !task.is_of_kernel && Some(task.process) != own && task.may_run_on(examined.cpus)
+        let is_before =
+            task.policy == Policy::Deadline || (task.is_real_time() && task.priority >= limit);
+        is_before
+            && !task.is_of_kernel
+            && Some(task.process) != own
+            && task.may_run_on(examined.cpus)
     };
-    let found: Vec<String> = examined.tasks()?.iter().filter(in_the_way).map(Task::label).collect();
-    let more = if found.len() > SHOWN { format!(" and {} more", found.len() - SHOWN) } else { String::new() };
+    let found: Vec<String> = examined
+        .tasks()?
+        .iter()
+        .filter(in_the_way)
+        .map(Task::label)
+        .collect();
+    let more = if found.len() > SHOWN {
+        format!(" and {} more", found.len() - SHOWN)
+    } else {
+        String::new()
+    };
     Ok(match found.first() {
         None => State::good(format!("none at {limit} or above")),
         Some(_) => State::improvable(
@@ -70,7 +92,9 @@ fn running(examined: &CheckInput<'_>, names: &[&str]) -> Result<Vec<String>, Sta
     if processes.is_empty() {
         return Err(State::unknown("/proc/PID/comm"));
     }
-    let found = processes.into_iter().filter(|(_, name)| names.contains(&name.as_str()));
+    let found = processes
+        .into_iter()
+        .filter(|(_, name)| names.contains(&name.as_str()));
     Ok(found.map(|(_, name)| name).collect())
 }
 
@@ -78,17 +102,28 @@ fn starvation_daemon(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(if running(examined, &["stalld"])?.is_empty() {
         State::good("stalld does not run")
     } else {
-        State::improvable("stalld runs", "off where a task may keep a CPU", "systemctl disable --now stalld")
+        State::improvable(
+            "stalld runs",
+            "off where a task may keep a CPU",
+            "systemctl disable --now stalld",
+        )
     })
 }
 
 fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
-    let found = running(examined, &["chronyd", "ntpd", "systemd-timesyn", "phc2sys", "openntpd"])?;
+    let found = running(
+        examined,
+        &["chronyd", "ntpd", "systemd-timesyn", "phc2sys", "openntpd"],
+    )?;
     Ok(match found.as_slice() {
         [] => State::noted("no daemon sets the clock"),
         [one] => State::good(format!("{one} alone")),
         // phc2sys follows another clock on purpose, beside nothing else.
-        several => State::improvable(several.join(", "), "one of them", format!("systemctl disable --now {}", several[several.len() - 1])),
+        several => State::improvable(
+            several.join(", "),
+            "one of them",
+            format!("systemctl disable --now {}", several[several.len() - 1]),
+        ),
     })
 }
 

@@ -1,4 +1,5 @@
-//! What this user may do of what a run wants: one row a right, with the line that gives it. docs/rights.md says what a run does without.
+//! What this user may do of what a run wants: one row a right, with the line that gives it.
+//! docs/rights.md says what a run does without.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -36,8 +37,10 @@ pub(super) const TRACING: Check = Check {
     name: "right-tracing",
     weight: Weight::of(Importance::Low),
     reads: &["proc/self/status", "proc/filesystems"],
-    why: "without a trace of the kernel nobody can say who made a sample late (`tardy run --explain`)",
-    source: "Documentation/trace/ftrace.rst, instances; capabilities(7), CAP_SYS_ADMIN and CAP_DAC_OVERRIDE",
+    why: "without a trace of the kernel nobody can say who made a sample late (`tardy run \
+          --explain`)",
+    source: "Documentation/trace/ftrace.rst, instances; capabilities(7), CAP_SYS_ADMIN and \
+             CAP_DAC_OVERRIDE",
     look: |examined| either(tracing(examined)),
 };
 
@@ -62,13 +65,24 @@ impl Holder {
     fn read(examined: &CheckInput<'_>) -> Result<Self, State> {
         let status = examined.text("proc/self/status")?;
         let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-        let numbers = |name: &str| line(name).unwrap_or_default().split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let numbers = |name: &str| {
+            line(name)
+                .unwrap_or_default()
+                .split_whitespace()
+                .filter_map(|number| number.parse().ok())
+                .collect()
+        };
         let capabilities = line("CapEff:").and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
         let (users, mut groups): (Vec<u32>, Vec<u32>) = (numbers("Uid:"), numbers("Groups:"));
         // Real, effective, saved, of the file system: the last is what files are judged by.
         groups.extend(numbers("Gid:").into_iter().nth(3));
-        let capabilities = capabilities.ok_or_else(|| State::unknown("/proc/self/status names no capabilities"))?;
-        Ok(Self { capabilities, user: users.get(3).copied(), groups })
+        let capabilities = capabilities
+            .ok_or_else(|| State::unknown("/proc/self/status names no capabilities"))?;
+        Ok(Self {
+            capabilities,
+            user: users.get(3).copied(),
+            groups,
+        })
     }
 
     fn has(&self, capability: u32) -> bool {
@@ -93,27 +107,44 @@ impl Holder {
 /// The soft limit of this process, as /proc/self/limits writes it.
 fn limit(examined: &CheckInput<'_>, name: &str) -> Result<String, State> {
     let limits = examined.text("proc/self/limits")?;
-    let soft = limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next().map(str::to_owned));
+    let soft = limits.lines().find_map(|line| {
+        line.strip_prefix(name)?
+            .split_whitespace()
+            .next()
+            .map(str::to_owned)
+    });
     soft.ok_or_else(|| State::unknown("/proc/self/limits"))
 }
 
 fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
-    let (limit, holder) = (limit(examined, "Max realtime priority")?, Holder::read(examined)?);
+    let (limit, holder) = (
+        limit(examined, "Max realtime priority")?,
+        Holder::read(examined)?,
+    );
     Ok(if holder.has(SYS_NICE) {
         State::good("any priority (CAP_SYS_NICE)")
-    } else if limit == "unlimited" || limit.parse::<u32>().is_ok_and(|priority| priority >= PRIORITY_MAX) {
+    } else if limit == "unlimited"
+        || limit
+            .parse::<u32>()
+            .is_ok_and(|priority| priority >= PRIORITY_MAX)
+    {
         State::good(format!("priorities up to {limit} (rtprio)"))
     } else {
         State::improvable(
             format!("no CAP_SYS_NICE, and priorities up to {limit} (rtprio)"),
             "CAP_SYS_NICE, or an rtprio limit of 98",
-            "`- rtprio 98` for its group in /etc/security/limits.d, as the package makes it for `realtime`: adduser NAME realtime; or AmbientCapabilities=CAP_SYS_NICE; or run as root",
+            "`- rtprio 98` for its group in /etc/security/limits.d, as the package makes it for \
+             `realtime`: adduser NAME realtime; or AmbientCapabilities=CAP_SYS_NICE; or run as \
+             root",
         )
     })
 }
 
 fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
-    let (limit, holder) = (limit(examined, "Max locked memory")?, Holder::read(examined)?);
+    let (limit, holder) = (
+        limit(examined, "Max locked memory")?,
+        Holder::read(examined)?,
+    );
     Ok(if holder.has(IPC_LOCK) {
         State::good("all memory may be locked (CAP_IPC_LOCK)")
     } else if limit == "unlimited" {
@@ -122,7 +153,9 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("no CAP_IPC_LOCK, and {limit} bytes may be locked (memlock)"),
             "CAP_IPC_LOCK, or a memlock limit of `unlimited`",
-            "`- memlock unlimited` for its group in /etc/security/limits.d, as the package makes it for `realtime`: adduser NAME realtime; or AmbientCapabilities=CAP_IPC_LOCK; or run as root",
+            "`- memlock unlimited` for its group in /etc/security/limits.d, as the package makes \
+             it for `realtime`: adduser NAME realtime; or AmbientCapabilities=CAP_IPC_LOCK; or \
+             run as root",
         )
     })
 }
@@ -139,7 +172,8 @@ fn idle(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(false) => State::improvable(
             "/dev/cpu_dma_latency may not be written",
             "a group that may, or CAP_DAC_OVERRIDE",
-            "a udev rule, KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\", as the package has it: adduser NAME realtime; or run as root",
+            "a udev rule, KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\", as the \
+             package has it: adduser NAME realtime; or run as root",
         ),
     })
 }
@@ -147,9 +181,18 @@ fn idle(examined: &CheckInput<'_>) -> Result<State, State> {
 fn tracing(examined: &CheckInput<'_>) -> Result<State, State> {
     let (holder, root) = (Holder::read(examined)?, examined.root()?);
     // A folder that may not even be looked into is there, and not to be written.
-    let mounted = TRACING_PLACES.iter().find_map(|place| match std::fs::metadata(root.path(place).join("instances")) {
-        Ok(_) => Some((*place, holder.may_write(&root.path(place).join("instances")).unwrap_or(false))),
-        Err(error) => (error.kind() == std::io::ErrorKind::PermissionDenied).then_some((*place, false)),
+    let mounted = TRACING_PLACES.iter().find_map(|place| {
+        match std::fs::metadata(root.path(place).join("instances")) {
+            Ok(_) => Some((
+                *place,
+                holder
+                    .may_write(&root.path(place).join("instances"))
+                    .unwrap_or(false),
+            )),
+            Err(error) => {
+                (error.kind() == std::io::ErrorKind::PermissionDenied).then_some((*place, false))
+            }
+        }
     });
     let filesystems = examined.optional("proc/filesystems")?;
     Ok(match mounted {
@@ -157,16 +200,25 @@ fn tracing(examined: &CheckInput<'_>) -> Result<State, State> {
         Some((place, false)) => State::improvable(
             format!("/{place} may not be written"),
             "CAP_DAC_OVERRIDE, or a group that may",
-            "run as root, or AmbientCapabilities=CAP_DAC_OVERRIDE; or mount -o remount,gid=realtime,mode=770 /sys/kernel/tracing before anything else uses it",
+            "run as root, or AmbientCapabilities=CAP_DAC_OVERRIDE; or mount -o \
+             remount,gid=realtime,mode=770 /sys/kernel/tracing before anything else uses it",
         ),
-        None if filesystems.is_some_and(|kinds| !kinds.lines().any(|kind| kind.trim_end().ends_with("tracefs"))) => {
+        None if filesystems.is_some_and(|kinds| {
+            !kinds
+                .lines()
+                .any(|kind| kind.trim_end().ends_with("tracefs"))
+        }) =>
+        {
             State::none("the kernel has no tracing file system (CONFIG_TRACING)")
         }
-        None if holder.has(SYS_ADMIN) => State::good("the tracing file system is not mounted, and may be (CAP_SYS_ADMIN)"),
+        None if holder.has(SYS_ADMIN) => {
+            State::good("the tracing file system is not mounted, and may be (CAP_SYS_ADMIN)")
+        }
         None => State::improvable(
             "the tracing file system is not mounted, and may not be",
             "mounted, or CAP_SYS_ADMIN",
-            "mount -t tracefs none /sys/kernel/tracing as root; then run as root, or AmbientCapabilities=CAP_DAC_OVERRIDE",
+            "mount -t tracefs none /sys/kernel/tracing as root; then run as root, or \
+             AmbientCapabilities=CAP_DAC_OVERRIDE",
         ),
     })
 }

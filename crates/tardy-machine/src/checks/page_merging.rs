@@ -12,5 +12,11 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
-    number_is(examined, "sys/kernel/mm/ksm/run", |value| value != 1, "0 or 2", "echo 2 > /sys/kernel/mm/ksm/run")
+    number_is(
+        examined,
+        "sys/kernel/mm/ksm/run",
+        |value| value != 1,
+        "0 or 2",
+        "echo 2 > /sys/kernel/mm/ksm/run",
+    )
 }

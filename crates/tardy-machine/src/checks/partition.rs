@@ -11,8 +11,12 @@ const CPU: &str = "sys/devices/system/cpu";
 pub(super) const SETS: Check = Check {
     name: "isolation-sets",
     weight: Weight::of(Importance::Medium),
-    reads: &["sys/devices/system/cpu/isolated", "sys/devices/system/cpu/nohz_full"],
-    why: "a CPU that is isolated in one way and not in another still gets what the other way would keep off",
+    reads: &[
+        "sys/devices/system/cpu/isolated",
+        "sys/devices/system/cpu/nohz_full",
+    ],
+    why: "a CPU that is isolated in one way and not in another still gets what the other way \
+          would keep off",
     source: "Documentation/admin-guide/cpu-isolation.rst; cgroup-v2.rst, cpuset.cpus.isolated",
     look: |examined| either(sets(examined)),
 };
@@ -21,14 +25,18 @@ pub(super) const HOUSEKEEPING: Check = Check {
     name: "housekeeping",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/topology/physical_package_id"],
-    why: "what the kernel and other programs must do somewhere needs a CPU, best one in each package",
+    why: "what the kernel and other programs must do somewhere needs a CPU, best one in each \
+          package",
     source: "Documentation/admin-guide/cpu-isolation.rst, housekeeping; TuneD, realtime",
     look: |examined| either(housekeeping(examined)),
 };
 
 pub(super) const SIBLINGS: Check = Check {
     name: "core-siblings",
-    weight: Weight::of(Importance::High).but(&[(Profile::Audio, Importance::Low), (Profile::Periodic, Importance::Medium)]),
+    weight: Weight::of(Importance::High).but(&[
+        (Profile::Audio, Importance::Low),
+        (Profile::Periodic, Importance::Medium),
+    ]),
     reads: &["sys/devices/system/cpu/cpu*/topology/thread_siblings_list"],
     why: "everything else runs on the other half of a core of the work's, and takes half of it",
     source: "Documentation/admin-guide/cpu-isolation.rst, checklist; OpenShift, cnf-tests",
@@ -37,9 +45,13 @@ pub(super) const SIBLINGS: Check = Check {
 
 pub(super) const FULL_DYNTICKS: Check = Check {
     name: "full-dynticks",
-    weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High), (Profile::VmHost, Importance::High)]),
+    weight: Weight::of(Importance::Medium).but(&[
+        (Profile::Polling, Importance::High),
+        (Profile::VmHost, Importance::High),
+    ]),
     reads: &["sys/devices/system/cpu/nohz_full"],
-    why: "without a tick a task that stays in user space is left alone, and every system call takes longer",
+    why: "without a tick a task that stays in user space is left alone, and every system call \
+          takes longer",
     source: "kernel-configuration.rst, CONFIG_NO_HZ_FULL; Documentation/timers/no_hz.rst",
     look: |examined| either(full_dynticks(examined)),
 };
@@ -55,12 +67,32 @@ pub(super) const OFFLINE: Check = Check {
 
 fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
-    let isolated = examined.facts.processors.isolated.clone().ok_or_else(|| State::unknown("/sys/devices/system/cpu/isolated"))?;
-    let nohz = examined.facts.processors.nohz_full.clone().unwrap_or_default();
-    let partitioned = root.cpu_list("sys/fs/cgroup/cpuset.cpus.isolated").unwrap_or_default();
-    let mut named: Vec<(&str, CpuList)> = vec![("isolated", isolated), ("nohz_full", nohz), ("cpuset.cpus.isolated", partitioned)];
+    let isolated = examined
+        .facts
+        .processors
+        .isolated
+        .clone()
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/isolated"))?;
+    let nohz = examined
+        .facts
+        .processors
+        .nohz_full
+        .clone()
+        .unwrap_or_default();
+    let partitioned = root
+        .cpu_list("sys/fs/cgroup/cpuset.cpus.isolated")
+        .unwrap_or_default();
+    let mut named: Vec<(&str, CpuList)> = vec![
+        ("isolated", isolated),
+        ("nohz_full", nohz),
+        ("cpuset.cpus.isolated", partitioned),
+    ];
     named.retain(|(_, cpus)| !cpus.is_empty());
-    let text = named.iter().map(|(name, cpus)| format!("{name} {cpus}")).collect::<Vec<_>>().join(", ");
+    let text = named
+        .iter()
+        .map(|(name, cpus)| format!("{name} {cpus}"))
+        .collect::<Vec<_>>()
+        .join(", ");
     let first = named.first().map(|(_, cpus)| cpus.to_string());
     Ok(match first {
         None => State::none("no CPU is isolated"),
@@ -69,7 +101,8 @@ fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
             text,
             "the same CPUs in all of them",
             format!(
-                "isolcpus=managed_irq,domain,{0} on the kernel's command line, with nohz_full={0} for work that never sleeps",
+                "isolcpus=managed_irq,domain,{0} on the kernel's command line, with nohz_full={0} \
+                 for work that never sleeps",
                 examined.to_isolate()
             ),
         ),
@@ -77,11 +110,18 @@ fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
 }
 
 fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
-    let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+    let others = examined
+        .other_cpus()
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     let mut packages: BTreeMap<String, CpuList> = BTreeMap::new();
     for (path, package) in examined.texts(&format!("{CPU}/cpu*/topology/physical_package_id"))? {
-        let cpu = path.split('/').nth(4).and_then(|name| name.strip_prefix("cpu")?.parse().ok());
-        packages.entry(package).or_default().insert(CpuId(cpu.ok_or_else(|| State::unknown("the number of a CPU"))?));
+        let cpu = path
+            .split('/')
+            .nth(4)
+            .and_then(|name| name.strip_prefix("cpu")?.parse().ok());
+        packages.entry(package).or_default().insert(CpuId(
+            cpu.ok_or_else(|| State::unknown("the number of a CPU"))?,
+        ));
     }
     if packages.is_empty() {
         return Ok(State::none("the kernel names no packages"));
@@ -98,7 +138,11 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
             )
         });
     }
-    let full: Vec<&String> = packages.iter().filter(|(_, cpus)| cpus.and(&others).is_empty()).map(|(package, _)| package).collect();
+    let full: Vec<&String> = packages
+        .iter()
+        .filter(|(_, cpus)| cpus.and(&others).is_empty())
+        .map(|(package, _)| package)
+        .collect();
     Ok(match full.first() {
         None => State::good(format!("CPUs {others} are left for everything else")),
         Some(package) => State::improvable(
@@ -115,8 +159,16 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("the kernel names no siblings"));
     }
     let online = examined.facts.processors.online.clone().unwrap_or_default();
-    let shared = |list: &String| list.parse::<CpuList>().unwrap_or_default().and(&online).minus(examined.cpus);
-    let strangers: CpuList = lists.iter().flat_map(|(_, list)| shared(list).iter().collect::<Vec<_>>()).collect();
+    let shared = |list: &String| {
+        list.parse::<CpuList>()
+            .unwrap_or_default()
+            .and(&online)
+            .minus(examined.cpus)
+    };
+    let strangers: CpuList = lists
+        .iter()
+        .flat_map(|(_, list)| shared(list).iter().collect::<Vec<_>>())
+        .collect();
     Ok(if strangers.is_empty() {
         State::good("no core is shared with other CPUs")
     } else {
@@ -124,22 +176,37 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("CPUs {strangers} share cores with the work"),
             "whole cores for the work",
-            format!("echo 0 > /sys/devices/system/cpu/cpu{first}/online for each, or name both halves of each core"),
+            format!(
+                "echo 0 > /sys/devices/system/cpu/cpu{first}/online for each, or name both halves \
+                 of each core"
+            ),
         )
     })
 }
 
 fn full_dynticks(examined: &CheckInput<'_>) -> Result<State, State> {
-    let Some(text) = examined.optional(&format!("{CPU}/nohz_full"))? else { return Ok(State::none("the kernel has no CONFIG_NO_HZ_FULL")) };
+    let Some(text) = examined.optional(&format!("{CPU}/nohz_full"))? else {
+        return Ok(State::none("the kernel has no CONFIG_NO_HZ_FULL"));
+    };
     let cpus = match text.as_str() {
         "(null)" => CpuList::default(),
-        list => list.parse().map_err(|_| State::unknown("/sys/devices/system/cpu/nohz_full has no list"))?,
+        list => list
+            .parse()
+            .map_err(|_| State::unknown("/sys/devices/system/cpu/nohz_full has no list"))?,
     };
-    let current = if cpus.is_empty() { "on no CPU".to_owned() } else { format!("on CPUs {cpus}") };
+    let current = if cpus.is_empty() {
+        "on no CPU".to_owned()
+    } else {
+        format!("on CPUs {cpus}")
+    };
     let list = examined.cpus;
     Ok(match examined.profile.is_busy() {
         true if examined.cpus.minus(&cpus).is_empty() => State::good(current),
-        true => State::improvable_at_start(current, format!("on CPUs {list}"), format!("nohz_full={list} on the kernel's command line")),
+        true => State::improvable_at_start(
+            current,
+            format!("on CPUs {list}"),
+            format!("nohz_full={list} on the kernel's command line"),
+        ),
         false if cpus.and(examined.cpus).is_empty() => State::good(current),
         false => State::improvable_at_start(
             current,
@@ -151,5 +218,9 @@ fn full_dynticks(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn offline(examined: &CheckInput<'_>) -> Result<State, State> {
     let text = examined.text(&format!("{CPU}/offline"))?;
-    Ok(if text.is_empty() { State::good("every CPU is online") } else { State::noted(format!("CPUs {text} are offline")) })
+    Ok(if text.is_empty() {
+        State::good("every CPU is online")
+    } else {
+        State::noted(format!("CPUs {text} are offline"))
+    })
 }

@@ -7,9 +7,14 @@ const CPU: &str = "sys/devices/system/cpu";
 pub(super) const FREQUENCY_RANGE: Check = Check {
     name: "frequency-range",
     weight: Weight::of(Importance::Medium),
-    reads: &["sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq", "sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq"],
-    why: "within the range the CPU itself chooses, and the same work takes now this long and now that long",
-    source: "kernel-configuration.rst, CPU frequency governors; Ubuntu, Intel TCC (fixed frequency)",
+    reads: &[
+        "sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq",
+        "sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq",
+    ],
+    why: "within the range the CPU itself chooses, and the same work takes now this long and now \
+          that long",
+    source: "kernel-configuration.rst, CPU frequency governors; Ubuntu, Intel TCC (fixed \
+             frequency)",
     look: |examined| either(frequency_range(examined)),
 };
 
@@ -17,11 +22,18 @@ pub(super) const UTILISATION_CLAMP: Check = Check {
     name: "utilisation-clamp",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
-    why: "where the frequency follows the load, a real-time task asks for no more than this part of 1024 of it",
+    why: "where the frequency follows the load, a real-time task asks for no more than this part \
+          of 1024 of it",
     source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
     look: |examined| {
         let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";
-        number_is(examined, path, |value| value == 1024, "1024", "sysctl kernel.sched_util_clamp_min_rt_default=1024")
+        number_is(
+            examined,
+            path,
+            |value| value == 1024,
+            "1024",
+            "sysctl kernel.sched_util_clamp_min_rt_default=1024",
+        )
     },
 };
 
@@ -30,7 +42,8 @@ pub(super) const ENERGY_PREFERENCE: Check = Check {
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"],
     why: "the CPU saves energy where this tells it to, whatever the governor says",
-    source: "Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst, energy_performance_preference",
+    source: "Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst, \
+             energy_performance_preference",
     look: |examined| either(energy_preference(examined)),
 };
 
@@ -38,7 +51,8 @@ pub(super) const TURBO: Check = Check {
     name: "turbo",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/intel_pstate/no_turbo|sys/devices/system/cpu/cpufreq/boost"],
-    why: "work is faster with it, and less even: the frequency depends on heat and on what other cores do",
+    why: "work is faster with it, and less even: the frequency depends on heat and on what other \
+          cores do",
     source: "Documentation/admin-guide/pm/cpufreq.rst, boost; TuneD, realtime",
     look: |examined| either(turbo(examined)),
 };
@@ -48,7 +62,8 @@ pub(super) const PCI_EXPRESS: Check = Check {
     weight: Weight::of(Importance::Medium),
     reads: &["sys/module/pcie_aspm/parameters/policy"],
     why: "a link that sleeps delays the next access to its device",
-    source: "Documentation/core-api/real-time/hardware.rst, hardware buses; kernel-parameters.txt, pcie_aspm=",
+    source: "Documentation/core-api/real-time/hardware.rst, hardware buses; \
+             kernel-parameters.txt, pcie_aspm=",
     look: |examined| either(pci_express(examined)),
 };
 
@@ -76,8 +91,13 @@ pub(super) const USB: Check = Check {
 pub(super) const SUPPLY: Check = Check {
     name: "power-supply",
     weight: Weight::of(Importance::Medium),
-    reads: &["sys/class/power_supply/*/type", "sys/class/power_supply/*/online", "sys/firmware/acpi/platform_profile"],
-    why: "on a battery, and in quiet modes, the firmware lowers limits that the kernel does not see",
+    reads: &[
+        "sys/class/power_supply/*/type",
+        "sys/class/power_supply/*/online",
+        "sys/firmware/acpi/platform_profile",
+    ],
+    why: "on a battery, and in quiet modes, the firmware lowers limits that the kernel does not \
+          see",
     source: "Documentation/ABI/testing/sysfs-platform_profile and sysfs-class-power",
     look: |examined| either(supply(examined)),
 };
@@ -85,28 +105,48 @@ pub(super) const SUPPLY: Check = Check {
 fn frequency_range(examined: &CheckInput<'_>) -> Result<State, State> {
     let lowest = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/scaling_min_freq"))?;
     let highest = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/scaling_max_freq"))?;
-    let ranges: Vec<(&str, &str)> = lowest.iter().map(|(_, low)| low.as_str()).zip(highest.iter().map(|(_, high)| high.as_str())).collect();
-    let Some((low, high)) = ranges.iter().find(|(low, high)| low != high).or(ranges.first()) else {
+    let ranges: Vec<(&str, &str)> = lowest
+        .iter()
+        .map(|(_, low)| low.as_str())
+        .zip(highest.iter().map(|(_, high)| high.as_str()))
+        .collect();
+    let Some((low, high)) = ranges
+        .iter()
+        .find(|(low, high)| low != high)
+        .or(ranges.first())
+    else {
         return Ok(State::none("the kernel does not set the frequency"));
     };
-    let mhz = |khz: &str| khz.parse::<u64>().map_or_else(|_| khz.to_owned(), |khz| (khz / 1000).to_string());
+    let mhz = |khz: &str| {
+        khz.parse::<u64>()
+            .map_or_else(|_| khz.to_owned(), |khz| (khz / 1000).to_string())
+    };
     Ok(if low == high {
         State::good(format!("{} MHz", mhz(low)))
     } else {
         State::improvable(
             format!("{} to {} MHz", mhz(low), mhz(high)),
             "one frequency",
-            format!("for f in /{CPU}/cpu*/cpufreq; do cat $f/scaling_max_freq > $f/scaling_min_freq; done"),
+            format!(
+                "for f in /{CPU}/cpu*/cpufreq; do cat $f/scaling_max_freq > $f/scaling_min_freq; \
+                 done"
+            ),
         )
     })
 }
 
 fn energy_preference(examined: &CheckInput<'_>) -> Result<State, State> {
-    let preferences = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/energy_performance_preference"))?;
-    let Some((_, first)) = preferences.first() else { return Ok(State::none("the CPU has no such preference")) };
+    let preferences = examined.of_each_cpu(&format!(
+        "{CPU}/cpuCPU/cpufreq/energy_performance_preference"
+    ))?;
+    let Some((_, first)) = preferences.first() else {
+        return Ok(State::none("the CPU has no such preference"));
+    };
     // A number is the register's value: 0 is performance.
-    let other =
-        preferences.iter().map(|(_, preference)| preference).find(|preference| !["performance", "0"].contains(&preference.as_str()));
+    let other = preferences
+        .iter()
+        .map(|(_, preference)| preference)
+        .find(|preference| !["performance", "0"].contains(&preference.as_str()));
     Ok(match other {
         None => State::good(first.clone()),
         Some(other) => State::improvable(
@@ -118,8 +158,12 @@ fn energy_preference(examined: &CheckInput<'_>) -> Result<State, State> {
 }
 
 fn turbo(examined: &CheckInput<'_>) -> Result<State, State> {
-    let intel = examined.optional(&format!("{CPU}/intel_pstate/no_turbo"))?.map(|text| text == "0");
-    let other = examined.optional(&format!("{CPU}/cpufreq/boost"))?.map(|text| text == "1");
+    let intel = examined
+        .optional(&format!("{CPU}/intel_pstate/no_turbo"))?
+        .map(|text| text == "0");
+    let other = examined
+        .optional(&format!("{CPU}/cpufreq/boost"))?
+        .map(|text| text == "1");
     Ok(match intel.or(other) {
         None => State::none("the CPU has no turbo that the kernel can switch"),
         Some(true) => State::noted("on: faster on average, less even"),
@@ -132,14 +176,18 @@ fn pci_express(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::good("off (pcie_aspm=off)"));
     }
     let policies = examined.text("sys/module/pcie_aspm/parameters/policy")?;
-    let policy = policies.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(policy, _)| policy.to_owned());
+    let policy = policies
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map(|(policy, _)| policy.to_owned());
     Ok(match policy.as_deref() {
         None => State::unknown("/sys/module/pcie_aspm/parameters/policy names no policy"),
         Some("performance") => State::good("performance"),
         Some(policy) => State::improvable(
             policy,
             "performance",
-            "echo performance > /sys/module/pcie_aspm/parameters/policy, or pcie_aspm.policy=performance on the kernel's command line",
+            "echo performance > /sys/module/pcie_aspm/parameters/policy, or \
+             pcie_aspm.policy=performance on the kernel's command line",
         ),
     })
 }
@@ -150,7 +198,9 @@ fn uncore(examined: &CheckInput<'_>) -> Result<State, State> {
     let highest = examined.texts(&format!("{folder}/*/max_freq_khz"))?;
     let mut ranges = lowest.iter().zip(&highest);
     if lowest.is_empty() {
-        return Ok(State::none("the kernel does not set it (driver intel_uncore_frequency)"));
+        return Ok(State::none(
+            "the kernel does not set it (driver intel_uncore_frequency)",
+        ));
     }
     Ok(match ranges.find(|((_, low), (_, high))| low != high) {
         None => State::good("one frequency"),
@@ -167,14 +217,25 @@ fn usb(examined: &CheckInput<'_>) -> Result<State, State> {
     if controls.is_empty() {
         return Ok(State::none("there is no USB device"));
     }
-    let sleeping: Vec<&str> =
-        controls.iter().filter(|(_, control)| control == "auto").filter_map(|(path, _)| path.split('/').nth(4)).collect();
+    let sleeping: Vec<&str> = controls
+        .iter()
+        .filter(|(_, control)| control == "auto")
+        .filter_map(|(path, _)| path.split('/').nth(4))
+        .collect();
     Ok(match sleeping.first() {
         None => State::good("devices stay awake"),
         Some(first) => State::improvable(
-            format!("{} of {} devices may sleep: {}", sleeping.len(), controls.len(), sleeping.join(", ")),
+            format!(
+                "{} of {} devices may sleep: {}",
+                sleeping.len(),
+                controls.len(),
+                sleeping.join(", ")
+            ),
             "those of the work stay awake",
-            format!("echo on > /sys/bus/usb/devices/{first}/power/control, or usbcore.autosuspend=-1 on the kernel's command line"),
+            format!(
+                "echo on > /sys/bus/usb/devices/{first}/power/control, or usbcore.autosuspend=-1 \
+                 on the kernel's command line"
+            ),
         ),
     })
 }
@@ -186,9 +247,11 @@ fn supply(examined: &CheckInput<'_>) -> Result<State, State> {
     let has_battery = supplies.iter().any(|(path, kind)| {
         // A mouse has a battery too; those of devices say so.
         let scope = path.replace("/type", "/scope");
-        kind == "Battery" && examined.root.and_then(|root| root.text(scope)).as_deref() != Some("Device")
+        kind == "Battery"
+            && examined.root.and_then(|root| root.text(scope)).as_deref() != Some("Device")
     });
-    let is_on_battery = has_battery && !online.is_empty() && online.iter().all(|(_, online)| online == "0");
+    let is_on_battery =
+        has_battery && !online.is_empty() && online.iter().all(|(_, online)| online == "0");
     if is_on_battery {
         return Ok(State::improvable("on battery", "mains", "plug it in"));
     }

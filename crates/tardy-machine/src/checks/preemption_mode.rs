@@ -13,17 +13,28 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
-    let Some(found) = &examined.facts.kernel.preemption else { return State::unknown("the kernel's version") };
+    let Some(found) = &examined.facts.kernel.preemption else {
+        return State::unknown("the kernel's version");
+    };
     match (found.compiled, found.mode.as_deref()) {
-        (CompiledPreemption::RealTime | CompiledPreemption::Full, None) | (_, Some("full")) => State::good(found.to_string()),
-        (CompiledPreemption::Dynamic | CompiledPreemption::RealTime, Some(mode)) => {
-            State::improvable(mode, "full", "echo full > /sys/kernel/debug/sched/preempt, or preempt=full on the kernel's command line")
+        (CompiledPreemption::RealTime | CompiledPreemption::Full, None) | (_, Some("full")) => {
+            State::good(found.to_string())
         }
-        (CompiledPreemption::VoluntaryOrNone | CompiledPreemption::Lazy, _) => State::improvable_at_start(
-            found.to_string(),
-            "PREEMPT or PREEMPT_RT",
-            "use a kernel built with PREEMPT_DYNAMIC and preempt=full, or with PREEMPT_RT",
-        ),
+        (CompiledPreemption::Dynamic | CompiledPreemption::RealTime, Some(mode)) => {
+            State::improvable(
+                mode,
+                "full",
+                "echo full > /sys/kernel/debug/sched/preempt, or preempt=full on the kernel's \
+                 command line",
+            )
+        }
+        (CompiledPreemption::VoluntaryOrNone | CompiledPreemption::Lazy, _) => {
+            State::improvable_at_start(
+                found.to_string(),
+                "PREEMPT or PREEMPT_RT",
+                "use a kernel built with PREEMPT_DYNAMIC and preempt=full, or with PREEMPT_RT",
+            )
+        }
         _ => State::unknown("the mode (/sys/kernel/debug/sched/preempt, for root only)"),
     }
 }

@@ -1,4 +1,5 @@
-//! What the machine is meant for: the same setting is good for one kind of work and bad for another.
+//! What the machine is meant for: the same setting is good for one kind of work and bad for
+//! another.
 
 use serde::Serialize;
 
@@ -11,7 +12,8 @@ pub enum Profile {
     /// Tasks that sleep until they are due: control loops.
     #[default]
     Periodic,
-    /// Tasks that keep a CPU to themselves and ask the kernel for nothing: packet processing in user space.
+    /// Tasks that keep a CPU to themselves and ask the kernel for nothing: packet processing in
+    /// user space.
     Polling,
     /// Sound: tasks that an interrupt of a sound card wakes, on a machine that people use.
     Audio,
@@ -23,7 +25,13 @@ pub enum Profile {
 
 impl Profile {
     /// All of them, in the order of the help.
-    pub const ALL: [Self; 5] = [Self::Periodic, Self::Polling, Self::Audio, Self::VmGuest, Self::VmHost];
+    pub const ALL: [Self; 5] = [
+        Self::Periodic,
+        Self::Polling,
+        Self::Audio,
+        Self::VmGuest,
+        Self::VmHost,
+    ];
 
     /// As on the command line.
     #[must_use]
@@ -59,12 +67,18 @@ impl Weight {
 
     /// Another one for some profiles.
     pub(super) const fn but(self, others: &'static [(Profile, Importance)]) -> Self {
-        Self { usual: self.usual, others }
+        Self {
+            usual: self.usual,
+            others,
+        }
     }
 
     /// How much it matters for `profile`.
     #[must_use]
     pub fn importance(&self, profile: Profile) -> Importance {
-        self.others.iter().find(|(other, _)| *other == profile).map_or(self.usual, |(_, importance)| *importance)
+        self.others
+            .iter()
+            .find(|(other, _)| *other == profile)
+            .map_or(self.usual, |(_, importance)| *importance)
     }
 }

@@ -1,4 +1,5 @@
-//! A running program (`--pid`): whether it asked the kernel for what it needs. What it sleeps on, and which locks it takes, only a trace shows.
+//! A running program (`--pid`): whether it asked the kernel for what it needs. What it sleeps on,
+//! and which locks it takes, only a trace shows.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::program::{Program, RealTimeLimit};
@@ -17,8 +18,10 @@ pub(super) const MEMORY: Check = Check {
     name: "program-memory",
     weight: Weight::of(Importance::High),
     reads: &["proc/PID/status"],
-    why: "memory that is not locked may be taken away, and the next access waits for the kernel or for a disk",
-    source: "mlockall(2); Documentation/trace/rv/monitor_rtapp.rst, pagefault; mckenney2009, section 2.1",
+    why: "memory that is not locked may be taken away, and the next access waits for the kernel \
+          or for a disk",
+    source: "mlockall(2); Documentation/trace/rv/monitor_rtapp.rst, pagefault; mckenney2009, \
+             section 2.1",
     look: |examined| either(memory(examined)),
 };
 
@@ -35,7 +38,8 @@ pub(super) const PRIORITY: Check = Check {
     name: "program-priority",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/PID/task/*/stat", "proc/*/task/*/stat"],
-    why: "below the interrupt threads every device goes first, and 99 belongs to the kernel's own threads",
+    why: "below the interrupt threads every device goes first, and 99 belongs to the kernel's own \
+          threads",
     source: "sched(7); Red Hat's guide, priorities",
     look: |examined| either(priority(examined)),
 };
@@ -53,7 +57,8 @@ pub(super) const LIMIT: Check = Check {
     name: "program-limit",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/PID/limits"],
-    why: "a real-time thread that runs this long without sleeping gets SIGXCPU, and is killed if it goes on",
+    why: "a real-time thread that runs this long without sleeping gets SIGXCPU, and is killed if \
+          it goes on",
     source: "getrlimit(2), RLIMIT_RTTIME",
     look: |examined| either(limit(examined)),
 };
@@ -72,45 +77,84 @@ const SLACK_MAX_NS: u64 = 1_000;
 const SHOWN: usize = 4;
 
 fn program<'a>(examined: &CheckInput<'a>) -> Result<&'a Program, State> {
-    examined.program.ok_or_else(|| State::none("no program was named (--pid)"))
+    examined
+        .program
+        .ok_or_else(|| State::none("no program was named (--pid)"))
 }
 
 /// The threads that must be on time: those of real-time policy.
 fn real_time<'a>(examined: &CheckInput<'a>) -> Result<Vec<&'a Task>, State> {
-    let threads: Vec<&Task> = program(examined)?.threads.iter().filter(|thread| thread.is_real_time()).collect();
-    if threads.is_empty() { Err(State::none("no thread has a real-time policy")) } else { Ok(threads) }
+    let threads: Vec<&Task> = program(examined)?
+        .threads
+        .iter()
+        .filter(|thread| thread.is_real_time())
+        .collect();
+    if threads.is_empty() {
+        Err(State::none("no thread has a real-time policy"))
+    } else {
+        Ok(threads)
+    }
 }
 
 fn named(threads: &[String]) -> String {
-    let more = if threads.len() > SHOWN { format!(" and {} more", threads.len() - SHOWN) } else { String::new() };
+    let more = if threads.len() > SHOWN {
+        format!(" and {} more", threads.len() - SHOWN)
+    } else {
+        String::new()
+    };
     format!("{}{more}", threads[..threads.len().min(SHOWN)].join(", "))
 }
 
 fn policy(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
-    let threads: Vec<String> = program.threads.iter().filter(|thread| thread.is_real_time()).map(Task::label).collect();
+    let threads: Vec<String> = program
+        .threads
+        .iter()
+        .filter(|thread| thread.is_real_time())
+        .map(Task::label)
+        .collect();
     Ok(if threads.is_empty() {
         State::improvable(
-            format!("none of the {} threads of {} has a real-time policy", program.threads.len(), program.name),
+            format!(
+                "none of the {} threads of {} has a real-time policy",
+                program.threads.len(),
+                program.name
+            ),
             "FIFO, RR or DEADLINE for each thread that must be on time",
-            format!("chrt -f -p 80 TID for such a thread of {}, or pthread_setschedparam() in it", program.process),
+            format!(
+                "chrt -f -p 80 TID for such a thread of {}, or pthread_setschedparam() in it",
+                program.process
+            ),
         )
     } else {
-        State::good(format!("{} of {} threads: {}", threads.len(), program.threads.len(), named(&threads)))
+        State::good(format!(
+            "{} of {} threads: {}",
+            threads.len(),
+            program.threads.len(),
+            named(&threads)
+        ))
     })
 }
 
 fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     let (Some(locked), Some(resident)) = (program.locked_kib, program.resident_kib) else {
-        return Err(State::unknown(format!("VmLck and VmRSS in /proc/{}/status", program.process)));
+        return Err(State::unknown(format!(
+            "VmLck and VmRSS in /proc/{}/status",
+            program.process
+        )));
     };
     let current = format!("{locked} KiB locked, {resident} KiB in memory");
-    // A mapping of a device is resident and cannot be locked; so is what the kernel shares with every process.
+    // A mapping of a device is resident and cannot be locked; so is what the kernel shares with
+    // every process.
     Ok(if locked > 0 && locked >= resident / 10 * 9 {
         State::good(current)
     } else {
-        State::improvable(current, "all of it locked", "mlockall(MCL_CURRENT | MCL_FUTURE) at the beginning of the program")
+        State::improvable(
+            current,
+            "all of it locked",
+            "mlockall(MCL_CURRENT | MCL_FUTURE) at the beginning of the program",
+        )
     })
 }
 
@@ -118,8 +162,13 @@ fn faults(examined: &CheckInput<'_>) -> Result<State, State> {
     let threads = real_time(examined)?;
     let program = program(examined)?;
     let grown = |thread: &&Task| {
-        let (minor, major) = program.faults.get(&thread.thread).copied().unwrap_or_default();
-        (minor + major > 0).then(|| format!("{} {minor} without and {major} with a disk", thread.label()))
+        let (minor, major) = program
+            .faults
+            .get(&thread.thread)
+            .copied()
+            .unwrap_or_default();
+        (minor + major > 0)
+            .then(|| format!("{} {minor} without and {major} with a disk", thread.label()))
     };
     let faulting: Vec<String> = threads.iter().filter_map(grown).collect();
     Ok(if faulting.is_empty() {
@@ -128,28 +177,46 @@ fn faults(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             named(&faulting),
             "none",
-            "mlockall(), touch stack and heap once before the work begins, and allocate nothing in the loop (mallopt(M_TRIM_THRESHOLD, -1))",
+            "mlockall(), touch stack and heap once before the work begins, and allocate nothing \
+             in the loop (mallopt(M_TRIM_THRESHOLD, -1))",
         )
     })
 }
 
 fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     let threads = real_time(examined)?;
-    let with_priority: Vec<&&Task> = threads.iter().filter(|thread| thread.policy != Policy::Deadline).collect();
+    let with_priority: Vec<&&Task> = threads
+        .iter()
+        .filter(|thread| thread.policy != Policy::Deadline)
+        .collect();
     if with_priority.is_empty() {
         return Ok(State::good("DEADLINE, before every priority"));
     }
     if let Some(highest) = with_priority.iter().find(|thread| thread.priority >= 99) {
-        return Ok(State::improvable(highest.label(), "98 at most", format!("chrt -f -p 98 {}", highest.thread)));
+        return Ok(State::improvable(
+            highest.label(),
+            "98 at most",
+            format!("chrt -f -p 98 {}", highest.thread),
+        ));
     }
-    let handlers = examined.tasks()?.iter().filter(|task| task.is_of_kernel && task.name.starts_with("irq/"));
+    let handlers = examined
+        .tasks()?
+        .iter()
+        .filter(|task| task.is_of_kernel && task.name.starts_with("irq/"));
     let handler = handlers.max_by_key(|task| task.priority);
-    let highest = with_priority.iter().map(|thread| thread.priority).max().unwrap_or_default();
+    let highest = with_priority
+        .iter()
+        .map(|thread| thread.priority)
+        .max()
+        .unwrap_or_default();
     Ok(match handler {
         Some(handler) if handler.priority >= highest => State::improvable(
             format!("highest at {highest}, {} before it", handler.label()),
             "above the interrupt threads, but for that of the device that it waits for",
-            format!("chrt -f -p {} TID, for the thread that must be on time", (handler.priority + 10).min(98)),
+            format!(
+                "chrt -f -p {} TID, for the thread that must be on time",
+                (handler.priority + 10).min(98)
+            ),
         ),
         _ => State::good(format!("highest at {highest}")),
     })
@@ -163,13 +230,19 @@ fn affinity(examined: &CheckInput<'_>) -> Result<State, State> {
         (allowed.len() > 1 && !is_deadline).then(|| format!("{} on CPUs {allowed}", thread.label()))
     };
     if threads.iter().any(|thread| thread.allowed.is_none()) {
-        return Err(State::unknown("Cpus_allowed_list in the status of a thread"));
+        return Err(State::unknown(
+            "Cpus_allowed_list in the status of a thread",
+        ));
     }
     let free: Vec<String> = threads.iter().filter_map(|thread| label(&thread)).collect();
     Ok(if free.is_empty() {
         State::good("each real-time thread is bound to one CPU")
     } else {
-        State::improvable(named(&free), "one CPU for each", "taskset -pc CPU TID, or pthread_setaffinity_np() in the program")
+        State::improvable(
+            named(&free),
+            "one CPU for each",
+            "taskset -pc CPU TID, or pthread_setaffinity_np() in the program",
+        )
     })
 }
 
@@ -181,7 +254,10 @@ fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(RealTimeLimit::Microseconds(limit)) => State::improvable(
             format!("{limit} us"),
             "no limit, or longer than any stretch of work",
-            format!("prlimit --rttime=unlimited --pid {} as root; rtkit sets it for desktop programs", program.process),
+            format!(
+                "prlimit --rttime=unlimited --pid {} as root; rtkit sets it for desktop programs",
+                program.process
+            ),
         ),
     })
 }
@@ -189,12 +265,25 @@ fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
 fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     // Real-time threads have none, whatever their file says.
-    let ordinary: Vec<&Task> = program.threads.iter().filter(|thread| !thread.is_real_time()).collect();
+    let ordinary: Vec<&Task> = program
+        .threads
+        .iter()
+        .filter(|thread| !thread.is_real_time())
+        .collect();
     if ordinary.is_empty() {
-        return Ok(State::none("every thread has a real-time policy, and so no slack"));
+        return Ok(State::none(
+            "every thread has a real-time policy, and so no slack",
+        ));
     }
-    let slack: Vec<u64> = ordinary.iter().filter_map(|thread| program.timer_slack_ns.get(&thread.thread).copied()).collect();
-    let Some(longest) = slack.iter().max() else { return Err(State::unknown("/proc/TID/timerslack_ns of an ordinary thread")) };
+    let slack: Vec<u64> = ordinary
+        .iter()
+        .filter_map(|thread| program.timer_slack_ns.get(&thread.thread).copied())
+        .collect();
+    let Some(longest) = slack.iter().max() else {
+        return Err(State::unknown(
+            "/proc/TID/timerslack_ns of an ordinary thread",
+        ));
+    };
     let current = format!("{longest} ns, for {} ordinary threads", ordinary.len());
     Ok(if *longest <= SLACK_MAX_NS {
         State::good(current)

@@ -16,20 +16,38 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
-    let Some(words) = examined.command_line() else { return State::unknown("/proc/cmdline") };
-    if examined.facts.processors.online.as_ref().is_some_and(|online| online.len() < 2) {
+    let Some(words) = examined.command_line() else {
+        return State::unknown("/proc/cmdline");
+    };
+    if examined
+        .facts
+        .processors
+        .online
+        .as_ref()
+        .is_some_and(|online| online.len() < 2)
+    {
         return State::none("there is one CPU");
     }
-    let given = words.iter().rev().find_map(|word| word.strip_prefix("rcu_nocbs").map(|rest| rest.strip_prefix('=')));
+    let given = words.iter().rev().find_map(|word| {
+        word.strip_prefix("rcu_nocbs")
+            .map(|rest| rest.strip_prefix('='))
+    });
     // nohz_full= implies it for its CPUs.
-    let by_nohz = examined.facts.processors.nohz_full.clone().unwrap_or_default();
+    let by_nohz = examined
+        .facts
+        .processors
+        .nohz_full
+        .clone()
+        .unwrap_or_default();
     let current = match given {
         Some(None | Some("all")) => return State::good("moved off all CPUs"),
         Some(Some(list)) => list.to_owned(),
         None if !by_nohz.is_empty() => by_nohz.to_string(),
         None => "none moved".to_owned(),
     };
-    let covered = current.parse::<tardy_core::cpu::CpuList>().unwrap_or_default();
+    let covered = current
+        .parse::<tardy_core::cpu::CpuList>()
+        .unwrap_or_default();
     let open = examined.cpus.minus(&covered).minus(&by_nohz);
     if open.is_empty() && !examined.cpus.is_empty() {
         return State::good(current);
@@ -37,6 +55,9 @@ fn look(examined: &CheckInput<'_>) -> State {
     State::improvable_at_start(
         current,
         "moved off the CPUs of the work",
-        format!("rcu_nocbs={} on the kernel's command line", examined.to_isolate()),
+        format!(
+            "rcu_nocbs={} on the kernel's command line",
+            examined.to_isolate()
+        ),
     )
 }

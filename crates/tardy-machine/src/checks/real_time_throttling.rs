@@ -6,7 +6,10 @@ use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "real-time-throttling",
-    weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High), (Profile::VmHost, Importance::High)]),
+    weight: Weight::of(Importance::Medium).but(&[
+        (Profile::Polling, Importance::High),
+        (Profile::VmHost, Importance::High),
+    ]),
     reads: &["proc/sys/kernel/sched_rt_runtime_us"],
     why: "real-time tasks that use more than the limit in a period stand still until it ends",
     source: "Documentation/scheduler/sched-rt-group.rst; TuneD, sched_rt_runtime_us",
@@ -15,16 +18,22 @@ pub(super) const CHECK: Check = Check {
 
 fn look(examined: &CheckInput<'_>) -> State {
     let settings = &examined.facts.throttling;
-    let Some(limit) = settings.real_time else { return State::unknown("/proc/sys/kernel/sched_rt_runtime_us") };
+    let Some(limit) = settings.real_time else {
+        return State::unknown("/proc/sys/kernel/sched_rt_runtime_us");
+    };
     if settings.has_fair_server == Some(true) {
-        return State::none("since Linux 6.12 the limit only admits deadline tasks; the fair server has taken its place");
+        return State::none(
+            "since Linux 6.12 the limit only admits deadline tasks; the fair server has taken its \
+             place",
+        );
     }
     if limit.runtime < Nanos::ZERO || limit.runtime >= limit.period {
         return State::good("no limit");
     }
     State::improvable(
         format!("{} of each {}", limit.runtime, limit.period),
-        "no limit, where a real-time task may run longer than that at a stretch and cannot hang the machine",
+        "no limit, where a real-time task may run longer than that at a stretch and cannot hang \
+         the machine",
         "sysctl kernel.sched_rt_runtime_us=-1",
     )
 }

@@ -18,7 +18,8 @@ pub(super) const LOCKDOWN: Check = Check {
     name: "lockdown",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/security/lockdown"],
-    why: "a locked kernel refuses registers and tracing even to root: what cannot be read here may be for that",
+    why: "a locked kernel refuses registers and tracing even to root: what cannot be read here \
+          may be for that",
     source: "kernel_lockdown(7)",
     look: |examined| either(lockdown(examined)),
 };
@@ -35,8 +36,12 @@ pub(super) const CPU_SET: Check = Check {
 pub(super) const DEADLINE_ADMISSION: Check = Check {
     name: "deadline-admission",
     weight: Weight::of(Importance::Low),
-    reads: &["proc/sys/kernel/sched_rt_runtime_us", "proc/sys/kernel/sched_rt_period_us"],
-    why: "SCHED_DEADLINE refuses tasks beyond this share, and promises nothing where it refuses none",
+    reads: &[
+        "proc/sys/kernel/sched_rt_runtime_us",
+        "proc/sys/kernel/sched_rt_period_us",
+    ],
+    why: "SCHED_DEADLINE refuses tasks beyond this share, and promises nothing where it refuses \
+          none",
     source: "Documentation/scheduler/sched-deadline.rst, section 4",
     look: |examined| either(deadline_admission(examined)),
 };
@@ -50,35 +55,60 @@ fn group(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("there is no /etc/security/limits.conf (PAM)"));
     }
     let grants = |text: &String| {
-        text.lines().any(|line| !line.trim_start().starts_with('#') && line.split_whitespace().any(|word| word == "rtprio"))
+        text.lines().any(|line| {
+            !line.trim_start().starts_with('#')
+                && line.split_whitespace().any(|word| word == "rtprio")
+        })
     };
     Ok(match files.iter().find(|(_, text)| grants(text)) {
         Some((path, _)) => State::good(format!("/{path} grants real-time priority")),
         None => State::improvable(
             "nobody but root may have real-time priority",
             "a group that may",
-            "groupadd -f realtime; printf '@realtime - rtprio 98\\n@realtime - memlock unlimited\\n' > /etc/security/limits.d/realtime.conf",
+            "groupadd -f realtime; printf '@realtime - rtprio 98\\n@realtime - memlock \
+             unlimited\\n' > /etc/security/limits.d/realtime.conf",
         ),
     })
 }
 
 fn lockdown(examined: &CheckInput<'_>) -> Result<State, State> {
     let modes = examined.text("sys/kernel/security/lockdown")?;
-    let mode = modes.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(mode, _)| mode.to_owned());
+    let mode = modes
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map(|(mode, _)| mode.to_owned());
     Ok(match mode.as_deref() {
         None => State::unknown("/sys/kernel/security/lockdown names no mode"),
         Some("none") => State::good("none"),
-        Some(mode) => State::noted(format!("{mode}: registers and some tracing are refused to root")),
+        Some(mode) => State::noted(format!(
+            "{mode}: registers and some tracing are refused to root"
+        )),
     })
 }
 
 fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
     let status = examined.text("proc/self/status")?;
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")?.trim().parse::<CpuList>().ok());
+    let allowed = status.lines().find_map(|line| {
+        line.strip_prefix("Cpus_allowed_list:")?
+            .trim()
+            .parse::<CpuList>()
+            .ok()
+    });
     let allowed = allowed.ok_or_else(|| State::unknown("/proc/self/status"))?;
-    // An isolated CPU is not in the list of a task that was not bound to it, and can be had all the same.
-    let isolated = examined.facts.processors.isolated.clone().unwrap_or_default();
-    let of_group = examined.facts.cgroup.cpus.clone().unwrap_or_else(|| allowed.clone());
+    // An isolated CPU is not in the list of a task that was not bound to it, and can be had all the
+    // same.
+    let isolated = examined
+        .facts
+        .processors
+        .isolated
+        .clone()
+        .unwrap_or_default();
+    let of_group = examined
+        .facts
+        .cgroup
+        .cpus
+        .clone()
+        .unwrap_or_else(|| allowed.clone());
     let outside = examined.cpus.minus(&of_group).minus(&isolated);
     Ok(if outside.is_empty() {
         State::good(format!("CPUs {of_group}"))
@@ -86,13 +116,20 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("CPUs {outside} are outside of CPUs {of_group}, which this control group has"),
             "the CPUs of the work inside",
-            format!("start the work in a group whose cpuset.cpus has {}", examined.cpus),
+            format!(
+                "start the work in a group whose cpuset.cpus has {}",
+                examined.cpus
+            ),
         )
     })
 }
 
 fn deadline_admission(examined: &CheckInput<'_>) -> Result<State, State> {
-    let limit = examined.facts.throttling.real_time.ok_or_else(|| State::unknown("/proc/sys/kernel/sched_rt_runtime_us"))?;
+    let limit = examined
+        .facts
+        .throttling
+        .real_time
+        .ok_or_else(|| State::unknown("/proc/sys/kernel/sched_rt_runtime_us"))?;
     Ok(if limit.runtime < Nanos::ZERO {
         State::noted("every deadline task is admitted: the kernel promises none of them anything")
     } else {

@@ -27,14 +27,23 @@ pub(super) const SKEWED_TICKS: Check = Check {
 pub(super) const GRACE_PERIODS: Check = Check {
     name: "rcu-grace-periods",
     weight: Weight::of(Importance::Medium),
-    reads: &["proc/cmdline", "sys/kernel/rcu_normal", "sys/kernel/rcu_expedited"],
+    reads: &[
+        "proc/cmdline",
+        "sys/kernel/rcu_normal",
+        "sys/kernel/rcu_expedited",
+    ],
     why: "expedited grace periods of RCU interrupt every CPU that does not sleep",
     source: "kernel-parameters.txt, rcupdate.rcu_normal_after_boot=; TuneD, realtime-virtual-host",
     look: |examined| either(grace_periods(examined)),
 };
 
 fn threaded_interrupts(examined: &CheckInput<'_>) -> Result<State, State> {
-    let preemption = examined.facts.kernel.preemption.as_ref().ok_or_else(|| State::unknown("the kernel's version"))?;
+    let preemption = examined
+        .facts
+        .kernel
+        .preemption
+        .as_ref()
+        .ok_or_else(|| State::unknown("the kernel's version"))?;
     if preemption.compiled == CompiledPreemption::RealTime {
         return Ok(State::good("PREEMPT_RT: handlers are threads"));
     }
@@ -50,32 +59,57 @@ fn threaded_interrupts(examined: &CheckInput<'_>) -> Result<State, State> {
 }
 
 fn skewed_ticks(examined: &CheckInput<'_>) -> Result<State, State> {
-    let online = examined.facts.processors.online.as_ref().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+    let online = examined
+        .facts
+        .processors
+        .online
+        .as_ref()
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     let is_set = examined.parameter("skew_tick")? == Some("1");
     Ok(match (is_set, online.len()) {
         (true, _) => State::good("skew_tick=1"),
         (false, 1) => State::none("there is one CPU"),
-        (false, count) if count < MANY_CPUS && examined.profile != Profile::VmHost => State::good(format!("off, for {count} CPUs")),
-        (false, count) => State::improvable_at_start(format!("off, for {count} CPUs"), "on", "skew_tick=1 on the kernel's command line"),
+        (false, count) if count < MANY_CPUS && examined.profile != Profile::VmHost => {
+            State::good(format!("off, for {count} CPUs"))
+        }
+        (false, count) => State::improvable_at_start(
+            format!("off, for {count} CPUs"),
+            "on",
+            "skew_tick=1 on the kernel's command line",
+        ),
     })
 }
 
 fn grace_periods(examined: &CheckInput<'_>) -> Result<State, State> {
-    let is_one = |path| examined.optional(path).map(|text| text.as_deref() == Some("1"));
+    let is_one = |path| {
+        examined
+            .optional(path)
+            .map(|text| text.as_deref() == Some("1"))
+    };
     let is_normal = is_one("sys/kernel/rcu_normal")?;
     if is_normal {
         return Ok(State::good("never expedited (rcu_normal)"));
     }
     if is_one("sys/kernel/rcu_expedited")? {
-        return Ok(State::improvable("always expedited", "never", "echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal"));
+        return Ok(State::improvable(
+            "always expedited",
+            "never",
+            "echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal",
+        ));
     }
-    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
+    let is_real_time = examined
+        .facts
+        .kernel
+        .preemption
+        .as_ref()
+        .is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
     if is_real_time && examined.parameter("rcupdate.rcu_normal_after_boot")? != Some("0") {
         return Ok(State::good("never expedited after the start (PREEMPT_RT)"));
     }
     Ok(State::improvable(
         "expedited where the kernel is in a hurry",
         "never",
-        "echo 1 > /sys/kernel/rcu_normal, or rcupdate.rcu_normal_after_boot=1 on the kernel's command line",
+        "echo 1 > /sys/kernel/rcu_normal, or rcupdate.rcu_normal_after_boot=1 on the kernel's \
+         command line",
     ))
 }

@@ -12,5 +12,11 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
-    number_is(examined, "proc/sys/vm/stat_interval", |value| value >= 10, "10 or more", "sysctl vm.stat_interval=10")
+    number_is(
+        examined,
+        "proc/sys/vm/stat_interval",
+        |value| value >= 10,
+        "10 or more",
+        "sysctl vm.stat_interval=10",
+    )
 }

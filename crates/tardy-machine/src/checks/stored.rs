@@ -29,10 +29,14 @@ pub enum StoredState {
     Unknown,
 }
 
-/// Every row that applies to this machine, for tasks on `cpus`. Nothing is watched for it, so what only moves with time says nothing.
+/// Every row that applies to this machine, for tasks on `cpus`. Nothing is watched for it, so what
+/// only moves with time says nothing.
 #[must_use]
 pub fn stored(facts: &MachineFacts, root: &Root, cpus: &CpuList) -> Vec<StoredFinding> {
-    look(&CheckInput::new(facts, Some(root), cpus)).into_iter().filter_map(StoredFinding::of).collect()
+    look(&CheckInput::new(facts, Some(root), cpus))
+        .into_iter()
+        .filter_map(StoredFinding::of)
+        .collect()
 }
 
 impl StoredFinding {
@@ -44,7 +48,12 @@ impl StoredFinding {
             State::Unknown { missing } => (StoredState::Unknown, missing),
             State::NotApplicable { .. } => return None,
         };
-        Some(Self { check: finding.check.to_owned(), importance: finding.importance, state, current })
+        Some(Self {
+            check: finding.check.to_owned(),
+            importance: finding.importance,
+            state,
+            current,
+        })
     }
 
     /// Whether the row calls it bad, and says that it costs milliseconds or has no bound.

@@ -1,4 +1,5 @@
-//! Every row of the table, on made machines: as it should be, as it should not be, absent, and there but unreadable.
+//! Every row of the table, on made machines: as it should be, as it should not be, absent, and
+//! there but unreadable.
 
 mod trees;
 
@@ -21,8 +22,8 @@ use crate::interrupts::{InterruptDelta, InterruptLineDelta};
 use crate::program::ProgramWatch;
 use crate::watch::WatchDelta;
 use trees::{
-    BAD_CLOCK, BOARD, BUSY, FAIR_SERVER, GUEST, HOST, NO_FAIR_SERVER, OLD_KERNEL, REAL_TIME_KERNEL, TUNED, TUNED_GUEST, UNTUNED,
-    with_common,
+    BAD_CLOCK, BOARD, BUSY, FAIR_SERVER, GUEST, HOST, NO_FAIR_SERVER, OLD_KERNEL, REAL_TIME_KERNEL,
+    TUNED, TUNED_GUEST, UNTUNED, with_common,
 };
 
 /// The process of the user's program in the trees.
@@ -37,25 +38,102 @@ struct Case {
 }
 
 const CASES: [Case; 14] = [
-    Case { name: "tuned", texts: &[TUNED], profile: Profile::Periodic, is_calm: true },
-    Case { name: "untuned", texts: &[UNTUNED], profile: Profile::Periodic, is_calm: false },
-    Case { name: "bad clock", texts: &[UNTUNED, BAD_CLOCK], profile: Profile::Periodic, is_calm: false },
-    Case { name: "guest", texts: &[UNTUNED, GUEST], profile: Profile::VmGuest, is_calm: false },
-    Case { name: "tuned guest", texts: &[TUNED, TUNED_GUEST], profile: Profile::VmGuest, is_calm: true },
-    Case { name: "polling", texts: &[TUNED, BUSY], profile: Profile::Polling, is_calm: true },
-    Case { name: "tuned host", texts: &[TUNED, BUSY], profile: Profile::VmHost, is_calm: true },
-    Case { name: "host", texts: &[UNTUNED, HOST], profile: Profile::VmHost, is_calm: false },
-    Case { name: "fair server", texts: &[UNTUNED, FAIR_SERVER], profile: Profile::Periodic, is_calm: false },
-    Case { name: "no fair server", texts: &[TUNED, NO_FAIR_SERVER], profile: Profile::Periodic, is_calm: true },
-    Case { name: "board", texts: &[BOARD], profile: Profile::Periodic, is_calm: true },
-    Case { name: "old kernel", texts: &[OLD_KERNEL], profile: Profile::Periodic, is_calm: true },
-    Case { name: "real-time kernel", texts: &[UNTUNED, REAL_TIME_KERNEL], profile: Profile::Audio, is_calm: false },
-    Case { name: "real-time kernel, tuned for sound", texts: &[TUNED], profile: Profile::Audio, is_calm: true },
+    Case {
+        name: "tuned",
+        texts: &[TUNED],
+        profile: Profile::Periodic,
+        is_calm: true,
+    },
+    Case {
+        name: "untuned",
+        texts: &[UNTUNED],
+        profile: Profile::Periodic,
+        is_calm: false,
+    },
+    Case {
+        name: "bad clock",
+        texts: &[UNTUNED, BAD_CLOCK],
+        profile: Profile::Periodic,
+        is_calm: false,
+    },
+    Case {
+        name: "guest",
+        texts: &[UNTUNED, GUEST],
+        profile: Profile::VmGuest,
+        is_calm: false,
+    },
+    Case {
+        name: "tuned guest",
+        texts: &[TUNED, TUNED_GUEST],
+        profile: Profile::VmGuest,
+        is_calm: true,
+    },
+    Case {
+        name: "polling",
+        texts: &[TUNED, BUSY],
+        profile: Profile::Polling,
+        is_calm: true,
+    },
+    Case {
+        name: "tuned host",
+        texts: &[TUNED, BUSY],
+        profile: Profile::VmHost,
+        is_calm: true,
+    },
+    Case {
+        name: "host",
+        texts: &[UNTUNED, HOST],
+        profile: Profile::VmHost,
+        is_calm: false,
+    },
+    Case {
+        name: "fair server",
+        texts: &[UNTUNED, FAIR_SERVER],
+        profile: Profile::Periodic,
+        is_calm: false,
+    },
+    Case {
+        name: "no fair server",
+        texts: &[TUNED, NO_FAIR_SERVER],
+        profile: Profile::Periodic,
+        is_calm: true,
+    },
+    Case {
+        name: "board",
+        texts: &[BOARD],
+        profile: Profile::Periodic,
+        is_calm: true,
+    },
+    Case {
+        name: "old kernel",
+        texts: &[OLD_KERNEL],
+        profile: Profile::Periodic,
+        is_calm: true,
+    },
+    Case {
+        name: "real-time kernel",
+        texts: &[UNTUNED, REAL_TIME_KERNEL],
+        profile: Profile::Audio,
+        is_calm: false,
+    },
+    Case {
+        name: "real-time kernel, tuned for sound",
+        texts: &[TUNED],
+        profile: Profile::Audio,
+        is_calm: true,
+    },
 ];
 
 /// Rows that are worth knowing on every machine and never a fault: only the user can tell.
-const NOTED_ONLY: [&str; 7] =
-    ["turbo", "hardware-latency", "time-coordinated-computing", "secure-world", "firmware-version", "mitigations", "offline-cpus"];
+const NOTED_ONLY: [&str; 7] = [
+    "turbo",
+    "hardware-latency",
+    "time-coordinated-computing",
+    "secure-world",
+    "firmware-version",
+    "mitigations",
+    "offline-cpus",
+];
 /// Rows that are good or noted, never a fault.
 const NEVER_FAULTS: [&str; 2] = ["lockdown", "deadline-admission"];
 
@@ -65,7 +143,12 @@ impl Case {
     }
 
     fn states(&self, tree: &FakeRoot) -> BTreeMap<&'static str, State> {
-        self.examined(tree, |examined| look(examined).into_iter().map(|finding| (finding.check, finding.state)).collect())
+        self.examined(tree, |examined| {
+            look(examined)
+                .into_iter()
+                .map(|finding| (finding.check, finding.state))
+                .collect()
+        })
     }
 
     fn state(&self, tree: &FakeRoot, check: &Check) -> State {
@@ -79,7 +162,10 @@ impl Case {
         let program = ProgramWatch::begin(&root, PROGRAM).and_then(|watch| {
             let path = format!("proc/{PROGRAM}/task/701/stat");
             let before = root.text(&path);
-            let has_faulted = before.clone().filter(|_| !self.is_calm).map(|stat| stat.replacen(" 5 0 0 ", " 6 0 0 ", 1));
+            let has_faulted = before
+                .clone()
+                .filter(|_| !self.is_calm)
+                .map(|stat| stat.replacen(" 5 0 0 ", " 6 0 0 ", 1));
             if let Some(stat) = has_faulted {
                 tree.write(&path, stat);
             }
@@ -89,32 +175,54 @@ impl Case {
         });
         let cpus = "2-3".parse().unwrap();
         let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
-        (examined.profile, examined.program, examined.watched) = (self.profile, program.as_ref(), Some(&watched));
+        (examined.profile, examined.program, examined.watched) =
+            (self.profile, program.as_ref(), Some(&watched));
         then(&examined)
     }
 }
 
 /// Counters of a second: nothing at all, or something of everything.
 fn watched(is_calm: bool) -> WatchDelta {
-    let line = InterruptLineDelta { label: "9".into(), description: "chip disk".into(), counts: BTreeMap::from([(CpuId(2), 7)]) };
+    let line = InterruptLineDelta {
+        label: "9".into(),
+        description: "chip disk".into(),
+        counts: BTreeMap::from([(CpuId(2), 7)]),
+    };
     let lines = if is_calm { Vec::new() } else { vec![line] };
     WatchDelta {
         span: Nanos::from_secs(1),
         interrupts: Some(InterruptDelta { lines }),
-        stolen: Some(BTreeMap::from([(CpuId(2), Nanos::from_millis(if is_calm { 0 } else { 20 }))])),
+        stolen: Some(BTreeMap::from([(
+            CpuId(2),
+            Nanos::from_millis(if is_calm { 0 } else { 20 }),
+        )])),
         smi: Ok(BTreeMap::from([(CpuId(2), u32::from(!is_calm))])),
-        bpf: Ok(vec![BpfProgram { kind: if is_calm { 8 } else { 17 }, name: "sched_switch".to_owned() }]),
+        bpf: Ok(vec![BpfProgram {
+            kind: if is_calm { 8 } else { 17 },
+            name: "sched_switch".to_owned(),
+        }]),
         coalescing: Ok(BTreeMap::from([(
             "eth0".to_owned(),
-            Coalescing { receive_microseconds: if is_calm { 0 } else { 50 }, is_adaptive: false },
+            Coalescing {
+                receive_microseconds: if is_calm { 0 } else { 50 },
+                is_adaptive: false,
+            },
         )])),
     }
 }
 
 /// The files below a tree that a row reads.
 fn files_of(check: &Check, tree: &FakeRoot) -> BTreeSet<String> {
-    let patterns = check.reads.iter().flat_map(|alternatives| alternatives.split('|'));
-    patterns.flat_map(|pattern| tree.root().matching(&pattern.replace("PID", "700").replace("TID", "700"))).collect()
+    let patterns = check
+        .reads
+        .iter()
+        .flat_map(|alternatives| alternatives.split('|'));
+    patterns
+        .flat_map(|pattern| {
+            tree.root()
+                .matching(&pattern.replace("PID", "700").replace("TID", "700"))
+        })
+        .collect()
 }
 
 /// The cases with their machines.
@@ -130,11 +238,15 @@ fn all_states() -> &'static [BTreeMap<&'static str, State>] {
 
 /// The first case in which a row is in such a state.
 fn first(check: &Check, is_wanted: fn(&State) -> bool) -> Option<usize> {
-    all_states().iter().position(|states| is_wanted(&states[check.name]))
+    all_states()
+        .iter()
+        .position(|states| is_wanted(&states[check.name]))
 }
 
 fn first_good(check: &Check) -> usize {
-    let found = first(check, |state| matches!(state, State::Good { .. } | State::Noted { .. }));
+    let found = first(check, |state| {
+        matches!(state, State::Good { .. } | State::Noted { .. })
+    });
     found.unwrap_or_else(|| panic!("{} is good on no machine", check.name))
 }
 
@@ -147,20 +259,29 @@ struct HiddenFiles<'a> {
 impl<'a> HiddenFiles<'a> {
     fn put(tree: &'a FakeRoot, files: BTreeSet<String>) -> Self {
         fs::create_dir_all(tree.path().join("aside")).unwrap();
-        let aside = Self { tree, files: files.into_iter().collect() };
-        aside.paths().for_each(|(file, hidden)| fs::rename(file, hidden).unwrap());
+        let aside = Self {
+            tree,
+            files: files.into_iter().collect(),
+        };
+        aside
+            .paths()
+            .for_each(|(file, hidden)| fs::rename(file, hidden).unwrap());
         aside
     }
 
     fn paths(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
         let path = |name: &str| self.tree.path().join(name);
-        self.files.iter().enumerate().map(move |(at, file)| (path(file), path(&format!("aside/{at}"))))
+        self.files
+            .iter()
+            .enumerate()
+            .map(move |(at, file)| (path(file), path(&format!("aside/{at}"))))
     }
 }
 
 impl Drop for HiddenFiles<'_> {
     fn drop(&mut self) {
-        self.paths().for_each(|(file, hidden)| fs::rename(hidden, file).unwrap());
+        self.paths()
+            .for_each(|(file, hidden)| fs::rename(hidden, file).unwrap());
     }
 }
 
@@ -171,11 +292,22 @@ fn is_good(state: &State) -> bool {
 #[test]
 fn names_are_unique_and_each_check_says_why_and_who_says_so() {
     let mut names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
-    assert!(CHECKS.iter().all(|check| !check.why.is_empty() && !check.source.is_empty() && !check.reads.is_empty()));
+    assert!(
+        CHECKS.iter().all(|check| !check.why.is_empty()
+            && !check.source.is_empty()
+            && !check.reads.is_empty())
+    );
     let is_sentence_end = |why: &str| {
-        !why.ends_with('.') && why.starts_with(|first: char| first.is_lowercase() || first.is_ascii_digit() || why.starts_with("SCHED_"))
+        !why.ends_with('.')
+            && why.starts_with(|first: char| {
+                first.is_lowercase() || first.is_ascii_digit() || why.starts_with("SCHED_")
+            })
     };
-    assert!(CHECKS.iter().all(|check| is_sentence_end(check.why)), "{:?}", CHECKS.iter().find(|check| !is_sentence_end(check.why)));
+    assert!(
+        CHECKS.iter().all(|check| is_sentence_end(check.why)),
+        "{:?}",
+        CHECKS.iter().find(|check| !is_sentence_end(check.why))
+    );
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), CHECKS.len());
@@ -190,7 +322,11 @@ fn every_row_has_a_machine_on_which_it_is_good_and_one_on_which_it_is_not() {
         let noted = first(check, |state| matches!(state, State::Noted { .. }));
         if NOTED_ONLY.contains(&name) {
             assert!(noted.is_some(), "{name} is never noted");
-            assert!(bad.is_none(), "{name} is a fault in case {:?}", bad.map(|at| CASES[at].name));
+            assert!(
+                bad.is_none(),
+                "{name} is a fault in case {:?}",
+                bad.map(|at| CASES[at].name)
+            );
         } else if NEVER_FAULTS.contains(&name) {
             assert!(good.is_some() && noted.is_some() && bad.is_none(), "{name}");
         } else {
@@ -204,8 +340,20 @@ fn every_row_has_a_machine_on_which_it_is_good_and_one_on_which_it_is_not() {
 fn every_fault_says_what_is_and_what_should_be_and_what_to_do() {
     for (case, states) in CASES.iter().zip(all_states()) {
         for (check, state) in states {
-            let State::Improvable { current, expected, remedy, .. } = state else { continue };
-            assert!(!current.is_empty() && !expected.is_empty() && !remedy.is_empty(), "{check} in case {}", case.name);
+            let State::Improvable {
+                current,
+                expected,
+                remedy,
+                ..
+            } = state
+            else {
+                continue;
+            };
+            assert!(
+                !current.is_empty() && !expected.is_empty() && !remedy.is_empty(),
+                "{check} in case {}",
+                case.name
+            );
         }
     }
 }
@@ -213,16 +361,25 @@ fn every_fault_says_what_is_and_what_should_be_and_what_to_do() {
 #[test]
 fn a_machine_set_up_for_real_time_has_nothing_to_improve() {
     let of_profile = ["tuned", "tuned guest", "polling", "tuned host"];
-    for (case, states) in CASES.iter().zip(all_states()).filter(|(case, _)| of_profile.contains(&case.name)) {
+    for (case, states) in CASES
+        .iter()
+        .zip(all_states())
+        .filter(|(case, _)| of_profile.contains(&case.name))
+    {
         for (check, state) in states {
             let is_virtual = case.name == "tuned guest" && *check == "virtual-machine";
             let is_fault = matches!(state, State::Improvable { .. } | State::Unknown { .. });
-            assert!(!is_fault || is_virtual, "{check} in case {}: {state:?}", case.name);
+            assert!(
+                !is_fault || is_virtual,
+                "{check} in case {}: {state:?}",
+                case.name
+            );
         }
     }
 }
 
-/// What is not there is no fault. Reading it as one would send people after settings that their kernel does not have.
+/// What is not there is no fault. Reading it as one would send people after settings that their
+/// kernel does not have.
 #[test]
 fn a_file_that_is_absent_is_never_a_fault() {
     let trees = trees();
@@ -231,7 +388,12 @@ fn a_file_that_is_absent_is_never_a_fault() {
         let aside = HiddenFiles::put(tree, files_of(check, tree));
         let state = case.state(tree, check);
         drop(aside);
-        assert!(!matches!(state, State::Improvable { .. }), "{} in case {}: {state:?}", check.name, case.name);
+        assert!(
+            !matches!(state, State::Improvable { .. }),
+            "{} in case {}: {state:?}",
+            check.name,
+            case.name
+        );
     }
 }
 
@@ -241,18 +403,30 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
     for check in CHECKS {
         // Some rows are good where their file is absent: another machine has it.
         let has_files = |(_, tree): &&(&Case, FakeRoot)| !files_of(check, tree).is_empty();
-        let found = std::iter::once(&trees[first_good(check)]).chain(&trees).find(has_files);
+        let found = std::iter::once(&trees[first_good(check)])
+            .chain(&trees)
+            .find(has_files);
         let (case, tree) = found.unwrap_or_else(|| panic!("no case has a file of {}", check.name));
         let files = files_of(check, tree);
         let aside = HiddenFiles::put(tree, files.clone());
         // Reading a folder fails for root too.
-        files.iter().for_each(|file| fs::create_dir(tree.path().join(file)).unwrap());
+        files
+            .iter()
+            .for_each(|file| fs::create_dir(tree.path().join(file)).unwrap());
         let state = case.state(tree, check);
-        files.iter().for_each(|file| fs::remove_dir(tree.path().join(file)).unwrap());
+        files
+            .iter()
+            .for_each(|file| fs::remove_dir(tree.path().join(file)).unwrap());
         drop(aside);
-        // A program whose threads cannot be read is not examined: the command says that there is none.
-        let is_expected = matches!(state, State::Unknown { .. }) || (check.name.starts_with("program-") && !is_good(&state));
-        assert!(is_expected, "{} in case {}: {state:?}", check.name, case.name);
+        // A program whose threads cannot be read is not examined: the command says that there is
+        // none.
+        let is_expected = matches!(state, State::Unknown { .. })
+            || (check.name.starts_with("program-") && !is_good(&state));
+        assert!(
+            is_expected,
+            "{} in case {}: {state:?}",
+            check.name, case.name
+        );
     }
 }
 
@@ -269,7 +443,10 @@ fn debugfs_that_is_not_mounted_says_nothing_of_the_kernel() {
     let tree = CASES[0].tree();
     fs::remove_dir_all(tree.path().join("sys/kernel/debug")).unwrap();
     let state = &CASES[0].states(&tree)["kprobes"];
-    assert!(matches!(state, State::Unknown { missing } if missing.contains("debugfs is not mounted")), "{state:?}");
+    assert!(
+        matches!(state, State::Unknown { missing } if missing.contains("debugfs is not mounted")),
+        "{state:?}"
+    );
 }
 
 #[test]
@@ -277,41 +454,92 @@ fn facts_of_another_machine_are_not_mixed_with_files_of_this_one() {
     let tree = with_common(&[UNTUNED]);
     let facts = MachineFacts::read(&tree.root());
     let cpus = "2-3".parse().unwrap();
-    let states: BTreeMap<_, _> =
-        look(&CheckInput::new(&facts, None, &cpus)).into_iter().map(|finding| (finding.check, finding.state)).collect();
-    for from_files in ["heat", "irqbalance", "kernel-debug", "numa-balancing", "tracing", "console", "kernel-threads"] {
+    let states: BTreeMap<_, _> = look(&CheckInput::new(&facts, None, &cpus))
+        .into_iter()
+        .map(|finding| (finding.check, finding.state))
+        .collect();
+    for from_files in [
+        "heat",
+        "irqbalance",
+        "kernel-debug",
+        "numa-balancing",
+        "tracing",
+        "console",
+        "kernel-threads",
+    ] {
         assert_eq!(states[from_files], State::unknown(NOT_HERE), "{from_files}");
     }
     for from_facts in ["governor", "isolation", "idle-states", "smt"] {
-        assert!(matches!(states[from_facts], State::Improvable { .. }), "{from_facts}");
+        assert!(
+            matches!(states[from_facts], State::Improvable { .. }),
+            "{from_facts}"
+        );
     }
 }
 
 #[test]
 fn a_row_weighs_what_the_profile_makes_of_it() {
-    let weight = |name: &str, profile| CHECKS.iter().find(|check| check.name == name).unwrap().weight.importance(profile);
-    assert_eq!((weight("isolation", Profile::Polling), weight("isolation", Profile::Audio)), (Importance::High, Importance::Low));
-    let states =
-        CASES.iter().filter(|case| case.name == "polling" || case.name == "tuned").map(|case| (case.profile, case.states(&case.tree())));
-    let dynticks: BTreeMap<&str, State> = states.map(|(profile, states)| (profile.name(), states["full-dynticks"].clone())).collect();
+    let weight = |name: &str, profile| {
+        CHECKS
+            .iter()
+            .find(|check| check.name == name)
+            .unwrap()
+            .weight
+            .importance(profile)
+    };
+    assert_eq!(
+        (
+            weight("isolation", Profile::Polling),
+            weight("isolation", Profile::Audio)
+        ),
+        (Importance::High, Importance::Low)
+    );
+    let states = CASES
+        .iter()
+        .filter(|case| case.name == "polling" || case.name == "tuned")
+        .map(|case| (case.profile, case.states(&case.tree())));
+    let dynticks: BTreeMap<&str, State> = states
+        .map(|(profile, states)| (profile.name(), states["full-dynticks"].clone()))
+        .collect();
     assert_eq!(dynticks["periodic"], State::good("on no CPU"));
     assert_eq!(dynticks["polling"], State::good("on CPUs 2-3"));
-    let tuned_for_sleepers = Case { name: "", texts: &[TUNED], profile: Profile::Polling, is_calm: true };
-    assert!(matches!(tuned_for_sleepers.states(&tuned_for_sleepers.tree())["full-dynticks"], State::Improvable { .. }));
+    let tuned_for_sleepers = Case {
+        name: "",
+        texts: &[TUNED],
+        profile: Profile::Polling,
+        is_calm: true,
+    };
+    assert!(matches!(
+        tuned_for_sleepers.states(&tuned_for_sleepers.tree())["full-dynticks"],
+        State::Improvable { .. }
+    ));
 }
 
 #[test]
 fn kernels_with_a_fair_server_are_checked_for_that_and_not_for_the_old_limit() {
-    let case = CASES.iter().find(|case| case.name == "fair server").unwrap();
+    let case = CASES
+        .iter()
+        .find(|case| case.name == "fair server")
+        .unwrap();
     let states = case.states(&case.tree());
-    assert!(matches!(states["real-time-throttling"], State::NotApplicable { .. }));
-    assert!(matches!(&states["fair-server"], State::Improvable { current, .. } if current == "50.0 ms"), "{:?}", states["fair-server"]);
+    assert!(matches!(
+        states["real-time-throttling"],
+        State::NotApplicable { .. }
+    ));
+    assert!(
+        matches!(&states["fair-server"], State::Improvable { current, .. } if current == "50.0 ms"),
+        "{:?}",
+        states["fair-server"]
+    );
 }
 
 #[test]
 fn a_daemon_that_leaves_the_cpus_alone_is_no_fault() {
     let banned = |list: &str| {
-        let tree = with_common(&[UNTUNED]).with("etc/default/irqbalance", format!("IRQBALANCE_BANNED_CPULIST={list}\n"));
+        let tree = with_common(&[UNTUNED]).with(
+            "etc/default/irqbalance",
+            format!("IRQBALANCE_BANNED_CPULIST={list}\n"),
+        );
         CASES[1].states(&tree)["irqbalance"].clone()
     };
     assert!(is_good(&banned("\"2-3\"")));
@@ -328,9 +556,17 @@ fn deep_idle_states_are_no_fault_while_someone_asks_for_none() {
     assert!(
         matches!(asked(200), State::Improvable { current, .. } if current == "down to C6 (133 us), as long as someone asks for 200 us")
     );
-    assert!(matches!(asked(2_000_000_000), State::Improvable { current, .. } if current == "down to C6 (133 us)"));
-    let one = with_common(&[UNTUNED]).with("sys/devices/system/cpu/cpu2/power/pm_qos_resume_latency_us", "n/a\n");
-    assert_eq!(CASES[1].states(&one)["idle-states"], State::good("none is entered"));
+    assert!(
+        matches!(asked(2_000_000_000), State::Improvable { current, .. } if current == "down to C6 (133 us)")
+    );
+    let one = with_common(&[UNTUNED]).with(
+        "sys/devices/system/cpu/cpu2/power/pm_qos_resume_latency_us",
+        "n/a\n",
+    );
+    assert_eq!(
+        CASES[1].states(&one)["idle-states"],
+        State::good("none is entered")
+    );
 }
 
 #[test]
@@ -344,22 +580,44 @@ fn registers_that_cannot_be_read_leave_firmware_unknown_and_say_so() {
     let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
     examined.watched = Some(&watched);
     let findings = look(&examined);
-    let state = &findings.iter().find(|finding| finding.check == "system-management-interrupts").unwrap().state;
-    assert!(matches!(state, State::Unknown { missing } if missing.contains("0x34")), "{state:?}");
+    let state = &findings
+        .iter()
+        .find(|finding| finding.check == "system-management-interrupts")
+        .unwrap()
+        .state;
+    assert!(
+        matches!(state, State::Unknown { missing } if missing.contains("0x34")),
+        "{state:?}"
+    );
 }
 
 #[test]
 fn what_the_detector_of_hardware_latency_found_is_told_and_why_it_did_not_run() {
     let fake = FakeRoot::new();
-    let (root, facts, cpus) = (fake.root(), MachineFacts::read(&fake.root()), "0".parse().unwrap());
+    let (root, facts, cpus) = (
+        fake.root(),
+        MachineFacts::read(&fake.root()),
+        "0".parse().unwrap(),
+    );
     let state = |detected: Result<HardwareLatency, DetectorError>| {
         let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
         examined.detected = Some(&detected);
         (firmware::HARDWARE_LATENCY.look)(&examined)
     };
-    let found = |gaps, micros| Ok(HardwareLatency { span: Nanos::from_secs(60), gaps, longest: Nanos::from_micros(micros) });
+    let found = |gaps, micros| {
+        Ok(HardwareLatency {
+            span: Nanos::from_secs(60),
+            gaps,
+            longest: Nanos::from_micros(micros),
+        })
+    };
     assert!(matches!(state(found(0, 0)), State::Good { .. }));
-    let State::Improvable { current, .. } = state(found(3, 170)) else { panic!("gaps are no good") };
+    let State::Improvable { current, .. } = state(found(3, 170)) else {
+        panic!("gaps are no good")
+    };
     assert_eq!(current, "3 gaps in 60.0 s, the longest 170 us");
-    assert_eq!(state(Err(DetectorError::NoTracer)), State::unknown("the kernel was built without its detector (CONFIG_HWLAT_TRACER)"));
+    assert_eq!(
+        state(Err(DetectorError::NoTracer)),
+        State::unknown("the kernel was built without its detector (CONFIG_HWLAT_TRACER)")
+    );
 }

@@ -4,7 +4,10 @@ use super::{Check, CheckInput, Importance, Profile, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "timer-migration",
-    weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
+    weight: Weight::of(Importance::Low).but(&[
+        (Profile::Polling, Importance::Medium),
+        (Profile::VmHost, Importance::Medium),
+    ]),
     reads: &["proc/sys/kernel/timer_migration"],
     why: "timers that other CPUs set may fire on these",
     source: "TuneD, realtime (kernel.timer_migration=0)",
@@ -12,5 +15,11 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
-    number_is(examined, "proc/sys/kernel/timer_migration", |value| value == 0, "0", "sysctl kernel.timer_migration=0")
+    number_is(
+        examined,
+        "proc/sys/kernel/timer_migration",
+        |value| value == 0,
+        "0",
+        "sysctl kernel.timer_migration=0",
+    )
 }

@@ -7,7 +7,8 @@ pub(super) const CHECK: Check = Check {
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/mm/transparent_hugepage/enabled"],
     why: "memory is compacted and copied while a task faults, or by a thread of the kernel",
-    source: "Documentation/admin-guide/mm/transhuge.rst; TuneD, realtime (transparent_hugepages=never)",
+    source: "Documentation/admin-guide/mm/transhuge.rst; TuneD, realtime \
+             (transparent_hugepages=never)",
     look,
 };
 
@@ -15,6 +16,10 @@ fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.memory.transparent_hugepages.as_deref() {
         None => State::unknown("/sys/kernel/mm/transparent_hugepage/enabled"),
         Some(mode @ ("never" | "madvise")) => State::good(mode),
-        Some(mode) => State::improvable(mode, "never", "echo never > /sys/kernel/mm/transparent_hugepage/enabled"),
+        Some(mode) => State::improvable(
+            mode,
+            "never",
+            "echo never > /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
     }
 }

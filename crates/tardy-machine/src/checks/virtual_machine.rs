@@ -18,7 +18,8 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(true) => State::improvable(
             "virtual machine",
             "hardware, or a host that gives whole CPUs",
-            "use hardware; or on the host bind each virtual CPU to an isolated one at real-time priority, and lock the guest's memory",
+            "use hardware; or on the host bind each virtual CPU to an isolated one at real-time \
+             priority, and lock the guest's memory",
         ),
     }
 }

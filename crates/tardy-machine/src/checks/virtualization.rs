@@ -16,7 +16,10 @@ pub(super) const STOLEN: Check = Check {
 pub(super) const GUEST_HALT_POLLING: Check = Check {
     name: "guest-halt-polling",
     weight: Weight::of(Importance::Low).but(&[(Profile::VmGuest, Importance::Medium)]),
-    reads: &["sys/devices/system/cpu/cpuidle/current_driver", "sys/module/haltpoll/parameters/guest_halt_poll_ns"],
+    reads: &[
+        "sys/devices/system/cpu/cpuidle/current_driver",
+        "sys/module/haltpoll/parameters/guest_halt_poll_ns",
+    ],
     why: "an idle virtual CPU that halts has to be scheduled again by the host",
     source: "Documentation/virt/guest-halt-polling.rst; kernel-parameters.txt, idle=poll",
     look: |examined| either(guest_halt_polling(examined)),
@@ -25,7 +28,10 @@ pub(super) const GUEST_HALT_POLLING: Check = Check {
 pub(super) const STEAL_ACCOUNTING: Check = Check {
     name: "steal-accounting",
     weight: Weight::of(Importance::Low).but(&[(Profile::VmGuest, Importance::Medium)]),
-    reads: &["boot/config-*|lib/modules/*/config|proc/config.gz", "proc/cpuinfo"],
+    reads: &[
+        "boot/config-*|lib/modules/*/config|proc/config.gz",
+        "proc/cpuinfo",
+    ],
     why: "without it time that the host took looks like time of the task that was stopped",
     source: "arch/x86/Kconfig, PARAVIRT_TIME_ACCOUNTING",
     look: |examined| either(steal_accounting(examined)),
@@ -34,8 +40,12 @@ pub(super) const STEAL_ACCOUNTING: Check = Check {
 pub(super) const HOST_THREADS: Check = Check {
     name: "kvm-host",
     weight: Weight::of(Importance::Medium),
-    reads: &["sys/module/kvm/parameters/*", "sys/module/kvm_intel/parameters/ple_gap"],
-    why: "these make the host work beside a virtual CPU: clocks that are set again, pages that are split, loops that are noticed",
+    reads: &[
+        "sys/module/kvm/parameters/*",
+        "sys/module/kvm_intel/parameters/ple_gap",
+    ],
+    why: "these make the host work beside a virtual CPU: clocks that are set again, pages that \
+          are split, loops that are noticed",
     source: "TuneD, realtime-virtual-host; Documentation/virt/kvm/halt-polling.rst",
     look: |examined| either(host_threads(examined)),
 };
@@ -51,15 +61,25 @@ fn is_guest(examined: &CheckInput<'_>) -> Result<(), State> {
 fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/stat")?;
     is_guest(examined)?;
-    let Some(watched) = examined.watched else { return Ok(State::none("nothing was counted: tardy doctor counts for a second")) };
-    let stolen = watched.stolen.as_ref().ok_or_else(|| State::unknown("the steal column of /proc/stat"))?;
-    let of_interest = stolen.iter().filter(|(cpu, time)| examined.cpus.contains(**cpu) && **time > Nanos::ZERO);
+    let Some(watched) = examined.watched else {
+        return Ok(State::none(
+            "nothing was counted: tardy doctor counts for a second",
+        ));
+    };
+    let stolen = watched
+        .stolen
+        .as_ref()
+        .ok_or_else(|| State::unknown("the steal column of /proc/stat"))?;
+    let of_interest = stolen
+        .iter()
+        .filter(|(cpu, time)| examined.cpus.contains(**cpu) && **time > Nanos::ZERO);
     Ok(match of_interest.max_by_key(|(_, time)| **time) {
         None => State::good(format!("none in {}", watched.span.exact())),
         Some((cpu, time)) => State::improvable(
             format!("{time} of CPU {cpu} in {}", watched.span.exact()),
             "none",
-            "on the host: bind each virtual CPU to one of its own (virsh vcpupin), isolated and at real-time priority (vcpusched)",
+            "on the host: bind each virtual CPU to one of its own (virsh vcpupin), isolated and \
+             at real-time priority (vcpusched)",
         ),
     })
 }
@@ -67,16 +87,25 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
 fn guest_halt_polling(examined: &CheckInput<'_>) -> Result<State, State> {
     is_guest(examined)?;
     if examined.parameter("idle")? == Some("poll") {
-        return Ok(State::noted("idle=poll: the CPU never halts, and the host can give it to nobody"));
+        return Ok(State::noted(
+            "idle=poll: the CPU never halts, and the host can give it to nobody",
+        ));
     }
     let Some(driver) = examined.optional("sys/devices/system/cpu/cpuidle/current_driver")? else {
         return Ok(State::none("no driver enters idle states"));
     };
-    let polled = examined.optional("sys/module/haltpoll/parameters/guest_halt_poll_ns")?.and_then(|text| text.parse::<i64>().ok());
+    let polled = examined
+        .optional("sys/module/haltpoll/parameters/guest_halt_poll_ns")?
+        .and_then(|text| text.parse::<i64>().ok());
     Ok(match (driver.as_str(), polled) {
-        ("haltpoll", Some(polled)) if polled > 0 => State::good(format!("haltpoll, for up to {}", Nanos(polled))),
+        ("haltpoll", Some(polled)) if polled > 0 => {
+            State::good(format!("haltpoll, for up to {}", Nanos(polled)))
+        }
         ("haltpoll", polled) => State::improvable(
-            polled.map_or_else(|| "haltpoll, for an unknown time".to_owned(), |_| "haltpoll, which halts at once (0 ns)".to_owned()),
+            polled.map_or_else(
+                || "haltpoll, for an unknown time".to_owned(),
+                |_| "haltpoll, which halts at once (0 ns)".to_owned(),
+            ),
             "polls for a while before it halts",
             "echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
         ),
@@ -104,12 +133,29 @@ fn steal_accounting(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Parameters of KVM and what TuneD's profile for hosts sets them to; the third is how to say it at the start.
+/// Parameters of KVM and what TuneD's profile for hosts sets them to; the third is how to say it at
+/// the start.
 const PARAMETERS: [(&str, &[&str], &str); 4] = [
-    ("sys/module/kvm/parameters/kvmclock_periodic_sync", &["N", "0"], "kvm.kvmclock_periodic_sync=N"),
-    ("sys/module/kvm/parameters/nx_huge_pages", &["N", "never", "off"], "kvm.nx_huge_pages=off"),
-    ("sys/module/kvm/parameters/halt_poll_ns", &["0"], "kvm.halt_poll_ns=0"),
-    ("sys/module/kvm_intel/parameters/ple_gap", &["0"], "kvm_intel.ple_gap=0"),
+    (
+        "sys/module/kvm/parameters/kvmclock_periodic_sync",
+        &["N", "0"],
+        "kvm.kvmclock_periodic_sync=N",
+    ),
+    (
+        "sys/module/kvm/parameters/nx_huge_pages",
+        &["N", "never", "off"],
+        "kvm.nx_huge_pages=off",
+    ),
+    (
+        "sys/module/kvm/parameters/halt_poll_ns",
+        &["0"],
+        "kvm.halt_poll_ns=0",
+    ),
+    (
+        "sys/module/kvm_intel/parameters/ple_gap",
+        &["0"],
+        "kvm_intel.ple_gap=0",
+    ),
 ];
 
 fn host_threads(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -120,10 +166,15 @@ fn host_threads(examined: &CheckInput<'_>) -> Result<State, State> {
     let mut remedies = Vec::new();
     let mut is_loaded = false;
     for (path, good, parameter) in PARAMETERS {
-        let Some(value) = examined.optional(path)? else { continue };
+        let Some(value) = examined.optional(path)? else {
+            continue;
+        };
         is_loaded = true;
         if !good.contains(&value.as_str()) {
-            others.push(format!("{}={value}", path.rsplit('/').next().unwrap_or_default()));
+            others.push(format!(
+                "{}={value}",
+                path.rsplit('/').next().unwrap_or_default()
+            ));
             remedies.push(parameter);
         }
     }

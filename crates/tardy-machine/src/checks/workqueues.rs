@@ -6,8 +6,14 @@ use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 pub(super) const CHECK: Check = Check {
     name: "workqueues",
-    weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
-    reads: &["sys/devices/virtual/workqueue/cpumask", "sys/devices/virtual/workqueue/*/cpumask"],
+    weight: Weight::of(Importance::Low).but(&[
+        (Profile::Polling, Importance::Medium),
+        (Profile::VmHost, Importance::Medium),
+    ]),
+    reads: &[
+        "sys/devices/virtual/workqueue/cpumask",
+        "sys/devices/virtual/workqueue/*/cpumask",
+    ],
     why: "work that is bound to no CPU may be done on these",
     source: "kernel-per-CPU-kthreads.rst, workqueues; Documentation/core-api/workqueue.rst",
     look: |examined| either(look(examined)),
@@ -17,11 +23,14 @@ const FOLDER: &str = "sys/devices/virtual/workqueue";
 
 fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let mask = examined.text(&format!("{FOLDER}/cpumask"))?;
-    let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+    let others = examined
+        .other_cpus()
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
         return Ok(State::none("every CPU is one of the work's"));
     }
-    let cpus = CpuList::from_mask(&mask).ok_or_else(|| State::unknown(format!("/{FOLDER}/cpumask has no mask")))?;
+    let cpus = CpuList::from_mask(&mask)
+        .ok_or_else(|| State::unknown(format!("/{FOLDER}/cpumask has no mask")))?;
     // A queue of its own is also bound to the mask of all: only what both allow counts.
     let reached = cpus.and(examined.cpus);
     if !reached.is_empty() {
@@ -32,12 +41,20 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
         ));
     }
     let own = examined.texts(&format!("{FOLDER}/*/cpumask"))?;
-    let reaches = |mask: &str| CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty());
-    let reaching: Vec<&str> =
-        own.iter().filter(|(_, mask)| reaches(mask)).filter_map(|(path, _)| path.strip_prefix(FOLDER)?.split('/').nth(1)).collect();
+    let reaches = |mask: &str| {
+        CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty())
+    };
+    let reaching: Vec<&str> = own
+        .iter()
+        .filter(|(_, mask)| reaches(mask))
+        .filter_map(|(path, _)| path.strip_prefix(FOLDER)?.split('/').nth(1))
+        .collect();
     Ok(if reaching.is_empty() {
         State::good(format!("CPUs {cpus}"))
     } else {
-        State::good(format!("CPUs {cpus}, which bounds the wider masks of {}", reaching.join(", ")))
+        State::good(format!(
+            "CPUs {cpus}, which bounds the wider masks of {}",
+            reaching.join(", ")
+        ))
     })
 }

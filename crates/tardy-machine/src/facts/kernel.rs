@@ -23,7 +23,8 @@ pub struct KernelFacts {
     pub command_line: Option<String>,
     /// The bits of Documentation/admin-guide/tainted-kernels.rst; 0 is untainted.
     pub taint: Option<u64>,
-    /// Whether timers work to the nanosecond and not to the tick (`.hres_active` in /proc/timer_list, for root only).
+    /// Whether timers work to the nanosecond and not to the tick (`.hres_active` in
+    /// /proc/timer_list, for root only).
     pub high_resolution_timers: Option<bool>,
     /// The clock in use.
     pub clocksource: Option<String>,
@@ -48,10 +49,14 @@ impl Preemption {
     #[must_use]
     pub fn is_full(&self) -> Option<bool> {
         match (self.compiled, self.mode.as_deref()) {
-            (CompiledPreemption::RealTime | CompiledPreemption::Full | CompiledPreemption::Lazy, _) | (_, Some("full" | "lazy")) => {
-                Some(true)
+            (
+                CompiledPreemption::RealTime | CompiledPreemption::Full | CompiledPreemption::Lazy,
+                _,
+            )
+            | (_, Some("full" | "lazy")) => Some(true),
+            (CompiledPreemption::VoluntaryOrNone, _) | (_, Some("none" | "voluntary")) => {
+                Some(false)
             }
-            (CompiledPreemption::VoluntaryOrNone, _) | (_, Some("none" | "voluntary")) => Some(false),
             _ => None,
         }
     }
@@ -85,7 +90,8 @@ pub enum PreemptionSource {
     Debugfs,
     /// `preempt=` on the command line: the mode at the start.
     CommandLine,
-    /// The configuration that the kernel was built with, in /boot or /proc/config.gz: the mode at the start.
+    /// The configuration that the kernel was built with, in /boot or /proc/config.gz: the mode at
+    /// the start.
     BuildConfiguration,
     /// A source of a later version of this program.
     #[serde(other)]
@@ -98,10 +104,19 @@ impl KernelFacts {
         let release = root.text("proc/sys/kernel/osrelease");
         let version = root.text("proc/sys/kernel/version");
         let command_line = root.text("proc/cmdline");
-        let available = root.text(format!("{CLOCKSOURCE}/available_clocksource")).unwrap_or_default();
+        let available = root
+            .text(format!("{CLOCKSOURCE}/available_clocksource"))
+            .unwrap_or_default();
         Self {
-            preemption: Preemption::read(root, release.as_deref(), version.as_deref(), command_line.as_deref()),
-            architecture: root.text("proc/sys/kernel/arch").or_else(|| Some(std::env::consts::ARCH.to_owned())),
+            preemption: Preemption::read(
+                root,
+                release.as_deref(),
+                version.as_deref(),
+                command_line.as_deref(),
+            ),
+            architecture: root
+                .text("proc/sys/kernel/arch")
+                .or_else(|| Some(std::env::consts::ARCH.to_owned())),
             taint: root.number("proc/sys/kernel/tainted"),
             high_resolution_timers: high_resolution_timers(root),
             clocksource: root.text(format!("{CLOCKSOURCE}/current_clocksource")),
@@ -114,30 +129,61 @@ impl KernelFacts {
 }
 
 impl Preemption {
-    fn read(root: &Root, release: Option<&str>, version: Option<&str>, command_line: Option<&str>) -> Option<Self> {
+    fn read(
+        root: &Root,
+        release: Option<&str>,
+        version: Option<&str>,
+        command_line: Option<&str>,
+    ) -> Option<Self> {
         let compiled = match (root.number::<u32>("sys/kernel/realtime"), version) {
             (Some(1), _) => CompiledPreemption::RealTime,
             (_, Some(version)) => compiled(version),
             (_, None) => return None,
         };
         // A kernel with PREEMPT_RT may be dynamic as well, between full and lazy.
-        let chooses = matches!(compiled, CompiledPreemption::Dynamic | CompiledPreemption::RealTime);
-        let now = root.text("sys/kernel/debug/sched/preempt").and_then(|modes| mode_in_parentheses(&modes));
+        let chooses = matches!(
+            compiled,
+            CompiledPreemption::Dynamic | CompiledPreemption::RealTime
+        );
+        let now = root
+            .text("sys/kernel/debug/sched/preempt")
+            .and_then(|modes| mode_in_parentheses(&modes));
         let from_debugfs = now.map(|mode| (mode, PreemptionSource::Debugfs));
         let from_start = || {
-            let parameter = command_line?.split_whitespace().filter_map(|word| word.strip_prefix("preempt=")).next_back()?;
+            let parameter = command_line?
+                .split_whitespace()
+                .filter_map(|word| word.strip_prefix("preempt="))
+                .next_back()?;
             Some((parameter.to_owned(), PreemptionSource::CommandLine))
         };
-        let from_build = || Some((mode_of_build(root, release?)?, PreemptionSource::BuildConfiguration));
-        let found = from_debugfs.or_else(|| if chooses { from_start().or_else(from_build) } else { None });
+        let from_build = || {
+            Some((
+                mode_of_build(root, release?)?,
+                PreemptionSource::BuildConfiguration,
+            ))
+        };
+        let found = from_debugfs.or_else(|| {
+            if chooses {
+                from_start().or_else(from_build)
+            } else {
+                None
+            }
+        });
         let (mode, mode_from) = found.unzip();
-        Some(Self { compiled, mode, mode_from })
+        Some(Self {
+            compiled,
+            mode,
+            mode_from,
+        })
     }
 }
 
-/// The words that init/Makefile puts into the version; patched kernels before 4.x wrote `PREEMPT RT`.
+/// The words that init/Makefile puts into the version; patched kernels before 4.x wrote
+/// `PREEMPT RT`.
 fn compiled(version: &str) -> CompiledPreemption {
-    let mut words = version.split_whitespace().skip_while(|word| !word.starts_with("PREEMPT"));
+    let mut words = version
+        .split_whitespace()
+        .skip_while(|word| !word.starts_with("PREEMPT"));
     match (words.next(), words.next()) {
         (Some("PREEMPT_RT"), _) | (Some("PREEMPT"), Some("RT")) => CompiledPreemption::RealTime,
         (Some("PREEMPT_DYNAMIC"), _) => CompiledPreemption::Dynamic,
@@ -156,15 +202,26 @@ fn mode_in_parentheses(modes: &str) -> Option<String> {
 /// The choice of kernel/Kconfig.preempt.
 fn mode_of_build(root: &Root, release: &str) -> Option<String> {
     let configuration = KernelConfiguration::read(root, Some(release))?;
-    let modes = [("PREEMPT_LAZY", "lazy"), ("PREEMPT", "full"), ("PREEMPT_VOLUNTARY", "voluntary"), ("PREEMPT_NONE", "none")];
-    modes.iter().find(|(option, _)| configuration.is_built_in(option)).map(|(_, mode)| (*mode).to_owned())
+    let modes = [
+        ("PREEMPT_LAZY", "lazy"),
+        ("PREEMPT", "full"),
+        ("PREEMPT_VOLUNTARY", "voluntary"),
+        ("PREEMPT_NONE", "none"),
+    ];
+    modes
+        .iter()
+        .find(|(option, _)| configuration.is_built_in(option))
+        .map(|(_, mode)| (*mode).to_owned())
 }
 
 /// The file lists every timer; the first CPU's line is enough, and near the beginning.
 fn high_resolution_timers(root: &Root) -> Option<bool> {
     const BYTES_MAX: u64 = 4 << 20;
     let file = BufReader::new(root.open("proc/timer_list").ok()?.take(BYTES_MAX));
-    let line = file.lines().map_while(Result::ok).find(|line| line.trim_start().starts_with(".hres_active"))?;
+    let line = file
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| line.trim_start().starts_with(".hres_active"))?;
     match line.split_once(':')?.1.trim() {
         "1" => Some(true),
         "0" => Some(false),
@@ -182,24 +239,41 @@ mod tests {
     }
 
     fn version(text: &str) -> FakeRoot {
-        FakeRoot::new().with("proc/sys/kernel/version", text).with("proc/sys/kernel/osrelease", "6.1.0-amd64\n")
+        FakeRoot::new()
+            .with("proc/sys/kernel/version", text)
+            .with("proc/sys/kernel/osrelease", "6.1.0-amd64\n")
     }
 
     #[test]
     fn the_version_tells_how_the_kernel_was_built() {
         for (text, expected) in [
-            ("#1 SMP PREEMPT_RT Debian 6.1.76-1\n", CompiledPreemption::RealTime),
+            (
+                "#1 SMP PREEMPT_RT Debian 6.1.76-1\n",
+                CompiledPreemption::RealTime,
+            ),
             ("#1 SMP PREEMPT RT Mon\n", CompiledPreemption::RealTime),
-            ("#1 SMP PREEMPT_DYNAMIC Debian\n", CompiledPreemption::Dynamic),
+            (
+                "#1 SMP PREEMPT_DYNAMIC Debian\n",
+                CompiledPreemption::Dynamic,
+            ),
             ("#1 SMP PREEMPT Mon\n", CompiledPreemption::Full),
             ("#1 SMP PREEMPT_LAZY Mon\n", CompiledPreemption::Lazy),
             ("#1 SMP Debian\n", CompiledPreemption::VoluntaryOrNone),
             ("#1 SMP PREEMPT_ODD\n", CompiledPreemption::Unknown),
         ] {
-            assert_eq!(preemption(version(text)).unwrap().compiled, expected, "{text}");
+            assert_eq!(
+                preemption(version(text)).unwrap().compiled,
+                expected,
+                "{text}"
+            );
         }
         assert_eq!(preemption(FakeRoot::new()), None);
-        assert_eq!(preemption(version("#1 SMP").with("sys/kernel/realtime", "1\n")).unwrap().compiled, CompiledPreemption::RealTime);
+        assert_eq!(
+            preemption(version("#1 SMP").with("sys/kernel/realtime", "1\n"))
+                .unwrap()
+                .compiled,
+            CompiledPreemption::RealTime
+        );
     }
 
     #[test]
@@ -207,13 +281,26 @@ mod tests {
         let mode = |fake| preemption(fake).and_then(|found| Some((found.mode?, found.mode_from?)));
         let dynamic = || version("#1 SMP PREEMPT_DYNAMIC Debian\n");
         let configured = || {
-            dynamic().with("boot/config-6.1.0-amd64", "# CONFIG_PREEMPT is not set\nCONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_PREEMPT_DYNAMIC=y\n")
+            dynamic().with(
+                "boot/config-6.1.0-amd64",
+                "# CONFIG_PREEMPT is not \
+                 set\nCONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_PREEMPT_DYNAMIC=y\n",
+            )
         };
         let started = || configured().with("proc/cmdline", "quiet preempt=none preempt=full\n");
         assert_eq!(mode(dynamic()), None);
-        assert_eq!(mode(configured()), Some(("voluntary".into(), PreemptionSource::BuildConfiguration)));
-        assert_eq!(mode(started()), Some(("full".into(), PreemptionSource::CommandLine)));
-        let now = started().with("sys/kernel/debug/sched/preempt", "none voluntary full (lazy)\n");
+        assert_eq!(
+            mode(configured()),
+            Some(("voluntary".into(), PreemptionSource::BuildConfiguration))
+        );
+        assert_eq!(
+            mode(started()),
+            Some(("full".into(), PreemptionSource::CommandLine))
+        );
+        let now = started().with(
+            "sys/kernel/debug/sched/preempt",
+            "none voluntary full (lazy)\n",
+        );
         assert_eq!(mode(now), Some(("lazy".into(), PreemptionSource::Debugfs)));
         let cannot_choose = version("#1 SMP\n").with("proc/cmdline", "preempt=full\n");
         assert_eq!(mode(cannot_choose), None);
@@ -221,8 +308,14 @@ mod tests {
 
     #[test]
     fn timers_work_to_the_nanosecond_only_where_the_list_says_so() {
-        let timers = |list: &str| KernelFacts::read(&FakeRoot::new().with("proc/timer_list", list).root()).high_resolution_timers;
-        assert_eq!(timers("cpu: 0\n  .resolution: 1 nsecs\n  .hres_active    : 1\n"), Some(true));
+        let timers = |list: &str| {
+            KernelFacts::read(&FakeRoot::new().with("proc/timer_list", list).root())
+                .high_resolution_timers
+        };
+        assert_eq!(
+            timers("cpu: 0\n  .resolution: 1 nsecs\n  .hres_active    : 1\n"),
+            Some(true)
+        );
         assert_eq!(timers("cpu: 0\n  .hres_active    : 0\n"), Some(false));
         assert_eq!(timers("cpu: 0\n"), None);
         assert_eq!(timers(""), None);

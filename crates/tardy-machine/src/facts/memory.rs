@@ -1,4 +1,5 @@
-//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst; sizes there are in KiB.
+//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst; sizes
+//! there are in KiB.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +25,16 @@ impl MemoryFacts {
     pub(super) fn read(root: &Root) -> Self {
         let meminfo = root.read("proc/meminfo").unwrap_or_default();
         let bytes = |name: &str| {
-            let value = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-            value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+            let value = meminfo
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            value
+                .trim()
+                .strip_suffix("kB")?
+                .trim()
+                .parse::<u64>()
+                .ok()?
+                .checked_mul(1024)
         };
         let pages = root.text("sys/kernel/mm/transparent_hugepage/enabled");
         Self {
@@ -33,7 +42,8 @@ impl MemoryFacts {
             available_bytes: bytes("MemAvailable"),
             swap_total_bytes: bytes("SwapTotal"),
             swap_free_bytes: bytes("SwapFree"),
-            transparent_hugepages: pages.and_then(|modes| Some(modes.split_once('[')?.1.split_once(']')?.0.to_owned())),
+            transparent_hugepages: pages
+                .and_then(|modes| Some(modes.split_once('[')?.1.split_once(']')?.0.to_owned())),
         }
     }
 }
@@ -48,12 +58,23 @@ mod tests {
         let fake = FakeRoot::new()
             .with(
                 "proc/meminfo",
-                "MemTotal:        4015832 kB\nMemFree:  1 kB\nSwapTotal:             0 kB\nMemAvailable: odd kB\nSwapFree: 5",
+                "MemTotal:        4015832 kB\nMemFree:  1 kB\nSwapTotal:             0 \
+                 kB\nMemAvailable: odd kB\nSwapFree: 5",
             )
-            .with("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+            .with(
+                "sys/kernel/mm/transparent_hugepage/enabled",
+                "always [madvise] never\n",
+            );
         let facts = MemoryFacts::read(&fake.root());
         assert_eq!(facts.total_bytes, Some(4_015_832 * 1024));
-        assert_eq!((facts.swap_total_bytes, facts.available_bytes, facts.swap_free_bytes), (Some(0), None, None));
+        assert_eq!(
+            (
+                facts.swap_total_bytes,
+                facts.available_bytes,
+                facts.swap_free_bytes
+            ),
+            (Some(0), None, None)
+        );
         assert_eq!(facts.transparent_hugepages.as_deref(), Some("madvise"));
     }
 }

@@ -9,7 +9,11 @@ impl MachineFacts {
     /// Host, kernel, distribution; then CPUs, sleep, clock, memory. What is unknown is left out.
     #[must_use]
     pub fn two_lines(&self) -> [String; 2] {
-        let first = [Some(self.one_line()), self.distribution.clone(), self.machine()];
+        let first = [
+            Some(self.one_line()),
+            self.distribution.clone(),
+            self.machine(),
+        ];
         let processors = &self.processors;
         let governors: Vec<&str> = processors.governors.keys().map(String::as_str).collect();
         let second = [
@@ -19,10 +23,16 @@ impl MachineFacts {
             (processors.smt_active == Some(true)).then(|| "SMT on".to_owned()),
             (!governors.is_empty()).then(|| format!("governor {}", governors.join("/"))),
             self.deepest_idle_state(),
-            self.kernel.clocksource.as_ref().map(|clock| format!("clock {clock}")),
-            (self.kernel.high_resolution_timers == Some(false)).then(|| "no high-resolution timers".to_owned()),
+            self.kernel
+                .clocksource
+                .as_ref()
+                .map(|clock| format!("clock {clock}")),
+            (self.kernel.high_resolution_timers == Some(false))
+                .then(|| "no high-resolution timers".to_owned()),
             self.real_time_limit(),
-            self.memory.total_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))),
+            self.memory
+                .total_bytes
+                .map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))),
         ];
         [join(first), join(second)]
     }
@@ -33,14 +43,27 @@ impl MachineFacts {
         // "(none)" is the kernel's word for a machine that nobody named.
         let named = self.host_name.as_ref().filter(|name| *name != "(none)");
         let host = named.map_or_else(String::new, |name| format!("{name}: "));
-        let release = self.kernel.release.as_deref().unwrap_or("of unknown release");
-        let architecture = self.kernel.architecture.as_ref().map_or_else(String::new, |name| format!(" {name}"));
-        let preemption = self.kernel.preemption.as_ref().map_or_else(String::new, |preemption| format!(" {preemption}"));
+        let release = self
+            .kernel
+            .release
+            .as_deref()
+            .unwrap_or("of unknown release");
+        let architecture = self
+            .kernel
+            .architecture
+            .as_ref()
+            .map_or_else(String::new, |name| format!(" {name}"));
+        let preemption = self
+            .kernel
+            .preemption
+            .as_ref()
+            .map_or_else(String::new, |preemption| format!(" {preemption}"));
         format!("{host}Linux {release}{architecture}{preemption}")
     }
 
     fn machine(&self) -> Option<String> {
-        let is_virtual = (self.virtualization.is_virtual() == Some(true)).then_some("virtual machine");
+        let is_virtual =
+            (self.virtualization.is_virtual() == Some(true)).then_some("virtual machine");
         match (is_virtual, &self.model) {
             (Some(text), Some(model)) => Some(format!("{text} ({model})")),
             (text, model) => text.map(str::to_owned).or_else(|| model.clone()),
@@ -48,14 +71,32 @@ impl MachineFacts {
     }
 
     fn processor_count(&self) -> Option<String> {
-        let model = self.processors.model.as_ref().map_or_else(String::new, |model| format!(" {model}"));
-        self.processors.online.as_ref().map(|online| format!("{} CPU{}{model}", online.len(), if online.len() == 1 { "" } else { "s" }))
+        let model = self
+            .processors
+            .model
+            .as_ref()
+            .map_or_else(String::new, |model| format!(" {model}"));
+        self.processors.online.as_ref().map(|online| {
+            format!(
+                "{} CPU{}{model}",
+                online.len(),
+                if online.len() == 1 { "" } else { "s" }
+            )
+        })
     }
 
     /// The deepest state that some CPU may still enter.
     fn deepest_idle_state(&self) -> Option<String> {
-        let usable = self.processors.idle.states.iter().rfind(|state| !state.cpus.minus(&state.disabled).is_empty())?;
-        Some(format!("idle down to {} ({})", usable.name, usable.exit_latency))
+        let usable = self
+            .processors
+            .idle
+            .states
+            .iter()
+            .rfind(|state| !state.cpus.minus(&state.disabled).is_empty())?;
+        Some(format!(
+            "idle down to {} ({})",
+            usable.name, usable.exit_latency
+        ))
     }
 
     fn real_time_limit(&self) -> Option<String> {
@@ -63,7 +104,11 @@ impl MachineFacts {
         if limit.runtime < Nanos::ZERO {
             return Some("real-time unlimited".to_owned());
         }
-        Some(format!("real-time {} of {} ms", limit.runtime.get() / 1_000_000, limit.period.get() / 1_000_000))
+        Some(format!(
+            "real-time {} of {} ms",
+            limit.runtime.get() / 1_000_000,
+            limit.period.get() / 1_000_000
+        ))
     }
 }
 
@@ -85,7 +130,8 @@ impl std::fmt::Display for Preemption {
 }
 
 fn set_apart(name: &str, cpus: Option<&CpuList>) -> Option<String> {
-    cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| format!("{name} {cpus}"))
+    cpus.filter(|cpus| !cpus.is_empty())
+        .map(|cpus| format!("{name} {cpus}"))
 }
 
 fn join<const N: usize>(parts: [Option<String>; N]) -> String {
@@ -106,17 +152,30 @@ mod tests {
             .with("proc/sys/kernel/version", "#1 SMP PREEMPT_RT Debian\n")
             .with("proc/sys/kernel/arch", "x86_64\n")
             .with("etc/os-release", "PRETTY_NAME=\"Debian 12\"\n")
-            .with("proc/cpuinfo", "model name : Some CPU\nflags : hypervisor\n")
+            .with(
+                "proc/cpuinfo",
+                "model name : Some CPU\nflags : hypervisor\n",
+            )
             .with("sys/class/dmi/id/product_name", "Standard PC\n")
             .with("proc/meminfo", "MemTotal: 4194304 kB\n")
             .with("proc/sys/kernel/sched_rt_period_us", "1000000\n")
             .with("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
-            .with("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
+            .with(
+                "sys/devices/system/clocksource/clocksource0/current_clocksource",
+                "tsc\n",
+            )
             .with(&format!("{cpu}/online"), "0-3\n")
             .with(&format!("{cpu}/isolated"), "2-3\n")
             .with(&format!("{cpu}/nohz_full"), "(null)\n")
-            .with(&format!("{cpu}/cpu0/cpufreq/scaling_governor"), "performance\n");
-        for (state, name, latency, disabled) in [("state0", "POLL", "0", "0"), ("state1", "C1", "2", "0"), ("state2", "C6", "133", "1")] {
+            .with(
+                &format!("{cpu}/cpu0/cpufreq/scaling_governor"),
+                "performance\n",
+            );
+        for (state, name, latency, disabled) in [
+            ("state0", "POLL", "0", "0"),
+            ("state1", "C1", "2", "0"),
+            ("state2", "C6", "133", "1"),
+        ] {
             fake = fake
                 .with(&format!("{cpu}/cpu0/cpuidle/{state}/name"), name)
                 .with(&format!("{cpu}/cpu0/cpuidle/{state}/latency"), latency)
@@ -126,10 +185,15 @@ mod tests {
         assert_eq!(
             facts.two_lines(),
             [
-                "board7: Linux 6.1.0-rt x86_64 PREEMPT_RT, Debian 12, virtual machine (Standard PC)",
-                "4 CPUs Some CPU, isolated 2-3, governor performance, idle down to C1 (2.00 us), clock tsc, real-time 950 of 1000 ms, 4.0 GiB",
+                "board7: Linux 6.1.0-rt x86_64 PREEMPT_RT, Debian 12, virtual machine (Standard \
+                 PC)",
+                "4 CPUs Some CPU, isolated 2-3, governor performance, idle down to C1 (2.00 us), \
+                 clock tsc, real-time 950 of 1000 ms, 4.0 GiB",
             ]
         );
-        assert_eq!(MachineFacts::default().two_lines(), ["Linux of unknown release", ""]);
+        assert_eq!(
+            MachineFacts::default().two_lines(),
+            ["Linux of unknown release", ""]
+        );
     }
 }

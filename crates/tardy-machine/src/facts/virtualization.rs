@@ -1,4 +1,5 @@
-//! Whether the machine is a virtual one: then the host's scheduler can delay everything, and no setting in here changes that.
+//! Whether the machine is a virtual one: then the host's scheduler can delay everything, and no
+//! setting in here changes that.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,8 @@ use super::super::root::Root;
 pub struct Virtualization {
     /// The `hypervisor` flag of an x86 CPU; absent on others.
     pub processor_flag: Option<bool>,
-    /// What the hypervisor calls itself: /sys/hypervisor/type (`xen`), or `compatible` of the device tree (`linux,kvm`).
+    /// What the hypervisor calls itself: /sys/hypervisor/type (`xen`), or `compatible` of the
+    /// device tree (`linux,kvm`).
     pub hypervisor: Option<String>,
     /// The vendor of the machine by its firmware (`QEMU`).
     pub vendor: Option<String>,
@@ -18,10 +20,16 @@ pub struct Virtualization {
 
 impl Virtualization {
     pub(super) fn read(root: &Root, cpuinfo: &str) -> Self {
-        let flags = cpuinfo.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == "flags");
+        let flags = cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == "flags");
         Self {
-            processor_flag: flags.map(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor")),
-            hypervisor: root.text("sys/hypervisor/type").or_else(|| root.text("proc/device-tree/hypervisor/compatible")),
+            processor_flag: flags
+                .map(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor")),
+            hypervisor: root
+                .text("sys/hypervisor/type")
+                .or_else(|| root.text("proc/device-tree/hypervisor/compatible")),
             vendor: root.text("sys/class/dmi/id/sys_vendor"),
         }
     }
@@ -31,8 +39,15 @@ impl Virtualization {
     pub fn is_virtual(&self) -> Option<bool> {
         // Vendors that make no hardware; the others (Microsoft, Google, Amazon) sell both.
         const VIRTUAL_ONLY: [&str; 6] = ["QEMU", "VMware", "innotek", "Xen", "Parallels", "Bochs"];
-        let by_vendor = self.vendor.as_ref().is_some_and(|vendor| VIRTUAL_ONLY.iter().any(|name| vendor.starts_with(name)));
-        if self.hypervisor.is_some() || by_vendor { Some(true) } else { self.processor_flag }
+        let by_vendor = self
+            .vendor
+            .as_ref()
+            .is_some_and(|vendor| VIRTUAL_ONLY.iter().any(|name| vendor.starts_with(name)));
+        if self.hypervisor.is_some() || by_vendor {
+            Some(true)
+        } else {
+            self.processor_flag
+        }
     }
 }
 
@@ -43,12 +58,38 @@ mod tests {
 
     #[test]
     fn any_sign_of_a_hypervisor_is_enough_and_no_sign_is_not_a_no() {
-        let read = |fake: FakeRoot, cpuinfo: &str| Virtualization::read(&fake.root(), cpuinfo).is_virtual();
-        assert_eq!(read(FakeRoot::new(), "flags\t\t: fpu hypervisor lahf_lm\n"), Some(true));
-        assert_eq!(read(FakeRoot::new(), "flags\t\t: fpu lahf_lm\nvmx flags : x\n"), Some(false));
+        let read = |fake: FakeRoot, cpuinfo: &str| {
+            Virtualization::read(&fake.root(), cpuinfo).is_virtual()
+        };
+        assert_eq!(
+            read(FakeRoot::new(), "flags\t\t: fpu hypervisor lahf_lm\n"),
+            Some(true)
+        );
+        assert_eq!(
+            read(FakeRoot::new(), "flags\t\t: fpu lahf_lm\nvmx flags : x\n"),
+            Some(false)
+        );
         assert_eq!(read(FakeRoot::new(), "Features\t: fp asimd\n"), None);
-        assert_eq!(read(FakeRoot::new().with("sys/class/dmi/id/sys_vendor", "QEMU\n"), "Features\t: fp\n"), Some(true));
-        assert_eq!(read(FakeRoot::new().with("proc/device-tree/hypervisor/compatible", "linux,kvm\0"), ""), Some(true));
-        assert_eq!(read(FakeRoot::new().with("sys/class/dmi/id/sys_vendor", "Dell Inc.\n"), ""), None);
+        assert_eq!(
+            read(
+                FakeRoot::new().with("sys/class/dmi/id/sys_vendor", "QEMU\n"),
+                "Features\t: fp\n"
+            ),
+            Some(true)
+        );
+        assert_eq!(
+            read(
+                FakeRoot::new().with("proc/device-tree/hypervisor/compatible", "linux,kvm\0"),
+                ""
+            ),
+            Some(true)
+        );
+        assert_eq!(
+            read(
+                FakeRoot::new().with("sys/class/dmi/id/sys_vendor", "Dell Inc.\n"),
+                ""
+            ),
+            None
+        );
     }
 }

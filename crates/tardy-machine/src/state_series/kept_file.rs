@@ -4,7 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// More than any file of the series has, but /proc/interrupts of a machine with hundreds of CPUs, which then is cut and understood in part.
+/// More than any file of the series has, but /proc/interrupts of a machine with hundreds of CPUs,
+/// which then is cut and understood in part.
 const BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -24,7 +25,8 @@ impl KeptFile {
         self.file.is_some()
     }
 
-    /// The content; `buffer` grows to the largest file and is used again. A file that fails (its CPU went offline) is opened anew.
+    /// The content; `buffer` grows to the largest file and is used again. A file that fails (its
+    /// CPU went offline) is opened anew.
     pub(super) fn read<'a>(&mut self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();

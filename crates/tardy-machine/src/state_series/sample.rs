@@ -1,4 +1,5 @@
-//! One sample of the system's state. All counts are since the start of the system: readers subtract neighbours.
+//! One sample of the system's state. All counts are since the start of the system: readers subtract
+//! neighbours.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -22,7 +23,8 @@ pub struct StateSample {
     pub cgroup_throttling: Option<CgroupThrottling>,
     /// In the order of [`super::StateReader::sensors`], in thousandths of a degree Celsius.
     pub temperatures_millidegrees: Vec<Option<i64>>,
-    /// The CPUs given to the reader, in ascending order; one that is offline has nothing but its number.
+    /// The CPUs given to the reader, in ascending order; one that is offline has nothing but its
+    /// number.
     pub cpus: Vec<CpuState>,
 }
 
@@ -75,18 +77,37 @@ impl CpuState {
     /// Nothing known yet.
     #[must_use]
     pub fn unknown(cpu: CpuId) -> Self {
-        Self { cpu, interrupts: None, softirqs: None, busy: None, steal: None, frequency_khz: None, thermal_throttles: None }
+        Self {
+            cpu,
+            interrupts: None,
+            softirqs: None,
+            busy: None,
+            steal: None,
+            frequency_khz: None,
+            thermal_throttles: None,
+        }
     }
 }
 
 impl Stall {
-    /// The lines are `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in microseconds, and the same with `full`.
+    /// The lines are `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in microseconds, and
+    /// the same with `full`.
     pub(super) fn parse(text: &str) -> Self {
         let total = |kind: &str| {
-            let line = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).find_map(|line| line.strip_prefix(kind))?;
-            let micros: i64 = line.split(' ').find_map(|word| word.strip_prefix("total="))?.parse().ok()?;
+            let line = text
+                .split_inclusive('\n')
+                .filter_map(|line| line.strip_suffix('\n'))
+                .find_map(|line| line.strip_prefix(kind))?;
+            let micros: i64 = line
+                .split(' ')
+                .find_map(|word| word.strip_prefix("total="))?
+                .parse()
+                .ok()?;
             Some(Nanos(micros.saturating_mul(1_000)))
         };
-        Self { some: total("some"), full: total("full") }
+        Self {
+            some: total("some"),
+            full: total("full"),
+        }
     }
 }

@@ -1,11 +1,13 @@
-//! The temperature sensors of the machine (Documentation/driver-api/thermal/sysfs-api.rst, Documentation/hwmon/sysfs-interface.rst).
+//! The temperature sensors of the machine (Documentation/driver-api/thermal/sysfs-api.rst,
+//! Documentation/hwmon/sysfs-interface.rst).
 
 use std::path::PathBuf;
 
 use super::super::root::Root;
 
-/// Sensors whose reading sends an interrupt to a CPU: they read a register of that CPU (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and
-/// via-cputemp.c; `x86_pkg_temp` through `intel_tcc_get_temp`, drivers/thermal/intel).
+/// Sensors whose reading sends an interrupt to a CPU: they read a register of that CPU
+/// (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and via-cputemp.c; `x86_pkg_temp` through
+/// `intel_tcc_get_temp`, drivers/thermal/intel).
 const DISTURBING: [&str; 3] = ["coretemp", "via_cputemp", "x86_pkg_temp"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +22,9 @@ pub(super) struct Sensor {
 pub(super) fn find(root: &Root, quiet: bool) -> Vec<Sensor> {
     let mut sensors = thermal_zones(root);
     sensors.extend(hardware_monitors(root));
-    sensors.retain(|sensor| !quiet || !DISTURBING.contains(&sensor.name.split(' ').next().unwrap_or_default()));
+    sensors.retain(|sensor| {
+        !quiet || !DISTURBING.contains(&sensor.name.split(' ').next().unwrap_or_default())
+    });
     sensors
 }
 
@@ -29,7 +33,10 @@ fn thermal_zones(root: &Root) -> Vec<Sensor> {
     let zones = root.names(FOLDER).into_iter().filter_map(|zone| {
         let number = zone.strip_prefix("thermal_zone")?.to_owned();
         let kind = root.text(format!("{FOLDER}/{zone}/type"))?;
-        Some(Sensor { name: format!("{kind} {number}"), path: root.path(format!("{FOLDER}/{zone}/temp")) })
+        Some(Sensor {
+            name: format!("{kind} {number}"),
+            path: root.path(format!("{FOLDER}/{zone}/temp")),
+        })
     });
     zones.collect()
 }
@@ -39,11 +46,23 @@ fn hardware_monitors(root: &Root) -> Vec<Sensor> {
     let mut sensors = Vec::new();
     for chip in root.names(FOLDER) {
         let folder = format!("{FOLDER}/{chip}");
-        let Some(driver) = root.text(format!("{folder}/name")) else { continue };
+        let Some(driver) = root.text(format!("{folder}/name")) else {
+            continue;
+        };
         for file in root.names(&folder) {
-            let Some(input) = file.strip_suffix("_input").filter(|input| input.starts_with("temp")) else { continue };
-            let label = root.text(format!("{folder}/{input}_label")).unwrap_or_else(|| input.to_owned());
-            sensors.push(Sensor { name: format!("{driver} {label}"), path: root.path(format!("{folder}/{file}")) });
+            let Some(input) = file
+                .strip_suffix("_input")
+                .filter(|input| input.starts_with("temp"))
+            else {
+                continue;
+            };
+            let label = root
+                .text(format!("{folder}/{input}_label"))
+                .unwrap_or_else(|| input.to_owned());
+            sensors.push(Sensor {
+                name: format!("{driver} {label}"),
+                path: root.path(format!("{folder}/{file}")),
+            });
         }
     }
     sensors
@@ -66,8 +85,21 @@ mod tests {
             .with("sys/class/hwmon/hwmon1/temp1_input", "1\n")
             .with("sys/class/hwmon/hwmon1/temp1_label", "Composite\n")
             .with("sys/class/hwmon/hwmon1/fan1_input", "1\n");
-        let names = |quiet| find(&fake.root(), quiet).into_iter().map(|sensor| sensor.name).collect::<Vec<_>>();
+        let names = |quiet| {
+            find(&fake.root(), quiet)
+                .into_iter()
+                .map(|sensor| sensor.name)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(true), ["acpitz 0", "nvme Composite"]);
-        assert_eq!(names(false), ["acpitz 0", "x86_pkg_temp 1", "coretemp temp1", "nvme Composite"]);
+        assert_eq!(
+            names(false),
+            [
+                "acpitz 0",
+                "x86_pkg_temp 1",
+                "coretemp temp1",
+                "nvme Composite"
+            ]
+        );
     }
 }

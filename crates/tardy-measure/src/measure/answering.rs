@@ -29,28 +29,39 @@ pub fn start(
 ) -> io::Result<(ResponderThread, Vec<Warning>)> {
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (cpu, priority, is_over) = (asked.cpu, asked.priority, Arc::clone(is_over));
-    let handle = std::thread::Builder::new().name("tardy-respond".into()).stack_size(STACK_BYTES).spawn(move || {
-        let mut warnings = Vec::new();
-        if let Some(cpu) = cpu
-            && let Err(error) = affinity::set(0, &[cpu.0])
-        {
-            warnings.push(Warning::NotBound { cpu, error: error.to_string() });
-        }
-        if let Some(priority) = priority
-            && let Err(error) = sched::set_policy(0, sched::Policy::Fifo { priority })
-        {
-            warnings.push(Warning::NoRealTimePolicy { policy: format!("SCHED_FIFO {priority}"), error: error.to_string() });
-        }
-        memlock::touch_stack();
-        let _ = ready.send(warnings);
-        drop(ready);
-        let mut log = Some(log);
-        let mut answered = ResponderResult::default();
-        let ended = responder.answer(&is_over, &mut log, &mut answered);
-        log.into_iter().for_each(AnswerLog::close);
-        ended.map(|()| answered)
-    });
+    let handle = std::thread::Builder::new()
+        .name("tardy-respond".into())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            let mut warnings = Vec::new();
+            if let Some(cpu) = cpu
+                && let Err(error) = affinity::set(0, &[cpu.0])
+            {
+                warnings.push(Warning::NotBound {
+                    cpu,
+                    error: error.to_string(),
+                });
+            }
+            if let Some(priority) = priority
+                && let Err(error) = sched::set_policy(0, sched::Policy::Fifo { priority })
+            {
+                warnings.push(Warning::NoRealTimePolicy {
+                    policy: format!("SCHED_FIFO {priority}"),
+                    error: error.to_string(),
+                });
+            }
+            memlock::touch_stack();
+            let _ = ready.send(warnings);
+            drop(ready);
+            let mut log = Some(log);
+            let mut answered = ResponderResult::default();
+            let ended = responder.answer(&is_over, &mut log, &mut answered);
+            log.into_iter().for_each(AnswerLog::close);
+            ended.map(|()| answered)
+        });
     let handle = handle.map_err(scoped::refused)?;
-    let warnings = is_ready.recv().map_err(|_| io::Error::other("it ended before it began"))?;
+    let warnings = is_ready
+        .recv()
+        .map_err(|_| io::Error::other("it ended before it began"))?;
     Ok((handle, warnings))
 }

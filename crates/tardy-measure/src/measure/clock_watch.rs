@@ -1,5 +1,6 @@
-//! Whether somebody steps the clocks that timers or grids of a run are on. Time synchronisation does it at its start, people do, and leap seconds are steps of
-//! CLOCK_REALTIME; adjustments of the rate are none, since CLOCK_MONOTONIC goes with them.
+//! Whether somebody steps the clocks that timers or grids of a run are on. Time synchronisation
+//! does it at its start, people do, and leap seconds are steps of CLOCK_REALTIME; adjustments of
+//! the rate are none, since CLOCK_MONOTONIC goes with them.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -13,7 +14,8 @@ use super::threads::MeasuringThread;
 #[derive(Debug)]
 struct WatchedClock {
     reading: ClockReading,
-    /// Whether timers are set on it; else only grids were laid on it at the start, or a probe reads it.
+    /// Whether timers are set on it; else only grids were laid on it at the start, or a probe reads
+    /// it.
     has_timers: bool,
     step: Option<Warning>,
 }
@@ -26,29 +28,55 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// For the threads of a run that starts at `start`, whose clocks were read; and for the time of day, where a probe reads it.
+    /// For the threads of a run that starts at `start`, whose clocks were read; and for the time of
+    /// day, where a probe reads it.
     pub(super) fn new(start: Nanos, threads: &[ThreadEntry], reads_time_of_day: bool) -> Self {
-        let clocks = threads.iter().map(|thread| thread.plan.clocks).filter(|clocks| !clocks.are_plain());
+        let clocks = threads
+            .iter()
+            .map(|thread| thread.plan.clocks)
+            .filter(|clocks| !clocks.are_plain());
         let readings: Vec<(ClockReading, bool)> = clocks
-            .flat_map(|clocks| clocks.grid.map(|grid| (grid, false)).into_iter().chain([(clocks.timer, true)]))
+            .flat_map(|clocks| {
+                clocks
+                    .grid
+                    .map(|grid| (grid, false))
+                    .into_iter()
+                    .chain([(clocks.timer, true)])
+            })
             .chain(reads_time_of_day.then(|| (SystemClock::Realtime.read(), false)))
             .collect();
-        let watched = [SystemClock::Realtime, SystemClock::Tai].into_iter().filter_map(|clock| {
-            let of_clock = || readings.iter().filter(|(reading, _)| reading.clock == clock);
-            let (reading, _) = of_clock().next()?;
-            Some(WatchedClock { reading: *reading, has_timers: of_clock().any(|(_, is_of_timer)| *is_of_timer), step: None })
-        });
-        Self { start, clocks: watched.collect() }
+        let watched = [SystemClock::Realtime, SystemClock::Tai]
+            .into_iter()
+            .filter_map(|clock| {
+                let of_clock = || {
+                    readings
+                        .iter()
+                        .filter(|(reading, _)| reading.clock == clock)
+                };
+                let (reading, _) = of_clock().next()?;
+                Some(WatchedClock {
+                    reading: *reading,
+                    has_timers: of_clock().any(|(_, is_of_timer)| *is_of_timer),
+                    step: None,
+                })
+            });
+        Self {
+            start,
+            clocks: watched.collect(),
+        }
     }
 
-    /// Looks, and cuts short the waits of threads whose timers are on a clock that was stepped: they would wait for a time that has moved away.
+    /// Looks, and cuts short the waits of threads whose timers are on a clock that was stepped:
+    /// they would wait for a time that has moved away.
     pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
         for clock in &mut self.clocks {
             clock.note(now - self.start, clock.reading.clock.read());
         }
         // Again at each look: a thread on its way into the wait would not notice the first time.
         let is_stepped = |thread: &&MeasuringThread| {
-            let on_clock = |clock: &WatchedClock| clock.step.is_some() && clock.reading.clock == thread.timer_clock;
+            let on_clock = |clock: &WatchedClock| {
+                clock.step.is_some() && clock.reading.clock == thread.timer_clock
+            };
             !thread.is_finished() && self.clocks.iter().any(on_clock)
         };
         for thread in threads.iter().filter(is_stepped) {
@@ -84,11 +112,28 @@ mod tests {
     use tardy_run::system_clock::ThreadClocks;
 
     fn entry(timer: SystemClock, grid: Option<SystemClock>) -> ThreadEntry {
-        let reading = |clock| ClockReading { clock, ahead: Nanos(1000) };
-        let clocks = ThreadClocks { timer: reading(timer), grid: grid.map(reading) };
+        let reading = |clock| ClockReading {
+            clock,
+            ahead: Nanos(1000),
+        };
+        let clocks = ThreadClocks {
+            timer: reading(timer),
+            grid: grid.map(reading),
+        };
         let schedule = Schedule::Event { request: Nanos(1) };
-        let plan = ThreadPlan { cpu: None, copy: None, schedule, seed: 0, cycles: None, stop_above: None, clocks };
-        ThreadEntry { probe: "cyclic".into(), plan }
+        let plan = ThreadPlan {
+            cpu: None,
+            copy: None,
+            schedule,
+            seed: 0,
+            cycles: None,
+            stop_above: None,
+            clocks,
+        };
+        ThreadEntry {
+            probe: "cyclic".into(),
+            plan,
+        }
     }
 
     #[test]
@@ -99,22 +144,51 @@ mod tests {
             entry(SystemClock::Tai, None),
         ];
         let mut watch = ClockWatch::new(Nanos(50), &threads, false);
-        let watched: Vec<_> = watch.clocks.iter().map(|clock| (clock.reading.clock, clock.has_timers)).collect();
-        assert_eq!(watched, [(SystemClock::Realtime, false), (SystemClock::Tai, true)]);
+        let watched: Vec<_> = watch
+            .clocks
+            .iter()
+            .map(|clock| (clock.reading.clock, clock.has_timers))
+            .collect();
+        assert_eq!(
+            watched,
+            [(SystemClock::Realtime, false), (SystemClock::Tai, true)]
+        );
         for (since, ahead) in [(10, 1000), (20, 993), (30, 1000)] {
-            watch.clocks[1].note(Nanos(since), ClockReading { clock: SystemClock::Tai, ahead: Nanos(ahead) });
+            watch.clocks[1].note(
+                Nanos(since),
+                ClockReading {
+                    clock: SystemClock::Tai,
+                    ahead: Nanos(ahead),
+                },
+            );
         }
         let told: Vec<Warning> = watch.into_warnings().collect();
-        assert_eq!(told, [Warning::ClockStepped { clock: "CLOCK_TAI".into(), by: Nanos(-7), since_start: Nanos(20), has_timers: true }]);
+        assert_eq!(
+            told,
+            [Warning::ClockStepped {
+                clock: "CLOCK_TAI".into(),
+                by: Nanos(-7),
+                since_start: Nanos(20),
+                has_timers: true
+            }]
+        );
         assert!(told[0].is_of_changed_probes());
     }
 
     #[test]
     fn the_time_of_day_is_watched_where_a_probe_reads_it() {
         let threads = [entry(SystemClock::Monotonic, None)];
-        assert!(ClockWatch::new(Nanos(50), &threads, false).clocks.is_empty());
+        assert!(
+            ClockWatch::new(Nanos(50), &threads, false)
+                .clocks
+                .is_empty()
+        );
         let watch = ClockWatch::new(Nanos(50), &threads, true);
-        let watched: Vec<_> = watch.clocks.iter().map(|clock| (clock.reading.clock, clock.has_timers)).collect();
+        let watched: Vec<_> = watch
+            .clocks
+            .iter()
+            .map(|clock| (clock.reading.clock, clock.has_timers))
+            .collect();
         assert_eq!(watched, [(SystemClock::Realtime, false)]);
     }
 }

@@ -1,7 +1,8 @@
 //! How far the probes have come in a phase that is counted in cycles.
 //!
-//! Cycles count from the moment when the phase's loads all work, so that there are as many samples under load as were asked for. Due times on a grid come by the
-//! clock; sleeps take as long as they take, and the recorder tells how many there were.
+//! Cycles count from the moment when the phase's loads all work, so that there are as many samples
+//! under load as were asked for. Due times on a grid come by the clock; sleeps take as long as they
+//! take, and the recorder tells how many there were.
 
 use tardy_core::units::Nanos;
 use tardy_run::series_writer::FLUSH_INTERVAL;
@@ -9,7 +10,8 @@ use tardy_run::series_writer::FLUSH_INTERVAL;
 /// For so long the recorder may not yet know of a cycle.
 const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
-/// For so long loads are waited for that do not work; then cycles count without, so that every run has an end.
+/// For so long loads are waited for that do not work; then cycles count without, so that every run
+/// has an end.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// The cycles of one phase.
@@ -27,7 +29,13 @@ pub(super) struct CycleCount {
 impl CycleCount {
     /// Of `wanted` cycles, which take `length` on a grid.
     pub(super) fn new(wanted: u64, length: Nanos) -> Self {
-        Self { wanted, length, asked: None, began: None, before: None }
+        Self {
+            wanted,
+            length,
+            asked: None,
+            began: None,
+            before: None,
+        }
     }
 
     /// When that may be for the first time; unknown until the loads work.
@@ -35,8 +43,14 @@ impl CycleCount {
         self.began.map_or(Nanos::ZERO, |began| began + self.length)
     }
 
-    /// Whether all probes have made them by `now`; `cycles` are those that the recorder knows of each series that does not go by the clock.
-    pub(super) fn are_made(&mut self, now: Nanos, is_under_load: bool, cycles: impl FnOnce() -> Vec<u64>) -> bool {
+    /// Whether all probes have made them by `now`; `cycles` are those that the recorder knows of
+    /// each series that does not go by the clock.
+    pub(super) fn are_made(
+        &mut self,
+        now: Nanos,
+        is_under_load: bool,
+        cycles: impl FnOnce() -> Vec<u64>,
+    ) -> bool {
         let asked = *self.asked.get_or_insert(now);
         if self.began.is_none() && !is_under_load && now < asked + PATIENCE {
             return false;
@@ -53,7 +67,11 @@ impl CycleCount {
             return cycles.is_empty() && is_long_enough;
         }
         let before = self.before.get_or_insert_with(|| cycles.clone());
-        is_long_enough && cycles.iter().zip(before).all(|(now, before)| now.saturating_sub(*before) >= self.wanted)
+        is_long_enough
+            && cycles
+                .iter()
+                .zip(before)
+                .all(|(now, before)| now.saturating_sub(*before) >= self.wanted)
     }
 }
 
@@ -85,10 +103,22 @@ mod tests {
     #[test]
     fn sleeps_are_counted_from_when_the_recorder_knows_of_the_first_ones() {
         let mut count = CycleCount::new(500, millis(500));
-        for (now, cycles, is_made) in [(0, [90, 80], false), (200, [190, 170], false), (300, [270, 240], false), (700, [600, 500], false)] {
-            assert_eq!(count.are_made(millis(now), true, || cycles.to_vec()), is_made, "{now}");
+        for (now, cycles, is_made) in [
+            (0, [90, 80], false),
+            (200, [190, 170], false),
+            (300, [270, 240], false),
+            (700, [600, 500], false),
+        ] {
+            assert_eq!(
+                count.are_made(millis(now), true, || cycles.to_vec()),
+                is_made,
+                "{now}"
+            );
         }
-        assert!(!count.are_made(millis(900), true, || vec![790, 739]), "the slower one has one to go");
+        assert!(
+            !count.are_made(millis(900), true, || vec![790, 739]),
+            "the slower one has one to go"
+        );
         assert!(count.are_made(millis(910), true, || vec![800, 740]));
     }
 

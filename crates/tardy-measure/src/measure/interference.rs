@@ -24,7 +24,9 @@ pub(super) struct Snapshot {
 impl Snapshot {
     /// Reads all counts; what cannot be read is absent.
     pub(super) fn take(root: &Root, measured: &CpuList) -> Self {
-        let management = SmiReader::open(root, measured).and_then(|reader| reader.read()).map_err(|absent| absent.to_string());
+        let management = SmiReader::open(root, measured)
+            .and_then(|reader| reader.read())
+            .map_err(|absent| absent.to_string());
         Self {
             interrupts: Interrupts::read(root).ok(),
             softirqs: Softirqs::read(root).ok(),
@@ -37,25 +39,45 @@ impl Snapshot {
 
     /// What came between `before` and `self` on `measured`.
     pub(super) fn since(&self, before: &Self, measured: &CpuList) -> Interference {
-        let interrupts =
-            Option::zip(self.interrupts.as_ref(), before.interrupts.as_ref()).map(|(after, before)| after.since(before).on(measured));
-        let softirqs = Option::zip(self.softirqs.as_ref(), before.softirqs.as_ref())
-            .map(|(after, before)| after.since(before).on(measured).into_iter().map(|(name, count)| (name.to_owned(), count)).collect());
-        let times = Option::zip(self.times.as_ref(), before.times.as_ref()).map(|(after, before)| after.since(before));
+        let interrupts = Option::zip(self.interrupts.as_ref(), before.interrupts.as_ref())
+            .map(|(after, before)| after.since(before).on(measured));
+        let softirqs =
+            Option::zip(self.softirqs.as_ref(), before.softirqs.as_ref()).map(|(after, before)| {
+                after
+                    .since(before)
+                    .on(measured)
+                    .into_iter()
+                    .map(|(name, count)| (name.to_owned(), count))
+                    .collect()
+            });
+        let times = Option::zip(self.times.as_ref(), before.times.as_ref())
+            .map(|(after, before)| after.since(before));
         let management = match (&self.management, &before.management) {
-            (Ok(after), Ok(before)) => Ok(smi::since(after, before).into_iter().map(|(cpu, count)| (cpu, u64::from(count))).collect()),
+            (Ok(after), Ok(before)) => Ok(smi::since(after, before)
+                .into_iter()
+                .map(|(cpu, count)| (cpu, u64::from(count)))
+                .collect()),
             (Err(absent), _) | (_, Err(absent)) => Err(absent.clone()),
         };
         Interference {
             interrupts: interrupts.unwrap_or_default(),
             softirqs: softirqs.unwrap_or_default(),
             context_switches: times.as_ref().and_then(|times| times.context_switches),
-            cpu_times: times.map(|times| times.cpus.into_iter().filter(|(cpu, _)| measured.contains(*cpu)).collect()).unwrap_or_default(),
+            cpu_times: times
+                .map(|times| {
+                    times
+                        .cpus
+                        .into_iter()
+                        .filter(|(cpu, _)| measured.contains(*cpu))
+                        .collect()
+                })
+                .unwrap_or_default(),
             context_switches_by_cpu: Option::zip(self.switches.as_ref(), before.switches.as_ref())
                 .and_then(|(after, before)| after.since(before)),
             management_interrupts_absent: management.as_ref().err().cloned(),
             management_interrupts: management.ok(),
-            cgroup: Option::zip(self.cgroup.as_ref(), before.cgroup.as_ref()).map(|(after, before)| after.since(before)),
+            cgroup: Option::zip(self.cgroup.as_ref(), before.cgroup.as_ref())
+                .map(|(after, before)| after.since(before)),
         }
     }
 }

@@ -1,8 +1,10 @@
-//! Files of the run that are replaced as a whole, grow by lines, or are brought to the disk while it lasts, by a thread of their own.
+//! Files of the run that are replaced as a whole, grow by lines, or are brought to the disk while
+//! it lasts, by a thread of their own.
 //!
-//! A file that is replaced is brought to the disk before it takes the old one's place, and a disk that others keep busy was seen to take half a minute for that;
-//! the journal of the file system then holds up every other write too. Whoever ends phases or empties rings must not wait for it: phases would last longer
-//! than planned, and samples would be lost.
+//! A file that is replaced is brought to the disk before it takes the old one's place, and a disk
+//! that others keep busy was seen to take half a minute for that; the journal of the file system
+//! then holds up every other write too. Whoever ends phases or empties rings must not wait for it:
+//! phases would last longer than planned, and samples would be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -72,8 +74,9 @@ enum Job {
 const APPENDED_BYTES_MAX: usize = 1 << 20;
 
 impl BackgroundWriter {
-    /// Replaces the file at `path` by `content`, some time later, unless newer content comes before; returns at once. A full disk keeps the older
-    /// file. After the end nothing is written any more.
+    /// Replaces the file at `path` by `content`, some time later, unless newer content comes
+    /// before; returns at once. A full disk keeps the older file. After the end nothing is written
+    /// any more.
     pub(super) fn replace(&self, path: &Path, content: Vec<u8>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -82,8 +85,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Adds `content` to the file at `path`, which must be there, some time later; returns at once. Where that fails once nothing more is added, so that no
-    /// line comes after half of one.
+    /// Adds `content` to the file at `path`, which must be there, some time later; returns at once.
+    /// Where that fails once nothing more is added, so that no line comes after half of one.
     pub(super) fn append(&self, path: &Path, content: &[u8]) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_ending {
@@ -96,9 +99,15 @@ impl BackgroundWriter {
         }
     }
 
-    /// Lets the file at `path`, whose lines [`Self::append`] adds, become no longer than this: of older lines every second one gives way then.
+    /// Lets the file at `path`, whose lines [`Self::append`] adds, become no longer than this: of
+    /// older lines every second one gives way then.
     pub(super) fn bound(&self, path: &Path, bytes_max: u64) {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner).lengths_max.insert(path.to_owned(), bytes_max);
+        self.0
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .lengths_max
+            .insert(path.to_owned(), bytes_max);
     }
 
     /// Has the oldest samples of a series give way, before anything else; returns at once.
@@ -110,7 +119,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Brings to the disk what tells of the newest segment of a series, some time later; returns at once.
+    /// Brings to the disk what tells of the newest segment of a series, some time later; returns at
+    /// once.
     pub(super) fn settle(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -119,7 +129,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves what stands in it now; returns at once.
+    /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves
+    /// what stands in it now; returns at once.
     pub(super) fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending && queue.synced.insert(path.to_owned()) {
@@ -127,7 +138,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Whether the run's folder was removed, moved, or replaced by another one. Nothing is written to its files from then on.
+    /// Whether the run's folder was removed, moved, or replaced by another one. Nothing is written
+    /// to its files from then on.
     pub(super) fn is_folder_gone(&self) -> bool {
         self.0.is_folder_gone.load(Ordering::Acquire)
     }
@@ -142,17 +154,28 @@ impl BackgroundWriter {
             if let Some(rotation) = queue.unsettled.pop() {
                 return Some(Job::Settle(rotation));
             }
-            let replaced = queue.replaced.pop_first().map(|(path, content)| Job::Replace(path, content));
+            let replaced = queue
+                .replaced
+                .pop_first()
+                .map(|(path, content)| Job::Replace(path, content));
             let appended = |queue: &mut Queue| {
                 let (path, content) = queue.appended.pop_first()?;
                 let length_max = queue.lengths_max.get(&path).copied();
                 Some(Job::Append(path, content, length_max))
             };
-            let job = replaced.or_else(|| appended(&mut queue)).or_else(|| queue.synced.pop_first().map(Job::Sync));
+            let job = replaced
+                .or_else(|| appended(&mut queue))
+                .or_else(|| queue.synced.pop_first().map(Job::Sync));
             match job {
                 Some(job) => return Some(job),
                 None if queue.is_ending => return None,
-                None => queue = self.0.has_changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    queue = self
+                        .0
+                        .has_changed
+                        .wait(queue)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
             }
         }
     }
@@ -201,19 +224,25 @@ impl KeeperThread {
     ) -> io::Result<Self> {
         let keeper = BackgroundWriter(Arc::default());
         let own = keeper.clone();
-        let handle = std::thread::Builder::new().name("tardy-keeper".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &cpus);
-            while let Some(job) = own.next() {
-                // What stands at the folder's path now may be another one.
-                if !own.is_folder_gone() && is_folder_there() {
-                    write(job);
-                } else {
-                    own.0.is_folder_gone.store(true, Ordering::Release);
+        let handle = std::thread::Builder::new()
+            .name("tardy-keeper".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let _ = affinity::set(0, &cpus);
+                while let Some(job) = own.next() {
+                    // What stands at the folder's path now may be another one.
+                    if !own.is_folder_gone() && is_folder_there() {
+                        write(job);
+                    } else {
+                        own.0.is_folder_gone.store(true, Ordering::Release);
+                    }
                 }
-            }
-        });
+            });
         let handle = handle.map_err(scoped::refused)?;
-        Ok(Self { keeper, handle: Some(handle) })
+        Ok(Self {
+            keeper,
+            handle: Some(handle),
+        })
     }
 
     /// For whoever has files to be kept.
@@ -229,17 +258,26 @@ impl KeeperThread {
 
 impl Drop for KeeperThread {
     fn drop(&mut self) {
-        self.keeper.0.queue.lock().unwrap_or_else(PoisonError::into_inner).is_ending = true;
+        self.keeper
+            .0
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_ending = true;
         self.keeper.0.has_changed.notify_one();
         if let Some(handle) = self.handle.take() {
-            // A panic of the thread was printed; what it did not write is older than what comes at the end.
+            // A panic of the thread was printed; what it did not write is older than what comes at
+            // the end.
             let _ = handle.join();
         }
     }
 }
 
 fn append(path: &Path, content: &[u8]) -> io::Result<()> {
-    OpenOptions::new().append(true).open(path)?.write_all(content)
+    OpenOptions::new()
+        .append(true)
+        .open(path)?
+        .write_all(content)
 }
 
 #[cfg(test)]
@@ -289,12 +327,18 @@ mod tests {
     fn what_waits_is_on_the_disk_when_the_thread_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
-        let thread = KeeperThread::start(&CpuList::default(), FolderIdentity::of(folder.path()).unwrap()).unwrap();
+        let thread = KeeperThread::start(
+            &CpuList::default(),
+            FolderIdentity::of(folder.path()).unwrap(),
+        )
+        .unwrap();
         let log = folder.path().join("state.jsonl");
         std::fs::write(&log, "1\n").unwrap();
         thread.keeper().replace(&path, b"all of it".to_vec());
         thread.keeper().append(&log, b"2\n");
-        thread.keeper().append(&folder.path().join("not-there"), b"3\n");
+        thread
+            .keeper()
+            .append(&folder.path().join("not-there"), b"3\n");
         thread.keeper().sync(&log);
         thread.keeper().sync(&folder.path().join("not-there"));
         thread.finish();
@@ -308,7 +352,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (run, moved) = (folder.path().join("run"), folder.path().join("moved"));
         std::fs::create_dir(&run).unwrap();
-        let thread = KeeperThread::start(&CpuList::default(), FolderIdentity::of(&run).unwrap()).unwrap();
+        let thread =
+            KeeperThread::start(&CpuList::default(), FolderIdentity::of(&run).unwrap()).unwrap();
         let keeper = thread.keeper();
         std::fs::rename(&run, &moved).unwrap();
         std::fs::create_dir(&run).unwrap();

@@ -1,4 +1,5 @@
-//! What a user sees while a run lasts: a screen, a line that is rewritten on a terminal, or a line every 10 s elsewhere. On standard error.
+//! What a user sees while a run lasts: a screen, a line that is rewritten on a terminal, or a line
+//! every 10 s elsewhere. On standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -55,35 +56,68 @@ enum Style {
 }
 
 impl Live {
-    /// For a run of about `length`, or without an end, from `start` on, with its screen if it has one.
-    pub(super) fn new(shown: ProgressDisplay, screen: Option<(Arc<Feed>, View)>, start: Nanos, length: Option<Nanos>) -> Self {
+    /// For a run of about `length`, or without an end, from `start` on, with its screen if it has
+    /// one.
+    pub(super) fn new(
+        shown: ProgressDisplay,
+        screen: Option<(Arc<Feed>, View)>,
+        start: Nanos,
+        length: Option<Nanos>,
+    ) -> Self {
         let style = match (shown, io::stderr().is_terminal()) {
             (ProgressDisplay::Nothing, _) => Style::Silent,
             _ if screen.is_some() => Style::Screen,
             (_, true) => Style::Rewritten,
             (_, false) => Style::Lines,
         };
-        let next = if style == Style::Lines { start + LINE } else { start };
-        Self { style, screen, next, length }
+        let next = if style == Style::Lines {
+            start + LINE
+        } else {
+            start
+        };
+        Self {
+            style,
+            screen,
+            next,
+            length,
+        }
     }
 
     /// When it wants to be called next.
     pub(super) fn next(&self) -> Nanos {
-        if matches!(self.style, Style::Silent | Style::Screen) { Nanos::MAX } else { self.next }
+        if matches!(self.style, Style::Silent | Style::Screen) {
+            Nanos::MAX
+        } else {
+            self.next
+        }
     }
 
     /// Hands over how far the run is, or draws the line if it is time.
-    pub(super) fn update(&mut self, now: Nanos, record: &RunRecord, phase: &str, run: &Path, progress: impl FnOnce() -> Vec<Progress>) {
+    pub(super) fn update(
+        &mut self,
+        now: Nanos,
+        record: &RunRecord,
+        phase: &str,
+        run: &Path,
+        progress: impl FnOnce() -> Vec<Progress>,
+    ) {
         if let Some((feed, _)) = &self.screen {
             feed.publish_progress(RunProgress::of(record, run.display().to_string(), now));
         }
         if now < self.next() {
             return;
         }
-        let mut line = line((now - record.started.monotonic_ns).max(Nanos::ZERO), self.length, phase, &progress());
+        let mut line = line(
+            (now - record.started.monotonic_ns).max(Nanos::ZERO),
+            self.length,
+            phase,
+            &progress(),
+        );
         if self.style == Style::Rewritten {
             // What goes over the edge could not be wiped out.
-            let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| usize::from(columns).saturating_sub(1));
+            let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {
+                usize::from(columns).saturating_sub(1)
+            });
             line = line.chars().take(width).collect();
         }
         let mut out = io::stderr().lock();
@@ -92,13 +126,20 @@ impl Live {
             Style::Rewritten => write!(out, "\r\x1b[2K{line}").and_then(|()| out.flush()),
             _ => writeln!(out, "{line}"),
         };
-        let step = if self.style == Style::Rewritten { REDRAW } else { LINE };
+        let step = if self.style == Style::Rewritten {
+            REDRAW
+        } else {
+            LINE
+        };
         self.next = (self.next + step).max(now);
     }
 
     /// Moments that were marked since the last call.
     pub(super) fn marks(&self) -> Vec<Nanos> {
-        self.screen.as_ref().map(|(feed, _)| feed.take_marks()).unwrap_or_default()
+        self.screen
+            .as_ref()
+            .map(|(feed, _)| feed.take_marks())
+            .unwrap_or_default()
     }
 
     /// Clears the line, or gives the terminal back.
@@ -117,19 +158,35 @@ fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress
     let mut line = match length.map(|length| (length, length - elapsed)) {
         None => format!("{} s, until it is stopped, {phase}", seconds(elapsed)),
         Some((length, left)) if left >= Nanos::ZERO => {
-            format!("{} s of {} s, {} s left, {phase}", seconds(elapsed), seconds(length), seconds(left))
+            format!(
+                "{} s of {} s, {} s left, {phase}",
+                seconds(elapsed),
+                seconds(length),
+                seconds(left)
+            )
         }
         // As a rule because loads take their time to end, and the next phase waits for it.
-        Some((_, left)) => format!("{} s, {} s more than planned, {phase}", seconds(elapsed), seconds(-left)),
+        Some((_, left)) => format!(
+            "{} s, {} s more than planned, {phase}",
+            seconds(elapsed),
+            seconds(-left)
+        ),
     };
-    let mut worst: Vec<_> = progress.iter().filter_map(|series| Some((series.worst?.latency, series))).collect();
+    let mut worst: Vec<_> = progress
+        .iter()
+        .filter_map(|series| Some((series.worst?.latency, series)))
+        .collect();
     worst.sort_by_key(|&(latency, series)| (std::cmp::Reverse(latency), series.cpu));
     line.push_str("; worst");
     for (latency, series) in worst.iter().take(NAMED_MAX) {
-        let cpu = series.cpu.map_or_else(|| series.probe.clone(), |cpu| format!("CPU {cpu}"));
+        let cpu = series
+            .cpu
+            .map_or_else(|| series.probe.clone(), |cpu| format!("CPU {cpu}"));
         let _ = write!(line, "  {cpu}: {latency}");
     }
-    let (skipped, lost) = progress.iter().fold((0, 0), |sum, series| (sum.0 + series.counts.skipped, sum.1 + series.counts.lost));
+    let (skipped, lost) = progress.iter().fold((0, 0), |sum, series| {
+        (sum.0 + series.counts.skipped, sum.1 + series.counts.lost)
+    });
     if skipped > 0 {
         let _ = write!(line, "; {skipped} periods skipped");
     }
@@ -151,17 +208,34 @@ mod tests {
         let progress = |cpu, latency, lost| Progress {
             probe: "cyclic".into(),
             cpu: Some(CpuId(cpu)),
-            counts: Counts { lost, ..Counts::default() },
-            worst: Some(WorstSample { latency: Nanos(latency), due: Nanos(0) }),
+            counts: Counts {
+                lost,
+                ..Counts::default()
+            },
+            worst: Some(WorstSample {
+                latency: Nanos(latency),
+                due: Nanos(0),
+            }),
             period: None,
             is_closed: false,
         };
-        let line = line(Nanos::from_secs(12), Some(Nanos::from_secs(30)), "io", &[progress(0, 5_000, 0), progress(1, 70_000, 2)]);
-        assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  CPU 1: 70.0 us  CPU 0: 5.00 us; 2 SAMPLES LOST");
+        let line = line(
+            Nanos::from_secs(12),
+            Some(Nanos::from_secs(30)),
+            "io",
+            &[progress(0, 5_000, 0), progress(1, 70_000, 2)],
+        );
+        assert_eq!(
+            line,
+            "12 s of 30 s, 18 s left, io; worst  CPU 1: 70.0 us  CPU 0: 5.00 us; 2 SAMPLES LOST"
+        );
     }
 
     #[test]
     fn time_beyond_the_plan_is_named() {
-        assert_eq!(line(Nanos::from_secs(36), Some(Nanos::from_secs(30)), "io", &[]), "36 s, 6 s more than planned, io; worst");
+        assert_eq!(
+            line(Nanos::from_secs(36), Some(Nanos::from_secs(30)), "io", &[]),
+            "36 s, 6 s more than planned, io; worst"
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Metrics of a run while it lasts, for Prometheus and what else reads OpenMetrics over HTTP (`--metrics`).
+//! Metrics of a run while it lasts, for Prometheus and what else reads OpenMetrics over HTTP
+//! (`--metrics`).
 //!
-//! One thread on the CPUs of the tool's own work answers one reader after another. Whoever records or follows the run never waits for it: a reader
-//! asks for new numbers, and the recorder leaves them when it empties the rings the next time.
+//! One thread on the CPUs of the tool's own work answers one reader after another. Whoever records
+//! or follows the run never waits for it: a reader asks for new numbers, and the recorder leaves
+//! them when it empties the rings the next time.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -23,7 +25,8 @@ use tardy_sys::{affinity, scoped};
 const STACK_BYTES: usize = 256 << 10;
 /// How often the thread looks whether the run has ended, in ms.
 const LOOK_MS: i32 = 250;
-/// How long it rests where a reader cannot be let in, as without a descriptor for it: the reader still waits, and a look at it would come back at once.
+/// How long it rests where a reader cannot be let in, as without a descriptor for it: the reader
+/// still waits, and a look at it would come back at once.
 const REST: Duration = Duration::from_millis(100);
 /// How long a reader may take to ask, and to take the answer: it keeps the next one waiting.
 const READER_LIMIT: Duration = Duration::from_secs(2);
@@ -83,7 +86,9 @@ impl Desk {
 
     /// The same with how far the run is.
     pub(super) fn leave_run(&self, record: &RunRecord, now: Nanos) {
-        let Ok(mut numbers) = self.numbers.try_lock() else { return };
+        let Ok(mut numbers) = self.numbers.try_lock() else {
+            return;
+        };
         let machine = &record.machine;
         let labels = label_list(&[
             ("host", machine.host_name.as_deref().unwrap_or("")),
@@ -109,7 +114,11 @@ impl Desk {
             if left.is_zero() {
                 break;
             }
-            numbers = self.have_come.wait_timeout(numbers, left).unwrap_or_else(PoisonError::into_inner).0;
+            numbers = self
+                .have_come
+                .wait_timeout(numbers, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         let (series, run) = (numbers.series.clone(), numbers.run.clone());
         drop(numbers);
@@ -124,37 +133,109 @@ impl Desk {
 
 impl RunStatus {
     fn write(&self, text: &mut String) {
-        let Self { labels, started, progress, warnings } = self;
+        let Self {
+            labels,
+            started,
+            progress,
+            warnings,
+        } = self;
         let plain = |value: String| [(String::new(), value)];
-        family(text, "tardy_run_info", ("gauge", ""), "What is measured, and where.", [(labels.clone(), "1".to_owned())]);
+        family(
+            text,
+            "tardy_run_info",
+            ("gauge", ""),
+            "What is measured, and where.",
+            [(labels.clone(), "1".to_owned())],
+        );
         let started_help = "When the run started, since 1970.";
-        family(text, "tardy_run_started_timestamp_seconds", ("gauge", ""), started_help, plain(seconds(started.get())));
+        family(
+            text,
+            "tardy_run_started_timestamp_seconds",
+            ("gauge", ""),
+            started_help,
+            plain(seconds(started.get())),
+        );
         let elapsed = seconds(progress.elapsed.get().max(0));
-        family(text, "tardy_run_elapsed_seconds", ("gauge", ""), "For how long the run has lasted.", plain(elapsed));
+        family(
+            text,
+            "tardy_run_elapsed_seconds",
+            ("gauge", ""),
+            "For how long the run has lasted.",
+            plain(elapsed),
+        );
         if let Some(planned) = progress.planned {
-            family(text, "tardy_run_planned_seconds", ("gauge", ""), "For how long the run is to last.", plain(seconds(planned.get())));
+            family(
+                text,
+                "tardy_run_planned_seconds",
+                ("gauge", ""),
+                "For how long the run is to last.",
+                plain(seconds(planned.get())),
+            );
         }
-        family(text, "tardy_run_warnings", ("gauge", ""), "Warnings that the run has so far.", plain(warnings.to_string()));
+        family(
+            text,
+            "tardy_run_warnings",
+            ("gauge", ""),
+            "Warnings that the run has so far.",
+            plain(warnings.to_string()),
+        );
         if let Some(deadline) = progress.window.map(|window| window.latest) {
             let help = "The latest that a wake-up may be.";
-            family(text, "tardy_deadline_seconds", ("gauge", ""), help, plain(seconds(deadline.get())));
+            family(
+                text,
+                "tardy_deadline_seconds",
+                ("gauge", ""),
+                help,
+                plain(seconds(deadline.get())),
+            );
         }
-        let Some(phase) = progress.phases.last() else { return };
+        let Some(phase) = progress.phases.last() else {
+            return;
+        };
         let of_phase = [(label_list(&[("phase", &phase.name)]), "1".to_owned())];
-        family(text, "tardy_run_phase", ("gauge", ""), "The phase that the run is in.", of_phase);
+        family(
+            text,
+            "tardy_run_phase",
+            ("gauge", ""),
+            "The phase that the run is in.",
+            of_phase,
+        );
         let of_loads = |value: &dyn Fn(&LoadProgress) -> u64| -> Vec<(String, String)> {
-            let labels = |load: &LoadProgress| label_list(&[("phase", &phase.name), ("load", &load.name)]);
-            progress.loads.iter().map(|load| (labels(load), value(load).to_string())).collect()
+            let labels =
+                |load: &LoadProgress| label_list(&[("phase", &phase.name), ("load", &load.name)]);
+            progress
+                .loads
+                .iter()
+                .map(|load| (labels(load), value(load).to_string()))
+                .collect()
         };
         if progress.loads.is_empty() {
             return;
         }
         let help = "Operations that a load has done in this phase.";
-        family(text, "tardy_load_operations", ("counter", "_total"), help, of_loads(&|load| load.operations));
+        family(
+            text,
+            "tardy_load_operations",
+            ("counter", "_total"),
+            help,
+            of_loads(&|load| load.operations),
+        );
         let help = "Bytes that a load has moved in this phase.";
-        family(text, "tardy_load_bytes", ("counter", "_total"), help, of_loads(&|load| load.bytes));
+        family(
+            text,
+            "tardy_load_bytes",
+            ("counter", "_total"),
+            help,
+            of_loads(&|load| load.bytes),
+        );
         let help = "Operations of a load that failed in this phase.";
-        family(text, "tardy_load_errors", ("counter", "_total"), help, of_loads(&|load| load.errors));
+        family(
+            text,
+            "tardy_load_errors",
+            ("counter", "_total"),
+            help,
+            of_loads(&|load| load.errors),
+        );
     }
 }
 
@@ -170,20 +251,27 @@ impl MetricsServer {
         let (own, ending) = (Arc::clone(&desk), Arc::clone(&is_ending));
         // A reader that is gone when its turn comes must not hold up the end.
         listener.set_nonblocking(true)?;
-        let handle = std::thread::Builder::new().name("tardy-metrics".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &cpus);
-            while !ending.load(Ordering::Acquire) {
-                if wait_readable(&[listener.as_fd()], LOOK_MS).is_err() {
-                    return;
+        let handle = std::thread::Builder::new()
+            .name("tardy-metrics".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let _ = affinity::set(0, &cpus);
+                while !ending.load(Ordering::Acquire) {
+                    if wait_readable(&[listener.as_fd()], LOOK_MS).is_err() {
+                        return;
+                    }
+                    if let Some(stream) = let_in(&listener) {
+                        // A reader that went away is no matter of the run.
+                        let _ = answer(stream, &own);
+                    }
                 }
-                if let Some(stream) = let_in(&listener) {
-                    // A reader that went away is no matter of the run.
-                    let _ = answer(stream, &own);
-                }
-            }
-        });
+            });
         let handle = handle.map_err(scoped::refused)?;
-        Ok(Self { desk, is_ending, handle: Some(handle) })
+        Ok(Self {
+            desk,
+            is_ending,
+            handle: Some(handle),
+        })
     }
 
     /// Where numbers are left.
@@ -217,14 +305,36 @@ fn answer(mut stream: TcpStream, desk: &Desk) -> io::Result<()> {
     stream.set_write_timeout(Some(READER_LIMIT))?;
     let question = question(&mut stream)?;
     let mut words = question.split(' ');
-    let (status, kind, body) = match (words.next(), words.next().map(|target| target.split('?').next().unwrap_or_default())) {
+    let (status, kind, body) = match (
+        words.next(),
+        words
+            .next()
+            .map(|target| target.split('?').next().unwrap_or_default()),
+    ) {
         (Some("GET"), Some("/metrics")) => ("200 OK", openmetrics::MEDIA_TYPE, desk.text()),
-        (Some("GET"), Some("/")) => ("200 OK", PLAIN, "tardy: a run under way. Its metrics are at /metrics.\n".to_owned()),
-        (Some("GET"), Some(_)) => ("404 Not Found", PLAIN, "tardy: only /metrics is here.\n".to_owned()),
-        _ => ("405 Method Not Allowed", PLAIN, "tardy: only GET is answered.\n".to_owned()),
+        (Some("GET"), Some("/")) => (
+            "200 OK",
+            PLAIN,
+            "tardy: a run under way. Its metrics are at /metrics.\n".to_owned(),
+        ),
+        (Some("GET"), Some(_)) => (
+            "404 Not Found",
+            PLAIN,
+            "tardy: only /metrics is here.\n".to_owned(),
+        ),
+        _ => (
+            "405 Method Not Allowed",
+            PLAIN,
+            "tardy: only GET is answered.\n".to_owned(),
+        ),
     };
     let mut head = String::new();
-    let _ = write!(head, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let _ = write!(
+        head,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: \
+         close\r\n\r\n",
+        body.len()
+    );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())
 }
@@ -247,19 +357,29 @@ fn question(stream: &mut TcpStream) -> io::Result<String> {
             read => bytes.extend_from_slice(&part[..read]),
         }
     }
-    Ok(String::from_utf8_lossy(bytes.split(|&byte| byte == b'\r').next().unwrap_or_default()).into_owned())
+    Ok(String::from_utf8_lossy(
+        bytes
+            .split(|&byte| byte == b'\r')
+            .next()
+            .unwrap_or_default(),
+    )
+    .into_owned())
 }
 
-/// Takes the place at which metrics are to be read: a port of this machine alone, or an address and a port.
+/// Takes the place at which metrics are to be read: a port of this machine alone, or an address and
+/// a port.
 ///
 /// # Errors
 /// A sentence: where it is neither, or cannot be had.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
-        Err(_) => place.parse().map_err(|_| format!("{place} is no port and no address with a port: give 9877 or 127.0.0.1:9877"))?,
+        Err(_) => place.parse().map_err(|_| {
+            format!("{place} is no port and no address with a port: give 9877 or 127.0.0.1:9877")
+        })?,
     };
-    TcpListener::bind(address).map_err(|error| format!("{address} cannot be had ({error}): give another port"))
+    TcpListener::bind(address)
+        .map_err(|error| format!("{address} cannot be had ({error}): give another port"))
 }
 
 #[cfg(test)]
@@ -288,8 +408,15 @@ mod tests {
         assert!(address.ip().is_loopback());
         let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
         let text = asked(&server, address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("openmetrics-text") && text.ends_with("# EOF\n"), "{text}");
-        assert!(asked(&server, address, "GET /run.json HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(
+            text.starts_with("HTTP/1.1 200 OK\r\n")
+                && text.contains("openmetrics-text")
+                && text.ends_with("# EOF\n"),
+            "{text}"
+        );
+        assert!(
+            asked(&server, address, "GET /run.json HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404")
+        );
         assert!(asked(&server, address, "POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
     }
 
@@ -300,7 +427,9 @@ mod tests {
         let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
         let mut endless = TcpStream::connect(address).unwrap();
         // It is cut off before it has sent all of this.
-        let sent = (0..1 << 16).map_while(|_| endless.write_all(&[b'a'; 1024]).ok()).count();
+        let sent = (0..1 << 16)
+            .map_while(|_| endless.write_all(&[b'a'; 1024]).ok())
+            .count();
         assert!(sent < 1 << 16);
         drop(TcpStream::connect(address).unwrap());
         assert!(asked(&server, address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
@@ -319,7 +448,11 @@ mod tests {
     fn a_place_that_cannot_be_had_is_refused_in_words() {
         let taken = listen("0").unwrap();
         let address = taken.local_addr().unwrap();
-        assert!(listen(&address.to_string()).unwrap_err().contains("another port"));
+        assert!(
+            listen(&address.to_string())
+                .unwrap_err()
+                .contains("another port")
+        );
         assert!(listen("somewhere").unwrap_err().contains("127.0.0.1:9877"));
     }
 }

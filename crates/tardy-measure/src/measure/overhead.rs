@@ -16,10 +16,14 @@ pub(super) struct StartCounts {
 impl StartCounts {
     /// Call it on the measuring thread, as the last thing before the loop.
     pub(super) fn now() -> Self {
-        // The first call pays for what the second one measures: the page that `usage` lives in, the clock's code.
+        // The first call pays for what the second one measures: the page that `usage` lives in, the
+        // clock's code.
         let _ = usage(UsageScope::Thread);
         let _ = clock::thread_cpu_time();
-        Self { usage: usage(UsageScope::Thread).unwrap_or_default(), cpu_time: clock::thread_cpu_time() }
+        Self {
+            usage: usage(UsageScope::Thread).unwrap_or_default(),
+            cpu_time: clock::thread_cpu_time(),
+        }
     }
 
     /// What came since; call it on the same thread, as the first thing after the loop.
@@ -31,7 +35,8 @@ impl StartCounts {
             probe: probe.to_owned(),
             cpu,
             cpu_time_ns: Nanos(cpu_time),
-            faults: (after.faults_minor + after.faults_major) - (before.faults_minor + before.faults_major),
+            faults: (after.faults_minor + after.faults_major)
+                - (before.faults_minor + before.faults_major),
             switches_voluntary: after.switches_voluntary - before.switches_voluntary,
             switches_involuntary: after.switches_involuntary - before.switches_involuntary,
         }

@@ -1,4 +1,5 @@
-//! The run's timeline: which phase it is in, and what happens next. No clock and no processes of its own, so that it can be tested.
+//! The run's timeline: which phase it is in, and what happens next. No clock and no processes of
+//! its own, so that it can be tested.
 
 use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;
@@ -8,7 +9,8 @@ use tardy_run::record::PhaseRecord;
 const ENDING_PART: i64 = 10;
 /// The same at most.
 const ENDING_MAX: Nanos = Nanos::from_millis(500);
-/// How long after a phase's end, and after they were asked to end, its loads may still be there; killed processes are gone in a fraction of it.
+/// How long after a phase's end, and after they were asked to end, its loads may still be there;
+/// killed processes are gone in a fraction of it.
 pub const STUCK: Nanos = Nanos::from_secs(5);
 
 /// What the session has to do.
@@ -41,10 +43,11 @@ fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
 
-/// Walks through the phases. Each ends when it was to, whatever its loads do, and the next begins then.
+/// Walks through the phases. Each ends when it was to, whatever its loads do, and the next begins
+/// then.
 ///
-/// Loads are asked to end before their phase does, so that nothing of them is left in the next one. Those of the last phase work until it ends: nothing comes
-/// after it.
+/// Loads are asked to end before their phase does, so that nothing of them is left in the next one.
+/// Those of the last phase work until it ends: nothing comes after it.
 #[derive(Debug)]
 pub struct Timeline {
     plans: Vec<PhasePlan>,
@@ -54,7 +57,8 @@ pub struct Timeline {
     planned: Nanos,
     /// When the first phase of a run that goes on began.
     began: Option<Nanos>,
-    /// When the loads of the current phase were asked to end: after its end, where the machine stood still or the tool found no CPU.
+    /// When the loads of the current phase were asked to end: after its end, where the machine
+    /// stood still or the tool found no CPU.
     asked: Nanos,
     /// When the cycles of the current phase were made, where it is counted in them.
     made: Option<Nanos>,
@@ -64,7 +68,16 @@ impl Timeline {
     /// Phases that begin at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
-        Self { plans, records: Vec::new(), current: 0, stage: Stage::Before, planned: start, began: None, asked: start, made: None }
+        Self {
+            plans,
+            records: Vec::new(),
+            current: 0,
+            stage: Stage::Before,
+            planned: start,
+            began: None,
+            asked: start,
+            made: None,
+        }
     }
 
     /// The first phase goes on, which began at `began`, if it did.
@@ -95,11 +108,16 @@ impl Timeline {
                 self.stage = Stage::Running;
                 Some(Step::Begin(self.current))
             }
-            Stage::Running if self.has_ending() && now >= self.end_of_current() - ending(plan.length) => {
+            Stage::Running
+                if self.has_ending() && now >= self.end_of_current() - ending(plan.length) =>
+            {
                 self.stage = Stage::Ending;
                 self.asked = now;
                 // The other half is for the kernel to end what was killed.
-                Some(Step::End { phase: self.current, within: Nanos(ending(plan.length).get() / 2) })
+                Some(Step::End {
+                    phase: self.current,
+                    within: Nanos(ending(plan.length).get() / 2),
+                })
             }
             Stage::Ending if now >= self.stuck() => {
                 self.stage = Stage::Ended;
@@ -128,7 +146,10 @@ impl Timeline {
     /// When [`Self::step`] will have something to do by itself.
     #[must_use]
     pub fn next(&self) -> Nanos {
-        let length = self.plans.get(self.current).map_or(Nanos::ZERO, |plan| plan.length);
+        let length = self
+            .plans
+            .get(self.current)
+            .map_or(Nanos::ZERO, |plan| plan.length);
         match self.stage {
             Stage::Before => self.planned,
             Stage::Running if self.has_ending() => self.end_of_current() - ending(length),
@@ -140,22 +161,38 @@ impl Timeline {
     /// When the last phase ends, once it has begun.
     #[must_use]
     pub fn end(&self) -> Option<Nanos> {
-        (self.current + 1 == self.plans.len() && self.stage != Stage::Before).then(|| self.end_of_current())
+        (self.current + 1 == self.plans.len() && self.stage != Stage::Before)
+            .then(|| self.end_of_current())
     }
 
     /// Whether the loads of the current phase must be gone when it ends.
     fn has_ending(&self) -> bool {
-        self.current + 1 < self.plans.len() && self.plans.get(self.current).is_some_and(|plan| !plan.loads.is_empty())
+        self.current + 1 < self.plans.len()
+            && self
+                .plans
+                .get(self.current)
+                .is_some_and(|plan| !plan.loads.is_empty())
     }
 
-    /// When it was to end; one that began late because the loads before it were slow to go still has half of its length.
+    /// When it was to end; one that began late because the loads before it were slow to go still
+    /// has half of its length.
     fn end_of_current(&self) -> Nanos {
-        let length = self.plans.get(self.current).map_or(Nanos::ZERO, |plan| plan.length);
+        let length = self
+            .plans
+            .get(self.current)
+            .map_or(Nanos::ZERO, |plan| plan.length);
         if self.counts_cycles() {
-            let ending = if self.has_ending() { ending(length) } else { Nanos::ZERO };
+            let ending = if self.has_ending() {
+                ending(length)
+            } else {
+                Nanos::ZERO
+            };
             return self.made.map_or(Nanos::MAX, |made| made + ending);
         }
-        let begin = self.records.last().map_or(self.planned, |record| record.begin_ns);
+        let begin = self
+            .records
+            .last()
+            .map_or(self.planned, |record| record.begin_ns);
         (self.planned + length).max(begin + Nanos(length.get() / 2))
     }
 
@@ -165,11 +202,15 @@ impl Timeline {
     }
 
     fn end_of_last(&self) -> Nanos {
-        self.records.last().map_or(self.planned, |record| record.end_ns.unwrap_or(Nanos::MAX))
+        self.records
+            .last()
+            .map_or(self.planned, |record| record.end_ns.unwrap_or(Nanos::MAX))
     }
 
     fn counts_cycles(&self) -> bool {
-        self.plans.get(self.current).is_some_and(|plan| plan.cycles.is_some())
+        self.plans
+            .get(self.current)
+            .is_some_and(|plan| plan.cycles.is_some())
     }
 
     fn finish_phase(&mut self, now: Nanos) {
@@ -180,7 +221,11 @@ impl Timeline {
             record.end_ns = Some(end);
         }
         // Cycles take the time that they take: what comes after them is not late.
-        self.planned = if self.counts_cycles() { now } else { self.planned + self.plans[self.current].length };
+        self.planned = if self.counts_cycles() {
+            now
+        } else {
+            self.planned + self.plans[self.current].length
+        };
         self.made = None;
         self.current += 1;
         self.stage = Stage::Before;
@@ -188,8 +233,12 @@ impl Timeline {
 
     /// What the CPUs did in the phase that ended last; told twice, the first time counts.
     pub fn note_busy(&mut self, busy: std::collections::BTreeMap<tardy_core::cpu::CpuId, Nanos>) {
-        if let Some(record) =
-            self.records.iter_mut().rev().find(|record| record.end_ns.is_some()).filter(|record| record.cpu_busy_ns.is_empty())
+        if let Some(record) = self
+            .records
+            .iter_mut()
+            .rev()
+            .find(|record| record.end_ns.is_some())
+            .filter(|record| record.cpu_busy_ns.is_empty())
         {
             record.cpu_busy_ns = busy;
         }
@@ -197,13 +246,18 @@ impl Timeline {
 
     /// The run ends at `now`, wherever it is.
     pub fn cut(&mut self, now: Nanos) {
-        if let Some(record) = self.records.last_mut().filter(|record| record.end_ns.is_none()) {
+        if let Some(record) = self
+            .records
+            .last_mut()
+            .filter(|record| record.end_ns.is_none())
+        {
             record.end_ns = Some(now);
         }
         self.current = self.plans.len();
     }
 
-    /// Somebody stopped a run that has no end of its own, at `now`: the phase that it was in ended as it was to.
+    /// Somebody stopped a run that has no end of its own, at `now`: the phase that it was in ended
+    /// as it was to.
     pub fn end_as_asked(&mut self, now: Nanos) {
         self.cut(now);
         if let Some(record) = self.records.last_mut() {
@@ -214,7 +268,9 @@ impl Timeline {
     /// Name of the current phase.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.plans.get(self.current).map_or("ending", |plan| &plan.name)
+        self.plans
+            .get(self.current)
+            .map_or("ending", |plan| &plan.name)
     }
 
     /// Phases as they happened.
@@ -254,7 +310,14 @@ mod tests {
             cycles: None,
             loads: loads.iter().map(|load| load_plan(load)).collect(),
         };
-        Timeline::new(vec![phase("idle", &[]), phase("io", &["io"]), phase("fork", &["fork"])], Nanos::from_secs(100))
+        Timeline::new(
+            vec![
+                phase("idle", &[]),
+                phase("io", &["io"]),
+                phase("fork", &["fork"]),
+            ],
+            Nanos::from_secs(100),
+        )
     }
 
     const fn millis(count: i64) -> Nanos {
@@ -262,7 +325,11 @@ mod tests {
     }
 
     fn spans(timeline: &Timeline) -> Vec<(Nanos, Nanos)> {
-        timeline.records().iter().map(|record| (record.begin_ns, record.end_ns.unwrap())).collect()
+        timeline
+            .records()
+            .iter()
+            .map(|record| (record.begin_ns, record.end_ns.unwrap()))
+            .collect()
     }
 
     #[test]
@@ -270,10 +337,26 @@ mod tests {
         let mut timeline = timeline();
         assert_eq!(timeline.step(millis(99_000)), None);
         assert_eq!(timeline.step(millis(100_000)), Some(Step::Begin(0)));
-        assert_eq!((timeline.step(millis(109_000)), timeline.next()), (None, millis(110_000)));
-        assert_eq!(timeline.step(millis(110_001)), Some(Step::Begin(1)), "an idle phase has nothing to wait for");
-        assert_eq!((timeline.step(millis(119_000)), timeline.next()), (None, millis(119_500)));
-        assert_eq!(timeline.step(millis(119_500)), Some(Step::End { phase: 1, within: millis(250) }));
+        assert_eq!(
+            (timeline.step(millis(109_000)), timeline.next()),
+            (None, millis(110_000))
+        );
+        assert_eq!(
+            timeline.step(millis(110_001)),
+            Some(Step::Begin(1)),
+            "an idle phase has nothing to wait for"
+        );
+        assert_eq!(
+            (timeline.step(millis(119_000)), timeline.next()),
+            (None, millis(119_500))
+        );
+        assert_eq!(
+            timeline.step(millis(119_500)),
+            Some(Step::End {
+                phase: 1,
+                within: millis(250)
+            })
+        );
         timeline.loads_ended();
         assert_eq!(
             (timeline.step(millis(119_600)), timeline.next()),
@@ -281,22 +364,49 @@ mod tests {
             "what is left of the phase is for the system to calm down"
         );
         assert_eq!(timeline.step(millis(120_001)), Some(Step::Begin(2)));
-        assert_eq!((timeline.step(millis(129_900)), timeline.next()), (None, millis(130_000)), "nothing comes after the last phase");
-        assert_eq!(timeline.step(millis(130_002)), Some(Step::Done(millis(130_000))));
+        assert_eq!(
+            (timeline.step(millis(129_900)), timeline.next()),
+            (None, millis(130_000)),
+            "nothing comes after the last phase"
+        );
+        assert_eq!(
+            timeline.step(millis(130_002)),
+            Some(Step::Done(millis(130_000)))
+        );
         assert_eq!(
             spans(&timeline),
-            [(millis(100_000), millis(110_001)), (millis(110_001), millis(120_001)), (millis(120_001), millis(130_000))]
+            [
+                (millis(100_000), millis(110_001)),
+                (millis(110_001), millis(120_001)),
+                (millis(120_001), millis(130_000))
+            ]
         );
-        assert_eq!(timeline.records()[2].planned_ns, (Nanos::from_secs(120), Nanos::from_secs(130)));
+        assert_eq!(
+            timeline.records()[2].planned_ns,
+            (Nanos::from_secs(120), Nanos::from_secs(130))
+        );
     }
 
     #[test]
     fn loads_that_are_slow_to_go_take_from_the_next_phase_and_not_from_the_runs_end() {
         let mut timeline = timeline();
-        for (now, step) in [(100_000, Step::Begin(0)), (110_000, Step::Begin(1)), (119_500, Step::End { phase: 1, within: millis(250) })] {
+        for (now, step) in [
+            (100_000, Step::Begin(0)),
+            (110_000, Step::Begin(1)),
+            (
+                119_500,
+                Step::End {
+                    phase: 1,
+                    within: millis(250),
+                },
+            ),
+        ] {
             assert_eq!(timeline.step(millis(now)), Some(step));
         }
-        assert_eq!((timeline.step(millis(121_000)), timeline.next()), (None, millis(125_000)));
+        assert_eq!(
+            (timeline.step(millis(121_000)), timeline.next()),
+            (None, millis(125_000))
+        );
         timeline.loads_ended();
         assert_eq!(timeline.step(millis(121_001)), Some(Step::Begin(2)));
         assert_eq!(timeline.next(), millis(130_000));
@@ -305,7 +415,17 @@ mod tests {
     #[test]
     fn loads_that_nobody_ends_are_given_up_and_the_run_goes_on() {
         let mut timeline = timeline();
-        for (now, step) in [(100_000, Step::Begin(0)), (110_000, Step::Begin(1)), (119_500, Step::End { phase: 1, within: millis(250) })] {
+        for (now, step) in [
+            (100_000, Step::Begin(0)),
+            (110_000, Step::Begin(1)),
+            (
+                119_500,
+                Step::End {
+                    phase: 1,
+                    within: millis(250),
+                },
+            ),
+        ] {
             assert_eq!(timeline.step(millis(now)), Some(step));
         }
         assert_eq!(timeline.step(millis(125_000)), Some(Step::GiveUp(1)));
@@ -315,10 +435,23 @@ mod tests {
     #[test]
     fn loads_that_are_asked_late_are_not_given_up_at_once() {
         let mut timeline = timeline();
-        for (now, step) in [(100_000, Step::Begin(0)), (110_000, Step::Begin(1)), (125_000, Step::End { phase: 1, within: millis(250) })] {
+        for (now, step) in [
+            (100_000, Step::Begin(0)),
+            (110_000, Step::Begin(1)),
+            (
+                125_000,
+                Step::End {
+                    phase: 1,
+                    within: millis(250),
+                },
+            ),
+        ] {
             assert_eq!(timeline.step(millis(now)), Some(step));
         }
-        assert_eq!((timeline.step(millis(125_001)), timeline.next()), (None, millis(130_000)));
+        assert_eq!(
+            (timeline.step(millis(125_001)), timeline.next()),
+            (None, millis(130_000))
+        );
         assert_eq!(timeline.step(millis(130_000)), Some(Step::GiveUp(1)));
     }
 
@@ -337,24 +470,39 @@ mod tests {
     fn a_phase_that_is_counted_in_cycles_ends_when_they_are_made() {
         let seconds = |seconds: i64| Nanos::from_secs(seconds);
         let mut timeline = timeline();
-        timeline.plans.iter_mut().for_each(|plan| plan.cycles = Some(10_000));
+        timeline
+            .plans
+            .iter_mut()
+            .for_each(|plan| plan.cycles = Some(10_000));
         assert_eq!(timeline.step(seconds(100)), Some(Step::Begin(0)));
-        assert_eq!((timeline.step(seconds(200)), timeline.next()), (None, Nanos::MAX));
+        assert_eq!(
+            (timeline.step(seconds(200)), timeline.next()),
+            (None, Nanos::MAX)
+        );
         timeline.cycles_made(seconds(201));
         assert_eq!(timeline.next(), seconds(201));
         assert_eq!(timeline.step(seconds(201)), Some(Step::Begin(1)));
-        assert_eq!(timeline.records()[1].planned_ns, (seconds(201), seconds(211)));
+        assert_eq!(
+            timeline.records()[1].planned_ns,
+            (seconds(201), seconds(211))
+        );
         assert_eq!(timeline.step(seconds(300)), None);
         timeline.cycles_made(seconds(300));
         assert_eq!(
             timeline.step(seconds(300)),
-            Some(Step::End { phase: 1, within: millis(250) }),
+            Some(Step::End {
+                phase: 1,
+                within: millis(250)
+            }),
             "its loads worked for all of its cycles"
         );
         timeline.loads_ended();
         assert_eq!(timeline.next(), millis(300_500));
         assert_eq!(timeline.step(millis(300_500)), Some(Step::Begin(2)));
-        assert_eq!((timeline.step(seconds(400)), timeline.end()), (None, Some(Nanos::MAX)));
+        assert_eq!(
+            (timeline.step(seconds(400)), timeline.end()),
+            (None, Some(Nanos::MAX))
+        );
         timeline.cycles_made(seconds(400));
         assert_eq!(timeline.step(seconds(400)), Some(Step::Done(seconds(400))));
     }
@@ -365,6 +513,9 @@ mod tests {
         timeline.step(Nanos::from_secs(100));
         timeline.cut(Nanos::from_secs(103));
         assert_eq!(timeline.records()[0].end_ns, Some(Nanos::from_secs(103)));
-        assert_eq!(timeline.step(Nanos::from_secs(103)), Some(Step::Done(Nanos::from_secs(103))));
+        assert_eq!(
+            timeline.step(Nanos::from_secs(103)),
+            Some(Step::Done(Nanos::from_secs(103)))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The recorder's thread: empties the rings eight times a second, on a CPU that is not measured where there is one.
+//! The recorder's thread: empties the rings eight times a second, on a CPU that is not measured
+//! where there is one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,8 @@ use crate::plan::other_runs::RECORDER;
 
 /// How often the histograms of series that do not keep every sample are written, in flushes.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
-/// How often the series are brought to the disk, in flushes: every ten seconds. A failure of power takes no more than that, and what the disk needed.
+/// How often the series are brought to the disk, in flushes: every ten seconds. A failure of power
+/// takes no more than that, and what the disk needed.
 const FLUSHES_A_SYNC: u64 = 80;
 /// Room kept for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
@@ -66,8 +68,9 @@ struct Work {
 }
 
 impl Recorder {
-    /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in `files`, less of it where `is_bounded` by --disk; `keeper` gets those that are written on the way,
-    /// `feed` what a live view shows, and `metrics` what readers of metrics ask for.
+    /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in
+    /// `files`, less of it where `is_bounded` by --disk; `keeper` gets those that are written on
+    /// the way, `feed` what a live view shows, and `metrics` what readers of metrics ask for.
     pub(super) fn start<'a>(
         files: impl IntoIterator<Item = &'a Path>,
         is_bounded: bool,
@@ -76,9 +79,16 @@ impl Recorder {
         feed: Option<Arc<Feed>>,
         metrics: Option<Arc<Desk>>,
     ) -> std::io::Result<Self> {
-        let room = if is_bounded { HISTOGRAM_BYTES as usize } else { HISTOGRAM_BYTES_RESERVED };
+        let room = if is_bounded {
+            HISTOGRAM_BYTES as usize
+        } else {
+            HISTOGRAM_BYTES_RESERVED
+        };
         let reserve = |file: &Path| ReservedFile::new(&histogram_path(file), room);
-        let reserves = files.into_iter().map(reserve).collect::<std::io::Result<Vec<_>>>()?;
+        let reserves = files
+            .into_iter()
+            .map(reserve)
+            .collect::<std::io::Result<Vec<_>>>()?;
         let progress = Arc::new(Mutex::new(Vec::new()));
         let is_ending = Arc::new(AtomicBool::new(false));
         let (series, has_begun) = mpsc::sync_channel(1);
@@ -94,18 +104,27 @@ impl Recorder {
         };
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let ending = Arc::clone(&is_ending);
-        let handle = std::thread::Builder::new().name(RECORDER.into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &cpus);
-            // Ahead of the loads where it must share a CPU with them: a full ring would lose samples.
-            let _ = sched::set_policy(0, sched::AHEAD);
-            if let Ok(series) = has_begun.recv() {
-                work.series = series;
-                work.run(&ending);
-            }
-            work.series
-        });
+        let handle = std::thread::Builder::new()
+            .name(RECORDER.into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let _ = affinity::set(0, &cpus);
+                // Ahead of the loads where it must share a CPU with them: a full ring would lose
+                // samples.
+                let _ = sched::set_policy(0, sched::AHEAD);
+                if let Ok(series) = has_begun.recv() {
+                    work.series = series;
+                    work.run(&ending);
+                }
+                work.series
+            });
         let handle = handle.map_err(scoped::refused)?;
-        Ok(Self { progress, is_ending, series, handle })
+        Ok(Self {
+            progress,
+            is_ending,
+            series,
+            handle,
+        })
     }
 
     /// Hands over the series, in the order of their files: from now on their rings are emptied.
@@ -116,7 +135,10 @@ impl Recorder {
 
     /// How far each series has come.
     pub(super) fn progress(&self) -> Vec<Progress> {
-        self.progress.lock().map(|progress| progress.clone()).unwrap_or_default()
+        self.progress
+            .lock()
+            .map(|progress| progress.clone())
+            .unwrap_or_default()
     }
 
     /// The same, for whoever looks at it while the run lasts.
@@ -129,7 +151,9 @@ impl Recorder {
         self.is_ending.store(true, Ordering::Release);
         drop(self.series);
         self.handle.thread().unpark();
-        self.handle.join().map_err(|_| std::io::Error::other("the recorder ended unexpectedly"))
+        self.handle
+            .join()
+            .map_err(|_| std::io::Error::other("the recorder ended unexpectedly"))
     }
 }
 
@@ -140,7 +164,10 @@ impl Work {
             let ending = is_ending.load(Ordering::Acquire);
             self.flush(flush.is_multiple_of(FLUSHES_A_HISTOGRAM));
             if flush.is_multiple_of(FLUSHES_A_SYNC) {
-                self.series.iter().flat_map(SeriesRecorder::unsynced).for_each(|file| self.keeper.sync(&file));
+                self.series
+                    .iter()
+                    .flat_map(SeriesRecorder::unsynced)
+                    .for_each(|file| self.keeper.sync(&file));
             }
             if ending {
                 break;
@@ -154,7 +181,12 @@ impl Work {
     }
 
     fn flush(&mut self, is_histogram_due: bool) {
-        for (series, closed) in self.series.iter_mut().zip(&mut self.closed).filter(|(_, closed)| !**closed) {
+        for (series, closed) in self
+            .series
+            .iter_mut()
+            .zip(&mut self.closed)
+            .filter(|(_, closed)| !**closed)
+        {
             *closed = series.try_close();
             if !*closed {
                 series.flush();
@@ -162,17 +194,26 @@ impl Work {
             if let Some(rotation) = series.rotation().filter(|rotation| rotation.wants_room()) {
                 self.keeper.make_room(Arc::clone(rotation));
             }
-            if let Some(rotation) = series.rotation().filter(|rotation| rotation.has_new_segment()) {
+            if let Some(rotation) = series
+                .rotation()
+                .filter(|rotation| rotation.has_new_segment())
+            {
                 self.keeper.settle(Arc::clone(rotation));
             }
             if is_histogram_due && let Some(histogram) = encoded_histogram(series) {
                 // A full disk keeps the older one; the last one has its room reserved.
-                self.keeper.replace(&histogram_path(series.path()), histogram);
+                self.keeper
+                    .replace(&histogram_path(series.path()), histogram);
             }
         }
         if let Ok(mut progress) = self.progress.lock() {
             progress.clear();
-            progress.extend(self.series.iter().zip(&self.closed).map(|(series, &is_closed)| progress_of(series, is_closed)));
+            progress.extend(
+                self.series
+                    .iter()
+                    .zip(&self.closed)
+                    .map(|(series, &is_closed)| progress_of(series, is_closed)),
+            );
         }
         self.publish_figures();
         if let Some(desk) = self.metrics.as_ref().filter(|desk| desk.is_wanted()) {
@@ -182,13 +223,23 @@ impl Work {
 
     /// Makes the figures that a live view asks for, as often as they are cheap.
     fn publish_figures(&mut self) {
-        let Some((feed, pace)) = &mut self.feed else { return };
+        let Some((feed, pace)) = &mut self.feed else {
+            return;
+        };
         if !feed.is_wanted() || clock::monotonic() < pace.next().get() {
             return;
         }
         let began = clock::thread_cpu_time();
-        feed.publish_figures(self.series.iter_mut().filter_map(SeriesRecorder::figures).collect());
-        pace.spent(Nanos(clock::monotonic()), Nanos(clock::thread_cpu_time() - began));
+        feed.publish_figures(
+            self.series
+                .iter_mut()
+                .filter_map(SeriesRecorder::figures)
+                .collect(),
+        );
+        pace.spent(
+            Nanos(clock::monotonic()),
+            Nanos(clock::thread_cpu_time() - began),
+        );
     }
 
     fn write_last_histograms(&mut self) {
@@ -208,16 +259,21 @@ fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
         counts: series.counts(),
         worst: series.worst(),
         // Whoever measures in its own threads must go on; a program of somebody else's may wait.
-        period: (descriptor.schedule.is_grid() && descriptor.external.is_none()).then(|| descriptor.schedule.period()),
+        period: (descriptor.schedule.is_grid() && descriptor.external.is_none())
+            .then(|| descriptor.schedule.period()),
         is_closed,
     }
 }
 
-/// The histogram of a series that does not keep every sample. Samples that gave way are in the histograms by hour, and need none.
+/// The histogram of a series that does not keep every sample. Samples that gave way are in the
+/// histograms by hour, and need none.
 fn encoded_histogram(series: &SeriesRecorder) -> Option<Vec<u8>> {
     let histogram = series.histogram()?;
     let room = series.rotation().map(|_| HISTOGRAM_BYTES as usize);
-    Some(histogram_file::encode_within(histogram, room.unwrap_or(usize::MAX)))
+    Some(histogram_file::encode_within(
+        histogram,
+        room.unwrap_or(usize::MAX),
+    ))
 }
 
 fn histogram_path(series: &Path) -> PathBuf {

@@ -1,4 +1,5 @@
-//! The run folder of a responder: of each stimulus, how late the responder woke up for it, and when its answer was on the way.
+//! The run folder of a responder: of each stimulus, how late the responder woke up for it, and when
+//! its answer was on the way.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,9 @@ use tardy_probes::recording::series::SeriesRecorder;
 use tardy_run::folder::RunFolder;
 use tardy_run::keep::KeptSamples;
 use tardy_run::parameter::{Value, Values};
-use tardy_run::plan::{Origin, Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor};
+use tardy_run::plan::{
+    Origin, Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor,
+};
 use tardy_run::record::{PhaseRecord, RunRecord, State};
 use tardy_run::system_clock::{ProbeClocks, ThreadClocks};
 use tardy_sys::{affinity, clock};
@@ -27,7 +30,8 @@ use super::session::{SessionError, first_record, system};
 
 /// As the largest ring of a probe.
 const RING_SAMPLES: usize = 32_768;
-/// Time between two stimuli that is asked for where nothing else is; it predicts due times in the file, and decides nothing.
+/// Time between two stimuli that is asked for where nothing else is; it predicts due times in the
+/// file, and decides nothing.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
 /// What is asked of a responder.
@@ -58,7 +62,11 @@ impl RespondRun {
     ///
     /// # Errors
     /// [`SessionError`].
-    pub fn start(out: &Path, asked: &ResponderRequest<'_>, root: &Root) -> Result<(Self, AnswerLog), SessionError> {
+    pub fn start(
+        out: &Path,
+        asked: &ResponderRequest<'_>,
+        root: &Root,
+    ) -> Result<(Self, AnswerLog), SessionError> {
         let folder = RunFolder::create(out)?;
         let started = Self::start_in(folder, asked, root);
         started.inspect_err(|_| {
@@ -67,7 +75,11 @@ impl RespondRun {
         })
     }
 
-    fn start_in(folder: RunFolder, asked: &ResponderRequest<'_>, root: &Root) -> Result<(Self, AnswerLog), SessionError> {
+    fn start_in(
+        folder: RunFolder,
+        asked: &ResponderRequest<'_>,
+        root: &Root,
+    ) -> Result<(Self, AnswerLog), SessionError> {
         let mut record = first_record(plan(asked), root);
         let begin = record.started.monotonic_ns;
         record.phases.push(PhaseRecord {
@@ -80,11 +92,23 @@ impl RespondRun {
         });
         let series = |part: &str, quantity: &str, is_outside_verdict| {
             let schedule = Schedule::Event { request: REQUEST };
-            let descriptor = Descriptor::latency(&format!("{RESPOND}{part}"), asked.cpu, record.clock, schedule);
+            let descriptor = Descriptor::latency(
+                &format!("{RESPOND}{part}"),
+                asked.cpu,
+                record.clock,
+                schedule,
+            );
             let (producer, consumer) = ring(RING_SAMPLES);
-            let descriptor = Descriptor { quantity: quantity.to_owned(), is_outside_verdict, ..descriptor };
-            let recorder = SeriesRecorder::create(&folder.samples(), descriptor, consumer, asked.keep);
-            recorder.map(|recorder| (producer, recorder)).map_err(system("cannot write the samples"))
+            let descriptor = Descriptor {
+                quantity: quantity.to_owned(),
+                is_outside_verdict,
+                ..descriptor
+            };
+            let recorder =
+                SeriesRecorder::create(&folder.samples(), descriptor, consumer, asked.keep);
+            recorder
+                .map(|recorder| (producer, recorder))
+                .map_err(system("cannot write the samples"))
         };
         let (wake_up, mut recorders) = if asked.link.place().has_stamps() {
             let (producer, recorder) = series("", "wake-up latency", false)?;
@@ -92,19 +116,42 @@ impl RespondRun {
         } else {
             (None, Vec::new())
         };
-        let since = if asked.link.place().has_stamps() { "time to the answer" } else { "time from the wake-up to the answer" };
+        let since = if asked.link.place().has_stamps() {
+            "time to the answer"
+        } else {
+            "time from the wake-up to the answer"
+        };
         let (answer, recorder) = series(".answer", since, true)?;
         recorders.push(recorder);
         note_series(&recorders, begin, &mut record);
         // They have none yet.
-        record.series.iter_mut().for_each(|series| series.counts = None);
+        record
+            .series
+            .iter_mut()
+            .for_each(|series| series.counts = None);
         folder.update(&record)?;
         let cpus = &record.plan.housekeeping_cpus;
-        let keeper = KeeperThread::start(cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
-        let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), false, cpus, keeper.keeper(), None, None)
-            .map_err(system("cannot start the recorder"))?;
+        let keeper = KeeperThread::start(cpus, folder.identity().clone())
+            .map_err(system("cannot start the keeper of files"))?;
+        let recorder = Recorder::start(
+            recorders.iter().map(SeriesRecorder::path),
+            false,
+            cpus,
+            keeper.keeper(),
+            None,
+            None,
+        )
+        .map_err(system("cannot start the recorder"))?;
         recorder.begin(recorders);
-        Ok((Self { folder, record, recorder, keeper }, AnswerLog::new(wake_up, answer)))
+        Ok((
+            Self {
+                folder,
+                record,
+                recorder,
+                keeper,
+            },
+            AnswerLog::new(wake_up, answer),
+        ))
     }
 
     /// Closes the folder, once the responder has closed its log.
@@ -121,7 +168,10 @@ impl RespondRun {
         }
         // Before the last record is written, which none of its files may replace.
         self.keeper.finish();
-        let series = self.recorder.finish().map_err(system("the samples may be incomplete"))?;
+        let series = self
+            .recorder
+            .finish()
+            .map_err(system("the samples may be incomplete"))?;
         note_series(&series, self.record.started.monotonic_ns, &mut self.record);
         self.record.state = state;
         self.folder.finish(&self.record)?;
@@ -130,14 +180,25 @@ impl RespondRun {
 }
 
 fn parameters(asked: &ResponderRequest<'_>) -> Values {
-    let secret = asked.secret.map(|file| ("secret".to_owned(), Value::Path(file.to_owned())));
-    std::iter::once(("link".to_owned(), Value::Text(asked.link.to_string()))).chain(secret).collect()
+    let secret = asked
+        .secret
+        .map(|file| ("secret".to_owned(), Value::Path(file.to_owned())));
+    std::iter::once(("link".to_owned(), Value::Text(asked.link.to_string())))
+        .chain(secret)
+        .collect()
 }
 
 fn plan(asked: &ResponderRequest<'_>) -> Plan {
-    let allowed: CpuList = affinity::get(0).unwrap_or_default().into_iter().map(CpuId).collect();
+    let allowed: CpuList = affinity::get(0)
+        .unwrap_or_default()
+        .into_iter()
+        .map(CpuId)
+        .collect();
     let measured: CpuList = asked.cpu.into_iter().collect();
-    let others: CpuList = allowed.iter().filter(|&cpu| Some(cpu) != asked.cpu).collect();
+    let others: CpuList = allowed
+        .iter()
+        .filter(|&cpu| Some(cpu) != asked.cpu)
+        .collect();
     let probe = ProbePlan {
         name: RESPOND.to_owned(),
         kind: None,
@@ -146,18 +207,32 @@ fn plan(asked: &ResponderRequest<'_>) -> Plan {
         clocks: ProbeClocks::default(),
         period: REQUEST,
         dither: Nanos::ZERO,
-        policy: if asked.priority.is_some() { PolicyName::Fifo } else { PolicyName::Other },
+        policy: if asked.priority.is_some() {
+            PolicyName::Fifo
+        } else {
+            PolicyName::Other
+        },
         priority: asked.priority,
         waits_for: WaitsFor::Event,
         parameters: parameters(asked),
     };
     let schedule = Schedule::Event { request: REQUEST };
-    let place =
-        ThreadPlan { cpu: asked.cpu, copy: None, schedule, seed: 0, cycles: None, stop_above: None, clocks: ThreadClocks::default() };
+    let place = ThreadPlan {
+        cpu: asked.cpu,
+        copy: None,
+        schedule,
+        seed: 0,
+        cycles: None,
+        stop_above: None,
+        clocks: ThreadClocks::default(),
+    };
     let tool = if others.is_empty() { allowed } else { others };
     Plan {
         probes: vec![probe],
-        threads: vec![ThreadEntry { probe: RESPOND.to_owned(), plan: place }],
+        threads: vec![ThreadEntry {
+            probe: RESPOND.to_owned(),
+            plan: place,
+        }],
         keep: asked.keep,
         origin: Some(Origin::Responder),
         ..Plan::without_probes(RESPOND, &measured, &tool)

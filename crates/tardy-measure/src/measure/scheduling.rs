@@ -18,7 +18,11 @@ impl Scheduling {
     /// Of thread `tid`; 0 is the calling one.
     pub(super) fn of(tid: i32) -> io::Result<Self> {
         let (policy, priority) = sched::policy(tid)?;
-        Ok(Self { policy, priority, cpus: affinity::get(tid)?.into_iter().map(CpuId).collect() })
+        Ok(Self {
+            policy,
+            priority,
+            cpus: affinity::get(tid)?.into_iter().map(CpuId).collect(),
+        })
     }
 }
 

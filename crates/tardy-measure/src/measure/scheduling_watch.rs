@@ -1,8 +1,9 @@
-//! Whether the measuring threads are still scheduled as they began. Container managers, tuning daemons and people move and demote other people's threads; such
-//! a run shows another system than the one that was asked about.
+//! Whether the measuring threads are still scheduled as they began. Container managers, tuning
+//! daemons and people move and demote other people's threads; such a run shows another system than
+//! the one that was asked about.
 //!
-//! Policy, priority and CPUs are looked at once a second, and by each thread itself at its end. Which CPU took a sample is known for each
-//! sample: [`tardy_sys::post`].
+//! Policy, priority and CPUs are looked at once a second, and by each thread itself at its end.
+//! Which CPU took a sample is known for each sample: [`tardy_sys::post`].
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -23,7 +24,10 @@ pub(super) struct SchedulingWatch {
 impl SchedulingWatch {
     /// For a run that starts at `start`.
     pub(super) fn new(start: Nanos) -> Self {
-        Self { next: start + INTERVAL, changes: Vec::new() }
+        Self {
+            next: start + INTERVAL,
+            changes: Vec::new(),
+        }
     }
 
     /// Looks if it is time.
@@ -35,18 +39,39 @@ impl SchedulingWatch {
         for thread in threads.iter().filter(|thread| !thread.is_finished()) {
             // A thread that has ended meanwhile has looked itself.
             if let Ok(scheduling) = Scheduling::of(thread.tid) {
-                self.note(now, &thread.name, thread.cpu, thread.scheduling.as_ref(), scheduling);
+                self.note(
+                    now,
+                    &thread.name,
+                    thread.cpu,
+                    thread.scheduling.as_ref(),
+                    scheduling,
+                );
             }
         }
     }
 
     /// Notes how a thread is scheduled `now` that began as `before`, where that is known.
-    pub(super) fn note(&mut self, now: Nanos, thread: &str, cpu: Option<CpuId>, before: Option<&Scheduling>, after: Scheduling) {
-        let Some(before) = before.filter(|before| **before != after) else { return };
+    pub(super) fn note(
+        &mut self,
+        now: Nanos,
+        thread: &str,
+        cpu: Option<CpuId>,
+        before: Option<&Scheduling>,
+        after: Scheduling,
+    ) {
+        let Some(before) = before.filter(|before| **before != after) else {
+            return;
+        };
         let is_known = self.changes.iter().any(|change| change.thread == thread);
         if !is_known {
             let (before, after) = (before.to_string(), after.to_string());
-            self.changes.push(SchedulingChange { thread: thread.to_owned(), cpu, seen_ns: now, before, after });
+            self.changes.push(SchedulingChange {
+                thread: thread.to_owned(),
+                cpu,
+                seen_ns: now,
+                before,
+                after,
+            });
         }
     }
 
@@ -62,15 +87,53 @@ mod tests {
 
     #[test]
     fn a_change_is_told_once_and_no_change_is_none() {
-        let began = Scheduling { policy: 1, priority: 95, cpus: "1".parse().unwrap() };
-        let demoted = Scheduling { policy: 0, priority: 0, cpus: "0-1".parse().unwrap() };
+        let began = Scheduling {
+            policy: 1,
+            priority: 95,
+            cpus: "1".parse().unwrap(),
+        };
+        let demoted = Scheduling {
+            policy: 0,
+            priority: 0,
+            cpus: "0-1".parse().unwrap(),
+        };
         let mut watch = SchedulingWatch::new(Nanos::ZERO);
-        watch.note(Nanos(1), "cyclic/1", Some(CpuId(1)), Some(&began), began.clone());
-        watch.note(Nanos(2), "cyclic/1", Some(CpuId(1)), Some(&began), demoted.clone());
-        watch.note(Nanos(3), "cyclic/1", Some(CpuId(1)), Some(&began), demoted.clone());
+        watch.note(
+            Nanos(1),
+            "cyclic/1",
+            Some(CpuId(1)),
+            Some(&began),
+            began.clone(),
+        );
+        watch.note(
+            Nanos(2),
+            "cyclic/1",
+            Some(CpuId(1)),
+            Some(&began),
+            demoted.clone(),
+        );
+        watch.note(
+            Nanos(3),
+            "cyclic/1",
+            Some(CpuId(1)),
+            Some(&began),
+            demoted.clone(),
+        );
         watch.note(Nanos(3), "app/-", None, None, demoted);
         let changes = watch.into_changes();
-        let told: Vec<_> = changes.iter().map(|change| (change.seen_ns.get(), change.before.as_str(), change.after.as_str())).collect();
-        assert_eq!(told, [(2, "SCHED_FIFO 95 on CPU 1", "SCHED_OTHER on CPU 0-1")]);
+        let told: Vec<_> = changes
+            .iter()
+            .map(|change| {
+                (
+                    change.seen_ns.get(),
+                    change.before.as_str(),
+                    change.after.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [(2, "SCHED_FIFO 95 on CPU 1", "SCHED_OTHER on CPU 0-1")]
+        );
     }
 }

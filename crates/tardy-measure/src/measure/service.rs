@@ -1,7 +1,9 @@
-//! What a service manager is told of a run (sd_notify(3)): that it measures, that it goes on, that it ends.
+//! What a service manager is told of a run (sd_notify(3)): that it measures, that it goes on, that
+//! it ends.
 //!
-//! A run that hangs must lose its watchdog. A thread of its own, on the CPUs of the tool's own work, therefore looks at what the recorder has counted and at
-//! whether the session still turns, and keeps the watchdog alive only while all of it goes forward.
+//! A run that hangs must lose its watchdog. A thread of its own, on the CPUs of the tool's own
+//! work, therefore looks at what the recorder has counted and at whether the session still turns,
+//! and keeps the watchdog alive only while all of it goes forward.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -19,9 +21,11 @@ use super::recorder::Progress;
 
 /// Looks in the time after which the manager takes the run for hung.
 const LOOKS_A_TIMEOUT: i64 = 4;
-/// The shortest and the longest time between two looks: a manager that wants to hear more often gets no thread that never sleeps.
+/// The shortest and the longest time between two looks: a manager that wants to hear more often
+/// gets no thread that never sleeps.
 const LOOK: (Nanos, Nanos) = (Nanos::from_millis(10), Nanos::from_secs(10));
-/// A series that stands still for less than this is not taken for hung: the recorder empties rings eight times a second.
+/// A series that stands still for less than this is not taken for hung: the recorder empties rings
+/// eight times a second.
 const STILL_MIN: Nanos = Nanos::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
@@ -30,7 +34,8 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct ServiceManager {
     socket: UnixDatagram,
     address: SocketAddr,
-    /// Without a sign of life for so long the manager ends the process; absent where it does not watch.
+    /// Without a sign of life for so long the manager ends the process; absent where it does not
+    /// watch.
     timeout: Option<Nanos>,
 }
 
@@ -52,13 +57,19 @@ impl ServiceManager {
             _ => SocketAddr::from_pathname(&path),
         };
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-        let is_meant = number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));
+        let is_meant =
+            number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));
         let timeout = number("WATCHDOG_USEC").filter(|&us| is_meant && us > 0);
-        let timeout = timeout.map(|us| Nanos(i64::try_from(us.saturating_mul(1000)).unwrap_or(i64::MAX)));
+        let timeout =
+            timeout.map(|us| Nanos(i64::try_from(us.saturating_mul(1000)).unwrap_or(i64::MAX)));
         let socket = UnixDatagram::unbound().ok()?;
         // A manager that is slow to read holds up no run.
         socket.set_nonblocking(true).ok()?;
-        Some(Self { socket, address: address.ok()?, timeout })
+        Some(Self {
+            socket,
+            address: address.ok()?,
+            timeout,
+        })
     }
 
     /// A manager that is gone, or that does not listen, is no reason to end a run.
@@ -68,7 +79,8 @@ impl ServiceManager {
 }
 
 impl ServiceNotifier {
-    /// Tells `manager` that the run measures, and keeps its watchdog alive from `cpus` while `progress` goes forward and [`Self::turn`] is called.
+    /// Tells `manager` that the run measures, and keeps its watchdog alive from `cpus` while
+    /// `progress` goes forward and [`Self::turn`] is called.
     ///
     /// # Errors
     /// Those of starting a thread.
@@ -82,23 +94,52 @@ impl ServiceNotifier {
         // A line each: the text of a status ends where its line does.
         let run = run.display().to_string().replace('\n', " ");
         manager.tell(&format!("READY=1\nSTATUS=Measuring into {run}"));
-        let (turns, is_ending) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let Some(timeout) = manager.timeout else { return Ok(Self { manager, turns, is_ending, handle: None }) };
+        let (turns, is_ending) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let Some(timeout) = manager.timeout else {
+            return Ok(Self {
+                manager,
+                turns,
+                is_ending,
+                handle: None,
+            });
+        };
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
-        let (told, turned, ending) = (Arc::clone(&manager), Arc::clone(&turns), Arc::clone(&is_ending));
-        let handle = std::thread::Builder::new().name("tardy-service".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &cpus);
-            let look = Nanos(timeout.get() / LOOKS_A_TIMEOUT).clamp(LOOK.0, LOOK.1);
-            let mut motion = Motion::new(Nanos(timeout.get() / 2).max(STILL_MIN));
-            while !ending.load(Ordering::Acquire) {
-                let progress = progress.lock().map(|progress| progress.clone()).unwrap_or_default();
-                if motion.goes_on(Nanos(clock::monotonic()), turned.load(Ordering::Relaxed), &progress) {
-                    told.tell("WATCHDOG=1");
+        let (told, turned, ending) = (
+            Arc::clone(&manager),
+            Arc::clone(&turns),
+            Arc::clone(&is_ending),
+        );
+        let handle = std::thread::Builder::new()
+            .name("tardy-service".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let _ = affinity::set(0, &cpus);
+                let look = Nanos(timeout.get() / LOOKS_A_TIMEOUT).clamp(LOOK.0, LOOK.1);
+                let mut motion = Motion::new(Nanos(timeout.get() / 2).max(STILL_MIN));
+                while !ending.load(Ordering::Acquire) {
+                    let progress = progress
+                        .lock()
+                        .map(|progress| progress.clone())
+                        .unwrap_or_default();
+                    if motion.goes_on(
+                        Nanos(clock::monotonic()),
+                        turned.load(Ordering::Relaxed),
+                        &progress,
+                    ) {
+                        told.tell("WATCHDOG=1");
+                    }
+                    std::thread::park_timeout(look.to_std());
                 }
-                std::thread::park_timeout(look.to_std());
-            }
-        });
-        Ok(Self { manager, turns, is_ending, handle: Some(handle.map_err(scoped::refused)?) })
+            });
+        Ok(Self {
+            manager,
+            turns,
+            is_ending,
+            handle: Some(handle.map_err(scoped::refused)?),
+        })
     }
 
     /// The session has looked after the run once more.
@@ -144,16 +185,39 @@ struct Mover {
 impl Motion {
     /// What stands still for longer than `still_max`, and for more than two of its periods, hangs.
     fn new(still_max: Nanos) -> Self {
-        Self { still_max, session: None, series: Vec::new() }
+        Self {
+            still_max,
+            session: None,
+            series: Vec::new(),
+        }
     }
 
-    /// Whether all of it goes forward at `now`. Series whose due times nobody knows, and those that have ended, are not asked.
+    /// Whether all of it goes forward at `now`. Series whose due times nobody knows, and those that
+    /// have ended, are not asked.
     fn goes_on(&mut self, now: Nanos, turns: u64, progress: &[Progress]) -> bool {
-        let mut all = self.session.get_or_insert(Mover { count: turns, moved_at: now }).goes_on(now, turns, self.still_max);
-        self.series.resize(progress.len(), Mover { count: 0, moved_at: now });
+        let mut all = self
+            .session
+            .get_or_insert(Mover {
+                count: turns,
+                moved_at: now,
+            })
+            .goes_on(now, turns, self.still_max);
+        self.series.resize(
+            progress.len(),
+            Mover {
+                count: 0,
+                moved_at: now,
+            },
+        );
         for (mover, series) in self.series.iter_mut().zip(progress) {
-            let Some(period) = series.period.filter(|_| !series.is_closed) else { continue };
-            all &= mover.goes_on(now, series.counts.expected, self.still_max.max(period.saturating_add(period)));
+            let Some(period) = series.period.filter(|_| !series.is_closed) else {
+                continue;
+            };
+            all &= mover.goes_on(
+                now,
+                series.counts.expected,
+                self.still_max.max(period.saturating_add(period)),
+            );
         }
         all
     }
@@ -162,7 +226,10 @@ impl Motion {
 impl Mover {
     fn goes_on(&mut self, now: Nanos, count: u64, still_max: Nanos) -> bool {
         if count != self.count {
-            *self = Self { count, moved_at: now };
+            *self = Self {
+                count,
+                moved_at: now,
+            };
         }
         now - self.moved_at <= still_max
     }
@@ -176,8 +243,18 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     fn series(expected: u64, period: Option<Nanos>) -> Progress {
-        let counts = Counts { expected, ..Counts::default() };
-        Progress { probe: "cyclic".into(), cpu: None, counts, worst: None, period, is_closed: false }
+        let counts = Counts {
+            expected,
+            ..Counts::default()
+        };
+        Progress {
+            probe: "cyclic".into(),
+            cpu: None,
+            counts,
+            worst: None,
+            period,
+            is_closed: false,
+        }
     }
 
     #[test]
@@ -187,26 +264,58 @@ mod tests {
         let mut answers = Vec::new();
         for second in 0..8 {
             let stands = 1000 * second.min(3);
-            answers.push(motion.goes_on(Nanos(second as i64 * SECOND), second, &[series(1000 * second, period), series(stands, period)]));
+            answers.push(motion.goes_on(
+                Nanos(second as i64 * SECOND),
+                second,
+                &[series(1000 * second, period), series(stands, period)],
+            ));
         }
         assert_eq!(answers, [true, true, true, true, true, true, false, false]);
-        assert!(motion.goes_on(Nanos(8 * SECOND), 8, &[series(8000, period), series(8000, period)]), "it goes on again");
+        assert!(
+            motion.goes_on(
+                Nanos(8 * SECOND),
+                8,
+                &[series(8000, period), series(8000, period)]
+            ),
+            "it goes on again"
+        );
     }
 
     #[test]
     fn a_session_that_hangs_loses_its_watchdog_though_samples_come() {
         let mut motion = Motion::new(Nanos::from_secs(2));
         let goes_on = |second: i64, motion: &mut Motion| {
-            motion.goes_on(Nanos(second * SECOND), 7, &[series(second as u64, Some(Nanos::from_millis(1)))])
+            motion.goes_on(
+                Nanos(second * SECOND),
+                7,
+                &[series(second as u64, Some(Nanos::from_millis(1)))],
+            )
         };
-        assert_eq!([0, 2, 3].map(|second| goes_on(second, &mut motion)), [true, true, false]);
+        assert_eq!(
+            [0, 2, 3].map(|second| goes_on(second, &mut motion)),
+            [true, true, false]
+        );
     }
 
     #[test]
     fn what_is_due_seldom_or_never_or_no_more_is_not_taken_for_hung() {
         let mut motion = Motion::new(Nanos::from_secs(2));
-        let ended = Progress { is_closed: true, ..series(9, Some(Nanos::from_millis(1))) };
-        let all = [series(1, Some(Nanos::from_secs(10))), series(0, None), ended];
-        assert_eq!([0, 5, 20, 21].map(|second| motion.goes_on(Nanos(second * SECOND), second as u64, &all)), [true, true, true, false]);
+        let ended = Progress {
+            is_closed: true,
+            ..series(9, Some(Nanos::from_millis(1)))
+        };
+        let all = [
+            series(1, Some(Nanos::from_secs(10))),
+            series(0, None),
+            ended,
+        ];
+        assert_eq!(
+            [0, 5, 20, 21].map(|second| motion.goes_on(
+                Nanos(second * SECOND),
+                second as u64,
+                &all
+            )),
+            [true, true, true, false]
+        );
     }
 }

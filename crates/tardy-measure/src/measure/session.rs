@@ -1,4 +1,5 @@
-//! One run from the plan to the closed folder: prepare, arm, follow the timeline, disarm, put everything back.
+//! One run from the plan to the closed folder: prepare, arm, follow the timeline, disarm, put
+//! everything back.
 
 mod arming;
 pub(super) mod closing;
@@ -45,7 +46,11 @@ pub enum SessionError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A probe that cannot be opened or started.
-    #[error("--probe {probe}: {error}{}: `tardy list probes` says what it needs, for a loop of yours include/tardy.h", remedy(error))]
+    #[error(
+        "--probe {probe}: {error}{}: `tardy list probes` says what it needs, for a loop of yours \
+         include/tardy.h",
+        remedy(error)
+    )]
     Probe {
         probe: String,
         /// What the system said.
@@ -56,7 +61,8 @@ pub enum SessionError {
     Program(AppError),
     /// The run's folder is not where it was made.
     #[error(
-        "{0} was removed or moved while the run lasted: a folder that was moved has the samples until then, and opens; leave a run's folder in its place"
+        "{0} was removed or moved while the run lasted: a folder that was moved has the samples \
+         until then, and opens; leave a run's folder in its place"
     )]
     FolderGone(PathBuf),
     /// A system call without which nothing can be measured.
@@ -73,9 +79,10 @@ impl From<FolderError> for SessionError {
     fn from(error: FolderError) -> Self {
         match error {
             // Another folder would not help.
-            FolderError::Unwritable { error, .. } if !remedy(&error).is_empty() => {
-                Self::System { what: "cannot write the run's folder", error }
-            }
+            FolderError::Unwritable { error, .. } if !remedy(&error).is_empty() => Self::System {
+                what: "cannot write the run's folder",
+                error,
+            },
             error => Self::Folder(error),
         }
     }
@@ -86,7 +93,10 @@ impl SessionError {
     fn of_probe(probe: &str, error: std::io::Error) -> Self {
         match error.downcast::<AppError>() {
             Ok(error) => Self::Program(error),
-            Err(error) => Self::Probe { probe: probe.to_owned(), error },
+            Err(error) => Self::Probe {
+                probe: probe.to_owned(),
+                error,
+            },
         }
     }
 
@@ -96,7 +106,10 @@ impl SessionError {
         match self {
             Self::Folder(_) | Self::Resume(_) => true,
             Self::Program(AppError::NotStarted { error, .. }) => {
-                matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied)
+                matches!(
+                    error.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied
+                )
             }
             _ => false,
         }
@@ -107,13 +120,21 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
     move |error| SessionError::System { what, error }
 }
 
-/// Carries out `plan`; the run is in the folder `out` then. Whoever connects to `metrics` meanwhile gets the numbers of that moment.
+/// Carries out `plan`; the run is in the folder `out` then. Whoever connects to `metrics` meanwhile
+/// gets the numbers of that moment.
 ///
 /// Call it before the process has threads: the guardian is a child of it.
 ///
 /// # Errors
-/// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is none.
-pub fn run(plan: Plan, out: &Path, shown: ProgressDisplay, metrics: Option<TcpListener>, root: &Root) -> Result<RunRecord, SessionError> {
+/// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is
+/// none.
+pub fn run(
+    plan: Plan,
+    out: &Path,
+    shown: ProgressDisplay,
+    metrics: Option<TcpListener>,
+    root: &Root,
+) -> Result<RunRecord, SessionError> {
     measure(plan, out, false, shown, metrics, root)
 }
 
@@ -149,11 +170,21 @@ fn measure(
             })
         })
         .transpose()?;
-    let signals =
-        SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::CPU_LIMIT, signal::FILE_LIMIT, signal::PIPE])
-            .map_err(system("cannot wait for signals"))?;
+    let signals = SignalFd::block(&[
+        signal::INTERRUPT,
+        signal::TERMINATE,
+        signal::HANG_UP,
+        signal::CPU_LIMIT,
+        signal::FILE_LIMIT,
+        signal::PIPE,
+    ])
+    .map_err(system("cannot wait for signals"))?;
     let mut record = first_record(plan, root);
-    let earlier = if goes_on { resume::resume(out, &record.plan, record.started, root)? } else { None };
+    let earlier = if goes_on {
+        resume::resume(out, &record.plan, record.started, root)?
+    } else {
+        None
+    };
     let (folder, earlier) = match earlier {
         Some((folder, earlier)) => (folder, Some(earlier)),
         None => (RunFolder::create(out)?, None),
@@ -163,7 +194,16 @@ fn measure(
     }
     folder.update(&record)?;
     let (identity, is_new) = (folder.identity().clone(), earlier.is_none());
-    let armed = arming::arm(record, (folder, earlier), guardian, signals, shown.look(), metrics, root).map_err(|error| {
+    let armed = arming::arm(
+        record,
+        (folder, earlier),
+        guardian,
+        signals,
+        shown.look(),
+        metrics,
+        root,
+    )
+    .map_err(|error| {
         if !identity.is_there() {
             return SessionError::FolderGone(out.to_owned());
         }
@@ -184,15 +224,29 @@ fn measure(
 fn first_warnings(plan: &Plan, doctor: &[StoredFinding], root: &Root) -> Vec<Warning> {
     let virtual_time = (clock_kind(root) == ClockKind::Virtual).then_some(Warning::VirtualTime);
     let is_held = plan.cpu_dma_latency_us.is_some() || plan.resume_latency_us.is_some();
-    let idle = doctor.iter().find(|finding| finding.check == "idle-states" && finding.state == StoredState::Improvable);
-    let held = idle.filter(|_| is_held).map(|idle| Warning::IdleStatesHeld { states: idle.current.clone() });
-    plan.warnings.iter().cloned().chain(virtual_time).chain(held).collect()
+    let idle = doctor
+        .iter()
+        .find(|finding| finding.check == "idle-states" && finding.state == StoredState::Improvable);
+    let held = idle
+        .filter(|_| is_held)
+        .map(|idle| Warning::IdleStatesHeld {
+            states: idle.current.clone(),
+        });
+    plan.warnings
+        .iter()
+        .cloned()
+        .chain(virtual_time)
+        .chain(held)
+        .collect()
 }
 
 pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
     let machine = MachineFacts::read(root);
     let doctor = checks::stored(&machine, root, &plan.measured_cpus);
-    let started = StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) };
+    let started = StartTime {
+        realtime_ns: Nanos(clock::realtime()),
+        monotonic_ns: Nanos(clock::monotonic()),
+    };
     RunRecord {
         clock: clock_kind(root),
         warnings: first_warnings(&plan, &doctor, root),
@@ -216,7 +270,10 @@ mod tests {
             current: "down to C6 (133 us)".to_owned(),
         };
         let warnings = |held, state| {
-            let plan = Plan { cpu_dma_latency_us: held, ..Plan::without_probes("made", &CpuList::default(), &CpuList::default()) };
+            let plan = Plan {
+                cpu_dma_latency_us: held,
+                ..Plan::without_probes("made", &CpuList::default(), &CpuList::default())
+            };
             let warnings = first_warnings(&plan, &[row(state)], &Root::system());
             warnings
                 .into_iter()
@@ -225,8 +282,21 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let told = warnings(Some(0), StoredState::Improvable);
-        assert!(told.len() == 1 && told[0].contains("down to C6 (133 us)") && told[0].contains("--cpu-dma-latency leave"), "{told:?}");
-        assert_eq!(warnings(None, StoredState::Improvable), [""; 0], "nothing was held");
-        assert_eq!(warnings(Some(0), StoredState::Good), [""; 0], "they sleep no deeper without it");
+        assert!(
+            told.len() == 1
+                && told[0].contains("down to C6 (133 us)")
+                && told[0].contains("--cpu-dma-latency leave"),
+            "{told:?}"
+        );
+        assert_eq!(
+            warnings(None, StoredState::Improvable),
+            [""; 0],
+            "nothing was held"
+        );
+        assert_eq!(
+            warnings(Some(0), StoredState::Good),
+            [""; 0],
+            "they sleep no deeper without it"
+        );
     }
 }

@@ -1,14 +1,16 @@
-//! Threads of the tool that are kept from their CPUs once the run should have ended: somebody's loop of a higher real-time priority that never sleeps would
-//! keep the run from ending too.
+//! Threads of the tool that are kept from their CPUs once the run should have ended: somebody's
+//! loop of a higher real-time priority that never sleeps would keep the run from ending too.
 
 use std::collections::BTreeMap;
 
 use tardy_core::cpu::CpuList;
 use tardy_sys::{affinity, clock, sched};
 
-/// Looks in a row, half a second apart, at which a thread is runnable and never ran before it is put above everything.
+/// Looks in a row, half a second apart, at which a thread is runnable and never ran before it is
+/// put above everything.
 const LOOKS_BEFORE_PRIORITY: u32 = 10;
-/// The same before it is moved to the CPUs of the tool's own work: what keeps it waiting is then at the highest priority itself.
+/// The same before it is moved to the CPUs of the tool's own work: what keeps it waiting is then at
+/// the highest priority itself.
 const LOOKS_BEFORE_MOVE: u32 = 14;
 
 /// The tool's threads that wait for a CPU.
@@ -31,11 +33,16 @@ enum Rescue {
 }
 
 impl StarvationWatch {
-    /// Looks at all threads of the process, and frees those that have waited for too long: by `priority`, then by `cpus`. Those that it had to free for the first time.
+    /// Looks at all threads of the process, and frees those that have waited for too long: by
+    /// `priority`, then by `cpus`. Those that it had to free for the first time.
     pub(super) fn look(&mut self, priority: u32, cpus: &CpuList) -> Vec<i32> {
         let mut freed = Vec::new();
         for thread in threads() {
-            match self.note(thread, is_runnable(thread), clock::cpu_time_of_thread(thread).unwrap_or_default()) {
+            match self.note(
+                thread,
+                is_runnable(thread),
+                clock::cpu_time_of_thread(thread).unwrap_or_default(),
+            ) {
                 Some(Rescue::Priority) => {
                     // Refused without the right to it; moving it needs none.
                     let _ = sched::set_policy(thread, sched::Policy::Fifo { priority });
@@ -54,8 +61,11 @@ impl StarvationWatch {
     fn note(&mut self, thread: i32, is_runnable: bool, cpu_time: i64) -> Option<Rescue> {
         let before = self.waiting.get(&thread).copied();
         let stood_still = is_runnable && before.is_some_and(|before| before.cpu_time == cpu_time);
-        let looks = before.filter(|_| stood_still).map_or(0, |before| before.looks + 1);
-        self.waiting.insert(thread, WaitingThread { cpu_time, looks });
+        let looks = before
+            .filter(|_| stood_still)
+            .map_or(0, |before| before.looks + 1);
+        self.waiting
+            .insert(thread, WaitingThread { cpu_time, looks });
         match looks {
             LOOKS_BEFORE_PRIORITY => Some(Rescue::Priority),
             LOOKS_BEFORE_MOVE => Some(Rescue::Move),
@@ -66,17 +76,24 @@ impl StarvationWatch {
 
 /// The threads of this process.
 fn threads() -> Vec<i32> {
-    let entries = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let entries = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 fn is_runnable(thread: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).is_ok_and(|stat| says_runnable(&stat))
+    std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"))
+        .is_ok_and(|stat| says_runnable(&stat))
 }
 
 /// The state behind the name, which may have any characters (proc(5), /proc/pid/stat).
 fn says_runnable(stat: &str) -> bool {
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 #[cfg(test)]
@@ -89,7 +106,10 @@ mod tests {
         let rescues: Vec<Option<Rescue>> = (0..20).map(|_| watch.note(7, true, 1000)).collect();
         let at = |rescue| rescues.iter().position(|found| *found == Some(rescue));
         // The first look has nothing to compare with.
-        assert_eq!((at(Rescue::Priority), at(Rescue::Move)), (Some(10), Some(14)));
+        assert_eq!(
+            (at(Rescue::Priority), at(Rescue::Move)),
+            (Some(10), Some(14))
+        );
         assert_eq!(rescues.iter().flatten().count(), 2);
     }
 
@@ -98,8 +118,16 @@ mod tests {
         let mut watch = StarvationWatch::default();
         for look in 0..100 {
             assert_eq!(watch.note(1, false, 1000), None, "it sleeps");
-            assert_eq!(watch.note(2, true, 1000 + look / 5), None, "it runs now and then");
-            assert_eq!(watch.note(3, look % 8 > 0, 1000), None, "it is woken up now and then");
+            assert_eq!(
+                watch.note(2, true, 1000 + look / 5),
+                None,
+                "it runs now and then"
+            );
+            assert_eq!(
+                watch.note(3, look % 8 > 0, 1000),
+                None,
+                "it is woken up now and then"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! The state of the system along a run: one line of JSON a second in `state.jsonl`, read on a CPU that is not measured where there is one.
+//! The state of the system along a run: one line of JSON a second in `state.jsonl`, read on a CPU
+//! that is not measured where there is one.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -13,7 +14,8 @@ use super::keeper::BackgroundWriter;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// The log of a run under way. A disk that is full ends it, and nothing else: the samples matter more.
+/// The log of a run under way. A disk that is full ends it, and nothing else: the samples matter
+/// more.
 #[derive(Debug)]
 pub(super) struct StateLog {
     reader: StateReader,
@@ -25,12 +27,24 @@ pub(super) struct StateLog {
 }
 
 impl StateLog {
-    /// Starts the log, of at most `bytes_max` where it has a bound; `None` where it cannot be written.
-    pub(super) fn create(folder: &RunFolder, plan: &Plan, bytes_max: Option<u64>, root: &Root, keeper: BackgroundWriter) -> Option<Self> {
+    /// Starts the log, of at most `bytes_max` where it has a bound; `None` where it cannot be
+    /// written.
+    pub(super) fn create(
+        folder: &RunFolder,
+        plan: &Plan,
+        bytes_max: Option<u64>,
+        root: &Root,
+        keeper: BackgroundWriter,
+    ) -> Option<Self> {
         let (measured, tool) = (&plan.measured_cpus, &plan.housekeeping_cpus);
         let cpus = root.online_cpus().unwrap_or_else(|| measured.clone());
-        // Reading the frequency of a CPU may interrupt it: only where the tool runs is that no matter.
-        let options = StateOptions { frequency_of: tool.minus(measured), cpus, disturbing_sensors: false };
+        // Reading the frequency of a CPU may interrupt it: only where the tool runs is that no
+        // matter.
+        let options = StateOptions {
+            frequency_of: tool.minus(measured),
+            cpus,
+            disturbing_sensors: false,
+        };
         let path = folder.path().join("state.jsonl");
         // Another folder at its path gets no file.
         let is_there = folder.identity().is_there();
@@ -39,7 +53,14 @@ impl StateLog {
             keeper.bound(&path, bytes_max);
         }
         let (reader, sample) = (StateReader::open(root, &options), StateSample::default());
-        Some(Self { reader, sample, path, keeper, line: Vec::new(), next: Nanos::ZERO })
+        Some(Self {
+            reader,
+            sample,
+            path,
+            keeper,
+            line: Vec::new(),
+            next: Nanos::ZERO,
+        })
     }
 
     /// Adds a line if it is time.
@@ -57,8 +78,8 @@ impl StateLog {
     }
 }
 
-/// When the line after that of `due` is due, which was written at `now`: a second later, so that a day has a line for each of its seconds, and from `now` on
-/// where the log began or stood still.
+/// When the line after that of `due` is due, which was written at `now`: a second later, so that a
+/// day has a line for each of its seconds, and from `now` on where the log began or stood still.
 fn after(due: Nanos, now: Nanos) -> Nanos {
     let next = due + INTERVAL;
     if next > now { next } else { now + INTERVAL }

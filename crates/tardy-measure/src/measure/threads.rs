@@ -48,14 +48,16 @@ pub(super) struct MeasuringThread {
     handle: JoinHandle<ThreadReport>,
 }
 
-/// From the moment when the first thread is let go to the first due time; all others must have been let go by then.
+/// From the moment when the first thread is let go to the first due time; all others must have been
+/// let go by then.
 const LEAD: Nanos = Nanos::from_millis(100);
 const NOT_CHOSEN: i64 = i64::MIN;
 
 /// Where threads wait for the start, and learn when it is.
 ///
-/// The start is chosen by the measuring thread that is let go first, not by the thread that prepares: whatever holds up an ordinary task on a busy
-/// machine, or a disk, lies before the choice, and no due time waits for it.
+/// The start is chosen by the measuring thread that is let go first, not by the thread that
+/// prepares: whatever holds up an ordinary task on a busy machine, or a disk, lies before the
+/// choice, and no due time waits for it.
 #[derive(Debug)]
 pub(super) struct StartBarrier {
     barrier: Barrier,
@@ -65,21 +67,31 @@ pub(super) struct StartBarrier {
 impl StartBarrier {
     /// For so many measuring threads.
     pub(super) fn new(threads: usize) -> Arc<Self> {
-        Arc::new(Self { barrier: Barrier::new(threads + 1), start: AtomicI64::new(NOT_CHOSEN) })
+        Arc::new(Self {
+            barrier: Barrier::new(threads + 1),
+            start: AtomicI64::new(NOT_CHOSEN),
+        })
     }
 
-    /// Waits until everybody is there, and answers with the start, at which grids begin. The last thing to be called before a run.
+    /// Waits until everybody is there, and answers with the start, at which grids begin. The last
+    /// thing to be called before a run.
     pub(super) fn wait(&self) -> Nanos {
         self.barrier.wait();
         let proposed = Nanos(clock::monotonic()) + LEAD;
-        match self.start.compare_exchange(NOT_CHOSEN, proposed.get(), Ordering::AcqRel, Ordering::Acquire) {
+        match self.start.compare_exchange(
+            NOT_CHOSEN,
+            proposed.get(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
             Ok(_) => proposed,
             Err(chosen) => Nanos(chosen),
         }
     }
 }
 
-/// Starts a thread of the place `entry` and waits until it is ready. The thread itself calls `mark`.
+/// Starts a thread of the place `entry` and waits until it is ready. The thread itself calls
+/// `mark`.
 pub(super) fn launch(
     entry: &ThreadEntry,
     member: Member,
@@ -88,44 +100,76 @@ pub(super) fn launch(
     group: Option<&Path>,
     mark: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<MeasuringThread> {
-    let (probe, cpu, timer_clock) = (entry.probe.as_str(), entry.plan.cpu, entry.plan.clocks.timer.clock);
+    let (probe, cpu, timer_clock) = (
+        entry.probe.as_str(),
+        entry.plan.cpu,
+        entry.plan.clocks.timer.clock,
+    );
     let group = group.map(Path::to_owned);
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (line, control) = (Arc::clone(line), Arc::clone(control));
-    let label = if member.role.is_empty() { probe.to_owned() } else { format!("{probe}.{}", member.role) };
-    let name = format!("{label}/{}", cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()));
+    let label = if member.role.is_empty() {
+        probe.to_owned()
+    } else {
+        format!("{probe}.{}", member.role)
+    };
+    let name = format!(
+        "{label}/{}",
+        cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string())
+    );
     let is_watched = member.is_watched;
-    let handle = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES).spawn(move || {
-        // A group's cpuset takes a thread off its CPU: it is bound afterwards.
-        let joined = group.as_deref().map_or(Ok(()), groups::join_thread);
-        let mut warnings = prepare(&member);
-        if let Err(error) = joined {
-            warnings.push(Warning::Problem {
-                text: format!("a measuring thread did not join --probe-cgroup ({error}): it runs in the tool's own group"),
-            });
-        }
-        let _post = post(&member, &warnings);
-        mark();
-        memlock::touch_stack();
-        let before = Cell::new(None);
-        let wait = || {
-            let _ = ready.send((sched::thread_id(), Scheduling::of(0).ok(), warnings));
-            drop(ready);
-            let start = line.wait();
-            before.set(Some(StartCounts::now()));
-            start
-        };
-        let result = (member.run)(StartGate::new(&control, wait));
-        // A thread that failed before the start has no overhead, and its error is what counts.
-        let overhead = before.get().map(|before| before.since(&label, cpu));
-        ThreadReport { overhead, error: result.err(), scheduling: Scheduling::of(0).ok() }
-    });
+    let handle = std::thread::Builder::new()
+        .name(name.clone())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            // A group's cpuset takes a thread off its CPU: it is bound afterwards.
+            let joined = group.as_deref().map_or(Ok(()), groups::join_thread);
+            let mut warnings = prepare(&member);
+            if let Err(error) = joined {
+                warnings.push(Warning::Problem {
+                    text: format!(
+                        "a measuring thread did not join --probe-cgroup ({error}): it runs in the \
+                         tool's own group"
+                    ),
+                });
+            }
+            let _post = post(&member, &warnings);
+            mark();
+            memlock::touch_stack();
+            let before = Cell::new(None);
+            let wait = || {
+                let _ = ready.send((sched::thread_id(), Scheduling::of(0).ok(), warnings));
+                drop(ready);
+                let start = line.wait();
+                before.set(Some(StartCounts::now()));
+                start
+            };
+            let result = (member.run)(StartGate::new(&control, wait));
+            // A thread that failed before the start has no overhead, and its error is what counts.
+            let overhead = before.get().map(|before| before.since(&label, cpu));
+            ThreadReport {
+                overhead,
+                error: result.err(),
+                scheduling: Scheduling::of(0).ok(),
+            }
+        });
     let handle = handle.map_err(scoped::refused)?;
     match is_ready.recv() {
-        Ok((tid, scheduling, warnings)) => Ok(MeasuringThread { tid, name, cpu, scheduling, is_watched, timer_clock, warnings, handle }),
-        Err(_) => {
-            Err(handle.join().ok().and_then(|report| report.error).unwrap_or_else(|| std::io::Error::other("it ended before it began")))
-        }
+        Ok((tid, scheduling, warnings)) => Ok(MeasuringThread {
+            tid,
+            name,
+            cpu,
+            scheduling,
+            is_watched,
+            timer_clock,
+            warnings,
+            handle,
+        }),
+        Err(_) => Err(handle
+            .join()
+            .ok()
+            .and_then(|report| report.error)
+            .unwrap_or_else(|| std::io::Error::other("it ended before it began"))),
     }
 }
 
@@ -137,14 +181,19 @@ impl MeasuringThread {
 
     /// Waits for its end.
     pub(super) fn join(self) -> std::io::Result<ThreadReport> {
-        self.handle.join().map_err(|_| std::io::Error::other("a measuring thread ended unexpectedly"))
+        self.handle
+            .join()
+            .map_err(|_| std::io::Error::other("a measuring thread ended unexpectedly"))
     }
 }
 
-/// Has samples marked that a thread takes on another CPU than the one that it is bound to. Where the kernel does not tell, the look at its CPUs
-/// once a second has to do.
+/// Has samples marked that a thread takes on another CPU than the one that it is bound to. Where
+/// the kernel does not tell, the look at its CPUs once a second has to do.
 fn post(member: &Member, warnings: &[Warning]) -> Option<Post> {
-    let is_bound = member.cpus.len() == 1 && !warnings.iter().any(|warning| matches!(warning, Warning::NotBound { .. }));
+    let is_bound = member.cpus.len() == 1
+        && !warnings
+            .iter()
+            .any(|warning| matches!(warning, Warning::NotBound { .. }));
     let cpu = member.cpus.iter().next().filter(|_| is_bound)?;
     Post::take(cpu.0).ok()
 }
@@ -155,7 +204,10 @@ fn prepare(member: &Member) -> Vec<Warning> {
     if let Some(cpu) = member.cpus.iter().next()
         && let Err(error) = affinity::set(0, &cpus)
     {
-        warnings.push(Warning::NotBound { cpu, error: error.to_string() });
+        warnings.push(Warning::NotBound {
+            cpu,
+            error: error.to_string(),
+        });
     }
     if let sched::Policy::Other { nice: 0 } = member.policy {
         return warnings;
@@ -163,7 +215,10 @@ fn prepare(member: &Member) -> Vec<Warning> {
     match sched::set_policy(0, member.policy) {
         // Real-time threads have no slack on any kernel of ours; older ones looked at the value.
         Ok(()) => drop(sched::set_timer_slack(1)),
-        Err(error) => warnings.push(Warning::NoRealTimePolicy { policy: describe(member.policy), error: error.to_string() }),
+        Err(error) => warnings.push(Warning::NoRealTimePolicy {
+            policy: describe(member.policy),
+            error: error.to_string(),
+        }),
     }
     warnings
 }
@@ -173,6 +228,12 @@ fn describe(policy: sched::Policy) -> String {
         sched::Policy::Other { .. } => "SCHED_OTHER".to_owned(),
         sched::Policy::Fifo { priority } => format!("SCHED_FIFO {priority}"),
         sched::Policy::RoundRobin { priority } => format!("SCHED_RR {priority}"),
-        sched::Policy::Deadline { runtime, period, .. } => format!("SCHED_DEADLINE {} in {}", Nanos(runtime as i64), Nanos(period as i64)),
+        sched::Policy::Deadline {
+            runtime, period, ..
+        } => format!(
+            "SCHED_DEADLINE {} in {}",
+            Nanos(runtime as i64),
+            Nanos(period as i64)
+        ),
     }
 }

@@ -1,9 +1,12 @@
-//! The watchdog: a probe that never sleeps would take its CPU away from everything else, and with it, perhaps, the machine.
+//! The watchdog: a probe that never sleeps would take its CPU away from everything else, and with
+//! it, perhaps, the machine.
 //!
-//! A thread above the probes' priority looks at their CPU time twice a second. One that has used most of two seconds is made an
-//! ordinary task and the run is stopped. RLIMIT_RTTIME stands behind it, should the watchdog itself be kept from running.
+//! A thread above the probes' priority looks at their CPU time twice a second. One that has used
+//! most of two seconds is made an ordinary task and the run is stopped. RLIMIT_RTTIME stands behind
+//! it, should the watchdog itself be kept from running.
 //!
-//! Behind the run's end it looks for threads of the tool that are kept from their CPUs, so that a loop of somebody else cannot keep the run from ending.
+//! Behind the run's end it looks for threads of the tool that are kept from their CPUs, so that a
+//! loop of somebody else cannot keep the run from ending.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,10 +27,12 @@ const PRIORITY: u32 = 99;
 const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);
 /// Looks in a row at which a thread must be busy.
 const BUSY_LOOKS: u32 = 4;
-/// Share of the time between two looks that makes a thread busy, in percent. A probe at the shortest period allowed uses a quarter; one that
-/// never sleeps gets 95 of 100 and no more, because the kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
+/// Share of the time between two looks that makes a thread busy, in percent. A probe at the
+/// shortest period allowed uses a quarter; one that never sleeps gets 95 of 100 and no more,
+/// because the kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
 const BUSY_PERCENT: i64 = 80;
-/// us that a thread may run without blocking before the kernel ends the process: far beyond the watchdog.
+/// us that a thread may run without blocking before the kernel ends the process: far beyond the
+/// watchdog.
 const RUNAWAY_MICROS: u64 = 10_000_000;
 const STACK_BYTES: usize = 256 << 10;
 
@@ -45,7 +50,8 @@ pub(super) struct Watchdog {
 pub(super) struct WatchdogFindings {
     /// CPUs whose probes never slept.
     pub(super) ended: Vec<Option<CpuId>>,
-    /// CPUs whose probes were kept from them behind the run's end; none for the tool's other threads.
+    /// CPUs whose probes were kept from them behind the run's end; none for the tool's other
+    /// threads.
     pub(super) starved: Vec<Option<CpuId>>,
 }
 
@@ -58,50 +64,84 @@ struct WatchedThread {
 
 impl Watchdog {
     /// Watches `threads`, from `cpus`.
-    pub(super) fn start(threads: &[MeasuringThread], cpus: &CpuList, control: &Arc<Control>) -> io::Result<Self> {
+    pub(super) fn start(
+        threads: &[MeasuringThread],
+        cpus: &CpuList,
+        control: &Arc<Control>,
+    ) -> io::Result<Self> {
         let old_limit = rlimit::get(Resource::RealTimeMicros).ok();
         if let Some((soft, hard)) = old_limit {
-            // At the soft limit a signal comes, which ends the run in order; at the hard one the kernel ends the process.
-            let _ = rlimit::set(Resource::RealTimeMicros, RUNAWAY_MICROS.min(soft), (2 * RUNAWAY_MICROS).min(hard));
+            // At the soft limit a signal comes, which ends the run in order; at the hard one the
+            // kernel ends the process.
+            let _ = rlimit::set(
+                Resource::RealTimeMicros,
+                RUNAWAY_MICROS.min(soft),
+                (2 * RUNAWAY_MICROS).min(hard),
+            );
         }
         let is_ending = Arc::new(AtomicBool::new(false));
         let found = Arc::new(Mutex::new(WatchdogFindings::default()));
-        let cpu_of: BTreeMap<i32, Option<CpuId>> = threads.iter().map(|thread| (thread.tid, thread.cpu)).collect();
+        let cpu_of: BTreeMap<i32, Option<CpuId>> = threads
+            .iter()
+            .map(|thread| (thread.tid, thread.cpu))
+            .collect();
         let mut watched: Vec<WatchedThread> = threads
             .iter()
             .filter(|thread| thread.is_watched)
-            .map(|thread| WatchedThread { tid: thread.tid, cpu: thread.cpu, cpu_time: 0, busy_looks: 0 })
+            .map(|thread| WatchedThread {
+                tid: thread.tid,
+                cpu: thread.cpu,
+                cpu_time: 0,
+                busy_looks: 0,
+            })
             .collect();
         let cpus = cpus.clone();
-        let (ending, finding, control) = (Arc::clone(&is_ending), Arc::clone(&found), Arc::clone(control));
-        let handle = std::thread::Builder::new().name("tardy-watchdog".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>());
-            let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
-            let mut before = clock::monotonic();
-            let mut starvation = StarvationWatch::default();
-            while !ending.load(Ordering::Acquire) {
-                std::thread::park_timeout(LOOKS);
-                let now = clock::monotonic();
-                // A look that comes early, because the end is near, would judge from too little.
-                if now - before >= LOOKS.as_nanos() as i64 {
-                    for thread in &mut watched {
-                        if thread.is_runaway(now - before) {
-                            thread.end(&control, &finding);
+        let (ending, finding, control) = (
+            Arc::clone(&is_ending),
+            Arc::clone(&found),
+            Arc::clone(control),
+        );
+        let handle = std::thread::Builder::new()
+            .name("tardy-watchdog".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let _ = affinity::set(0, &cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>());
+                let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
+                let mut before = clock::monotonic();
+                let mut starvation = StarvationWatch::default();
+                while !ending.load(Ordering::Acquire) {
+                    std::thread::park_timeout(LOOKS);
+                    let now = clock::monotonic();
+                    // A look that comes early, because the end is near, would judge from too
+                    // little.
+                    if now - before >= LOOKS.as_nanos() as i64 {
+                        for thread in &mut watched {
+                            if thread.is_runaway(now - before) {
+                                thread.end(&control, &finding);
+                            }
                         }
-                    }
-                    // Until then whatever keeps a thread waiting is measured.
-                    if control.is_past_end(Nanos(now)) {
-                        let freed = starvation.look(PRIORITY, &cpus);
-                        if let Ok(mut found) = finding.lock() {
-                            found.starved.extend(freed.into_iter().map(|thread| cpu_of.get(&thread).copied().flatten()));
+                        // Until then whatever keeps a thread waiting is measured.
+                        if control.is_past_end(Nanos(now)) {
+                            let freed = starvation.look(PRIORITY, &cpus);
+                            if let Ok(mut found) = finding.lock() {
+                                found.starved.extend(
+                                    freed
+                                        .into_iter()
+                                        .map(|thread| cpu_of.get(&thread).copied().flatten()),
+                                );
+                            }
                         }
+                        before = now;
                     }
-                    before = now;
                 }
-            }
-        });
+            });
         let handle = handle.map_err(scoped::refused)?;
-        Ok(Self { is_ending, found, handle, old_limit })
+        Ok(Self {
+            is_ending,
+            found,
+            handle,
+            old_limit,
+        })
     }
 
     /// Stops watching; tells what it had to do.
@@ -112,7 +152,10 @@ impl Watchdog {
         if let Some((soft, hard)) = self.old_limit {
             let _ = rlimit::set(Resource::RealTimeMicros, soft, hard);
         }
-        self.found.lock().map(|found| found.clone()).unwrap_or_default()
+        self.found
+            .lock()
+            .map(|found| found.clone())
+            .unwrap_or_default()
     }
 }
 
@@ -122,12 +165,17 @@ impl WatchedThread {
             return false;
         };
         let used = cpu_time - std::mem::replace(&mut self.cpu_time, cpu_time);
-        self.busy_looks = if used * 100 >= elapsed * BUSY_PERCENT { self.busy_looks + 1 } else { 0 };
+        self.busy_looks = if used * 100 >= elapsed * BUSY_PERCENT {
+            self.busy_looks + 1
+        } else {
+            0
+        };
         self.busy_looks == BUSY_LOOKS
     }
 
     fn end(&self, control: &Control, found: &Mutex<WatchdogFindings>) {
-        // An ordinary task first: from here on the machine can breathe, whatever the loop does about the stop.
+        // An ordinary task first: from here on the machine can breathe, whatever the loop does
+        // about the stop.
         let _ = sched::set_policy(self.tid, sched::Policy::Other { nice: 19 });
         control.stop();
         if let Ok(mut found) = found.lock() {

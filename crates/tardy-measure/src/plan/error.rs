@@ -17,12 +17,20 @@ pub enum PlanError {
     ProbeRefused { probe: String, reason: String },
     /// A probe that was asked for cannot run here.
     #[error("--probe {probe}: {missing} is missing: {remedy}")]
-    ProbeAbsent { probe: String, missing: String, remedy: String },
+    ProbeAbsent {
+        probe: String,
+        missing: String,
+        remedy: String,
+    },
     /// The same probe twice, and there can be only one.
-    #[error("--probe {name} is given twice, and there is one in a process or machine: leave one out")]
+    #[error(
+        "--probe {name} is given twice, and there is one in a process or machine: leave one out"
+    )]
     ProbeTwice { name: String },
     /// A probe on CPUs that are not measured.
-    #[error("--probe {probe}: CPUs {cpus} are not measured: take them into --cpus, or leave them out")]
+    #[error(
+        "--probe {probe}: CPUs {cpus} are not measured: take them into --cpus, or leave them out"
+    )]
     NotMeasured { probe: String, cpus: CpuList },
     /// A probe that has no CPUs of its own to choose.
     #[error("--probe {probe}: it is not bound to measured CPUs, one thread each: leave cpus= out")]
@@ -32,33 +40,55 @@ pub enum PlanError {
     SameName { name: String },
     /// The watchdog could not rescue the machine from it.
     #[error(
-        "--priority 99 is the watchdog's own, which could not end such a probe: use at most 98, or --force with a CPU left out by --cpus"
+        "--priority 99 is the watchdog's own, which could not end such a probe: use at most 98, \
+         or --force with a CPU left out by --cpus"
     )]
     PriorityNeedsForce,
     /// Later than a period.
     #[error("--probe {probe}: an offset of {} lies beyond its first period of {}: use a shorter one", offset.exact(), period.exact())]
-    OffsetTooLong { probe: String, offset: Nanos, period: Nanos },
+    OffsetTooLong {
+        probe: String,
+        offset: Nanos,
+        period: Nanos,
+    },
     /// No such load, or one of its parameters is wrong.
     #[error("--load: {0}")]
     BadLoad(#[from] RequestError),
     /// A load that was asked for cannot run here.
     #[error("--load {load}: {missing} is missing: {remedy}")]
-    LoadAbsent { load: String, missing: String, remedy: String },
+    LoadAbsent {
+        load: String,
+        missing: String,
+        remedy: String,
+    },
     /// A CPU that is not there, or not allowed.
-    #[error("--cpus {asked}: CPU {missing} is not online or not allowed here: choose from {usable}")]
-    UnknownCpu { asked: CpuList, missing: CpuId, usable: CpuList },
+    #[error(
+        "--cpus {asked}: CPU {missing} is not online or not allowed here: choose from {usable}"
+    )]
+    UnknownCpu {
+        asked: CpuList,
+        missing: CpuId,
+        usable: CpuList,
+    },
     /// None is set apart.
     #[error(
-        "--cpus isolated: no CPU is isolated here (isolcpus= and nohz_full= of the kernel's command line): give a list, or leave it out"
+        "--cpus isolated: no CPU is isolated here (isolcpus= and nohz_full= of the kernel's \
+         command line): give a list, or leave it out"
     )]
     NoIsolatedCpu,
     /// A CPU for loads that is not there, or not allowed.
     #[error("--load-cpus: CPU {missing} is not online or not allowed here: choose from {usable}")]
     UnknownLoadCpu { missing: CpuId, usable: CpuList },
-    #[error("--load-cpus leaves no CPU for the loads: measure fewer with --cpus, or use --load-cpus all")]
+    #[error(
+        "--load-cpus leaves no CPU for the loads: measure fewer with --cpus, or use --load-cpus \
+         all"
+    )]
     NoLoadCpu,
     /// Nothing of the scenario can run here.
-    #[error("--scenario {scenario}: none of its loads is there: `tardy run --dry-run` says what is missing")]
+    #[error(
+        "--scenario {scenario}: none of its loads is there: `tardy run --dry-run` says what is \
+         missing"
+    )]
     NoPhaseLeft { scenario: String },
     /// An empty list.
     #[error("--cpus names no CPU: choose from {usable}")]
@@ -111,7 +141,10 @@ pub enum PlanError {
     OutExists(PathBuf),
     /// The folder cannot be made.
     #[error("--out {}: {error}: give another folder", path.display())]
-    OutUnwritable { path: PathBuf, error: std::io::Error },
+    OutUnwritable {
+        path: PathBuf,
+        error: std::io::Error,
+    },
     /// The spool folder does not.
     #[error("--spool {} is not a folder: make it first", .0.display())]
     NoSpool(PathBuf),
@@ -120,7 +153,10 @@ pub enum PlanError {
         "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group below the tool's own (cgroup.type), or one of version 1",
         folder.display()
     )]
-    ProbeGroup { folder: PathBuf, error: std::io::Error },
+    ProbeGroup {
+        folder: PathBuf,
+        error: std::io::Error,
+    },
     /// A policy can only be tried on a thread.
     #[error("the probes' policy cannot be tried: {0}")]
     NoThread(std::io::Error),
@@ -128,7 +164,10 @@ pub enum PlanError {
     #[error("--load-cgroup {} is no control group: it has no file cgroup.procs", .0.display())]
     LoadGroup(PathBuf),
     /// The kernel has no such limit.
-    #[error("--resume-latency: {error}: this kernel's CPUs have no pm_qos_resume_latency_us; use --cpu-dma-latency")]
+    #[error(
+        "--resume-latency: {error}: this kernel's CPUs have no pm_qos_resume_latency_us; use \
+         --cpu-dma-latency"
+    )]
     NoResumeLatency { error: std::io::Error },
     /// The machine does not say which CPUs it has.
     #[error("cannot tell which CPUs there are ({0}): is /proc mounted?")]

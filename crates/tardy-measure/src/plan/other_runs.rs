@@ -10,19 +10,37 @@ use tardy_machine::tasks::{self, Task};
 /// The name of the thread that records a run, by which others know the run.
 pub(crate) const RECORDER: &str = "tardy-recorder";
 
-/// A warning for each process that measures one of `measured`, as its threads show. One in another PID namespace is not seen.
+/// A warning for each process that measures one of `measured`, as its threads show. One in another
+/// PID namespace is not seen.
 pub(super) fn warnings(measured: &CpuList, root: &Root) -> Vec<Warning> {
     let own = std::process::id();
     let mut processes: BTreeMap<u32, Vec<Task>> = BTreeMap::new();
-    for task in tasks::read(root).into_iter().filter(|task| task.process != own && !task.is_of_kernel) {
+    for task in tasks::read(root)
+        .into_iter()
+        .filter(|task| task.process != own && !task.is_of_kernel)
+    {
         processes.entry(task.process).or_default().push(task);
     }
     let shared = |threads: &[Task]| -> CpuList {
-        let is_bound = |task: &&Task| !task.name.starts_with("tardy") && task.allowed.as_ref().is_some_and(|allowed| allowed.len() == 1);
-        let cpus = threads.iter().filter(is_bound).filter_map(|task| task.allowed.as_ref()?.iter().next());
+        let is_bound = |task: &&Task| {
+            !task.name.starts_with("tardy")
+                && task
+                    .allowed
+                    .as_ref()
+                    .is_some_and(|allowed| allowed.len() == 1)
+        };
+        let cpus = threads
+            .iter()
+            .filter(is_bound)
+            .filter_map(|task| task.allowed.as_ref()?.iter().next());
         cpus.filter(|&cpu| measured.contains(cpu)).collect()
     };
     let is_run = |threads: &[Task]| threads.iter().any(|task| task.name == RECORDER);
-    let runs = processes.into_iter().filter(|(_, threads)| is_run(threads)).map(|(process, threads)| (process, shared(&threads)));
-    runs.filter(|(_, cpus)| !cpus.is_empty()).map(|(process, cpus)| Warning::AnotherRun { process, cpus }).collect()
+    let runs = processes
+        .into_iter()
+        .filter(|(_, threads)| is_run(threads))
+        .map(|(process, threads)| (process, shared(&threads)));
+    runs.filter(|(_, cpus)| !cpus.is_empty())
+        .map(|(process, cpus)| Warning::AnotherRun { process, cpus })
+        .collect()
 }

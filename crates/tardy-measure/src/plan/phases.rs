@@ -28,31 +28,52 @@ pub(super) fn resolve(
         LoadRequest::parse(name)?;
     }
     let host = Host::of_run(out);
-    let is_built_in = request.scenario.as_ref().is_none_or(|name| built_in::find(name).is_some()) && request.loads.is_empty();
+    let is_built_in = request
+        .scenario
+        .as_ref()
+        .is_none_or(|name| built_in::find(name).is_some())
+        && request.loads.is_empty();
     let mut warnings = Vec::new();
     let mut phases = Vec::new();
     for phase in in_order(scenario, seed) {
         let mut loads = Vec::new();
         for (asked, resolved) in resolve_loads(&phase, cpus, &host)? {
-            let resolved = if is_built_in && asked.info.can_do_harm && !request.allow.iter().any(|name| name == asked.info.name) {
+            let resolved = if is_built_in
+                && asked.info.can_do_harm
+                && !request.allow.iter().any(|name| name == asked.info.name)
+            {
                 Err(not_allowed(asked.info.name))
             } else {
                 resolved
             };
             match resolved {
                 Ok(plan) => {
-                    let note = plan.note.clone().map(|problem| Warning::LoadProblem { load: plan.label.clone(), problem });
+                    let note = plan.note.clone().map(|problem| Warning::LoadProblem {
+                        load: plan.label.clone(),
+                        problem,
+                    });
                     if let Some(note) = note.filter(|note| !warnings.contains(note)) {
                         warnings.push(note);
                     }
                     loads.push(plan);
                 }
-                // Named on the command line: without it the run is not what was asked for. A list without one of its loads is most of what was.
-                Err(Unsupported { missing, remedy }) if !request.loads.is_empty() && asked.list.is_none() => {
-                    return Err(PlanError::LoadAbsent { load: asked.text, missing, remedy });
+                // Named on the command line: without it the run is not what was asked for. A list
+                // without one of its loads is most of what was.
+                Err(Unsupported { missing, remedy })
+                    if !request.loads.is_empty() && asked.list.is_none() =>
+                {
+                    return Err(PlanError::LoadAbsent {
+                        load: asked.text,
+                        missing,
+                        remedy,
+                    });
                 }
                 Err(Unsupported { missing, remedy }) => {
-                    let warning = Warning::LoadAbsent { load: asked.text, missing, remedy };
+                    let warning = Warning::LoadAbsent {
+                        load: asked.text,
+                        missing,
+                        remedy,
+                    };
                     if !warnings.contains(&warning) {
                         warnings.push(warning);
                     }
@@ -61,40 +82,68 @@ pub(super) fn resolve(
         }
         // Loads stay in the group that was named for them, whose limits they would leave.
         let may_have_groups = request.load_cgroup.is_none();
-        if may_have_groups && !sharing::share_equally(&mut loads, &host) && !warnings.contains(&unequal()) {
+        if may_have_groups
+            && !sharing::share_equally(&mut loads, &host)
+            && !warnings.contains(&unequal())
+        {
             warnings.push(unequal());
         }
         // A phase whose loads are all absent would pass for theirs if it ran without them.
         if !loads.is_empty() || phase.loads.is_empty() {
-            phases.push(PhasePlan { name: phase.name, length: phase.length, cycles: phase.cycles, loads });
+            phases.push(PhasePlan {
+                name: phase.name,
+                length: phase.length,
+                cycles: phase.cycles,
+                loads,
+            });
         }
     }
     // An empty list would pass for one that ran.
     if !request.loads.is_empty()
         && phases.iter().all(|phase| phase.loads.is_empty())
-        && let Some(Warning::LoadAbsent { load, missing, remedy }) = warnings.first()
+        && let Some(Warning::LoadAbsent {
+            load,
+            missing,
+            remedy,
+        }) = warnings.first()
     {
-        return Err(PlanError::LoadAbsent { load: load.clone(), missing: missing.clone(), remedy: remedy.clone() });
+        return Err(PlanError::LoadAbsent {
+            load: load.clone(),
+            missing: missing.clone(),
+            remedy: remedy.clone(),
+        });
     }
     if phases.is_empty() {
-        return Err(PlanError::NoPhaseLeft { scenario: scenario.name.clone() });
+        return Err(PlanError::NoPhaseLeft {
+            scenario: scenario.name.clone(),
+        });
     }
     Ok((phases, warnings))
 }
 
 fn unequal() -> Warning {
-    let text = "loads that run together share the CPUs by task, not by load: no control group can be made and the kernel does not group tasks by session \
-                (run as root, or set kernel.sched_autogroup_enabled to 1); the table of phases shows each load's share";
-    Warning::Problem { text: text.to_owned() }
+    let text = "loads that run together share the CPUs by task, not by load: no control group can \
+                be made and the kernel does not group tasks by session (run as root, or set \
+                kernel.sched_autogroup_enabled to 1); the table of phases shows each load's share";
+    Warning::Problem {
+        text: text.to_owned(),
+    }
 }
 
 fn not_allowed(name: &str) -> Unsupported {
-    Unsupported::new("it can disturb people or do harm, and was not asked for by its name".to_owned(), format!("give --allow {name}"))
+    Unsupported::new(
+        "it can disturb people or do harm, and was not asked for by its name".to_owned(),
+        format!("give --allow {name}"),
+    )
 }
 
 type ResolvedLoads = Vec<(LoadRequest, Result<LoadPlan, Unsupported>)>;
 
-fn resolve_loads(phase: &PhaseRequest, cpus: &CpuList, host: &Host) -> Result<ResolvedLoads, PlanError> {
+fn resolve_loads(
+    phase: &PhaseRequest,
+    cpus: &CpuList,
+    host: &Host,
+) -> Result<ResolvedLoads, PlanError> {
     let mut requests = Vec::new();
     for text in &phase.loads {
         requests.extend(LoadRequest::parse(text)?);

@@ -15,7 +15,9 @@ use tardy_machine::root::Root;
 use tardy_machine::unsupported::Unsupported;
 use tardy_probes::probe::{Placement, ProbeInfo, Refusal};
 use tardy_run::keep::KeptSamples;
-use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan, UNTIL_STOPPED_PART};
+use tardy_run::plan::{
+    Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan, UNTIL_STOPPED_PART,
+};
 use tardy_run::rotation::DiskDivision;
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_run::threshold::ThresholdAction;
@@ -44,23 +46,42 @@ const SHARE_LEFT: u64 = 10;
 ///
 /// # Errors
 /// [`PlanError`]; nothing was changed or written then.
-pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) -> Result<Plan, PlanError> {
+pub fn resolve(
+    request: &Request,
+    scenario: &Scenario,
+    out: &Path,
+    root: &Root,
+) -> Result<Plan, PlanError> {
     let probes = probes_of(scenario)?;
     let processors = Processors::read(root).map_err(PlanError::NoProcessors)?;
     let measured = measured_cpus(request, &of_probes(request, &processors, root)?)?;
     check_cpus(&probes, &measured)?;
     let left = processors.beside(&measured);
-    let seed = request.seed.unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
+    let seed = request
+        .seed
+        .unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
     // The watchdog shares this priority with no probe that runs beside it.
-    if probes.iter().any(|(_, plan)| plan.priority == Some(PRIORITY_OF_WATCHDOG)) && (!request.force || left.is_empty()) {
+    if probes
+        .iter()
+        .any(|(_, plan)| plan.priority == Some(PRIORITY_OF_WATCHDOG))
+        && (!request.force || left.is_empty())
+    {
         return Err(PlanError::PriorityNeedsForce);
     }
     let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
-    // Nobody knows how long a run without an end lasts: it may begin where it can go on for a while.
-    let stored_length = if request.until_stopped { UNTIL_STOPPED_PART } else { scenario.length() };
+    // Nobody knows how long a run without an end lasts: it may begin where it can go on for a
+    // while.
+    let stored_length = if request.until_stopped {
+        UNTIL_STOPPED_PART
+    } else {
+        scenario.length()
+    };
     let bytes = |keep| bytes_needed(keep, &probes, &threads, stored_length);
-    let bounded = request.disk.map(|disk| check_disk(disk, request, &probes, &threads)).transpose()?;
+    let bounded = request
+        .disk
+        .map(|disk| check_disk(disk, request, &probes, &threads))
+        .transpose()?;
     let bytes_estimated = bounded.unwrap_or(u64::MAX).min(bytes(request.keep));
     check_folders(request, out, bytes_estimated, bytes(KeptSamples::Histogram))?;
     let load_cpus = load_cpus(request, &measured, &of_loads(request, &processors)?)?;
@@ -68,12 +89,17 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
     let wake_up_cost = check_wake_up_cost(request, &probes, &measured, !left.is_empty())?;
     let (mut changes, staying) = changes_of(request, &measured, &processors.housekeeping(), root);
     if let Some(limit_us) = request.resume_latency {
-        changes.extend(resume_latency::changes(root, &measured, limit_us).map_err(|error| PlanError::NoResumeLatency { error })?);
+        changes.extend(
+            resume_latency::changes(root, &measured, limit_us)
+                .map_err(|error| PlanError::NoResumeLatency { error })?,
+        );
     }
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
     if left.is_empty() {
-        warnings.push(Warning::NoCpuLeft { cpus: measured.clone() });
+        warnings.push(Warning::NoCpuLeft {
+            cpus: measured.clone(),
+        });
     }
     warnings.extend(sharing(&probes));
     warnings.extend(other_runs::warnings(&measured, root));
@@ -89,7 +115,11 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         warm_up: scenario.warm_up,
         probes: probes.iter().map(|(_, plan)| plan.clone()).collect(),
         threads,
-        housekeeping_cpus: if left.is_empty() { measured.clone() } else { left },
+        housekeeping_cpus: if left.is_empty() {
+            measured.clone()
+        } else {
+            left
+        },
         measured_cpus: measured,
         phases,
         cycles: scenario.only_cycles(),
@@ -131,19 +161,33 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
 
 /// The CPUs as the measuring threads' group has them.
 fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Processors, PlanError> {
-    let Some(folder) = &request.probe_cgroup else { return Ok(own.clone()) };
+    let Some(folder) = &request.probe_cgroup else {
+        return Ok(own.clone());
+    };
     let of_group = groups::within(folder, || Processors::read(root));
-    of_group.map_err(|error| PlanError::ProbeGroup { folder: folder.clone(), error })?.map_err(PlanError::NoProcessors)
+    of_group
+        .map_err(|error| PlanError::ProbeGroup {
+            folder: folder.clone(),
+            error,
+        })?
+        .map_err(PlanError::NoProcessors)
 }
 
 /// The CPUs as the loads' group has them.
 fn of_loads(request: &Request, own: &Processors) -> Result<Processors, PlanError> {
-    let Some(folder) = &request.load_cgroup else { return Ok(own.clone()) };
+    let Some(folder) = &request.load_cgroup else {
+        return Ok(own.clone());
+    };
     if !folder.join("cgroup.procs").is_file() {
         return Err(PlanError::LoadGroup(folder.clone()));
     }
     let usable = groups::cpuset(folder).unwrap_or_else(|| own.usable.clone());
-    Ok(Processors { isolated: own.isolated.and(&usable), nohz_full: own.nohz_full.and(&usable), usable, own: own.own.clone() })
+    Ok(Processors {
+        isolated: own.isolated.and(&usable),
+        nohz_full: own.nohz_full.and(&usable),
+        usable,
+        own: own.own.clone(),
+    })
 }
 
 type Probe = (&'static ProbeInfo, ProbePlan);
@@ -154,13 +198,26 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     for asked in &scenario.probes {
         let (info, mut plan) = asked.plan();
         if info.is_single && probes.iter().any(|(other, _)| other.name == info.name) {
-            return Err(PlanError::ProbeTwice { name: info.name.to_owned() });
+            return Err(PlanError::ProbeTwice {
+                name: info.name.to_owned(),
+            });
         }
         name_apart(&mut plan, &probes)?;
-        info.check_clocks(plan.clocks).map_err(|reason| PlanError::ProbeRefused { probe: asked.spec.to_string(), reason })?;
+        info.check_clocks(plan.clocks)
+            .map_err(|reason| PlanError::ProbeRefused {
+                probe: asked.spec.to_string(),
+                reason,
+            })?;
         (info.resolve)(&plan, &host).map_err(|refusal| match refusal {
-            Refusal::Absent(Unsupported { missing, remedy }) => PlanError::ProbeAbsent { probe: asked.spec.to_string(), missing, remedy },
-            Refusal::Request(reason) => PlanError::ProbeRefused { probe: asked.spec.to_string(), reason },
+            Refusal::Absent(Unsupported { missing, remedy }) => PlanError::ProbeAbsent {
+                probe: asked.spec.to_string(),
+                missing,
+                remedy,
+            },
+            Refusal::Request(reason) => PlanError::ProbeRefused {
+                probe: asked.spec.to_string(),
+                reason,
+            },
         })?;
         probes.push((info, plan));
     }
@@ -170,13 +227,20 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
 /// Several probes of a kind have names of their own: as given, else numbered.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
-    if plan.kind.is_some() && (is_taken(&plan.name) || tardy_probes::probe::find(&plan.name).is_some()) {
-        return Err(PlanError::SameName { name: plan.name.clone() });
+    if plan.kind.is_some()
+        && (is_taken(&plan.name) || tardy_probes::probe::find(&plan.name).is_some())
+    {
+        return Err(PlanError::SameName {
+            name: plan.name.clone(),
+        });
     }
     if is_taken(&plan.name) {
         let kind = plan.name.clone();
         // There are fewer probes than numbers.
-        plan.name = (2..).map(|number| format!("{kind}-{number}")).find(|name| !is_taken(name)).unwrap_or_default();
+        plan.name = (2..)
+            .map(|number| format!("{kind}-{number}"))
+            .find(|name| !is_taken(name))
+            .unwrap_or_default();
         plan.kind = Some(kind);
     }
     Ok(())
@@ -194,7 +258,10 @@ fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
         Err(error) => Some(Err(error)),
         Ok(tried) => {
             let error = tried.err()?.to_string();
-            Some(Ok(Warning::NoRealTimePolicy { policy: format!("{name} {priority}"), error }))
+            Some(Ok(Warning::NoRealTimePolicy {
+                policy: format!("{name} {priority}"),
+                error,
+            }))
         }
     }
 }
@@ -206,18 +273,31 @@ fn sharing(probes: &[Probe]) -> Option<Warning> {
             (Some(one), Some(another)) => !one.and(another).is_empty(),
             _ => true,
         };
-        let is_like = |(_, other): &&Probe| (other.policy, other.priority) == (plan.policy, plan.priority) && meet(other);
-        probes.iter().filter(is_like).map(|(_, plan)| plan.name.clone()).collect::<Vec<_>>()
+        let is_like = |(_, other): &&Probe| {
+            (other.policy, other.priority) == (plan.policy, plan.priority) && meet(other)
+        };
+        probes
+            .iter()
+            .filter(is_like)
+            .map(|(_, plan)| plan.name.clone())
+            .collect::<Vec<_>>()
     });
-    of_one.max_by_key(Vec::len).filter(|names| names.len() > 1).map(|probes| Warning::ProbesShareCpus { probes })
+    of_one
+        .max_by_key(Vec::len)
+        .filter(|names| names.len() > 1)
+        .map(|probes| Warning::ProbesShareCpus { probes })
 }
 
 /// What due times on CLOCK_TAI are where nobody has told the kernel how far it is ahead.
 fn without_tai(probes: &[Probe]) -> Option<Warning> {
-    let asks = |(_, plan): &Probe| plan.clocks.timer == SystemClock::Tai || plan.clocks.align == Some(SystemClock::Tai);
+    let asks = |(_, plan): &Probe| {
+        plan.clocks.timer == SystemClock::Tai || plan.clocks.align == Some(SystemClock::Tai)
+    };
     (probes.iter().any(asks) && clock::tai_offset() == 0).then(|| Warning::Problem {
-        text: "CLOCK_TAI shows UTC here: nobody has told the kernel how far TAI is ahead (37 s since 2017), so that due times are whole multiples of UTC, \
-               which are those of TAI only for periods that divide a second; chrony (leapsectz), ntpd or ptp4l with phc2sys tell it"
+        text: "CLOCK_TAI shows UTC here: nobody has told the kernel how far TAI is ahead (37 s \
+               since 2017), so that due times are whole multiples of UTC, which are those of TAI \
+               only for periods that divide a second; chrony (leapsectz), ntpd or ptp4l with \
+               phc2sys tell it"
             .to_owned(),
     })
 }
@@ -227,11 +307,16 @@ fn check_cpus(probes: &[Probe], measured: &CpuList) -> Result<(), PlanError> {
     for (info, plan) in probes {
         let Some(cpus) = &plan.cpus else { continue };
         if !matches!(info.placement, Placement::EachCpu | Placement::FirstCpu) {
-            return Err(PlanError::NotBoundToCpus { probe: plan.name.clone() });
+            return Err(PlanError::NotBoundToCpus {
+                probe: plan.name.clone(),
+            });
         }
         let others = cpus.minus(measured);
         if !others.is_empty() {
-            return Err(PlanError::NotMeasured { probe: plan.name.clone(), cpus: others });
+            return Err(PlanError::NotMeasured {
+                probe: plan.name.clone(),
+                cpus: others,
+            });
         }
     }
     Ok(())
@@ -247,13 +332,21 @@ fn check_periods(probes: &[Probe], length: Nanos) -> Result<(), PlanError> {
             return Err(PlanError::DitherTooWide { dither, period });
         }
         if let Some(offset) = probe.offset.filter(|offset| *offset >= period) {
-            return Err(PlanError::OffsetTooLong { probe: probe.name.clone(), offset, period });
+            return Err(PlanError::OffsetTooLong {
+                probe: probe.name.clone(),
+                offset,
+                period,
+            });
         }
     }
     Ok(())
 }
 
-fn load_cpus(request: &Request, measured: &CpuList, processors: &Processors) -> Result<CpuList, PlanError> {
+fn load_cpus(
+    request: &Request,
+    measured: &CpuList,
+    processors: &Processors,
+) -> Result<CpuList, PlanError> {
     let usable = &processors.usable;
     let cpus = match &request.load_cpus {
         None => processors.housekeeping(),
@@ -263,7 +356,10 @@ fn load_cpus(request: &Request, measured: &CpuList, processors: &Processors) -> 
         Some(LoadCpus::List(list)) => list.clone(),
     };
     match cpus.minus(usable).iter().next() {
-        Some(missing) => Err(PlanError::UnknownLoadCpu { missing, usable: usable.clone() }),
+        Some(missing) => Err(PlanError::UnknownLoadCpu {
+            missing,
+            usable: usable.clone(),
+        }),
         None if cpus.is_empty() => Err(PlanError::NoLoadCpu),
         None => Ok(cpus),
     }
@@ -275,37 +371,85 @@ fn measured_cpus(request: &Request, processors: &Processors) -> Result<CpuList, 
         None => return Ok(processors.by_default()),
         Some(MeasuredCpus::All) => return Ok(usable.clone()),
         Some(MeasuredCpus::Housekeeping) => return Ok(processors.housekeeping()),
-        Some(MeasuredCpus::Isolated) => Some(processors.set_apart()).filter(|cpus| !cpus.is_empty()).ok_or(PlanError::NoIsolatedCpu)?,
+        Some(MeasuredCpus::Isolated) => Some(processors.set_apart())
+            .filter(|cpus| !cpus.is_empty())
+            .ok_or(PlanError::NoIsolatedCpu)?,
         Some(MeasuredCpus::List(list)) => list.clone(),
     };
     if asked.is_empty() {
-        return Err(PlanError::NoCpu { usable: usable.clone() });
+        return Err(PlanError::NoCpu {
+            usable: usable.clone(),
+        });
     }
     match asked.minus(usable).iter().next() {
-        Some(missing) => Err(PlanError::UnknownCpu { asked, missing, usable: usable.clone() }),
+        Some(missing) => Err(PlanError::UnknownCpu {
+            asked,
+            missing,
+            usable: usable.clone(),
+        }),
         None => Ok(asked),
     }
 }
 
 /// Which CPUs are set apart, and what of that a reader of the numbers must know.
-fn isolation(request: &Request, measured: &CpuList, tool: &CpuList, processors: &Processors) -> Option<Warning> {
+fn isolation(
+    request: &Request,
+    measured: &CpuList,
+    tool: &CpuList,
+    processors: &Processors,
+) -> Option<Warning> {
     let isolated = processors.set_apart();
-    let is_told = !isolated.is_empty() && (request.cpus.is_none() || !measured.and(&isolated).is_empty());
-    is_told.then(|| Warning::IsolatedCpus { isolated, measured: measured.clone(), others: tool.clone() })
+    let is_told =
+        !isolated.is_empty() && (request.cpus.is_none() || !measured.and(&isolated).is_empty());
+    is_told.then(|| Warning::IsolatedCpus {
+        isolated,
+        measured: measured.clone(),
+        others: tool.clone(),
+    })
 }
 
 /// The places of each probe, with start times that neither lock to each other nor to the tick.
-fn threads_of(request: &Request, cycles: Option<u64>, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
+fn threads_of(
+    request: &Request,
+    cycles: Option<u64>,
+    probes: &[Probe],
+    measured: &CpuList,
+    seed: u64,
+) -> Vec<ThreadEntry> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let copies = |count: u64| (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|copy| (None, Some(copy))).collect::<Vec<_>>();
+    let copies = |count: u64| {
+        (0..u32::try_from(count).unwrap_or(u32::MAX))
+            .map(|copy| (None, Some(copy)))
+            .collect::<Vec<_>>()
+    };
     let places_of = |(info, probe): &Probe| match info.placement {
-        Placement::EachCpu => probe.cpus.as_ref().unwrap_or(measured).iter().map(|cpu| (Some(cpu), None)).collect(),
-        Placement::FirstCpu => probe.cpus.as_ref().unwrap_or(measured).iter().take(1).map(|cpu| (Some(cpu), None)).collect(),
+        Placement::EachCpu => probe
+            .cpus
+            .as_ref()
+            .unwrap_or(measured)
+            .iter()
+            .map(|cpu| (Some(cpu), None))
+            .collect(),
+        Placement::FirstCpu => probe
+            .cpus
+            .as_ref()
+            .unwrap_or(measured)
+            .iter()
+            .take(1)
+            .map(|cpu| (Some(cpu), None))
+            .collect(),
         Placement::Copies => copies(probe.parameters.number("copies")),
         Placement::Unbound => vec![(None, None)],
         Placement::CopyACpu => copies(measured.len() as u64),
     };
-    let places: Vec<_> = probes.iter().flat_map(|probe| places_of(probe).into_iter().map(move |place| (probe, place))).collect();
+    let places: Vec<_> = probes
+        .iter()
+        .flat_map(|probe| {
+            places_of(probe)
+                .into_iter()
+                .map(move |place| (probe, place))
+        })
+        .collect();
     let count = places.len() as i64;
     places
         .into_iter()
@@ -314,19 +458,39 @@ fn threads_of(request: &Request, cycles: Option<u64>, probes: &[Probe], measured
             let slot = (probe.period.get() / count).max(1);
             let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
             let coincide = request.aligned || probe.clocks.align.is_some();
-            let start = probe.offset.unwrap_or(if coincide { Nanos::ZERO } else { Nanos(drawn) });
+            let start = probe
+                .offset
+                .unwrap_or(if coincide { Nanos::ZERO } else { Nanos(drawn) });
             let schedule = info.schedule(probe.period, start, probe.dither);
             let clocks = ThreadClocks::planned(probe.clocks);
-            let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles, stop_above: request.stops_above(), clocks };
-            ThreadEntry { probe: probe.name.clone(), plan }
+            let plan = ThreadPlan {
+                cpu,
+                copy,
+                schedule,
+                seed: random.random(),
+                cycles,
+                stop_above: request.stops_above(),
+                clocks,
+            };
+            ThreadEntry {
+                probe: probe.name.clone(),
+                plan,
+            }
         })
         .collect()
 }
 
-fn bytes_needed(keep: KeptSamples, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
+fn bytes_needed(
+    keep: KeptSamples,
+    probes: &[Probe],
+    threads: &[ThreadEntry],
+    length: Nanos,
+) -> u64 {
     let samples_of = |thread: &ThreadEntry| {
         let of_probe = probes.iter().find(|(_, plan)| plan.name == thread.probe);
-        of_probe.map_or(0.0, |(info, probe)| info.series.len() as f64 * length.get() as f64 / probe.period.get() as f64)
+        of_probe.map_or(0.0, |(info, probe)| {
+            info.series.len() as f64 * length.get() as f64 / probe.period.get() as f64
+        })
     };
     let samples: f64 = threads.iter().map(samples_of).sum();
     let stored = match keep {
@@ -338,51 +502,93 @@ fn bytes_needed(keep: KeptSamples, probes: &[Probe], threads: &[ThreadEntry], le
 }
 
 /// The bytes of --disk, where the run fits into them.
-fn check_disk(disk: u64, request: &Request, probes: &[Probe], threads: &[ThreadEntry]) -> Result<u64, PlanError> {
+fn check_disk(
+    disk: u64,
+    request: &Request,
+    probes: &[Probe],
+    threads: &[ThreadEntry],
+) -> Result<u64, PlanError> {
     if request.on_threshold.contains(&ThresholdAction::Trace) {
         return Err(PlanError::DiskWithTrace);
     }
-    let of = |thread: &ThreadEntry| probes.iter().find(|(_, plan)| plan.name == thread.probe).map_or(1, |(info, _)| info.series.len());
+    let of = |thread: &ThreadEntry| {
+        probes
+            .iter()
+            .find(|(_, plan)| plan.name == thread.probe)
+            .map_or(1, |(info, _)| info.series.len())
+    };
     match DiskDivision::of(disk, threads.iter().map(of).sum()) {
         Ok(_) => Ok(disk),
         Err(least) => Err(PlanError::DiskTooSmall { disk, least }),
     }
 }
 
-fn check_folders(request: &Request, out: &Path, needed: u64, needed_least: u64) -> Result<(), PlanError> {
+fn check_folders(
+    request: &Request,
+    out: &Path,
+    needed: u64,
+    needed_least: u64,
+) -> Result<(), PlanError> {
     match std::fs::symlink_metadata(out) {
         Ok(_) if request.resume => {}
         Ok(_) => return Err(PlanError::OutExists(out.to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(PlanError::OutUnwritable { path: out.to_owned(), error }),
+        Err(error) => {
+            return Err(PlanError::OutUnwritable {
+                path: out.to_owned(),
+                error,
+            });
+        }
     }
     if let Some(spool) = request.spool.as_ref().filter(|spool| !spool.is_dir()) {
         return Err(PlanError::NoSpool(spool.clone()));
     }
     for folder in std::iter::once(nearest_existing(out)).chain(request.spool.clone()) {
-        let Ok(room) = disk::room(&folder) else { continue };
+        let Ok(room) = disk::room(&folder) else {
+            continue;
+        };
         let left = BYTES_LEFT_MAX.min(room.total / SHARE_LEFT);
         if room.free < needed.saturating_add(left) {
             let helps = room.free >= needed_least.saturating_add(left);
-            return Err(PlanError::NoRoom { needed, left, free: room.free, least: helps.then_some(needed_least), folder });
+            return Err(PlanError::NoRoom {
+                needed,
+                left,
+                free: room.free,
+                least: helps.then_some(needed_least),
+                folder,
+            });
         }
     }
     Ok(())
 }
 
 fn nearest_existing(path: &Path) -> PathBuf {
-    path.ancestors().find(|ancestor| ancestor.is_dir()).map_or_else(|| PathBuf::from("."), Path::to_owned)
+    path.ancestors()
+        .find(|ancestor| ancestor.is_dir())
+        .map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
-fn check_wake_up_cost(request: &Request, probes: &[Probe], measured: &CpuList, is_cpu_left: bool) -> Result<Option<Nanos>, PlanError> {
-    let Some((_, shortest)) = probes.iter().filter(|(info, _)| info.has_period()).min_by_key(|(_, probe)| probe.period) else {
+fn check_wake_up_cost(
+    request: &Request,
+    probes: &[Probe],
+    measured: &CpuList,
+    is_cpu_left: bool,
+) -> Result<Option<Nanos>, PlanError> {
+    let Some((_, shortest)) = probes
+        .iter()
+        .filter(|(info, _)| info.has_period())
+        .min_by_key(|(_, probe)| probe.period)
+    else {
         return Ok(None);
     };
-    let (period, Some(cpu)) = (shortest.period, measured.iter().next()) else { return Ok(None) };
+    let (period, Some(cpu)) = (shortest.period, measured.iter().next()) else {
+        return Ok(None);
+    };
     if period >= wake_up_cost::PERIOD_UNCALIBRATED_MIN {
         return Ok(None);
     }
-    let cost = wake_up_cost::wake_up_cost(cpu, shortest.policy.policy(shortest.priority)).unwrap_or_default();
+    let cost = wake_up_cost::wake_up_cost(cpu, shortest.policy.policy(shortest.priority))
+        .unwrap_or_default();
     if period >= cost * wake_up_cost::COSTS_A_PERIOD_MIN {
         return Ok(Some(cost));
     }
@@ -393,22 +599,38 @@ fn check_wake_up_cost(request: &Request, probes: &[Probe], measured: &CpuList, i
     }
 }
 
-fn changes_of(request: &Request, measured: &CpuList, housekeeping: &CpuList, root: &Root) -> (Vec<Change>, Vec<Warning>) {
+fn changes_of(
+    request: &Request,
+    measured: &CpuList,
+    housekeeping: &CpuList,
+    root: &Root,
+) -> (Vec<Change>, Vec<Warning>) {
     let mut changes = Vec::new();
     let mut warnings = Vec::new();
-    if let (CpuDmaLatency::Micros(value_us), None) = (request.cpu_dma_latency, request.resume_latency) {
+    if let (CpuDmaLatency::Micros(value_us), None) =
+        (request.cpu_dma_latency, request.resume_latency)
+    {
         match CpuLatencyRequest::is_allowed(root) {
             Ok(()) => changes.push(Change::CpuDmaLatency { value_us }),
-            Err(error) => warnings.push(Warning::CpuLatencyNotSet { error: error.to_string() }),
+            Err(error) => warnings.push(Warning::CpuLatencyNotSet {
+                error: error.to_string(),
+            }),
         }
     }
     if request.move_irqs {
         let plan = IrqPlan::new(&irq_affinity::read(root), measured, housekeeping);
         changes.extend(plan.moves.into_iter().map(|to| Change::Interrupt { to }));
         if !plan.staying.is_empty() {
-            let interrupts: Vec<String> = plan.staying.iter().map(|staying| staying.irq.to_string()).collect();
+            let interrupts: Vec<String> = plan
+                .staying
+                .iter()
+                .map(|staying| staying.irq.to_string())
+                .collect();
             let error = plan.staying[0].reason.to_string();
-            warnings.push(Warning::InterruptsNotMoved { interrupts: interrupts.join(", "), error });
+            warnings.push(Warning::InterruptsNotMoved {
+                interrupts: interrupts.join(", "),
+                error,
+            });
         }
     }
     (changes, warnings)

@@ -1,4 +1,5 @@
-//! What one wake-up costs on this machine, so that a period can be refused that would leave no time for anything else.
+//! What one wake-up costs on this machine, so that a period can be refused that would leave no time
+//! for anything else.
 
 use std::io;
 
@@ -16,25 +17,31 @@ const BLOCKS: usize = 10;
 const WAKES_A_BLOCK: i64 = 25;
 const INTERVAL: i64 = 100_000;
 
-/// CPU time of one wake-up on `cpu`, under `policy`: the cheapest of several blocks, because what disturbs a block only adds to it.
+/// CPU time of one wake-up on `cpu`, under `policy`: the cheapest of several blocks, because what
+/// disturbs a block only adds to it.
 ///
 /// # Errors
 /// Those of starting a thread and of sleeping; a policy or CPU that cannot be had is left as it is.
 pub fn wake_up_cost(cpu: CpuId, policy: sched::Policy) -> io::Result<Nanos> {
-    let calibration = std::thread::Builder::new().name("tardy-calibrate".into()).spawn(move || -> io::Result<i64> {
-        let _ = affinity::set(0, &[cpu.0]);
-        let _ = sched::set_policy(0, policy);
-        let mut cheapest = i64::MAX;
-        for _ in 0..BLOCKS {
-            let before = clock::thread_cpu_time();
-            let mut due = Instant::from_nanos(clock::monotonic());
-            for _ in 0..WAKES_A_BLOCK {
-                due.advance(INTERVAL);
-                clock::sleep_until(&due)?;
+    let calibration = std::thread::Builder::new()
+        .name("tardy-calibrate".into())
+        .spawn(move || -> io::Result<i64> {
+            let _ = affinity::set(0, &[cpu.0]);
+            let _ = sched::set_policy(0, policy);
+            let mut cheapest = i64::MAX;
+            for _ in 0..BLOCKS {
+                let before = clock::thread_cpu_time();
+                let mut due = Instant::from_nanos(clock::monotonic());
+                for _ in 0..WAKES_A_BLOCK {
+                    due.advance(INTERVAL);
+                    clock::sleep_until(&due)?;
+                }
+                cheapest = cheapest.min((clock::thread_cpu_time() - before) / WAKES_A_BLOCK);
             }
-            cheapest = cheapest.min((clock::thread_cpu_time() - before) / WAKES_A_BLOCK);
-        }
-        Ok(cheapest)
-    })?;
-    calibration.join().map_err(|_| io::Error::other("the calibration ended unexpectedly"))?.map(Nanos)
+            Ok(cheapest)
+        })?;
+    calibration
+        .join()
+        .map_err(|_| io::Error::other("the calibration ended unexpectedly"))?
+        .map(Nanos)
 }

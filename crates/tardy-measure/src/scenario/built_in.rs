@@ -12,21 +12,66 @@ pub struct BuiltIn {
 
 /// Every built-in scenario.
 pub const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn { name: "default", text: include_str!("built_in/default.toml") },
-    BuiltIn { name: "idle", text: include_str!("built_in/idle.toml") },
-    BuiltIn { name: "loads-in-turn", text: include_str!("built_in/loads-in-turn.toml") },
-    BuiltIn { name: "stress-kernel", text: include_str!("built_in/stress-kernel.toml") },
-    BuiltIn { name: "abeni2002", text: include_str!("built_in/abeni2002.toml") },
-    BuiltIn { name: "abeni2002-long", text: include_str!("built_in/abeni2002-long.toml") },
-    BuiltIn { name: "abeni2002-shuffled", text: include_str!("built_in/abeni2002-shuffled.toml") },
-    BuiltIn { name: "abeni2002-split", text: include_str!("built_in/abeni2002-split.toml") },
-    BuiltIn { name: "williams2002", text: include_str!("built_in/williams2002.toml") },
-    BuiltIn { name: "mckenney2009", text: include_str!("built_in/mckenney2009.toml") },
-    BuiltIn { name: "mckenney2009-sweep", text: include_str!("built_in/mckenney2009-sweep.toml") },
-    BuiltIn { name: "koolwal2009", text: include_str!("built_in/koolwal2009.toml") },
-    BuiltIn { name: "koolwal2009-gtod", text: include_str!("built_in/koolwal2009-gtod.toml") },
-    BuiltIn { name: "wake-ups", text: include_str!("built_in/wake-ups.toml") },
-    BuiltIn { name: "lab", text: include_str!("built_in/lab.toml") },
+    BuiltIn {
+        name: "default",
+        text: include_str!("built_in/default.toml"),
+    },
+    BuiltIn {
+        name: "idle",
+        text: include_str!("built_in/idle.toml"),
+    },
+    BuiltIn {
+        name: "loads-in-turn",
+        text: include_str!("built_in/loads-in-turn.toml"),
+    },
+    BuiltIn {
+        name: "stress-kernel",
+        text: include_str!("built_in/stress-kernel.toml"),
+    },
+    BuiltIn {
+        name: "abeni2002",
+        text: include_str!("built_in/abeni2002.toml"),
+    },
+    BuiltIn {
+        name: "abeni2002-long",
+        text: include_str!("built_in/abeni2002-long.toml"),
+    },
+    BuiltIn {
+        name: "abeni2002-shuffled",
+        text: include_str!("built_in/abeni2002-shuffled.toml"),
+    },
+    BuiltIn {
+        name: "abeni2002-split",
+        text: include_str!("built_in/abeni2002-split.toml"),
+    },
+    BuiltIn {
+        name: "williams2002",
+        text: include_str!("built_in/williams2002.toml"),
+    },
+    BuiltIn {
+        name: "mckenney2009",
+        text: include_str!("built_in/mckenney2009.toml"),
+    },
+    BuiltIn {
+        name: "mckenney2009-sweep",
+        text: include_str!("built_in/mckenney2009-sweep.toml"),
+    },
+    BuiltIn {
+        name: "koolwal2009",
+        text: include_str!("built_in/koolwal2009.toml"),
+    },
+    BuiltIn {
+        name: "koolwal2009-gtod",
+        text: include_str!("built_in/koolwal2009-gtod.toml"),
+    },
+    BuiltIn {
+        name: "wake-ups",
+        text: include_str!("built_in/wake-ups.toml"),
+    },
+    BuiltIn {
+        name: "lab",
+        text: include_str!("built_in/lab.toml"),
+    },
 ];
 
 /// The names of all of them.

@@ -15,16 +15,23 @@ pub(super) mod duration {
     use serde::{Deserialize, Deserializer, Serializer};
     use tardy_core::units::Nanos;
 
-    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Nanos, D::Error> {
         let text = String::deserialize(deserializer)?;
         match text.parse::<Nanos>() {
             Ok(duration) if duration >= Nanos::ZERO => Ok(duration),
-            Ok(_) => Err(D::Error::custom(format!("`{text}` is negative: write a time such as 500ms"))),
+            Ok(_) => Err(D::Error::custom(format!(
+                "`{text}` is negative: write a time such as 500ms"
+            ))),
             Err(error) => Err(D::Error::custom(error)),
         }
     }
 
-    pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::scenario) fn serialize<S: Serializer>(
+        duration: &Nanos,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&duration.exact())
     }
 }
@@ -35,12 +42,21 @@ pub(super) mod positive_duration {
     use serde::{Deserializer, Serializer};
     use tardy_core::units::Nanos;
 
-    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Nanos, D::Error> {
         let duration = super::duration::deserialize(deserializer)?;
-        if duration > Nanos::ZERO { Ok(duration) } else { Err(D::Error::custom("a time above zero is needed, such as 4s")) }
+        if duration > Nanos::ZERO {
+            Ok(duration)
+        } else {
+            Err(D::Error::custom("a time above zero is needed, such as 4s"))
+        }
     }
 
-    pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::scenario) fn serialize<S: Serializer>(
+        duration: &Nanos,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         super::duration::serialize(duration, serializer)
     }
 }
@@ -50,11 +66,16 @@ pub(super) mod duration_if_given {
     use serde::{Deserializer, Serializer};
     use tardy_core::units::Nanos;
 
-    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Nanos>, D::Error> {
         super::duration::deserialize(deserializer).map(Some)
     }
 
-    pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::scenario) fn serialize<S: Serializer>(
+        duration: &Option<Nanos>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         super::duration::serialize(&duration.unwrap_or_default(), serializer)
     }
 }
@@ -64,11 +85,16 @@ pub(super) mod positive_duration_if_given {
     use serde::{Deserializer, Serializer};
     use tardy_core::units::Nanos;
 
-    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Nanos>, D::Error> {
         super::positive_duration::deserialize(deserializer).map(Some)
     }
 
-    pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::scenario) fn serialize<S: Serializer>(
+        duration: &Option<Nanos>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         super::duration::serialize(&duration.unwrap_or_default(), serializer)
     }
 }
@@ -78,7 +104,9 @@ pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32,
     if (1..=REPEATS_MAX).contains(&repeats) {
         Ok(repeats)
     } else {
-        Err(D::Error::custom(format!("{repeats} repeats: write 1 to {REPEATS_MAX}")))
+        Err(D::Error::custom(format!(
+            "{repeats} repeats: write 1 to {REPEATS_MAX}"
+        )))
     }
 }
 
@@ -88,13 +116,23 @@ pub(super) fn cycles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     if (1..=CYCLES_MAX).contains(&cycles) {
         Ok(Some(cycles))
     } else {
-        Err(D::Error::custom(format!("{cycles} cycles: write 1 to {CYCLES_MAX}")))
+        Err(D::Error::custom(format!(
+            "{cycles} cycles: write 1 to {CYCLES_MAX}"
+        )))
     }
 }
 
-pub(super) fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+pub(super) fn priority<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u32>, D::Error> {
     let priority = u32::deserialize(deserializer)?;
-    if (1..=99).contains(&priority) { Ok(Some(priority)) } else { Err(D::Error::custom(format!("priority {priority}: write 1 to 99"))) }
+    if (1..=99).contains(&priority) {
+        Ok(Some(priority))
+    } else {
+        Err(D::Error::custom(format!(
+            "priority {priority}: write 1 to 99"
+        )))
+    }
 }
 
 pub(super) mod probe {
@@ -103,11 +141,16 @@ pub(super) mod probe {
     use serde::{Deserialize, Deserializer, Serializer};
     use tardy_probes::probe::ProbeSpec;
 
-    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ProbeSpec, D::Error> {
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<ProbeSpec, D::Error> {
         ProbeSpec::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 
-    pub(in crate::scenario) fn serialize<S: Serializer>(spec: &ProbeSpec, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::scenario) fn serialize<S: Serializer>(
+        spec: &ProbeSpec,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(spec)
     }
 }

@@ -1,4 +1,5 @@
-//! /dev/cpu_dma_latency: asks the power management to keep idle CPUs within a wake-up latency, for as long as the file is open.
+//! /dev/cpu_dma_latency: asks the power management to keep idle CPUs within a wake-up latency, for
+//! as long as the file is open.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,18 +19,24 @@ impl CpuLatencyRequest {
     /// As there.
     pub fn is_allowed(root: &Root) -> io::Result<()> {
         // Opening it alone makes a request for no limit, which ends at once.
-        OpenOptions::new().write(true).open(root.path("dev/cpu_dma_latency")).map(drop)
+        OpenOptions::new()
+            .write(true)
+            .open(root.path("dev/cpu_dma_latency"))
+            .map(drop)
     }
 
     /// Asks for at most `micros` us.
     ///
-    /// The file takes the value as four bytes of the machine's own order. Text would be parsed as hexadecimal, and a write of another
-    /// length is taken for text: Documentation/power/pm_qos_interface.rst, `cpu_latency_qos_write` in kernel/power/qos.c.
+    /// The file takes the value as four bytes of the machine's own order. Text would be parsed as
+    /// hexadecimal, and a write of another length is taken for text:
+    /// Documentation/power/pm_qos_interface.rst, `cpu_latency_qos_write` in kernel/power/qos.c.
     ///
     /// # Errors
     /// EACCES without the right to write it; ENOENT where there is no such file.
     pub fn hold(root: &Root, micros: i32) -> io::Result<Self> {
-        let mut file = OpenOptions::new().write(true).open(root.path("dev/cpu_dma_latency"))?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .open(root.path("dev/cpu_dma_latency"))?;
         file.write_all(&micros.to_ne_bytes())?;
         Ok(Self { _file: file })
     }
@@ -52,6 +59,11 @@ mod tests {
     #[test]
     fn a_missing_file_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(CpuLatencyRequest::hold(&Root::at(folder.path()), 0).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            CpuLatencyRequest::hold(&Root::at(folder.path()), 0)
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! How long the measured CPUs alone may take to wake up: `pm_qos_resume_latency_us`.
 //!
-//! Source: Documentation/ABI/testing/sysfs-devices-power. 0 in the file means no limit, and `n/a` that no latency at all is accepted.
+//! Source: Documentation/ABI/testing/sysfs-devices-power. 0 in the file means no limit, and `n/a`
+//! that no latency at all is accepted.
 
 use std::io;
 
@@ -14,11 +15,19 @@ use tardy_run::plan::Change;
 /// # Errors
 /// The first CPU's that has no such file: its kernel has no power management of this kind.
 pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Change>> {
-    let new = if limit_us == 0 { "n/a".to_owned() } else { limit_us.to_string() };
+    let new = if limit_us == 0 {
+        "n/a".to_owned()
+    } else {
+        limit_us.to_string()
+    };
     let change = |cpu| {
         let file = format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
         let old = root.read(&file)?.trim().to_owned();
-        Ok(Change::ResumeLatency { path: root.path(file), old, new: new.clone() })
+        Ok(Change::ResumeLatency {
+            path: root.path(file),
+            old,
+            new: new.clone(),
+        })
     };
     cpus.iter().map(change).collect()
 }
@@ -27,7 +36,10 @@ pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Cha
 #[must_use]
 pub fn undo(changes: &[Change]) -> Vec<Undo> {
     let undo = |change: &Change| match change {
-        Change::ResumeLatency { path, old, .. } => Some(Undo::Write { path: path.clone(), value: old.clone() }),
+        Change::ResumeLatency { path, old, .. } => Some(Undo::Write {
+            path: path.clone(),
+            value: old.clone(),
+        }),
         _ => None,
     };
     changes.iter().filter_map(undo).collect()
@@ -52,7 +64,11 @@ mod tests {
     fn every_measured_cpu_is_limited_and_put_back() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let file = |cpu: u32| folder.path().join(format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"));
+        let file = |cpu: u32| {
+            folder.path().join(format!(
+                "sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"
+            ))
+        };
         for (cpu, content) in [(0, "0\n"), (1, "n/a\n"), (2, "33\n")] {
             std::fs::create_dir_all(file(cpu).parent().unwrap()).unwrap();
             std::fs::write(file(cpu), content).unwrap();

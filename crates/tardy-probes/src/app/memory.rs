@@ -1,6 +1,8 @@
-//! The memory in which loops of other programs report their cycles; its layout is that of `tardy_app::layout`.
+//! The memory in which loops of other programs report their cycles; its layout is that of
+//! `tardy_app::layout`.
 //!
-//! Whoever has the file can write anything into it: every word is taken for a number and believed no further than that.
+//! Whoever has the file can write anything into it: every word is taken for a number and believed
+//! no further than that.
 
 use std::fs::File;
 use std::io;
@@ -9,13 +11,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use tardy_app::layout::{
-    BEGUN, CLOSED, DUE, HEAD, HEAD_WORDS, MAGIC, NAME, NAME_WORDS, NEVER, OPEN, PERIOD, REFUSED, REGION_WORDS, REGIONS, RING, SLOT_WORDS,
-    SLOTS, STATE, TAIL, THREAD,
+    BEGUN, CLOSED, DUE, HEAD, HEAD_WORDS, MAGIC, NAME, NAME_WORDS, NEVER, OPEN, PERIOD, REFUSED,
+    REGION_WORDS, REGIONS, RING, SLOT_WORDS, SLOTS, STATE, TAIL, THREAD,
 };
 use tardy_core::units::Nanos;
 use tardy_sys::shared_words::SharedWords;
 
-/// Cycles that the ring of a loop holds: 1.6 s of one that runs 20,000 times a second. One MiB a loop.
+/// Cycles that the ring of a loop holds: 1.6 s of one that runs 20,000 times a second. One MiB a
+/// loop.
 pub const RING_CYCLES: usize = 32_768;
 
 /// What the kernel shows the memory as.
@@ -40,7 +43,8 @@ pub struct Introduction {
     pub name: String,
     /// Time between two due times; `None` where they form no grid.
     pub period: Option<Nanos>,
-    /// The thread that it runs in; 0 where that is not known. As numbered in the program's own PID namespace.
+    /// The thread that it runs in; 0 where that is not known. As numbered in the program's own PID
+    /// namespace.
     pub thread: i32,
 }
 
@@ -60,11 +64,19 @@ impl AppMemory {
     pub fn create(loops: usize, slots: usize) -> io::Result<Self> {
         let region_words = RING + SLOT_WORDS * slots;
         let words = SharedWords::create(MEMORY_NAME, HEAD_WORDS + loops * region_words)?;
-        for (place, value) in [(REGIONS, loops), (SLOTS, slots), (REGION_WORDS, region_words)] {
+        for (place, value) in [
+            (REGIONS, loops),
+            (SLOTS, slots),
+            (REGION_WORDS, region_words),
+        ] {
             words[place].store(value as u64, Ordering::Relaxed);
         }
         words[0].store(MAGIC, Ordering::Release);
-        Ok(Self { words, loops, slots })
+        Ok(Self {
+            words,
+            loops,
+            slots,
+        })
     }
 
     #[must_use]
@@ -81,7 +93,12 @@ impl AppMemory {
     /// By which name other programs of the same user open it while this process lives.
     #[must_use]
     pub fn path_for_others(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", std::process::id(), self.file().as_raw_fd()).into()
+        format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            self.file().as_raw_fd()
+        )
+        .into()
     }
 
     /// Loops that found no room.
@@ -95,8 +112,12 @@ impl AppMemory {
     /// # Errors
     /// Those of opening the file anew: /proc is not mounted.
     pub fn is_anybody_there(&self) -> io::Result<bool> {
-        // Locks belong to the open file: one's own descriptor is inherited by programs, so that another is needed.
-        let file = File::options().read(true).write(true).open(self.path_for_children())?;
+        // Locks belong to the open file: one's own descriptor is inherited by programs, so that
+        // another is needed.
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(self.path_for_children())?;
         match file.try_lock() {
             Ok(()) => Ok(false),
             Err(std::fs::TryLockError::WouldBlock) => Ok(true),
@@ -107,7 +128,13 @@ impl AppMemory {
     /// The reader of each loop's part.
     #[must_use]
     pub fn readers(self: &std::sync::Arc<Self>) -> Vec<LoopReader> {
-        (0..self.loops).map(|index| LoopReader { memory: std::sync::Arc::clone(self), index, tail: 0 }).collect()
+        (0..self.loops)
+            .map(|index| LoopReader {
+                memory: std::sync::Arc::clone(self),
+                index,
+                tail: 0,
+            })
+            .collect()
     }
 
     fn word(&self, region: usize, place: usize) -> &AtomicU64 {
@@ -134,13 +161,23 @@ impl LoopReader {
         if self.word(STATE).load(Ordering::Acquire) < OPEN {
             return None;
         }
-        let bytes = (0..NAME_WORDS).flat_map(|index| self.word(NAME + index).load(Ordering::Relaxed).to_ne_bytes());
+        let bytes = (0..NAME_WORDS).flat_map(|index| {
+            self.word(NAME + index)
+                .load(Ordering::Relaxed)
+                .to_ne_bytes()
+        });
         let name = bytes.take_while(|&byte| byte != 0).map(char::from);
         // It becomes part of a file's name, and the program may have written anything.
-        let name: String = name.filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_').collect();
+        let name: String = name
+            .filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_')
+            .collect();
         let period = self.word(PERIOD).load(Ordering::Relaxed) as i64;
         Some(Introduction {
-            name: if name.is_empty() { format!("loop{}", self.index) } else { name },
+            name: if name.is_empty() {
+                format!("loop{}", self.index)
+            } else {
+                name
+            },
             period: (period > 0).then_some(Nanos(period)),
             thread: i32::try_from(self.word(THREAD).load(Ordering::Relaxed)).unwrap_or(0),
         })
@@ -157,9 +194,12 @@ impl LoopReader {
     pub fn latest_begun(&self) -> Option<(u64, Nanos)> {
         loop {
             let begun = self.word(BEGUN).load(Ordering::Acquire);
-            let due = self.word(DUE + (begun & 1) as usize).load(Ordering::Relaxed) as i64;
+            let due = self
+                .word(DUE + (begun & 1) as usize)
+                .load(Ordering::Relaxed) as i64;
             fence(Ordering::Acquire);
-            // The loop writes the next due time beside this one, and this place again only after it has counted once more.
+            // The loop writes the next due time beside this one, and this place again only after it
+            // has counted once more.
             if self.word(BEGUN).load(Ordering::Relaxed) == begun {
                 return Some((begun.checked_sub(1)?, Nanos(due)));
             }
@@ -169,17 +209,26 @@ impl LoopReader {
     /// Cycles that wait to be taken.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.word(HEAD).load(Ordering::Acquire).wrapping_sub(self.tail).min(self.memory.slots as u64)
+        self.word(HEAD)
+            .load(Ordering::Acquire)
+            .wrapping_sub(self.tail)
+            .min(self.memory.slots as u64)
     }
 
-    /// Takes what is there, in order, while `take` says to go on; the cycle at which it says no stays.
+    /// Takes what is there, in order, while `take` says to go on; the cycle at which it says no
+    /// stays.
     pub fn drain(&mut self, mut take: impl FnMut(Cycle) -> bool) {
         for _ in 0..self.waiting() {
             let slot = RING + SLOT_WORDS * (self.tail as usize & (self.memory.slots - 1));
             let at = |place: usize| self.word(slot + place).load(Ordering::Relaxed);
             let done = at(3) as i64;
             let done = (done != NEVER).then_some(Nanos(done));
-            if !take(Cycle { number: at(0), due: Nanos(at(1) as i64), start: Nanos(at(2) as i64), done }) {
+            if !take(Cycle {
+                number: at(0),
+                due: Nanos(at(1) as i64),
+                start: Nanos(at(2) as i64),
+                done,
+            }) {
                 break;
             }
             self.tail = self.tail.wrapping_add(1);
@@ -216,7 +265,10 @@ mod tests {
         let mut control = open(&memory, "control", 1000).unwrap();
         assert!(memory.is_anybody_there().unwrap());
         let said = readers[0].introduction().unwrap();
-        assert_eq!((said.name.as_str(), said.period), ("control", Some(Nanos(1000))));
+        assert_eq!(
+            (said.name.as_str(), said.period),
+            ("control", Some(Nanos(1000)))
+        );
         assert_eq!(said.thread, tardy_sys::sched::thread_id());
         assert_eq!(readers[0].latest_begun(), None);
         for cycle in 0..7 {
@@ -228,8 +280,13 @@ mod tests {
         }
         assert_eq!(readers[0].latest_begun(), Some((6, Nanos(6000))));
         let cycles = drained(&mut readers[0]);
-        assert_eq!(cycles.iter().map(|cycle| cycle.number).collect::<Vec<_>>(), [2, 3, 4, 5], "the seventh found the ring full");
-        assert!(cycles.iter().all(|cycle| cycle.start <= cycle.done.unwrap() && cycle.due == Nanos(cycle.number as i64 * 1000)));
+        assert_eq!(
+            cycles.iter().map(|cycle| cycle.number).collect::<Vec<_>>(),
+            [2, 3, 4, 5],
+            "the seventh found the ring full"
+        );
+        assert!(cycles.iter().all(|cycle| cycle.start <= cycle.done.unwrap()
+            && cycle.due == Nanos(cycle.number as i64 * 1000)));
         drop(control);
         assert!(readers[0].is_closed() && !readers[1].is_closed());
         assert!(!memory.is_anybody_there().unwrap());
@@ -240,7 +297,13 @@ mod tests {
         let memory = Arc::new(AppMemory::create(1, 4).unwrap());
         let first = open(&memory, "first", 0).unwrap();
         assert!(open(&memory, "second", 0).is_err());
-        assert_eq!((memory.refused(), memory.readers()[0].introduction().unwrap().period), (1, None));
+        assert_eq!(
+            (
+                memory.refused(),
+                memory.readers()[0].introduction().unwrap().period
+            ),
+            (1, None)
+        );
         drop(first);
     }
 
@@ -251,7 +314,14 @@ mod tests {
             word.store(u64::MAX, Ordering::Relaxed);
         }
         let mut reader = memory.readers().remove(0);
-        assert_eq!(reader.introduction(), Some(Introduction { name: "loop0".into(), period: None, thread: 0 }));
+        assert_eq!(
+            reader.introduction(),
+            Some(Introduction {
+                name: "loop0".into(),
+                period: None,
+                thread: 0
+            })
+        );
         assert_eq!(drained(&mut reader).len(), 4);
     }
 }

@@ -1,4 +1,5 @@
-//! The user's program: started with the memory for its loops, waited for until they run, ended with the run.
+//! The user's program: started with the memory for its loops, waited for until they run, ended with
+//! the run.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -33,10 +34,21 @@ pub enum AppError {
     NotStarted { program: String, error: io::Error },
     /// It ended before its loops ran.
     #[error("{program} ended ({status}): it {missing}: see include/tardy.h")]
-    Ended { program: String, status: ExitStatus, missing: String },
+    Ended {
+        program: String,
+        status: ExitStatus,
+        missing: String,
+    },
     /// Its loop did not run in time.
-    #[error("{program} ran for {waited} and {missing}: does it call tardy_open, and tardy_due in each cycle (include/tardy.h)?")]
-    NoLoop { program: String, waited: Nanos, missing: String },
+    #[error(
+        "{program} ran for {waited} and {missing}: does it call tardy_open, and tardy_due in each \
+         cycle (include/tardy.h)?"
+    )]
+    NoLoop {
+        program: String,
+        waited: Nanos,
+        missing: String,
+    },
     /// The user gave up.
     #[error("interrupted before the loop of {program} ran")]
     Interrupted { program: String },
@@ -64,27 +76,48 @@ pub enum Ending {
 }
 
 impl Program {
-    /// Starts it as `command` says; `name` is for messages. Call it on the thread that will wait for it, before memory is locked and other threads are there.
+    /// Starts it as `command` says; `name` is for messages. Call it on the thread that will wait
+    /// for it, before memory is locked and other threads are there.
     ///
-    /// It may use all of `cpus`, whatever this thread is bound to. Standard output of the program goes to standard error: what the tool prints there is a result.
+    /// It may use all of `cpus`, whatever this thread is bound to. Standard output of the program
+    /// goes to standard error: what the tool prints there is a result.
     ///
     /// # Errors
     /// [`AppError::NotStarted`], [`AppError::System`].
     pub fn start(name: String, mut command: Command, cpus: &CpuList) -> Result<Self, AppError> {
         let program = name;
-        let of_the_system = |error| AppError::System { program: program.clone(), error };
+        let of_the_system = |error| AppError::System {
+            program: program.clone(),
+            error,
+        };
         let memory = Arc::new(AppMemory::create(1, RING_CYCLES).map_err(of_the_system)?);
-        let output = io::stderr().as_fd().try_clone_to_owned().map_err(of_the_system)?;
-        command.env(VARIABLE, memory.path_for_children()).stdout(Stdio::from(output));
+        let output = io::stderr()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(of_the_system)?;
+        command
+            .env(VARIABLE, memory.path_for_children())
+            .stdout(Stdio::from(output));
         set_close_on_exec(memory.file(), false).map_err(of_the_system)?;
         let own_cpus = affinity::get(0).map_err(of_the_system)?;
-        let all_cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).chain(own_cpus.iter().copied()).collect();
+        let all_cpus: Vec<u32> = cpus
+            .iter()
+            .map(|cpu| cpu.0)
+            .chain(own_cpus.iter().copied())
+            .collect();
         affinity::set(0, &all_cpus).map_err(of_the_system)?;
         let started = kill_with_parent(&mut command).spawn();
         affinity::set(0, &own_cpus).map_err(of_the_system)?;
         set_close_on_exec(memory.file(), true).map_err(of_the_system)?;
-        let child = started.map_err(|error| AppError::NotStarted { program: program.clone(), error })?;
-        Ok(Self { name: program, child, memory })
+        let child = started.map_err(|error| AppError::NotStarted {
+            program: program.clone(),
+            error,
+        })?;
+        Ok(Self {
+            name: program,
+            child,
+            memory,
+        })
     }
 
     /// The memory of its loops.
@@ -97,23 +130,40 @@ impl Program {
     ///
     /// # Errors
     /// [`AppError`].
-    pub fn wait_for_loop(&mut self, mut is_interrupted: impl FnMut() -> bool) -> Result<LoopReader, AppError> {
+    pub fn wait_for_loop(
+        &mut self,
+        mut is_interrupted: impl FnMut() -> bool,
+    ) -> Result<LoopReader, AppError> {
         let mut reader = self.memory.readers().remove(0);
         let begin = Nanos(clock::monotonic());
         loop {
-            let Some(missing) = missing(&reader) else { return Ok(reader) };
-            // What came before the run begins is not part of it; a ring that is full would lose what is.
+            let Some(missing) = missing(&reader) else {
+                return Ok(reader);
+            };
+            // What came before the run begins is not part of it; a ring that is full would lose
+            // what is.
             keep_latest(&mut reader);
             let program = self.name.clone();
-            if let Some(status) = self.child.try_wait().map_err(|error| AppError::System { program: program.clone(), error })? {
-                return Err(AppError::Ended { program, status, missing });
+            if let Some(status) = self.child.try_wait().map_err(|error| AppError::System {
+                program: program.clone(),
+                error,
+            })? {
+                return Err(AppError::Ended {
+                    program,
+                    status,
+                    missing,
+                });
             }
             if is_interrupted() {
                 return Err(AppError::Interrupted { program });
             }
             let waited = Nanos(clock::monotonic()) - begin;
             if waited > START_MAX {
-                return Err(AppError::NoLoop { program, waited: START_MAX, missing });
+                return Err(AppError::NoLoop {
+                    program,
+                    waited: START_MAX,
+                    missing,
+                });
             }
             let _ = wait_readable(&[], LOOK_MILLIS);
         }
@@ -124,7 +174,8 @@ impl Program {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks it to end (SIGTERM), and kills it where it does not. One whose loop is gone already (`is_ending`) is given a moment to end by itself.
+    /// Asks it to end (SIGTERM), and kills it where it does not. One whose loop is gone already
+    /// (`is_ending`) is given a moment to end by itself.
     ///
     /// # Errors
     /// Those of signalling and waiting.
@@ -165,7 +216,9 @@ impl Drop for Program {
 fn missing(reader: &LoopReader) -> Option<String> {
     match reader.introduction() {
         None => Some("opened no loop".to_owned()),
-        Some(loop_) if reader.waiting() == 0 => Some(format!("completed no cycle of its loop `{}`", loop_.name)),
+        Some(loop_) if reader.waiting() == 0 => {
+            Some(format!("completed no cycle of its loop `{}`", loop_.name))
+        }
         Some(_) => None,
     }
 }
@@ -198,22 +251,39 @@ pub struct LoopDescription {
 /// What the loop of `reader` is; one that has completed a cycle at least.
 #[must_use]
 pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
-    let introduction =
-        reader.introduction().unwrap_or_else(|| super::memory::Introduction { name: String::new(), period: None, thread: 0 });
+    let introduction = reader
+        .introduction()
+        .unwrap_or_else(|| super::memory::Introduction {
+            name: String::new(),
+            period: None,
+            thread: 0,
+        });
     let phase = reader.latest_begun().map_or(Nanos::ZERO, |(_, due)| due);
     let mut tells_done = false;
     reader.drain(|cycle| {
         tells_done |= cycle.done.is_some();
         true
     });
-    let policy = (introduction.thread > 0).then(|| sched::policy(introduction.thread).ok()).flatten().map(describe);
+    let policy = (introduction.thread > 0)
+        .then(|| sched::policy(introduction.thread).ok())
+        .flatten()
+        .map(describe);
     let thread = Some(introduction.thread).filter(|&thread| thread > 0 && has_the_memory(thread));
-    LoopDescription { name: introduction.name, period: introduction.period, phase, policy, thread, tells_done }
+    LoopDescription {
+        name: introduction.name,
+        period: introduction.period,
+        phase,
+        policy,
+        thread,
+        tells_done,
+    }
 }
 
-/// Whether the thread of this number has the memory of loops: a program in a container of its own tells a number that is another thread's here.
+/// Whether the thread of this number has the memory of loops: a program in a container of its own
+/// tells a number that is another thread's here.
 fn has_the_memory(thread: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{thread}/maps")).is_ok_and(|maps| maps.contains(MEMORY_NAME))
+    std::fs::read_to_string(format!("/proc/{thread}/maps"))
+        .is_ok_and(|maps| maps.contains(MEMORY_NAME))
 }
 
 /// Numbers of policies: include/uapi/linux/sched.h.

@@ -64,8 +64,14 @@ enum End {
     OffGrid(OffGrid),
 }
 
-/// Hands the cycles of a loop on until it ends or `control` says so; tells where it left its grid, if it did.
-pub fn relay(memory: &AppMemory, running: RunningLoop, rings: LoopRings, control: &Control) -> Option<LeftGrid> {
+/// Hands the cycles of a loop on until it ends or `control` says so; tells where it left its grid,
+/// if it did.
+pub fn relay(
+    memory: &AppMemory,
+    running: RunningLoop,
+    rings: LoopRings,
+    control: &Control,
+) -> Option<LeftGrid> {
     // As the recorder: a full ring would lose cycles.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let mut line = Line::new(running, rings);
@@ -74,7 +80,10 @@ pub fn relay(memory: &AppMemory, running: RunningLoop, rings: LoopRings, control
         let is_over = control.is_past_end(Nanos(clock::monotonic()) - PATIENCE);
         // In this order: what a program wrote before it went is read after it is known to be gone.
         let is_gone = !memory.is_anybody_there().unwrap_or(true);
-        if let Some(end) = line.take_waiting(control).or((is_gone || is_over).then_some(End::Gone)) {
+        if let Some(end) = line
+            .take_waiting(control)
+            .or((is_gone || is_over).then_some(End::Gone))
+        {
             return line.close(end);
         }
     }
@@ -83,22 +92,40 @@ pub fn relay(memory: &AppMemory, running: RunningLoop, rings: LoopRings, control
 impl Line {
     fn new(running: RunningLoop, rings: LoopRings) -> Self {
         let track = |producer| Track::new(running.period, running.first, producer);
-        Self { next_number: 0, has_begun: false, start: track(rings.start), done: track(rings.done), looped: running }
+        Self {
+            next_number: 0,
+            has_begun: false,
+            start: track(rings.start),
+            done: track(rings.done),
+            looped: running,
+        }
     }
 
     /// Takes the cycles that are there.
     fn take_waiting(&mut self, control: &Control) -> Option<End> {
         let is_closed = self.looped.reader.is_closed();
         let mut end = None;
-        let Self { looped, next_number, has_begun, start, done } = self;
+        let Self {
+            looped,
+            next_number,
+            has_begun,
+            start,
+            done,
+        } = self;
         let (first, tells_done) = (looped.first, looped.tells_done);
         looped.reader.drain(|cycle| {
             if control.is_past_end(cycle.due) {
                 end = Some(End::Past(cycle.due));
             } else if cycle.due >= first || *has_begun {
                 // What was lost before the first is not of this series.
-                let lost = if *has_begun { cycle.number.saturating_sub(*next_number) } else { 0 };
-                end = take(cycle, lost, tells_done, start, done).err().map(End::OffGrid);
+                let lost = if *has_begun {
+                    cycle.number.saturating_sub(*next_number)
+                } else {
+                    0
+                };
+                end = take(cycle, lost, tells_done, start, done)
+                    .err()
+                    .map(End::OffGrid);
                 *has_begun = true;
                 *next_number = cycle.number.saturating_add(1);
             }
@@ -108,7 +135,13 @@ impl Line {
     }
 
     fn close(self, end: End) -> Option<LeftGrid> {
-        let Self { looped, next_number, has_begun, mut start, mut done } = self;
+        let Self {
+            looped,
+            next_number,
+            has_begun,
+            mut start,
+            mut done,
+        } = self;
         let mut next = None;
         match end {
             End::Past(due) => next = Some(due),
@@ -118,7 +151,8 @@ impl Line {
                     && has_begun
                     && latest >= next_number
                 {
-                    // The latest is under way, or its end was not handed over any more; those before it are lost.
+                    // The latest is under way, or its end was not handed over any more; those
+                    // before it are lost.
                     let lost = latest - next_number;
                     start.lose(lost);
                     done.lose(lost);
@@ -130,14 +164,24 @@ impl Line {
         start.close(next);
         done.close(Some(next_due));
         match (end, looped.period) {
-            (End::OffGrid(at), Some(period)) => Some(LeftGrid { name: looped.name, period, at }),
+            (End::OffGrid(at), Some(period)) => Some(LeftGrid {
+                name: looped.name,
+                period,
+                at,
+            }),
             _ => None,
         }
     }
 }
 
 /// Hands one cycle on; `lost` are known to have been before it.
-fn take(cycle: Cycle, lost: u64, tells_done: bool, start: &mut Track, done: &mut Track) -> Result<(), OffGrid> {
+fn take(
+    cycle: Cycle,
+    lost: u64,
+    tells_done: bool,
+    start: &mut Track,
+    done: &mut Track,
+) -> Result<(), OffGrid> {
     start.lose(lost);
     done.lose(lost);
     start.take(cycle.due, cycle.start)?;
@@ -165,9 +209,19 @@ mod tests {
         let ((start, start_consumer), (done, done_consumer)) = (ring(1024), ring(1024));
         let period = (period > 0).then_some(Nanos(period));
         let reader = memory.readers().remove(0);
-        let running = RunningLoop { name: "control".into(), period, first: Nanos(0), tells_done: true, reader };
+        let running = RunningLoop {
+            name: "control".into(),
+            period,
+            first: Nanos(0),
+            tells_done: true,
+            reader,
+        };
         let left = relay(memory, running, LoopRings { done, start }, control);
-        RelayEnd { left, start: start_consumer, done: done_consumer }
+        RelayEnd {
+            left,
+            start: start_consumer,
+            done: done_consumer,
+        }
     }
 
     /// (due, skipped) of each sample.
@@ -188,7 +242,14 @@ mod tests {
     fn a_loop_that_ends_ends_its_series_and_work_that_was_not_done_is_skipped() {
         let memory = Arc::new(AppMemory::create(1, 64).unwrap());
         let mut control = open(&memory, 1000);
-        for (due, is_done) in [(-1000, true), (0, true), (1000, false), (2000, true), (4000, true), (5000, false)] {
+        for (due, is_done) in [
+            (-1000, true),
+            (0, true),
+            (1000, false),
+            (2000, true),
+            (4000, true),
+            (5000, false),
+        ] {
             control.due(due);
             if is_done {
                 control.done();
@@ -197,7 +258,10 @@ mod tests {
         drop(control);
         let mut relayed = relayed(&memory, 1000, &Control::new(None, None));
         assert_eq!(relayed.left, None);
-        assert_eq!(dues(&mut relayed.start), [(0, 0), (1000, 0), (2000, 1), (4000, 0), (5000, 0)]);
+        assert_eq!(
+            dues(&mut relayed.start),
+            [(0, 0), (1000, 0), (2000, 1), (4000, 0), (5000, 0)]
+        );
         assert_eq!(dues(&mut relayed.done), [(0, 1), (2000, 1), (4000, 1)]);
         for consumer in [&relayed.start, &relayed.done] {
             assert_eq!(consumer.closing_statement().unwrap().next_due, Nanos(6000));
@@ -217,7 +281,10 @@ mod tests {
         let mut relayed = relayed(&memory, 1000, &ends);
         assert_eq!(relayed.left, None);
         assert_eq!(dues(&mut relayed.start), [(0, 0), (1000, 1)]);
-        assert_eq!(relayed.start.closing_statement().unwrap().next_due, Nanos(3000));
+        assert_eq!(
+            relayed.start.closing_statement().unwrap().next_due,
+            Nanos(3000)
+        );
     }
 
     #[test]
@@ -229,8 +296,21 @@ mod tests {
             control.done();
         }
         let relayed = relayed(&memory, 1000, &Control::new(None, None));
-        let at = OffGrid { due: Nanos(1700), before: Nanos(1000) };
-        assert_eq!(relayed.left, Some(LeftGrid { name: "control".into(), period: Nanos(1000), at }));
-        assert_eq!(relayed.start.closing_statement().unwrap().next_due, Nanos(2000));
+        let at = OffGrid {
+            due: Nanos(1700),
+            before: Nanos(1000),
+        };
+        assert_eq!(
+            relayed.left,
+            Some(LeftGrid {
+                name: "control".into(),
+                period: Nanos(1000),
+                at
+            })
+        );
+        assert_eq!(
+            relayed.start.closing_statement().unwrap().next_due,
+            Nanos(2000)
+        );
     }
 }

@@ -1,13 +1,16 @@
-//! From the cycles of a loop to the samples of a series: which due times passed unused, and what was lost.
+//! From the cycles of a loop to the samples of a series: which due times passed unused, and what
+//! was lost.
 //!
-//! A cycle is held back until the next one is known, because only that tells how many due times it skipped.
+//! A cycle is held back until the next one is known, because only that tells how many due times it
+//! skipped.
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 
 use crate::recording::ring::Producer;
 
-/// Turns one value of each cycle (its start, or the end of its work) into the samples of one series.
+/// Turns one value of each cycle (its start, or the end of its work) into the samples of one
+/// series.
 #[derive(Debug)]
 pub(crate) struct Track {
     /// `None` for cycles without a grid.
@@ -32,10 +35,17 @@ impl Track {
     /// A series whose first due time is `first`.
     pub(crate) fn new(period: Option<Nanos>, first: Nanos, producer: Producer) -> Self {
         let last = Nanos(first.get().saturating_sub(period.unwrap_or_default().get()));
-        Self { period, last, held: None, lost: 0, producer }
+        Self {
+            period,
+            last,
+            held: None,
+            lost: 0,
+            producer,
+        }
     }
 
-    /// `cycles` began and are not known any more; their due times lie between the last cycle and the next.
+    /// `cycles` began and are not known any more; their due times lie between the last cycle and
+    /// the next.
     pub(crate) fn lose(&mut self, cycles: u64) {
         self.lost = self.lost.saturating_add(cycles);
     }
@@ -48,21 +58,39 @@ impl Track {
         let skipped = self.skipped_before(due)?;
         self.hand_over(skipped);
         self.last = due;
-        self.held = Some(Sample { due, latency: Nanos(at.get().saturating_sub(due.get())), skipped: 0 });
+        self.held = Some(Sample {
+            due,
+            latency: Nanos(at.get().saturating_sub(due.get())),
+            skipped: 0,
+        });
         Ok(())
     }
 
     /// Due times between the last cycle and one due at `due`.
     fn skipped_before(&self, due: Nanos) -> Result<u64, OffGrid> {
-        let Some(period) = self.period else { return Ok(self.lost) };
-        let off_grid = OffGrid { due, before: self.last };
-        let step = due.get().checked_sub(self.last.get()).filter(|&step| step > 0 && step % period.get() == 0).ok_or(off_grid)?;
+        let Some(period) = self.period else {
+            return Ok(self.lost);
+        };
+        let off_grid = OffGrid {
+            due,
+            before: self.last,
+        };
+        let step = due
+            .get()
+            .checked_sub(self.last.get())
+            .filter(|&step| step > 0 && step % period.get() == 0)
+            .ok_or(off_grid)?;
         let skipped = (step / period.get()) as u64 - 1;
         // More cycles than due times: some of them were not due.
-        if skipped < self.lost { Err(off_grid) } else { Ok(skipped) }
+        if skipped < self.lost {
+            Err(off_grid)
+        } else {
+            Ok(skipped)
+        }
     }
 
-    /// Hands over the cycle held; `skipped` due times lie behind it. Some belong to cycles that were lost.
+    /// Hands over the cycle held; `skipped` due times lie behind it. Some belong to cycles that
+    /// were lost.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
         let mut not_lost = skipped - lost;
@@ -80,7 +108,8 @@ impl Track {
         }
     }
 
-    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, where that is known.
+    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, where
+    /// that is known.
     pub(crate) fn close(mut self, next: Option<Nanos>) {
         let (skipped, next_due) = match next.map(|next| (self.skipped_before(next), next)) {
             Some((Ok(skipped), next)) => (skipped, next),
@@ -92,8 +121,12 @@ impl Track {
 
     /// The first due time after the cycles taken and lost, as far as is known.
     pub(crate) fn next_due(&self) -> Nanos {
-        let cycles = i64::try_from(self.lost).unwrap_or(i64::MAX).saturating_add(1);
-        self.last.saturating_add(Nanos(self.period.unwrap_or_default().get().saturating_mul(cycles)))
+        let cycles = i64::try_from(self.lost)
+            .unwrap_or(i64::MAX)
+            .saturating_add(1);
+        self.last.saturating_add(Nanos(
+            self.period.unwrap_or_default().get().saturating_mul(cycles),
+        ))
     }
 }
 
@@ -119,7 +152,11 @@ mod tests {
     }
 
     fn sample(due: i64, latency: i64, skipped: u32) -> Record {
-        Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), skipped })
+        Record::Sample(Sample {
+            due: Nanos(due),
+            latency: Nanos(latency),
+            skipped,
+        })
     }
 
     #[test]
@@ -129,7 +166,10 @@ mod tests {
         track.take(Nanos(1000), Nanos(3500)).unwrap();
         track.take(Nanos(4000), Nanos(4001)).unwrap();
         track.close(Some(Nanos(6000)));
-        assert_eq!(drained(&mut consumer), [sample(0, 10, 0), sample(1000, 2500, 2), sample(4000, 1, 1)]);
+        assert_eq!(
+            drained(&mut consumer),
+            [sample(0, 10, 0), sample(1000, 2500, 2), sample(4000, 1, 1)]
+        );
         assert_eq!(consumer.closing_statement().unwrap().next_due, Nanos(6000));
     }
 
@@ -141,9 +181,28 @@ mod tests {
         track.take(Nanos(5000), Nanos(5001)).unwrap();
         track.lose(3);
         track.close(None);
-        assert_eq!(drained(&mut consumer), [sample(0, 10, 0), Record::Gap(Gap { lost: 2, skipped: 2 }), sample(5000, 1, 0)]);
+        assert_eq!(
+            drained(&mut consumer),
+            [
+                sample(0, 10, 0),
+                Record::Gap(Gap {
+                    lost: 2,
+                    skipped: 2
+                }),
+                sample(5000, 1, 0)
+            ]
+        );
         let closing = consumer.closing_statement().unwrap();
-        assert_eq!((closing.next_due, closing.gap), (Nanos(9000), Gap { lost: 3, skipped: 0 }));
+        assert_eq!(
+            (closing.next_due, closing.gap),
+            (
+                Nanos(9000),
+                Gap {
+                    lost: 3,
+                    skipped: 0
+                }
+            )
+        );
     }
 
     #[test]
@@ -151,7 +210,13 @@ mod tests {
         for due in [1500, 0, -1000, i64::MIN] {
             let (mut track, mut consumer) = track(Some(PERIOD));
             track.take(Nanos(0), Nanos(10)).unwrap();
-            assert_eq!(track.take(Nanos(due), Nanos(9)), Err(OffGrid { due: Nanos(due), before: Nanos(0) }));
+            assert_eq!(
+                track.take(Nanos(due), Nanos(9)),
+                Err(OffGrid {
+                    due: Nanos(due),
+                    before: Nanos(0)
+                })
+            );
             track.close(Some(Nanos(due)));
             assert_eq!(drained(&mut consumer), [sample(0, 10, 0)]);
             assert_eq!(consumer.closing_statement().unwrap().next_due, Nanos(1000));
@@ -163,12 +228,30 @@ mod tests {
         let (mut track, mut consumer) = track(Some(PERIOD));
         track.take(Nanos(2000), Nanos(2010)).unwrap();
         track.close(None);
-        assert_eq!(drained(&mut consumer), [Record::Gap(Gap { lost: 0, skipped: 2 }), sample(2000, 10, 0)]);
+        assert_eq!(
+            drained(&mut consumer),
+            [
+                Record::Gap(Gap {
+                    lost: 0,
+                    skipped: 2
+                }),
+                sample(2000, 10, 0)
+            ]
+        );
         let (never, mut consumer) = super::tests::track(Some(PERIOD));
         never.close(Some(Nanos(5000)));
         assert_eq!(drained(&mut consumer), []);
         let closing = consumer.closing_statement().unwrap();
-        assert_eq!((closing.next_due, closing.gap), (Nanos(5000), Gap { lost: 0, skipped: 5 }));
+        assert_eq!(
+            (closing.next_due, closing.gap),
+            (
+                Nanos(5000),
+                Gap {
+                    lost: 0,
+                    skipped: 5
+                }
+            )
+        );
     }
 
     #[test]
@@ -186,7 +269,17 @@ mod tests {
         track.lose(2);
         track.take(Nanos(300), Nanos(310)).unwrap();
         track.close(None);
-        assert_eq!(drained(&mut consumer), [sample(700, 10, 0), Record::Gap(Gap { lost: 2, skipped: 0 }), sample(300, 10, 0)]);
+        assert_eq!(
+            drained(&mut consumer),
+            [
+                sample(700, 10, 0),
+                Record::Gap(Gap {
+                    lost: 2,
+                    skipped: 0
+                }),
+                sample(300, 10, 0)
+            ]
+        );
         assert_eq!(consumer.cycles(), 4);
     }
 

@@ -21,17 +21,26 @@ impl AnswerLog {
         Self { wake_up, answer }
     }
 
-    /// A stimulus came at `stamp`, if that is known; the responder looked at the clock at `woken`, and its answer was on the way at `sent`.
+    /// A stimulus came at `stamp`, if that is known; the responder looked at the clock at `woken`,
+    /// and its answer was on the way at `sent`.
     #[inline]
     pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
         // A stamp from after the look is an error of the clocks between which it was converted.
         let due = stamp.map_or(woken, |stamp| stamp.min(woken));
         if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
             ring.begin_cycle();
-            ring.push(Sample { due, latency: woken - due, skipped: 0 });
+            ring.push(Sample {
+                due,
+                latency: woken - due,
+                skipped: 0,
+            });
         }
         self.answer.begin_cycle();
-        self.answer.push(Sample { due, latency: sent - due, skipped: 0 });
+        self.answer.push(Sample {
+            due,
+            latency: sent - due,
+            skipped: 0,
+        });
     }
 
     /// Ends the series.

@@ -1,15 +1,19 @@
-//! What a responder takes in a time, so that no flood has its CPU: it answers at a real-time priority, before which others wait.
+//! What a responder takes in a time, so that no flood has its CPU: it answers at a real-time
+//! priority, before which others wait.
 //!
-//! The rule: in each window of 100 ms it takes at most 1,000 datagrams of others than its peer, and at most 5,000 in all. After that it sleeps
-//! until the window ends, and the kernel drops what its socket has no room for.
+//! The rule: in each window of 100 ms it takes at most 1,000 datagrams of others than its peer, and
+//! at most 5,000 in all. After that it sleeps until the window ends, and the kernel drops what its
+//! socket has no room for.
 
 use tardy_core::units::Nanos;
 
 /// The window.
 pub(super) const WINDOW: Nanos = Nanos::from_millis(100);
-/// Datagrams of a window that are not the peer's, also those that are challenged to show that they know a secret: a hundredth of a CPU where each takes a microsecond.
+/// Datagrams of a window that are not the peer's, also those that are challenged to show that they
+/// know a secret: a hundredth of a CPU where each takes a microsecond.
 pub(super) const UNANSWERED_MAX: u32 = 1_000;
-/// Datagrams of a window: one every 20 us, which no initiator that waits for its answers sends for long.
+/// Datagrams of a window: one every 20 us, which no initiator that waits for its answers sends for
+/// long.
 pub(super) const TAKEN_MAX: u32 = 5_000;
 
 /// What was taken of the window under way.
@@ -27,7 +31,10 @@ impl Budget {
         let began = match self.began {
             Some(began) if now - began < WINDOW => began,
             _ => {
-                *self = Self { began: Some(now), ..Self::default() };
+                *self = Self {
+                    began: Some(now),
+                    ..Self::default()
+                };
                 now
             }
         };
@@ -41,7 +48,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Datagrams taken in a second by a responder that needs `each` for one of them, under a flood that never ends.
+    /// Datagrams taken in a second by a responder that needs `each` for one of them, under a flood
+    /// that never ends.
     fn taken_in_a_second(each: Nanos, is_answered: bool) -> u32 {
         let (mut budget, mut now, mut taken) = (Budget::default(), Nanos::ZERO, 0);
         while now < Nanos::from_secs(1) {

@@ -1,7 +1,8 @@
 //! `serial-bytes`: one byte each way, over a serial device or a pseudo-terminal.
 //!
-//! A byte's time includes the wire and the device's FIFO: at 115200 bits per second the wire alone takes 87 us each way. A stimulus is the low
-//! bits of its number; two values are kept for the question whether anybody is there.
+//! A byte's time includes the wire and the device's FIFO: at 115200 bits per second the wire alone
+//! takes 87 us each way. A stimulus is the low bits of its number; two values are kept for the
+//! question whether anybody is there.
 
 use std::fmt;
 use std::fs::File;
@@ -53,39 +54,56 @@ struct DeviceAndSpeed {
 }
 
 fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
-    let (device, speed) = place.split_once(':').map_or((place, None), |(device, speed)| (device, Some(speed)));
+    let (device, speed) = place
+        .split_once(':')
+        .map_or((place, None), |(device, speed)| (device, Some(speed)));
     let number = |speed: &str| {
-        let wrong =
-            || ParseLinkError::BadPlace(format!("`{speed}` is no speed: write bits per second, as in serial-bytes:/dev/ttyS0:115200"));
+        let wrong = || {
+            ParseLinkError::BadPlace(format!(
+                "`{speed}` is no speed: write bits per second, as in \
+                 serial-bytes:/dev/ttyS0:115200"
+            ))
+        };
         speed.parse().map_err(|_| wrong())
     };
     let speed = speed.map_or(Ok(BITS_PER_SECOND), number)?;
     // Pseudo-terminals take any speed and have none.
     let bits_per_second = (!device.starts_with("/dev/pts/")).then_some(speed);
-    Ok(Arc::new(DeviceAndSpeed { device: device.into(), bits_per_second }))
+    Ok(Arc::new(DeviceAndSpeed {
+        device: device.into(),
+        bits_per_second,
+    }))
 }
 
 impl fmt::Display for DeviceAndSpeed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", self.device.display())?;
-        self.bits_per_second.map_or(Ok(()), |speed| write!(formatter, ":{speed}"))
+        self.bits_per_second
+            .map_or(Ok(()), |speed| write!(formatter, ":{speed}"))
     }
 }
 
 impl Place for DeviceAndSpeed {
     fn initiate(&self) -> io::Result<Initiation> {
         let initiator = ByteInitiator::connect(&self.device, self.bits_per_second)?;
-        Ok(Initiation { is_external: self.bits_per_second.is_some(), ..Initiation::new(initiator, ByteInitiator::floor()?) })
+        Ok(Initiation {
+            is_external: self.bits_per_second.is_some(),
+            ..Initiation::new(initiator, ByteInitiator::floor()?)
+        })
     }
 
     fn respond(&self) -> io::Result<Box<dyn Responder>> {
-        Terminal::open(&self.device, self.bits_per_second).map(|terminal| Box::new(terminal) as Box<dyn Responder>)
+        Terminal::open(&self.device, self.bits_per_second)
+            .map(|terminal| Box::new(terminal) as Box<dyn Responder>)
     }
 
     fn remedy(&self, error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
-            _ => "run `tardy respond` with the device at the other end, and see that the cable crosses RTS and CTS",
+            _ => {
+                "run `tardy respond` with the device at the other end, and see that the cable \
+                 crosses RTS and CTS"
+            }
         }
     }
 
@@ -137,7 +155,16 @@ pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
     let (master, path) = serial::pseudo_terminal()?;
     let responder = Terminal::open(&path, None)?;
     tardy_sys::file::set_blocking(&master, false)?;
-    Ok((ByteInitiator { terminal: Terminal { file: master, setting: None }, sent: 0 }, responder))
+    Ok((
+        ByteInitiator {
+            terminal: Terminal {
+                file: master,
+                setting: None,
+            },
+            sent: 0,
+        },
+        responder,
+    ))
 }
 
 impl ByteInitiator {
@@ -163,7 +190,8 @@ impl ByteInitiator {
         Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
     }
 
-    /// The least that a round trip can come to: a byte written to a pseudo-terminal, and read at its other end, by one thread.
+    /// The least that a round trip can come to: a byte written to a pseudo-terminal, and read at
+    /// its other end, by one thread.
     ///
     /// # Errors
     /// Those of pseudo-terminals.
@@ -196,7 +224,14 @@ impl Initiator for ByteInitiator {
         match self.terminal.file.read(&mut byte) {
             Ok(1) => {}
             Ok(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         }
         let low = u64::from(byte[0]);
@@ -205,7 +240,11 @@ impl Initiator for ByteInitiator {
         }
         // The latest stimulus that this byte can answer.
         let behind = (self.sent % NUMBERS + NUMBERS - low) % NUMBERS;
-        Ok(Some(Answer { number: self.sent.saturating_sub(behind), received: None, in_responder: None }))
+        Ok(Some(Answer {
+            number: self.sent.saturating_sub(behind),
+            received: None,
+            in_responder: None,
+        }))
     }
 }
 
@@ -220,7 +259,12 @@ fn answer_to(byte: u8) -> Option<u8> {
 }
 
 impl Responder for Terminal {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
+    fn answer(
+        &mut self,
+        is_over: &AtomicBool,
+        log: &mut Option<AnswerLog>,
+        answered: &mut ResponderResult,
+    ) -> io::Result<()> {
         let mut byte = [0];
         while !is_over.load(Ordering::Relaxed) {
             match self.file.read(&mut byte) {
@@ -265,9 +309,19 @@ mod tests {
             let mut byte = [0];
             wait_readable(&[other.file.as_fd()], 10_000).unwrap();
             other.file.read_exact(&mut byte).unwrap();
-            other.file.write_all(&[answer_to(byte[0]).unwrap()]).unwrap();
+            other
+                .file
+                .write_all(&[answer_to(byte[0]).unwrap()])
+                .unwrap();
             wait_readable(&[one.terminal.file.as_fd()], 10_000).unwrap();
-            assert_eq!(one.look().unwrap(), Some(Answer { number, received: None, in_responder: None }));
+            assert_eq!(
+                one.look().unwrap(),
+                Some(Answer {
+                    number,
+                    received: None,
+                    in_responder: None
+                })
+            );
             assert_eq!(one.look().unwrap(), None);
         }
         // An answer to the stimulus before.
@@ -281,7 +335,15 @@ mod tests {
 
     #[test]
     fn hellos_are_answered_and_answers_are_not() {
-        assert_eq!((answer_to(HELLO), answer_to(HERE), answer_to(7), answer_to(0xff)), (Some(HERE), None, Some(7), None));
+        assert_eq!(
+            (
+                answer_to(HELLO),
+                answer_to(HERE),
+                answer_to(7),
+                answer_to(0xff)
+            ),
+            (Some(HERE), None, Some(7), None)
+        );
     }
 
     #[test]

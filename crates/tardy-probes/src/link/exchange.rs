@@ -1,7 +1,8 @@
 //! The initiator's loop: a stimulus, a busy wait for its answer, and what is said of both.
 //!
-//! A round trip in which the initiator was itself interrupted is not left out: the longest time between two of its looks stands beside it in a
-//! series of its own. A stimulus without an answer stands as a sample of the time-out: its answer came no earlier.
+//! A round trip in which the initiator was itself interrupted is not left out: the longest time
+//! between two of its looks stands beside it in a series of its own. A stimulus without an answer
+//! stands as a sample of the time-out: its answer came no earlier.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -26,7 +27,8 @@ pub trait Initiator {
     /// Those of the link.
     fn look(&mut self) -> io::Result<Option<Answer>>;
 
-    /// Called when a stimulus had no answer, before the next one; for links whose answers have no numbers.
+    /// Called when a stimulus had no answer, before the next one; for links whose answers have no
+    /// numbers.
     fn recover(&mut self) {}
 }
 
@@ -58,7 +60,8 @@ const GONE_AFTER: Nanos = Nanos::from_secs(1);
 const GONE_STIMULI: usize = 10;
 /// Unanswered stimuli that are held back until it is known whether the responder is gone.
 const HELD_MAX: usize = 4_096;
-/// Numbers of unanswered stimuli that are remembered, so that an answer that comes after all is known for late and not for a duplicate.
+/// Numbers of unanswered stimuli that are remembered, so that an answer that comes after all is
+/// known for late and not for a duplicate.
 const REMEMBERED: usize = 256;
 
 /// Where the samples go.
@@ -107,14 +110,30 @@ struct PendingStimulus {
 
 /// What became of one stimulus.
 enum Outcome {
-    Answered { round_trip: Nanos, in_responder: Option<Nanos> },
+    Answered {
+        round_trip: Nanos,
+        in_responder: Option<Nanos>,
+    },
     Unanswered,
 }
 
-/// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the responder is gone. Closes the rings.
-pub fn exchange<L: Initiator>(link: &mut L, pace: Pace, rings: Rings, start: Nanos, is_over: impl Fn(Nanos) -> bool) -> Tally {
-    let mut exchange =
-        Exchange { link, pace, rings, tally: Tally::default(), held: Vec::with_capacity(HELD_MAX), unanswered: [None; REMEMBERED] };
+/// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the
+/// responder is gone. Closes the rings.
+pub fn exchange<L: Initiator>(
+    link: &mut L,
+    pace: Pace,
+    rings: Rings,
+    start: Nanos,
+    is_over: impl Fn(Nanos) -> bool,
+) -> Tally {
+    let mut exchange = Exchange {
+        link,
+        pace,
+        rings,
+        tally: Tally::default(),
+        held: Vec::with_capacity(HELD_MAX),
+        unanswered: [None; REMEMBERED],
+    };
     let end = exchange.run(start, is_over);
     let Exchange { rings, tally, .. } = exchange;
     rings.round_trip.close(end);
@@ -144,14 +163,23 @@ impl<L: Initiator> Exchange<'_, L> {
             self.tally.interrupted += u64::from(look > self.pace.interrupted_above);
             let mut rest = Nanos::ZERO;
             match outcome {
-                Outcome::Answered { round_trip, in_responder } => {
+                Outcome::Answered {
+                    round_trip,
+                    in_responder,
+                } => {
                     answered_at = now;
                     self.flush_held();
                     self.tally.answered += 1;
                     self.push(sent, round_trip, look);
-                    if let (Some(ring), Some(latency)) = (&mut self.rings.in_responder, in_responder) {
+                    if let (Some(ring), Some(latency)) =
+                        (&mut self.rings.in_responder, in_responder)
+                    {
                         ring.begin_cycle();
-                        ring.push(Sample { due: sent, latency, skipped: 0 });
+                        ring.push(Sample {
+                            due: sent,
+                            latency,
+                            skipped: 0,
+                        });
                     }
                 }
                 Outcome::Unanswered => {
@@ -166,8 +194,10 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // As long as was waited for, or would have been: a CPU that is polled all the time is taken from everything else.
-                    rest = self.pace.time_out.saturating_add(self.pace.time_out) - (now - sent).min(self.pace.time_out);
+                    // As long as was waited for, or would have been: a CPU that is polled all the
+                    // time is taken from everything else.
+                    rest = self.pace.time_out.saturating_add(self.pace.time_out)
+                        - (now - sent).min(self.pace.time_out);
                 }
             }
             next = (next + self.pace.period).max(now + rest);
@@ -189,9 +219,20 @@ impl<L: Initiator> Exchange<'_, L> {
             before = now;
             match looked {
                 Ok(Some(answer)) if answer.number == number => {
-                    // A stamp from before the stimulus is an error of the clocks between which it was converted.
-                    let round_trip = answer.received.filter(|&received| received > sent && received <= now).unwrap_or(now) - sent;
-                    return (Outcome::Answered { round_trip, in_responder: answer.in_responder }, longest);
+                    // A stamp from before the stimulus is an error of the clocks between which it
+                    // was converted.
+                    let round_trip = answer
+                        .received
+                        .filter(|&received| received > sent && received <= now)
+                        .unwrap_or(now)
+                        - sent;
+                    return (
+                        Outcome::Answered {
+                            round_trip,
+                            in_responder: answer.in_responder,
+                        },
+                        longest,
+                    );
                 }
                 Ok(Some(answer)) => self.note_straggler(answer.number),
                 Ok(None) => {}
@@ -233,15 +274,22 @@ impl<L: Initiator> Exchange<'_, L> {
     }
 
     fn push(&mut self, due: Nanos, round_trip: Nanos, look: Nanos) {
-        for (ring, latency) in [(&mut self.rings.round_trip, round_trip), (&mut self.rings.look, look)] {
+        for (ring, latency) in [
+            (&mut self.rings.round_trip, round_trip),
+            (&mut self.rings.look, look),
+        ] {
             ring.begin_cycle();
-            ring.push(Sample { due, latency, skipped: 0 });
+            ring.push(Sample {
+                due,
+                latency,
+                skipped: 0,
+            });
         }
     }
 }
 
-/// The least that a round trip over this link can come to: the median time of a stimulus and its answer without anything in between, made of
-/// the initiator's own calls. `once` makes them.
+/// The least that a round trip over this link can come to: the median time of a stimulus and its
+/// answer without anything in between, made of the initiator's own calls. `once` makes them.
 ///
 /// # Errors
 /// Those of `once`.
@@ -262,7 +310,8 @@ pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
 pub struct NetworkFloor {
     /// The median time.
     pub time: Nanos,
-    /// Whether it comes from a pair of local sockets, because nothing went through the loopback interface.
+    /// Whether it comes from a pair of local sockets, because nothing went through the loopback
+    /// interface.
     pub is_without_loopback: bool,
 }
 
@@ -277,22 +326,36 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
     let begin = Nanos(clock::monotonic());
     while !look()? {
         if Nanos(clock::monotonic()) - begin > LOOPBACK_MAX {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing came back over the loopback interface"));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "nothing came back over the loopback interface",
+            ));
         }
     }
     Ok(())
 }
 
-/// What `loopback` measures; where that interface is down, as it is in a new network namespace, the time of a datagram through a pair of local sockets, which
-/// is shorter: the network's own part is not in it.
+/// What `loopback` measures; where that interface is down, as it is in a new network namespace, the
+/// time of a datagram through a pair of local sockets, which is shorter: the network's own part is
+/// not in it.
 ///
 /// # Errors
 /// Those of `loopback` that have another cause; those of local sockets.
 pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result<NetworkFloor> {
-    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    use io::ErrorKind::{
+        AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
+    };
     match loopback() {
-        Ok(time) => Ok(NetworkFloor { time, is_without_loopback: false }),
-        Err(error) if matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut) => {
+        Ok(time) => Ok(NetworkFloor {
+            time,
+            is_without_loopback: false,
+        }),
+        Err(error)
+            if matches!(
+                error.kind(),
+                AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut
+            ) =>
+        {
             let (one, other) = UnixDatagram::pair()?;
             other.set_nonblocking(true)?;
             let mut buffer = [0; super::packet::BYTES];
@@ -304,7 +367,10 @@ pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result
                     Err(error) => Err(error),
                 })
             })?;
-            Ok(NetworkFloor { time, is_without_loopback: true })
+            Ok(NetworkFloor {
+                time,
+                is_without_loopback: true,
+            })
         }
         Err(error) => Err(error),
     }
@@ -313,7 +379,16 @@ pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result
 impl std::fmt::Display for NetworkFloor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let without = " (by a pair of local sockets, because the loopback interface is down)";
-        write!(formatter, "{}{}", self.time, if self.is_without_loopback { without } else { "" })
+        write!(
+            formatter,
+            "{}{}",
+            self.time,
+            if self.is_without_loopback {
+                without
+            } else {
+                ""
+            }
+        )
     }
 }
 
@@ -324,7 +399,8 @@ mod tests {
     use std::collections::VecDeque;
     use tardy_core::sample::Record;
 
-    /// A responder that does with each stimulus what the script says: how often to answer at once, and how often with the next one.
+    /// A responder that does with each stimulus what the script says: how often to answer at once,
+    /// and how often with the next one.
     struct ScriptedResponder {
         script: Vec<(u32, u32)>,
         waiting: VecDeque<u64>,
@@ -345,21 +421,38 @@ mod tests {
         }
 
         fn look(&mut self) -> io::Result<Option<Answer>> {
-            Ok(self.waiting.pop_front().map(|number| Answer { number, received: None, in_responder: Some(Nanos(7)) }))
+            Ok(self.waiting.pop_front().map(|number| Answer {
+                number,
+                received: None,
+                in_responder: Some(Nanos(7)),
+            }))
         }
     }
 
     fn run(script: Vec<(u32, u32)>, cycles: u64, dies_at: Option<u64>) -> (Tally, [Consumer; 3]) {
-        let ((round_trip, first), (look, second), (in_responder, third)) = (ring(4096), ring(4096), ring(4096));
-        let mut link = ScriptedResponder { script, waiting: VecDeque::new(), postponed: Vec::new(), dies_at };
-        let rings = Rings { round_trip, look, in_responder: Some(in_responder) };
+        let ((round_trip, first), (look, second), (in_responder, third)) =
+            (ring(4096), ring(4096), ring(4096));
+        let mut link = ScriptedResponder {
+            script,
+            waiting: VecDeque::new(),
+            postponed: Vec::new(),
+            dies_at,
+        };
+        let rings = Rings {
+            round_trip,
+            look,
+            in_responder: Some(in_responder),
+        };
         let pace = Pace {
             period: Nanos::from_micros(10),
             time_out: Nanos::from_millis(1),
             interrupted_above: Nanos::from_secs(1),
             cycles: Some(cycles),
         };
-        (exchange(&mut link, pace, rings, Nanos(clock::monotonic()), |_| false), [first, second, third])
+        (
+            exchange(&mut link, pace, rings, Nanos(clock::monotonic()), |_| false),
+            [first, second, third],
+        )
     }
 
     fn samples(consumer: &mut Consumer) -> Vec<Sample> {
@@ -374,15 +467,42 @@ mod tests {
     #[test]
     fn what_is_lost_late_or_twice_is_counted_and_stands_as_a_time_out() {
         // Of five stimuli one is never answered, one late, and one twice.
-        let (tally, [mut round_trips, mut looks, mut in_responder]) = run(vec![(1, 0), (0, 0), (2, 0), (0, 1), (1, 0)], 20, None);
-        assert_eq!(tally, Tally { sent: 20, answered: 12, lost: 8, late: 4, duplicate: 4, interrupted: 0, to_nobody: 0 });
+        let (tally, [mut round_trips, mut looks, mut in_responder]) =
+            run(vec![(1, 0), (0, 0), (2, 0), (0, 1), (1, 0)], 20, None);
+        assert_eq!(
+            tally,
+            Tally {
+                sent: 20,
+                answered: 12,
+                lost: 8,
+                late: 4,
+                duplicate: 4,
+                interrupted: 0,
+                to_nobody: 0
+            }
+        );
         let found = samples(&mut round_trips);
         assert_eq!(found.len(), 20);
-        let time_outs: Vec<usize> = (0..20).filter(|&index| found[index].latency == Nanos::from_millis(1)).collect();
+        let time_outs: Vec<usize> = (0..20)
+            .filter(|&index| found[index].latency == Nanos::from_millis(1))
+            .collect();
         assert_eq!(time_outs, [1, 3, 6, 8, 11, 13, 16, 18]);
-        assert!(found.windows(2).all(|pair| pair[0].due < pair[1].due), "in the order of sending");
-        assert_eq!((samples(&mut looks).len(), round_trips.cycles(), looks.cycles()), (20, 20, 20));
-        assert_eq!((samples(&mut in_responder).len(), in_responder.cycles()), (12, 12));
+        assert!(
+            found.windows(2).all(|pair| pair[0].due < pair[1].due),
+            "in the order of sending"
+        );
+        assert_eq!(
+            (
+                samples(&mut looks).len(),
+                round_trips.cycles(),
+                looks.cycles()
+            ),
+            (20, 20, 20)
+        );
+        assert_eq!(
+            (samples(&mut in_responder).len(), in_responder.cycles()),
+            (12, 12)
+        );
     }
 
     #[test]
@@ -390,16 +510,26 @@ mod tests {
         let (tally, [mut round_trips, ..]) = run(vec![(1, 0)], u64::MAX, Some(50));
         assert_eq!((tally.answered, tally.lost), (50, 0));
         assert!(tally.to_nobody >= GONE_STIMULI as u64, "{tally:?}");
-        assert_eq!((samples(&mut round_trips).len(), round_trips.cycles()), (50, 50));
+        assert_eq!(
+            (samples(&mut round_trips).len(), round_trips.cycles()),
+            (50, 50)
+        );
         assert!(round_trips.closing_statement().is_some());
     }
 
     #[test]
     fn without_a_loopback_interface_the_floor_comes_from_local_sockets_and_says_so() {
         let down = network_floor(|| Err(io::Error::from(io::ErrorKind::AddrNotAvailable))).unwrap();
-        assert!(down.is_without_loopback && down.time > Nanos::ZERO && down.to_string().contains("loopback interface is down"));
+        assert!(
+            down.is_without_loopback
+                && down.time > Nanos::ZERO
+                && down.to_string().contains("loopback interface is down")
+        );
         let up = network_floor(|| Ok(Nanos(5_000))).unwrap();
-        assert_eq!((up.is_without_loopback, up.to_string()), (false, Nanos(5_000).to_string()));
+        assert_eq!(
+            (up.is_without_loopback, up.to_string()),
+            (false, Nanos(5_000).to_string())
+        );
         assert!(network_floor(|| Err(io::Error::from(io::ErrorKind::PermissionDenied))).is_err());
     }
 }

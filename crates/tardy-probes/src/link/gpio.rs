@@ -1,5 +1,5 @@
-//! `gpio`: two lines of a GPIO chip at each end, one out and one in, crossed. The stimulus is an edge, and so is the answer; the kernel stamps both
-//! in its interrupt handlers.
+//! `gpio`: two lines of a GPIO chip at each end, one out and one in, crossed. The stimulus is an
+//! edge, and so is the answer; the kernel stamps both in its interrupt handlers.
 
 use std::fmt;
 use std::io;
@@ -47,17 +47,31 @@ fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
         Some((input.parse().ok()?, output.parse().ok()?)).filter(|(input, output)| input != output)
     };
     let example = INFO.example;
-    let (chip, (input, output)) = place.rsplit_once(':').and_then(|(chip, text)| Some((chip, lines(text)?))).ok_or_else(|| {
-        ParseLinkError::BadPlace(format!(
-            "`{place}` does not name two lines of a chip: write the numbers of the input and of the output, as in gpio:{example}"
-        ))
-    })?;
-    Ok(Arc::new(ChipAndLines { chip: chip.into(), input, output }))
+    let (chip, (input, output)) = place
+        .rsplit_once(':')
+        .and_then(|(chip, text)| Some((chip, lines(text)?)))
+        .ok_or_else(|| {
+            ParseLinkError::BadPlace(format!(
+                "`{place}` does not name two lines of a chip: write the numbers of the input and \
+                 of the output, as in gpio:{example}"
+            ))
+        })?;
+    Ok(Arc::new(ChipAndLines {
+        chip: chip.into(),
+        input,
+        output,
+    }))
 }
 
 impl fmt::Display for ChipAndLines {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{},{}", self.chip.display(), self.input, self.output)
+        write!(
+            formatter,
+            "{}:{},{}",
+            self.chip.display(),
+            self.input,
+            self.output
+        )
     }
 }
 
@@ -69,13 +83,17 @@ impl Place for ChipAndLines {
     }
 
     fn respond(&self) -> io::Result<Box<dyn Responder>> {
-        Lines::open(&self.chip, self.input, self.output, false).map(|lines| Box::new(lines) as Box<dyn Responder>)
+        Lines::open(&self.chip, self.input, self.output, false)
+            .map(|lines| Box::new(lines) as Box<dyn Responder>)
     }
 
     fn remedy(&self, error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
-            _ => "run `tardy respond` with the lines at the other end, and see that each output is wired to the other's input",
+            _ => {
+                "run `tardy respond` with the lines at the other end, and see that each output is \
+                 wired to the other's input"
+            }
         }
     }
 
@@ -98,7 +116,10 @@ impl Lines {
     /// Those of [`gpio_lines::input`].
     fn open(chip: &Path, input: u32, output: u32, waits: bool) -> io::Result<Self> {
         let output = gpio_lines::output(chip, output)?;
-        Ok(Self { input: gpio_lines::input(chip, input, waits)?, output })
+        Ok(Self {
+            input: gpio_lines::input(chip, input, waits)?,
+            output,
+        })
     }
 }
 
@@ -117,18 +138,26 @@ impl GpioInitiator {
     /// # Errors
     /// `TimedOut` where it does not; those of taking lines.
     fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
-        let mut initiator = Self { lines: Lines::open(chip, input, output, false)?, is_high: false, waits_for: None };
+        let mut initiator = Self {
+            lines: Lines::open(chip, input, output, false)?,
+            is_high: false,
+            waits_for: None,
+        };
         for is_high in [true, false] {
             initiator.set(is_high)?;
             if !initiator.settles()? {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the input does not follow the output"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the input does not follow the output",
+                ));
             }
         }
         while initiator.lines.input.edge()?.is_some() {}
         Ok(initiator)
     }
 
-    /// The least that a round trip can come to: the output set as it is, and a look for an edge that finds none.
+    /// The least that a round trip can come to: the output set as it is, and a look for an edge
+    /// that finds none.
     ///
     /// # Errors
     /// Those of the chip.
@@ -166,11 +195,16 @@ impl Initiator for GpioInitiator {
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         while let Some(edge) = self.lines.input.edge()? {
-            // An edge the other way is a late answer to an earlier stimulus; lines have no numbers to tell to which.
+            // An edge the other way is a late answer to an earlier stimulus; lines have no numbers
+            // to tell to which.
             if edge.is_rising == self.is_high
                 && let Some(number) = self.waits_for.take()
             {
-                return Ok(Some(Answer { number, received: Some(Nanos(edge.stamp)), in_responder: None }));
+                return Ok(Some(Answer {
+                    number,
+                    received: Some(Nanos(edge.stamp)),
+                    in_responder: None,
+                }));
             }
         }
         Ok(None)
@@ -184,7 +218,12 @@ impl Initiator for GpioInitiator {
 }
 
 impl Responder for Lines {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
+    fn answer(
+        &mut self,
+        is_over: &AtomicBool,
+        log: &mut Option<AnswerLog>,
+        answered: &mut ResponderResult,
+    ) -> io::Result<()> {
         self.output.set(self.input.is_high()?)?;
         while !is_over.load(Ordering::Relaxed) {
             let Some(edge) = self.input.edge()? else {
@@ -197,7 +236,9 @@ impl Responder for Lines {
                     answered.answers += 1;
                     note(log, Some(Nanos(edge.stamp)), Nanos(woken));
                     answered.wake_up.record(woken - edge.stamp);
-                    answered.in_responder.record(clock::monotonic() - edge.stamp);
+                    answered
+                        .in_responder
+                        .record(clock::monotonic() - edge.stamp);
                 }
                 Err(_) => answered.failures += 1,
             }

@@ -1,4 +1,5 @@
-//! `icmp`: echo requests, which the other machine's kernel answers in softirq: nothing to install there, and no process that must wake up.
+//! `icmp`: echo requests, which the other machine's kernel answers in softirq: nothing to install
+//! there, and no process that must wake up.
 
 use std::fmt;
 use std::io;
@@ -28,7 +29,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
-/// Type, code, checksum, identifier, sequence number (RFC 792); then the conversation and the number, which come back as they are.
+/// Type, code, checksum, identifier, sequence number (RFC 792); then the conversation and the
+/// number, which come back as they are.
 const HEADER_BYTES: usize = 8;
 const PACKET_BYTES: usize = HEADER_BYTES + 16;
 /// The longest IPv4 header.
@@ -49,17 +51,26 @@ impl Place for Host {
     fn initiate(&self) -> io::Result<Initiation> {
         let (initiator, to, floor) = IcmpInitiator::connect(&self.0)?;
         let is_external = route::leads_outside(&Root::system(), to.ip());
-        Ok(Initiation { is_external, answers: Answers::OfTheKernel, ..Initiation::new(initiator, floor) })
+        Ok(Initiation {
+            is_external,
+            answers: Answers::OfTheKernel,
+            ..Initiation::new(initiator, floor)
+        })
     }
 
     fn respond(&self) -> io::Result<Box<dyn Responder>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel there answers by itself"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the kernel there answers by itself",
+        ))
     }
 
     fn remedy(&self, error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
-            io::ErrorKind::PermissionDenied => "run as root, or let your group in with sysctl net.ipv4.ping_group_range",
+            io::ErrorKind::PermissionDenied => {
+                "run as root, or let your group in with sysctl net.ipv4.ping_group_range"
+            }
             _ => "does the host answer ping?",
         }
     }
@@ -74,10 +85,12 @@ struct IcmpInitiator {
 }
 
 impl IcmpInitiator {
-    /// Asks whether the host answers; with its address, and the least that a round trip can come to (one through the loopback interface).
+    /// Asks whether the host answers; with its address, and the least that a round trip can come to
+    /// (one through the loopback interface).
     ///
     /// # Errors
-    /// `TimedOut` where it does not; EPERM or EACCES without the right to send echo requests; those of the name.
+    /// `TimedOut` where it does not; EPERM or EACCES without the right to send echo requests; those
+    /// of the name.
     fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
@@ -88,7 +101,10 @@ impl IcmpInitiator {
         })?;
         let to = address(host, 0)?;
         if !to.is_ipv4() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "echo requests are sent over IPv4: give an address of that kind"));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "echo requests are sent over IPv4: give an address of that kind",
+            ));
         }
         let mut initiator = Self::new(to)?;
         for number in 0..HELLOS {
@@ -109,13 +125,18 @@ impl IcmpInitiator {
         socket.connect(to)?;
         stamped_socket::stamp_received(&socket)?;
         let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64;
-        Ok(Self { socket, kind, conversation })
+        Ok(Self {
+            socket,
+            kind,
+            conversation,
+        })
     }
 
     fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = ECHO_REQUEST;
-        // A ping socket writes its own identifier; of a raw one, others' answers are told apart by the conversation.
+        // A ping socket writes its own identifier; of a raw one, others' answers are told apart by
+        // the conversation.
         packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
         packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());
@@ -129,7 +150,9 @@ impl IcmpInitiator {
         let header = match self.kind {
             EchoKind::Ping => 0,
             // The low half of the first byte counts words of 4 bytes (RFC 791).
-            EchoKind::Raw => bytes.first().map_or(0, |first| usize::from(first & 0x0f) * 4),
+            EchoKind::Raw => bytes
+                .first()
+                .map_or(0, |first| usize::from(first & 0x0f) * 4),
         };
         let packet = bytes.get(header..header + PACKET_BYTES)?;
         let is_own = packet[0] == ECHO_REPLY && packet[8..16] == self.conversation.to_le_bytes();
@@ -147,15 +170,24 @@ impl Initiator for IcmpInitiator {
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         let mut buffer = [0; IP_HEADER_MAX + PACKET_BYTES];
-        let Some(received) = stamped_socket::receive(&self.socket, &mut buffer, false)? else { return Ok(None) };
-        let answer = |number| Answer { number, received: received.stamp.map(on_the_runs_clock), in_responder: None };
+        let Some(received) = stamped_socket::receive(&self.socket, &mut buffer, false)? else {
+            return Ok(None);
+        };
+        let answer = |number| Answer {
+            number,
+            received: received.stamp.map(on_the_runs_clock),
+            in_responder: None,
+        };
         Ok(self.answered(&buffer[..received.bytes]).map(answer))
     }
 }
 
 /// The Internet checksum (RFC 1071) of a packet of even length whose checksum field is zero.
 fn checksum(packet: &[u8]) -> u16 {
-    let mut sum: u32 = packet.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let mut sum: u32 = packet
+        .chunks_exact(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]))
+        .sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -189,6 +221,9 @@ mod tests {
     #[test]
     fn the_checksum_of_the_rfc_is_computed() {
         // RFC 1071, section 3: the sum of these words is ddf2.
-        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(
+            checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
+            !0xddf2
+        );
     }
 }

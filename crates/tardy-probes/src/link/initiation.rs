@@ -1,4 +1,5 @@
-//! The initiator's end of a link, open: what is known of the way before the first stimulus, and the exchange that is to come.
+//! The initiator's end of a link, open: what is known of the way before the first stimulus, and the
+//! exchange that is to come.
 
 use std::fmt;
 
@@ -10,13 +11,15 @@ use super::respond::Responder;
 /// Tells of a due time whether the run is over then.
 pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 
-/// The exchange of one link: stimuli from a time on, until the run is over or nobody answers any more.
+/// The exchange of one link: stimuli from a time on, until the run is over or nobody answers any
+/// more.
 type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 
 /// What tells of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// The other machine's kernel gives them, in softirq: its round trips never stand in one table with those of a process.
+    /// The other machine's kernel gives them, in softirq: its round trips never stand in one table
+    /// with those of a process.
     OfTheKernel,
     /// A process gives them.
     OfAProcess,
@@ -39,13 +42,25 @@ pub struct Initiation {
 
 impl Initiation {
     /// Of a link that leaves this machine and is answered by a process that says nothing of itself.
-    pub(super) fn new(mut initiator: impl Initiator + Send + 'static, floor: impl fmt::Display) -> Self {
+    pub(super) fn new(
+        mut initiator: impl Initiator + Send + 'static,
+        floor: impl fmt::Display,
+    ) -> Self {
         // Made for the link's own type: the loop that looks for answers calls it directly.
-        let exchanging: Exchange = Box::new(move |pace, rings, start, is_over| exchange(&mut initiator, pace, rings, start, is_over));
-        Self { floor: floor.to_string(), is_external: true, answers: Answers::OfAProcess, own_responder: None, exchanging }
+        let exchanging: Exchange = Box::new(move |pace, rings, start, is_over| {
+            exchange(&mut initiator, pace, rings, start, is_over)
+        });
+        Self {
+            floor: floor.to_string(),
+            is_external: true,
+            answers: Answers::OfAProcess,
+            own_responder: None,
+            exchanging,
+        }
     }
 
-    /// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the responder is gone. Closes the rings.
+    /// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the
+    /// responder is gone. Closes the rings.
     #[must_use]
     pub fn exchange(self, pace: Pace, rings: Rings, start: Nanos, is_over: IsOver<'_>) -> Tally {
         (self.exchanging)(pace, rings, start, is_over)
@@ -54,7 +69,15 @@ impl Initiation {
 
 impl fmt::Debug for Initiation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { floor, is_external, answers, .. } = self;
-        write!(formatter, "Initiation {{ floor: {floor}, is_external: {is_external}, answers: {answers:?} }}")
+        let Self {
+            floor,
+            is_external,
+            answers,
+            ..
+        } = self;
+        write!(
+            formatter,
+            "Initiation {{ floor: {floor}, is_external: {is_external}, answers: {answers:?} }}"
+        )
     }
 }

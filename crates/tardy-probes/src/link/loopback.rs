@@ -32,11 +32,18 @@ impl Place for ThisProcess {
     fn initiate(&self) -> io::Result<Initiation> {
         let (initiator, responder) = byte_stream::loopback()?;
         let opened = Initiation::new(initiator, ByteInitiator::floor()?);
-        Ok(Initiation { is_external: false, own_responder: Some(Box::new(responder)), ..opened })
+        Ok(Initiation {
+            is_external: false,
+            own_responder: Some(Box::new(responder)),
+            ..opened
+        })
     }
 
     fn respond(&self) -> io::Result<Box<dyn Responder>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the run that uses it has its own responder"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the run that uses it has its own responder",
+        ))
     }
 
     fn remedy(&self, _: &io::Error) -> &'static str {

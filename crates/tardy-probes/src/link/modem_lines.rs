@@ -1,7 +1,10 @@
-//! `serial`: the modem lines of two serial devices, crossed (RTS to CTS, both ways), without a byte on the wire.
+//! `serial`: the modem lines of two serial devices, crossed (RTS to CTS, both ways), without a byte
+//! on the wire.
 //!
-//! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, which the device's interrupt ends, and makes its own RTS what its CTS has
-//! become. Lines have no numbers: an answer after the time-out is waited out before the next stimulus, so that it cannot be taken for that one's.
+//! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, which the device's
+//! interrupt ends, and makes its own RTS what its CTS has become. Lines have no numbers: an answer
+//! after the time-out is waited out before the next stimulus, so that it cannot be taken for that
+//! one's.
 
 use std::fmt;
 use std::fs::File;
@@ -28,7 +31,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |device| Ok(Arc::new(Device(device.into()))),
 };
 
-/// How long the other end may take to show what RTS is at the start, and after an answer that was lost.
+/// How long the other end may take to show what RTS is at the start, and after an answer that was
+/// lost.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// A serial device.
@@ -57,7 +61,10 @@ impl Place for Device {
     fn remedy(&self, error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
-            _ => "run `tardy respond` with the device at the other end, and see that the cable crosses RTS and CTS",
+            _ => {
+                "run `tardy respond` with the device at the other end, and see that the cable \
+                 crosses RTS and CTS"
+            }
         }
     }
 }
@@ -75,15 +82,23 @@ impl LineInitiator {
     /// Opens the device, and sees whether the other end follows.
     ///
     /// # Errors
-    /// `TimedOut` where it does not; ENOTTY or EINVAL where the device has no modem lines; those of opening it.
+    /// `TimedOut` where it does not; ENOTTY or EINVAL where the device has no modem lines; those of
+    /// opening it.
     fn connect(device: &Path) -> io::Result<Self> {
         let device = serial::open(device)?;
         serial::modem_lines(&device)?;
-        let mut initiator = Self { device, is_on: false, waits_for: None };
+        let mut initiator = Self {
+            device,
+            is_on: false,
+            waits_for: None,
+        };
         for is_on in [false, true, false] {
             initiator.set(is_on)?;
             if !initiator.settles()? {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "CTS does not follow RTS"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "CTS does not follow RTS",
+                ));
             }
         }
         Ok(initiator)
@@ -132,17 +147,24 @@ impl Initiator for LineInitiator {
 
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
-        let Some(number) = self.waits_for else { return Ok(None) };
+        let Some(number) = self.waits_for else {
+            return Ok(None);
+        };
         if !self.has_followed()? {
             return Ok(None);
         }
         self.waits_for = None;
-        Ok(Some(Answer { number, received: None, in_responder: None }))
+        Ok(Some(Answer {
+            number,
+            received: None,
+            in_responder: None,
+        }))
     }
 
     fn recover(&mut self) {
         self.waits_for = None;
-        // A responder that missed the change sleeps until the next one; the line is put back, and the wait for that is no round trip.
+        // A responder that missed the change sleeps until the next one; the line is put back, and
+        // the wait for that is no round trip.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }
@@ -154,7 +176,12 @@ impl Initiator for LineInitiator {
 struct LineResponder(File);
 
 impl Responder for LineResponder {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
+    fn answer(
+        &mut self,
+        is_over: &AtomicBool,
+        log: &mut Option<AnswerLog>,
+        answered: &mut ResponderResult,
+    ) -> io::Result<()> {
         let device = &self.0;
         let mut was_on = None;
         while !is_over.load(Ordering::Relaxed) {

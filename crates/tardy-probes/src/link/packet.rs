@@ -3,12 +3,14 @@
 //! ```text
 //! "tdy1"  u32 kind (0 hello, 1 stimulus, 2 answer, 3 challenge, 4 opening, 5 opened)  u64 conversation  u64 number  i64 ns in the responder  u64 machine
 //! ```
-//! The conversation is drawn by the initiator, so that answers to an earlier run are not taken for this one's. The machine is a digest of the
-//! responder's boot, by which the initiator knows whether it talks to itself.
+//! The conversation is drawn by the initiator, so that answers to an earlier run are not taken for
+//! this one's. The machine is a digest of the responder's boot, by which the initiator knows
+//! whether it talks to itself.
 //!
-//! Kinds 3 to 5 are of sessions with a secret. A hello is answered with a challenge, whose nonce stands in place of number and time. The opening
-//! has the same nonce, and opened comes back: each with 32 bytes more, a tag of the 40 before them. Nothing that a responder sends is longer
-//! than what it answers.
+//! Kinds 3 to 5 are of sessions with a secret. A hello is answered with a challenge, whose nonce
+//! stands in place of number and time. The opening has the same nonce, and opened comes back: each
+//! with 32 bytes more, a tag of the 40 before them. Nothing that a responder sends is longer than
+//! what it answers.
 
 use tardy_core::units::Nanos;
 
@@ -44,8 +46,8 @@ pub(super) struct Packet {
     pub conversation: u64,
     /// Number of the stimulus.
     pub number: u64,
-    /// Of an answer: from the kernel's receive stamp to just before the answer was sent, on the responder's clock; below zero where the
-    /// kernel gave no stamp.
+    /// Of an answer: from the kernel's receive stamp to just before the answer was sent, on the
+    /// responder's clock; below zero where the kernel gave no stamp.
     pub in_responder: Nanos,
     /// Of an answer: the responder's machine.
     pub machine: u64,
@@ -95,8 +97,17 @@ impl Packet {
     #[must_use]
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
-        let word = |at: usize| bytes[at..].first_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
-        let kind = match (bytes[..4] == MAGIC, bytes[4..8].first_chunk::<4>().map(|kind| u32::from_le_bytes(*kind))) {
+        let word = |at: usize| {
+            bytes[at..]
+                .first_chunk::<8>()
+                .map_or(0, |word| u64::from_le_bytes(*word))
+        };
+        let kind = match (
+            bytes[..4] == MAGIC,
+            bytes[4..8]
+                .first_chunk::<4>()
+                .map(|kind| u32::from_le_bytes(*kind)),
+        ) {
             (true, Some(0)) => Kind::Hello,
             (true, Some(1)) => Kind::Stimulus,
             (true, Some(2)) => Kind::Answer,
@@ -105,16 +116,25 @@ impl Packet {
             (true, Some(5)) => Kind::Opened,
             _ => return None,
         };
-        Some(Self { kind, conversation: word(8), number: word(16), in_responder: Nanos(word(24) as i64), machine: word(32) })
+        Some(Self {
+            kind,
+            conversation: word(8),
+            number: word(16),
+            in_responder: Nanos(word(24) as i64),
+            machine: word(32),
+        })
     }
 }
 
-/// A digest of this machine's boot: the same for all processes and network namespaces of a running machine, and of none other.
+/// A digest of this machine's boot: the same for all processes and network namespaces of a running
+/// machine, and of none other.
 #[must_use]
 pub(super) fn this_machine() -> u64 {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // FNV-1a, 64 bits.
-    boot.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    boot.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -140,10 +160,19 @@ mod tests {
     #[test]
     fn a_tagged_packet_is_read_with_its_secret_alone_and_not_when_a_bit_of_it_changed() {
         let secret = Secret::drawn().unwrap();
-        let packet = Packet { kind: Kind::Opening, conversation: 1, number: 2, in_responder: Nanos(3), machine: 4 };
+        let packet = Packet {
+            kind: Kind::Opening,
+            conversation: 1,
+            number: 2,
+            in_responder: Nanos(3),
+            machine: 4,
+        };
         let bytes = packet.tagged(&secret);
         assert_eq!(Packet::decode_tagged(&bytes, &secret), Some(packet));
-        assert_eq!(Packet::decode_tagged(&bytes, &Secret::drawn().unwrap()), None);
+        assert_eq!(
+            Packet::decode_tagged(&bytes, &Secret::drawn().unwrap()),
+            None
+        );
         for bit in 0..TAGGED_BYTES * 8 {
             let mut changed = bytes;
             changed[bit / 8] ^= 1 << (bit % 8);

@@ -1,7 +1,9 @@
-//! `parport`: two parallel ports, each with its first data line (pin 2) at the other's ACK (pin 10), as lpptest's cable has them.
+//! `parport`: two parallel ports, each with its first data line (pin 2) at the other's ACK (pin
+//! 10), as lpptest's cable has them.
 //!
-//! The stimulus is a pulse on the data line, and so is the answer: a port interrupts at one edge only. Pulses have no numbers, so that an answer after
-//! the time-out is waited out before the next stimulus.
+//! The stimulus is a pulse on the data line, and so is the answer: a port interrupts at one edge
+//! only. Pulses have no numbers, so that an answer after the time-out is waited out before the next
+//! stimulus.
 
 use std::fmt;
 use std::io;
@@ -31,7 +33,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 };
 
 /// What to do where a port cannot be had.
-const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with CONFIG_PPDEV and a port, and end who else has it (the module lp)";
+const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with \
+                           CONFIG_PPDEV and a port, and end who else has it (the module lp)";
 
 /// The line that is pulsed.
 const LINE: u8 = 1;
@@ -71,8 +74,9 @@ impl Place for Port {
     fn remedy(&self, error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::TimedOut => {
-                "run `tardy respond` with the port at the other end, see that pin 2 of each goes to pin 10 of the other, and that both have an interrupt \
-                 (modprobe parport_pc irq=auto)"
+                "run `tardy respond` with the port at the other end, see that pin 2 of each goes \
+                 to pin 10 of the other, and that both have an interrupt (modprobe parport_pc \
+                 irq=auto)"
             }
             _ => PORT_REMEDY,
         }
@@ -102,18 +106,27 @@ impl PortInitiator {
     fn connect(device: &Path) -> io::Result<Self> {
         let port = ParallelPort::open(device)?;
         port.write(0)?;
-        let initiator = Self { port, waits_for: None, answered: 0, unread: 0 };
+        let initiator = Self {
+            port,
+            waits_for: None,
+            answered: 0,
+            unread: 0,
+        };
         for _ in 0..TRIALS {
             initiator.port.take_interrupts()?;
             pulse(&initiator.port)?;
             if !initiator.settles()? {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no interrupt came for a pulse"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "no interrupt came for a pulse",
+                ));
             }
         }
         Ok(initiator)
     }
 
-    /// The least that a round trip can come to: a data line driven as it is, twice, and a look for interrupts.
+    /// The least that a round trip can come to: a data line driven as it is, twice, and a look for
+    /// interrupts.
     ///
     /// # Errors
     /// Those of the port.
@@ -154,7 +167,11 @@ impl Initiator for PortInitiator {
         self.unread -= 1;
         // A pulse that nothing waits for answers what was answered before once more.
         self.answered = self.waits_for.take().unwrap_or(self.answered);
-        Ok(Some(Answer { number: self.answered, received: None, in_responder: None }))
+        Ok(Some(Answer {
+            number: self.answered,
+            received: None,
+            in_responder: None,
+        }))
     }
 
     fn recover(&mut self) {
@@ -168,7 +185,12 @@ impl Initiator for PortInitiator {
 struct PortResponder(ParallelPort);
 
 impl Responder for PortResponder {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
+    fn answer(
+        &mut self,
+        is_over: &AtomicBool,
+        log: &mut Option<AnswerLog>,
+        answered: &mut ResponderResult,
+    ) -> io::Result<()> {
         let port = &self.0;
         port.write(0)?;
         port.take_interrupts()?;

@@ -1,4 +1,5 @@
-//! Whom a responder answers: the peer of its session, and nobody else until that one has been silent for a while.
+//! Whom a responder answers: the peer of its session, and nobody else until that one has been
+//! silent for a while.
 
 use std::net::IpAddr;
 
@@ -18,7 +19,8 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct Peer {
     address: IpAddr,
-    /// The conversation that knew the secret; where there is none, every conversation from this address is answered.
+    /// The conversation that knew the secret; where there is none, every conversation from this
+    /// address is answered.
     conversation: Option<u64>,
     heard: Nanos,
 }
@@ -27,10 +29,13 @@ impl Session {
     /// Whether a session is open whose peer is another than `from`.
     #[inline]
     pub(super) fn is_of_another(&self, from: IpAddr, now: Nanos) -> bool {
-        self.peer.as_ref().is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
+        self.peer
+            .as_ref()
+            .is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
     }
 
-    /// Whether a question from there is answered, without a secret: that of the peer, and the first one of a new peer.
+    /// Whether a question from there is answered, without a secret: that of the peer, and the first
+    /// one of a new peer.
     #[inline]
     pub(super) fn admits(&mut self, from: IpAddr, now: Nanos) -> bool {
         if self.is_of_another(from, now) {
@@ -43,16 +48,24 @@ impl Session {
         true
     }
 
-    /// Whether a question from there is answered, with a secret: that of the conversation that knew it.
+    /// Whether a question from there is answered, with a secret: that of the conversation that knew
+    /// it.
     #[inline]
     pub(super) fn continues(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
-        let peer = self.peer.as_mut().filter(|peer| peer.address == from && peer.conversation == Some(conversation));
+        let peer = self
+            .peer
+            .as_mut()
+            .filter(|peer| peer.address == from && peer.conversation == Some(conversation));
         peer.map(|peer| peer.heard = now).is_some()
     }
 
     /// A new peer.
     pub(super) fn open(&mut self, from: IpAddr, conversation: Option<u64>, now: Nanos) {
-        self.peer = Some(Peer { address: from, conversation, heard: now });
+        self.peer = Some(Peer {
+            address: from,
+            conversation,
+            heard: now,
+        });
         self.opened += 1;
     }
 }
@@ -69,10 +82,16 @@ mod tests {
         let mut session = Session::default();
         assert!(session.admits(ONE, Nanos(0)));
         assert!(!session.admits(OTHER, Nanos(1)));
-        assert!(session.admits(ONE, SILENCE), "later than that, and nobody came between: the session goes on");
+        assert!(
+            session.admits(ONE, SILENCE),
+            "later than that, and nobody came between: the session goes on"
+        );
         assert!(!session.admits(OTHER, SILENCE + SILENCE - Nanos(1)));
         assert!(session.admits(OTHER, SILENCE + SILENCE));
-        assert!(!session.admits(ONE, SILENCE + SILENCE), "now that one is the stranger");
+        assert!(
+            !session.admits(ONE, SILENCE + SILENCE),
+            "now that one is the stranger"
+        );
         assert_eq!(session.opened, 2);
     }
 
@@ -83,6 +102,9 @@ mod tests {
         session.open(ONE, Some(7), Nanos(0));
         assert!(session.continues(ONE, 7, Nanos(1)));
         assert!(!session.continues(ONE, 8, Nanos(1)) && !session.continues(OTHER, 7, Nanos(1)));
-        assert!(session.is_of_another(OTHER, Nanos(1)) && !session.is_of_another(OTHER, SILENCE + Nanos(1)));
+        assert!(
+            session.is_of_another(OTHER, Nanos(1))
+                && !session.is_of_another(OTHER, SILENCE + Nanos(1))
+        );
     }
 }

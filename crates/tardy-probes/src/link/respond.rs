@@ -1,4 +1,5 @@
-//! The responder: answers each stimulus as soon as it has woken up, and keeps count of how late that was.
+//! The responder: answers each stimulus as soon as it has woken up, and keeps count of how late
+//! that was.
 
 use std::fmt::Debug;
 use std::io;
@@ -16,11 +17,17 @@ pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The responder's end of a link, open.
 pub trait Responder: Debug + Send {
-    /// Answers until `is_over`, counts into `answered`, and tells `log` of each answer (`note`). Call it on a thread that is prepared as a probe's.
+    /// Answers until `is_over`, counts into `answered`, and tells `log` of each answer (`note`).
+    /// Call it on a thread that is prepared as a probe's.
     ///
     /// # Errors
     /// Those of the link that will not go away: a device that was unplugged.
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()>;
+    fn answer(
+        &mut self,
+        is_over: &AtomicBool,
+        log: &mut Option<AnswerLog>,
+        answered: &mut ResponderResult,
+    ) -> io::Result<()>;
 }
 
 /// What a responder did.
@@ -28,13 +35,15 @@ pub trait Responder: Debug + Send {
 pub struct ResponderResult {
     /// Stimuli answered.
     pub answers: u64,
-    /// Of them, how late it woke up: from the kernel's receive stamp to the responder's own look at the clock. Empty on links without stamps.
+    /// Of them, how late it woke up: from the kernel's receive stamp to the responder's own look at
+    /// the clock. Empty on links without stamps.
     pub wake_up: Histogram,
     /// From the kernel's receive stamp to just before the answer was sent.
     pub in_responder: Histogram,
     /// What came and was no stimulus.
     pub others: u64,
-    /// Stimuli that were not answered: from others than the peer of the session, or without the secret.
+    /// Stimuli that were not answered: from others than the peer of the session, or without the
+    /// secret.
     pub strangers: u64,
     /// Sessions of peers; none on links that nobody but the other end can reach.
     pub sessions: u64,
@@ -47,7 +56,16 @@ pub struct ResponderResult {
 impl Default for ResponderResult {
     fn default() -> Self {
         let histogram = || Histogram::new(Budget::RECORDER);
-        Self { answers: 0, wake_up: histogram(), in_responder: histogram(), others: 0, strangers: 0, sessions: 0, rests: 0, failures: 0 }
+        Self {
+            answers: 0,
+            wake_up: histogram(),
+            in_responder: histogram(),
+            others: 0,
+            strangers: 0,
+            sessions: 0,
+            rests: 0,
+            failures: 0,
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use tardy_machine::root::Root;
 
-/// False for addresses of this machine, and for those reached through devices that no hardware stands behind: the loopback interface, and
-/// pairs, bridges and tunnels as containers and network namespaces have them.
+/// False for addresses of this machine, and for those reached through devices that no hardware
+/// stands behind: the loopback interface, and pairs, bridges and tunnels as containers and network
+/// namespaces have them.
 #[must_use]
 pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     // Only a local address can be bound to; port 0 is never taken.
@@ -18,7 +19,8 @@ pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     }
 }
 
-/// The device of the most specific route; see /proc/net/route, whose addresses are words of the machine's own order.
+/// The device of the most specific route; see /proc/net/route, whose addresses are words of the
+/// machine's own order.
 fn device_towards(root: &Root, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let table = root.read("proc/net/route").ok()?;
@@ -29,7 +31,12 @@ fn device_towards(root: &Root, to: Ipv4Addr) -> Option<String> {
         let mask = u32::from_str_radix(fields.nth(5)?, 16).ok()?;
         (to & mask == destination).then_some((mask.count_ones(), device))
     };
-    table.lines().skip(1).filter_map(route).max_by_key(|(length, _)| *length).map(|(_, device)| device)
+    table
+        .lines()
+        .skip(1)
+        .filter_map(route)
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, device)| device)
 }
 
 /// Whether the device, or one below it (a bond, a VLAN), has hardware.
@@ -40,7 +47,13 @@ fn is_hardware(root: &Root, device: &str) -> bool {
     }
     let lower = std::fs::read_dir(folder).into_iter().flatten().flatten();
     lower
-        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("lower_").map(str::to_owned))
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("lower_")
+                .map(str::to_owned)
+        })
         .any(|below| root.path(format!("sys/class/net/{below}/device")).exists())
 }
 
@@ -57,7 +70,13 @@ mod tests {
         fs::create_dir_all(folder.path().join("sys/class/net/vlan7/lower_eth0")).unwrap();
         fs::create_dir_all(folder.path().join("sys/class/net/veth1")).unwrap();
         let word = |octets: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(octets));
-        let line = |device: &str, to, mask| format!("{device}\t{}\t00000000\t0001\t0\t0\t0\t{}\t0\t0\t0\n", word(to), word(mask));
+        let line = |device: &str, to, mask| {
+            format!(
+                "{device}\t{}\t00000000\t0001\t0\t0\t0\t{}\t0\t0\t0\n",
+                word(to),
+                word(mask)
+            )
+        };
         let table = "Iface\tDestination\tGateway\n".to_owned()
             + &line("eth0", [0, 0, 0, 0], [0, 0, 0, 0])
             + &line("veth1", [10, 7, 0, 0], [255, 255, 0, 0])

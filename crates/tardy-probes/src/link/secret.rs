@@ -1,5 +1,5 @@
-//! A secret that both ends of a link have in a file. Who opens a session shows that he knows it, without sending it: HMAC-SHA-256 (RFC 2104)
-//! over a packet with a nonce that the responder chose.
+//! A secret that both ends of a link have in a file. Who opens a session shows that he knows it,
+//! without sending it: HMAC-SHA-256 (RFC 2104) over a packet with a nonce that the responder chose.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -20,18 +20,23 @@ const BYTES_MAX: usize = 4_096;
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// It cannot be read.
-    #[error("cannot read the secret {0}: {1}: make one with `head -c 32 /dev/urandom | base64 > FILE`")]
+    #[error(
+        "cannot read the secret {0}: {1}: make one with `head -c 32 /dev/urandom | base64 > FILE`"
+    )]
     Unreadable(PathBuf, io::Error),
     /// Others may read it.
     #[error("others may read the secret {0}: run `chmod 600` on it")]
     NotSecret(PathBuf),
     /// Too short, or no secret at all.
     #[error(
-        "the secret {0} has {1} bytes, and {BYTES_MIN} to {BYTES_MAX} are wanted: make one with `head -c 32 /dev/urandom | base64 > FILE`"
+        "the secret {0} has {1} bytes, and {BYTES_MIN} to {BYTES_MAX} are wanted: make one with \
+         `head -c 32 /dev/urandom | base64 > FILE`"
     )]
     Length(PathBuf, usize),
     /// The link takes none.
-    #[error("{0} takes no secret, because nobody but its other end can reach it: leave the secret away")]
+    #[error(
+        "{0} takes no secret, because nobody but its other end can reach it: leave the secret away"
+    )]
     NotTaken(String),
 }
 
@@ -57,7 +62,9 @@ impl Secret {
             return Err(SecretError::NotSecret(path.to_owned()));
         }
         let mut bytes = Vec::new();
-        file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        file.take(BYTES_MAX as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(unreadable)?;
         let secret = bytes.trim_ascii();
         match secret.len() {
             BYTES_MIN..=BYTES_MAX => Ok(Self(secret.to_owned())),
@@ -77,7 +84,9 @@ impl Secret {
 
     /// Its first eight bytes, as a number.
     pub(super) fn number(&self) -> u64 {
-        self.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        self.0
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
     /// What only who knows the secret can say of these bytes.
@@ -91,7 +100,8 @@ impl Secret {
     }
 
     fn hmac(&self, bytes: &[u8]) -> Hmac<Sha256> {
-        let mut hmac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of HMAC may have any length");
+        let mut hmac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of HMAC may have any length");
         hmac.update(bytes);
         hmac
     }
@@ -107,14 +117,21 @@ mod tests {
         // RFC 4231, test case 2.
         let tag = Secret(b"Jefe".to_vec()).tag(b"what do ya want for nothing?");
         let hexadecimal: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hexadecimal, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        assert_eq!(
+            hexadecimal,
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
     }
 
     #[test]
     fn a_tag_is_of_its_bytes_and_its_secret_alone() {
         let (one, other) = (Secret::drawn().unwrap(), Secret::drawn().unwrap());
         let tag = one.tag(b"bytes");
-        assert!(one.is_tag(b"bytes", &tag) && !one.is_tag(b"other", &tag) && !other.is_tag(b"bytes", &tag));
+        assert!(
+            one.is_tag(b"bytes", &tag)
+                && !one.is_tag(b"other", &tag)
+                && !other.is_tag(b"bytes", &tag)
+        );
         assert!(!one.is_tag(b"bytes", &tag[..31]) && !one.is_tag(b"bytes", b""));
         assert_eq!(format!("{one:?}"), "Secret", "nothing of it is printed");
     }
@@ -128,11 +145,31 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             Secret::read(&path).map_err(|error| error.to_string())
         };
-        assert_eq!(file("good", "0123456789abcdef\n", 0o600).unwrap().0, b"0123456789abcdef");
-        assert!(file("open", "0123456789abcdef", 0o644).unwrap_err().contains("chmod 600"));
-        assert!(file("short", "0123456789abcde\n\n", 0o600).unwrap_err().contains("has 15 bytes"));
-        assert!(file("long", &"x".repeat(5_000), 0o600).unwrap_err().contains("4096"));
-        assert!(Secret::read(&folder.path().join("none")).unwrap_err().to_string().contains("/dev/urandom"));
+        assert_eq!(
+            file("good", "0123456789abcdef\n", 0o600).unwrap().0,
+            b"0123456789abcdef"
+        );
+        assert!(
+            file("open", "0123456789abcdef", 0o644)
+                .unwrap_err()
+                .contains("chmod 600")
+        );
+        assert!(
+            file("short", "0123456789abcde\n\n", 0o600)
+                .unwrap_err()
+                .contains("has 15 bytes")
+        );
+        assert!(
+            file("long", &"x".repeat(5_000), 0o600)
+                .unwrap_err()
+                .contains("4096")
+        );
+        assert!(
+            Secret::read(&folder.path().join("none"))
+                .unwrap_err()
+                .to_string()
+                .contains("/dev/urandom")
+        );
         assert!(Secret::read(Path::new("/dev/zero")).is_err());
     }
 }

@@ -45,42 +45,72 @@ struct HostAndPort {
 
 /// `HOST`, `HOST:PORT`, `[V6]`, `[V6]:PORT`.
 fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
-    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+    let (host, port) = match place
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
-        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+        None => place
+            .split_once(':')
+            .map_or((place, None), |(host, port)| (host, Some(port))),
     };
     let number = |port: &str| {
         let port_of = port.parse().ok().filter(|&port| port > 0);
-        port_of.ok_or_else(|| ParseLinkError::BadPlace(format!("`{port}` is no port: write a number from 1 to 65535")))
+        port_of.ok_or_else(|| {
+            ParseLinkError::BadPlace(format!(
+                "`{port}` is no port: write a number from 1 to 65535"
+            ))
+        })
     };
-    Ok(Arc::new(HostAndPort { host: host.to_owned(), port: port.map_or(Ok(PORT), number)?, secret: None }))
+    Ok(Arc::new(HostAndPort {
+        host: host.to_owned(),
+        port: port.map_or(Ok(PORT), number)?,
+        secret: None,
+    }))
 }
 
 impl fmt::Display for HostAndPort {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, .. } = self;
-        if host.contains(':') { write!(formatter, "[{host}]:{port}") } else { write!(formatter, "{host}:{port}") }
+        if host.contains(':') {
+            write!(formatter, "[{host}]:{port}")
+        } else {
+            write!(formatter, "{host}:{port}")
+        }
     }
 }
 
 impl Place for HostAndPort {
     fn initiate(&self) -> io::Result<Initiation> {
         let (initiator, peer) = UdpInitiator::connect(&self.host, self.port, self.secret.as_ref())?;
-        Ok(Initiation { is_external: !peer.is_here, answers: Answers::OfAProcessThatTells, ..Initiation::new(initiator, peer.floor) })
+        Ok(Initiation {
+            is_external: !peer.is_here,
+            answers: Answers::OfAProcessThatTells,
+            ..Initiation::new(initiator, peer.floor)
+        })
     }
 
     fn respond(&self) -> io::Result<Box<dyn Responder>> {
-        Ok(Box::new(UdpResponder::bind(address(&self.host, self.port)?, self.secret.as_ref())?))
+        Ok(Box::new(UdpResponder::bind(
+            address(&self.host, self.port)?,
+            self.secret.as_ref(),
+        )?))
     }
 
     fn with_secret(&self, secret: Secret) -> Option<Arc<dyn Place>> {
-        Some(Arc::new(Self { host: self.host.clone(), port: self.port, secret: Some(secret) }))
+        Some(Arc::new(Self {
+            host: self.host.clone(),
+            port: self.port,
+            secret: Some(secret),
+        }))
     }
 
     fn responders_note(&self) -> Option<&'static str> {
-        let is_everywhere = address(&self.host, self.port).is_ok_and(|address| address.ip().is_unspecified());
+        let is_everywhere =
+            address(&self.host, self.port).is_ok_and(|address| address.ip().is_unspecified());
         (is_everywhere && self.secret.is_none()).then_some(
-            "it listens at every address of this machine, and whoever asks first is answered: name one address as in udp:192.0.2.7, or give --secret FILE",
+            "it listens at every address of this machine, and whoever asks first is answered: \
+             name one address as in udp:192.0.2.7, or give --secret FILE",
         )
     }
 
@@ -88,10 +118,12 @@ impl Place for HostAndPort {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
             io::ErrorKind::InvalidData => {
-                "give both ends the same file: `tardy respond --secret FILE` there, `--probe response:secret=FILE:udp:HOST` here"
+                "give both ends the same file: `tardy respond --secret FILE` there, `--probe \
+                 response:secret=FILE:udp:HOST` here"
             }
             io::ErrorKind::TimedOut => {
-                "run `tardy respond udp:ADDRESS:PORT` there; one that runs answers nobody else until its peer has been silent for 5 s"
+                "run `tardy respond udp:ADDRESS:PORT` there; one that runs answers nobody else \
+                 until its peer has been silent for 5 s"
             }
             _ => "run `tardy respond udp:ADDRESS:PORT` there",
         }
@@ -123,47 +155,101 @@ struct Peer {
 /// # Errors
 /// Where the name is not known.
 pub(super) fn address(host: &str, port: u16) -> io::Result<SocketAddr> {
-    (host, port).to_socket_addrs()?.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+    (host, port)
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
 }
 
 impl UdpInitiator {
     /// Connects, and asks whether a responder is there.
     ///
     /// # Errors
-    /// `TimedOut` or `ConnectionRefused` where none is; `InvalidData` where the two ends do not know the same secret; those of the name and of sockets.
+    /// `TimedOut` or `ConnectionRefused` where none is; `InvalidData` where the two ends do not
+    /// know the same secret; those of the name and of sockets.
     fn connect(host: &str, port: u16, secret: Option<&Secret>) -> io::Result<(Self, Peer)> {
         let to = address(host, port)?;
         let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
         socket.connect(to)?;
         stamped_socket::stamp_received(&socket)?;
-        let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64 ^ u64::from(std::process::id());
+        let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64
+            ^ u64::from(std::process::id());
         let drawn = secret.map(|_| Secret::drawn()).transpose()?;
-        // With a secret, the conversation is what the responder knows the peer by: nobody can guess it.
-        let mut initiator = Self { socket, conversation: drawn.map_or(conversation, |drawn| drawn.number()) };
+        // With a secret, the conversation is what the responder knows the peer by: nobody can guess
+        // it.
+        let mut initiator = Self {
+            socket,
+            conversation: drawn.map_or(conversation, |drawn| drawn.number()),
+        };
         let machine = initiator.hello(secret)?;
         let floor = network_floor(own_floor)?;
-        Ok((initiator, Peer { is_here: machine == packet::this_machine(), floor }))
+        Ok((
+            initiator,
+            Peer {
+                is_here: machine == packet::this_machine(),
+                floor,
+            },
+        ))
     }
 
-    /// Asks until a responder answers; where there is a secret, until both ends have shown that they know it. Its machine.
+    /// Asks until a responder answers; where there is a secret, until both ends have shown that
+    /// they know it. Its machine.
     fn hello(&mut self, secret: Option<&Secret>) -> io::Result<u64> {
         let mut buffer = [0; packet::TAGGED_BYTES + 1];
         self.socket.set_read_timeout(Some(HELLO_WAIT))?;
         let mut error = io::Error::new(io::ErrorKind::TimedOut, "no answer");
         for number in 0..HELLOS {
-            self.socket.send(&self.packet(Kind::Hello, number).encode())?;
+            self.socket
+                .send(&self.packet(Kind::Hello, number).encode())?;
             match self.socket.recv(&mut buffer) {
                 Ok(bytes) => match (self.own(&buffer[..bytes]), secret) {
-                    (Some(Packet { kind: Kind::Answer, machine, .. }), None) => return Ok(machine),
-                    (Some(Packet { kind: Kind::Answer, .. }), Some(_)) => {
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, "the responder there was given no secret"));
+                    (
+                        Some(Packet {
+                            kind: Kind::Answer,
+                            machine,
+                            ..
+                        }),
+                        None,
+                    ) => return Ok(machine),
+                    (
+                        Some(Packet {
+                            kind: Kind::Answer, ..
+                        }),
+                        Some(_),
+                    ) => {
+                        return Err(io::Error::new(
+                            io::ErrorKind::InvalidData,
+                            "the responder there was given no secret",
+                        ));
                     }
-                    (Some(Packet { kind: Kind::Challenge, .. }), None) => {
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, "the responder there asks for a secret"));
+                    (
+                        Some(Packet {
+                            kind: Kind::Challenge,
+                            ..
+                        }),
+                        None,
+                    ) => {
+                        return Err(io::Error::new(
+                            io::ErrorKind::InvalidData,
+                            "the responder there asks for a secret",
+                        ));
                     }
-                    (Some(challenge @ Packet { kind: Kind::Challenge, .. }), Some(secret)) => match self.show(challenge, secret)? {
+                    (
+                        Some(
+                            challenge @ Packet {
+                                kind: Kind::Challenge,
+                                ..
+                            },
+                        ),
+                        Some(secret),
+                    ) => match self.show(challenge, secret)? {
                         Some(machine) => return Ok(machine),
-                        None => error = io::Error::new(io::ErrorKind::InvalidData, "the responder there knows another secret"),
+                        None => {
+                            error = io::Error::new(
+                                io::ErrorKind::InvalidData,
+                                "the responder there knows another secret",
+                            )
+                        }
                     },
                     _ => {}
                 },
@@ -179,17 +265,35 @@ impl UdpInitiator {
 
     /// Shows that it knows the secret, and sees that the responder does; then that one's machine.
     fn show(&self, challenge: Packet, secret: &Secret) -> io::Result<Option<u64>> {
-        let opening = Packet { kind: Kind::Opening, ..challenge };
+        let opening = Packet {
+            kind: Kind::Opening,
+            ..challenge
+        };
         self.socket.send(&opening.tagged(secret))?;
         let mut buffer = [0; packet::TAGGED_BYTES + 1];
-        let Ok(bytes) = self.socket.recv(&mut buffer) else { return Ok(None) };
-        let is_to_it = |opened: &Packet| Packet { kind: Kind::Opening, machine: opening.machine, ..*opened } == opening;
-        let opened = Packet::decode_tagged(&buffer[..bytes], secret).filter(|opened| opened.kind == Kind::Opened && is_to_it(opened));
+        let Ok(bytes) = self.socket.recv(&mut buffer) else {
+            return Ok(None);
+        };
+        let is_to_it = |opened: &Packet| {
+            Packet {
+                kind: Kind::Opening,
+                machine: opening.machine,
+                ..*opened
+            } == opening
+        };
+        let opened = Packet::decode_tagged(&buffer[..bytes], secret)
+            .filter(|opened| opened.kind == Kind::Opened && is_to_it(opened));
         Ok(opened.map(|opened| opened.machine))
     }
 
     fn packet(&self, kind: Kind, number: u64) -> Packet {
-        Packet { kind, conversation: self.conversation, number, in_responder: Nanos::ZERO, machine: 0 }
+        Packet {
+            kind,
+            conversation: self.conversation,
+            number,
+            in_responder: Nanos::ZERO,
+            machine: 0,
+        }
     }
 
     /// What answers this conversation.
@@ -201,17 +305,30 @@ impl UdpInitiator {
 impl Initiator for UdpInitiator {
     #[inline]
     fn send(&mut self, number: u64) -> io::Result<()> {
-        self.socket.send(&self.packet(Kind::Stimulus, number).encode()).map(drop)
+        self.socket
+            .send(&self.packet(Kind::Stimulus, number).encode())
+            .map(drop)
     }
 
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         let mut buffer = [0; packet::BYTES + 1];
-        let Some(received) = stamped_socket::receive(&self.socket, &mut buffer, false)? else { return Ok(None) };
-        let Some(packet) = self.own(&buffer[..received.bytes]).filter(|packet| packet.kind == Kind::Answer) else { return Ok(None) };
+        let Some(received) = stamped_socket::receive(&self.socket, &mut buffer, false)? else {
+            return Ok(None);
+        };
+        let Some(packet) = self
+            .own(&buffer[..received.bytes])
+            .filter(|packet| packet.kind == Kind::Answer)
+        else {
+            return Ok(None);
+        };
         let stamp = received.stamp.map(on_the_runs_clock);
         let in_responder = Some(packet.in_responder).filter(|&time| time >= Nanos::ZERO);
-        Ok(Some(Answer { number: packet.number, received: stamp, in_responder }))
+        Ok(Some(Answer {
+            number: packet.number,
+            received: stamp,
+            in_responder,
+        }))
     }
 }
 
@@ -223,6 +340,8 @@ fn own_floor() -> io::Result<Nanos> {
     let mut buffer = [0; packet::BYTES];
     floor(|| {
         socket.send(&[0; packet::BYTES])?;
-        look_until(|| stamped_socket::receive(&socket, &mut buffer, false).map(|received| received.is_some()))
+        look_until(|| {
+            stamped_socket::receive(&socket, &mut buffer, false).map(|received| received.is_some())
+        })
     })
 }

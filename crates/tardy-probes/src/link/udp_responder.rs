@@ -1,4 +1,5 @@
-//! The responder's end of `udp`: answers the peer of its session, datagram for datagram, each with as many bytes as came.
+//! The responder's end of `udp`: answers the peer of its session, datagram for datagram, each with
+//! as many bytes as came.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -46,7 +47,13 @@ enum Fate {
 
 impl Fate {
     fn answered(question: Packet) -> Self {
-        Self::Answered { answer: Packet { kind: Kind::Answer, ..question }, is_stimulus: question.kind == Kind::Stimulus }
+        Self::Answered {
+            answer: Packet {
+                kind: Kind::Answer,
+                ..question
+            },
+            is_stimulus: question.kind == Kind::Stimulus,
+        }
     }
 
     /// Whether it is of one who is answered. Anybody can send a hello that is challenged.
@@ -64,38 +71,85 @@ impl UdpResponder {
         let socket = UdpSocket::bind(at)?;
         stamped_socket::stamp_received(&socket)?;
         socket.set_read_timeout(Some(LOOK))?;
-        let secret = secret.map(|secret| Secret::drawn().map(|own| KnownSecret { secret: secret.clone(), own })).transpose()?;
-        Ok(Self { socket, session: Session::default(), secret })
+        let secret = secret
+            .map(|secret| {
+                Secret::drawn().map(|own| KnownSecret {
+                    secret: secret.clone(),
+                    own,
+                })
+            })
+            .transpose()?;
+        Ok(Self {
+            socket,
+            session: Session::default(),
+            secret,
+        })
     }
 
     /// What becomes of a datagram that came from there.
     #[inline]
     fn fate(&mut self, bytes: &[u8], from: IpAddr, now: Nanos) -> Fate {
         match (Packet::decode(bytes), &self.secret) {
-            (Some(question @ Packet { kind: Kind::Hello | Kind::Stimulus, .. }), None) => {
+            (
+                Some(
+                    question @ Packet {
+                        kind: Kind::Hello | Kind::Stimulus,
+                        ..
+                    },
+                ),
+                None,
+            ) => {
                 if self.session.admits(from, now) {
                     Fate::answered(question)
                 } else {
                     Fate::Stranger
                 }
             }
-            (Some(stimulus @ Packet { kind: Kind::Stimulus, conversation, .. }), Some(_)) => {
-                if self.session.continues(from, conversation, now) { Fate::answered(stimulus) } else { Fate::Stranger }
+            (
+                Some(
+                    stimulus @ Packet {
+                        kind: Kind::Stimulus,
+                        conversation,
+                        ..
+                    },
+                ),
+                Some(_),
+            ) => {
+                if self.session.continues(from, conversation, now) {
+                    Fate::answered(stimulus)
+                } else {
+                    Fate::Stranger
+                }
             }
-            (Some(Packet { kind: Kind::Hello, conversation, .. }), Some(known)) => {
+            (
+                Some(Packet {
+                    kind: Kind::Hello,
+                    conversation,
+                    ..
+                }),
+                Some(known),
+            ) => {
                 let is_of_another = self.session.is_of_another(from, now);
-                if is_of_another { Fate::Stranger } else { Fate::Challenged(known.challenge(from, conversation, self.session.opened)) }
+                if is_of_another {
+                    Fate::Stranger
+                } else {
+                    Fate::Challenged(known.challenge(from, conversation, self.session.opened))
+                }
             }
             (None, Some(known)) if bytes.len() == packet::TAGGED_BYTES => {
                 let opening = Packet::decode_tagged(bytes, &known.secret).filter(|opening| {
                     let expected = known.challenge(from, opening.conversation, self.session.opened);
                     let nonce = (opening.number, opening.in_responder);
-                    opening.kind == Kind::Opening && nonce == (expected.number, expected.in_responder)
+                    opening.kind == Kind::Opening
+                        && nonce == (expected.number, expected.in_responder)
                 });
                 match opening {
                     Some(opening) if !self.session.is_of_another(from, now) => {
                         self.session.open(from, Some(opening.conversation), now);
-                        Fate::Opened(Packet { kind: Kind::Opened, ..opening })
+                        Fate::Opened(Packet {
+                            kind: Kind::Opened,
+                            ..opening
+                        })
                     }
                     _ => Fate::Stranger,
                 }
@@ -106,16 +160,34 @@ impl UdpResponder {
 }
 
 impl KnownSecret {
-    /// The challenge to a conversation: its nonce holds until the next session is opened, so that an opening is good once.
+    /// The challenge to a conversation: its nonce holds until the next session is opened, so that
+    /// an opening is good once.
     fn challenge(&self, from: IpAddr, conversation: u64, opened: u64) -> Packet {
-        let nonce = self.own.tag(format!("{from} {conversation} {opened}").as_bytes());
-        let word = |at: usize| nonce[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        Packet { kind: Kind::Challenge, conversation, number: word(0), in_responder: Nanos(word(8) as i64), machine: 0 }
+        let nonce = self
+            .own
+            .tag(format!("{from} {conversation} {opened}").as_bytes());
+        let word = |at: usize| {
+            nonce[at..]
+                .first_chunk()
+                .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        Packet {
+            kind: Kind::Challenge,
+            conversation,
+            number: word(0),
+            in_responder: Nanos(word(8) as i64),
+            machine: 0,
+        }
     }
 }
 
 impl Responder for UdpResponder {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
+    fn answer(
+        &mut self,
+        is_over: &AtomicBool,
+        log: &mut Option<AnswerLog>,
+        answered: &mut ResponderResult,
+    ) -> io::Result<()> {
         let machine = packet::this_machine();
         let mut buffer = [0; packet::TAGGED_BYTES + 1];
         let mut budget = Budget::default();
@@ -131,10 +203,26 @@ impl Responder for UdpResponder {
             let fate = self.fate(&buffer[..received.bytes], from.ip(), woken);
             let rest = budget.take(woken, fate.is_of_the_peer());
             match fate {
-                Fate::Answered { answer, is_stimulus } => {
+                Fate::Answered {
+                    answer,
+                    is_stimulus,
+                } => {
                     let stamp = received.stamp.map(on_the_runs_clock);
-                    let in_responder = stamp.map_or(Nanos(-1), |stamp| Nanos(clock::monotonic()) - stamp);
-                    if self.socket.send_to(&Packet { in_responder, machine, ..answer }.encode(), from).is_err() {
+                    let in_responder =
+                        stamp.map_or(Nanos(-1), |stamp| Nanos(clock::monotonic()) - stamp);
+                    if self
+                        .socket
+                        .send_to(
+                            &Packet {
+                                in_responder,
+                                machine,
+                                ..answer
+                            }
+                            .encode(),
+                            from,
+                        )
+                        .is_err()
+                    {
                         answered.failures += 1;
                     } else if is_stimulus {
                         answered.answers += 1;
@@ -145,10 +233,18 @@ impl Responder for UdpResponder {
                         }
                     }
                 }
-                Fate::Challenged(challenge) => answered.failures += u64::from(self.socket.send_to(&challenge.encode(), from).is_err()),
+                Fate::Challenged(challenge) => {
+                    answered.failures +=
+                        u64::from(self.socket.send_to(&challenge.encode(), from).is_err())
+                }
                 Fate::Opened(opened) => {
-                    let bytes = self.secret.as_ref().map(|known| Packet { machine, ..opened }.tagged(&known.secret));
-                    answered.failures += u64::from(bytes.is_none_or(|bytes| self.socket.send_to(&bytes, from).is_err()));
+                    let bytes = self
+                        .secret
+                        .as_ref()
+                        .map(|known| Packet { machine, ..opened }.tagged(&known.secret));
+                    answered.failures += u64::from(
+                        bytes.is_none_or(|bytes| self.socket.send_to(&bytes, from).is_err()),
+                    );
                 }
                 Fate::Stranger => answered.strangers += 1,
                 Fate::Other => answered.others += 1,
@@ -176,7 +272,13 @@ mod tests {
     }
 
     fn packet(kind: Kind, conversation: u64) -> Packet {
-        Packet { kind, conversation, number: 3, in_responder: Nanos::ZERO, machine: 0 }
+        Packet {
+            kind,
+            conversation,
+            number: 3,
+            in_responder: Nanos::ZERO,
+            machine: 0,
+        }
     }
 
     fn challenge(responder: &mut UdpResponder, from: IpAddr, conversation: u64) -> Packet {
@@ -191,16 +293,48 @@ mod tests {
         let secret = Secret::drawn().unwrap();
         let mut responder = responder(Some(&secret));
         let challenge = challenge(&mut responder, PEER, 7);
-        let opening = Packet { kind: Kind::Opening, ..challenge };
-        let mut opens = |opening: Packet, from| matches!(responder.fate(&opening.tagged(&secret), from, Nanos(0)), Fate::Opened(_));
+        let opening = Packet {
+            kind: Kind::Opening,
+            ..challenge
+        };
+        let mut opens = |opening: Packet, from| {
+            matches!(
+                responder.fate(&opening.tagged(&secret), from, Nanos(0)),
+                Fate::Opened(_)
+            )
+        };
         assert!(!opens(opening, OTHER), "the nonce is another's");
-        assert!(!opens(Packet { conversation: 8, ..opening }, PEER), "or another conversation's");
-        assert!(!opens(Packet { number: opening.number ^ 1, ..opening }, PEER), "or of the sender's own making");
-        assert!(!opens(challenge, PEER), "a challenge that comes back opens nothing");
+        assert!(
+            !opens(
+                Packet {
+                    conversation: 8,
+                    ..opening
+                },
+                PEER
+            ),
+            "or another conversation's"
+        );
+        assert!(
+            !opens(
+                Packet {
+                    number: opening.number ^ 1,
+                    ..opening
+                },
+                PEER
+            ),
+            "or of the sender's own making"
+        );
+        assert!(
+            !opens(challenge, PEER),
+            "a challenge that comes back opens nothing"
+        );
         assert!(opens(opening, PEER));
         assert!(!opens(opening, PEER), "once more, recorded on the way");
         let bytes = opening.tagged(&Secret::drawn().unwrap());
-        assert!(matches!(responder.fate(&bytes, PEER, Nanos(0)), Fate::Stranger), "another secret");
+        assert!(
+            matches!(responder.fate(&bytes, PEER, Nanos(0)), Fate::Stranger),
+            "another secret"
+        );
     }
 
     #[test]
@@ -208,13 +342,40 @@ mod tests {
         let secret = Secret::drawn().unwrap();
         let mut responder = responder(Some(&secret));
         let stimulus = packet(Kind::Stimulus, 7).encode();
-        assert!(matches!(responder.fate(&stimulus, PEER, Nanos(0)), Fate::Stranger));
-        let opening = Packet { kind: Kind::Opening, ..challenge(&mut responder, PEER, 7) };
-        assert!(matches!(responder.fate(&opening.tagged(&secret), PEER, Nanos(0)), Fate::Opened(_)));
-        assert!(matches!(responder.fate(&stimulus, PEER, Nanos(0)), Fate::Answered { is_stimulus: true, .. }));
-        assert!(matches!(responder.fate(&packet(Kind::Stimulus, 8).encode(), PEER, Nanos(0)), Fate::Stranger));
-        assert!(matches!(responder.fate(&stimulus, OTHER, Nanos(0)), Fate::Stranger));
-        assert!(matches!(responder.fate(&packet(Kind::Hello, 9).encode(), OTHER, Nanos(0)), Fate::Stranger), "while the session lasts");
+        assert!(matches!(
+            responder.fate(&stimulus, PEER, Nanos(0)),
+            Fate::Stranger
+        ));
+        let opening = Packet {
+            kind: Kind::Opening,
+            ..challenge(&mut responder, PEER, 7)
+        };
+        assert!(matches!(
+            responder.fate(&opening.tagged(&secret), PEER, Nanos(0)),
+            Fate::Opened(_)
+        ));
+        assert!(matches!(
+            responder.fate(&stimulus, PEER, Nanos(0)),
+            Fate::Answered {
+                is_stimulus: true,
+                ..
+            }
+        ));
+        assert!(matches!(
+            responder.fate(&packet(Kind::Stimulus, 8).encode(), PEER, Nanos(0)),
+            Fate::Stranger
+        ));
+        assert!(matches!(
+            responder.fate(&stimulus, OTHER, Nanos(0)),
+            Fate::Stranger
+        ));
+        assert!(
+            matches!(
+                responder.fate(&packet(Kind::Hello, 9).encode(), OTHER, Nanos(0)),
+                Fate::Stranger
+            ),
+            "while the session lasts"
+        );
     }
 
     #[test]
@@ -224,19 +385,47 @@ mod tests {
         let hello = packet(Kind::Hello, 7).encode();
         let fate = with_secret.fate(&hello, PEER, Nanos(0));
         assert!(matches!(fate, Fate::Challenged(_)) && !fate.is_of_the_peer());
-        let opening = Packet { kind: Kind::Opening, ..challenge(&mut with_secret, PEER, 7) };
-        assert!(with_secret.fate(&opening.tagged(&secret), PEER, Nanos(0)).is_of_the_peer());
-        assert!(with_secret.fate(&packet(Kind::Stimulus, 7).encode(), PEER, Nanos(0)).is_of_the_peer());
-        assert!(responder(None).fate(&hello, PEER, Nanos(0)).is_of_the_peer(), "without a secret it is answered");
+        let opening = Packet {
+            kind: Kind::Opening,
+            ..challenge(&mut with_secret, PEER, 7)
+        };
+        assert!(
+            with_secret
+                .fate(&opening.tagged(&secret), PEER, Nanos(0))
+                .is_of_the_peer()
+        );
+        assert!(
+            with_secret
+                .fate(&packet(Kind::Stimulus, 7).encode(), PEER, Nanos(0))
+                .is_of_the_peer()
+        );
+        assert!(
+            responder(None)
+                .fate(&hello, PEER, Nanos(0))
+                .is_of_the_peer(),
+            "without a secret it is answered"
+        );
     }
 
     #[test]
     fn answers_and_what_is_no_packet_are_others() {
         let mut responder = responder(None);
         let opening = packet(Kind::Opening, 7).tagged(&Secret::drawn().unwrap());
-        for bytes in [&packet(Kind::Answer, 7).encode()[..], &packet(Kind::Challenge, 7).encode(), &opening, b"", b"tdy1"] {
+        for bytes in [
+            &packet(Kind::Answer, 7).encode()[..],
+            &packet(Kind::Challenge, 7).encode(),
+            &opening,
+            b"",
+            b"tdy1",
+        ] {
             assert!(matches!(responder.fate(bytes, PEER, Nanos(0)), Fate::Other));
         }
-        assert!(matches!(responder.fate(&packet(Kind::Hello, 7).encode(), PEER, Nanos(0)), Fate::Answered { is_stimulus: false, .. }));
+        assert!(matches!(
+            responder.fate(&packet(Kind::Hello, 7).encode(), PEER, Nanos(0)),
+            Fate::Answered {
+                is_stimulus: false,
+                ..
+            }
+        ));
     }
 }

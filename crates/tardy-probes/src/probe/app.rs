@@ -1,4 +1,5 @@
-//! `app`: the user's own loop, which reports each cycle by two calls into memory that is shared with the tool.
+//! `app`: the user's own loop, which reports each cycle by two calls into memory that is shared
+//! with the tool.
 
 use std::io;
 use std::process::Command;
@@ -17,10 +18,20 @@ use super::{OpenContext, ProbeInstance, Refusal};
 use crate::app::program::{Ending, LoopDescription, Program, look_at};
 use crate::app::relay::{LoopRings, RunningLoop, relay};
 
-const DONE: SeriesInfo =
-    SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, bins_below_least: false };
-const START: SeriesInfo =
-    SeriesInfo { part: "start", quantity: "start", kind: SeriesKind::Grid, is_outside_verdict: true, bins_below_least: false };
+const DONE: SeriesInfo = SeriesInfo {
+    part: "",
+    quantity: "completion",
+    kind: SeriesKind::Work,
+    is_outside_verdict: false,
+    bins_below_least: false,
+};
+const START: SeriesInfo = SeriesInfo {
+    part: "start",
+    quantity: "start",
+    kind: SeriesKind::Grid,
+    is_outside_verdict: true,
+    bins_below_least: false,
+};
 
 /// The parameter with the program.
 pub(super) const COMMAND: &str = "command";
@@ -28,12 +39,14 @@ pub(super) const COMMAND: &str = "command";
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "app",
     about: "a loop of your own: from its due time to the end of its work",
-    times: "a loop of yours: from its due time to the end of its work (tardy_done), and to its start (tardy_due) as app.start",
+    times: "a loop of yours: from its due time to the end of its work (tardy_done), and to its \
+            start (tardy_due) as app.start",
     context: "stock: what the program waits by; RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {
         name: COMMAND,
-        means: "program that runs the loop, with its arguments, as a shell reads it; the loop's own period counts",
+        means: "program that runs the loop, with its arguments, as a shell reads it; the loop's \
+                own period counts",
         kind: Kind::Text,
         default: None,
         needed: true,
@@ -56,26 +69,52 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let stop_signals = [signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP];
     let parameters = &opening.probe.parameters;
-    let name = parameters.get(COMMAND).map(ToString::to_string).unwrap_or_default();
+    let name = parameters
+        .get(COMMAND)
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let command = match parameters.words(COMMAND) {
         Some([program, arguments @ ..]) => with_arguments(program, arguments),
-        _ => with_arguments("/bin/sh", &["-c".to_owned(), format!("exec {}", parameters.text(COMMAND))]),
+        _ => with_arguments(
+            "/bin/sh",
+            &[
+                "-c".to_owned(),
+                format!("exec {}", parameters.text(COMMAND)),
+            ],
+        ),
     };
-    let mut program = Program::start(name, command, opening.measured_cpus).map_err(io::Error::other)?;
-    let mut reader = program.wait_for_loop(|| signal::is_pending(&stop_signals)).map_err(io::Error::other)?;
+    let mut program =
+        Program::start(name, command, opening.measured_cpus).map_err(io::Error::other)?;
+    let mut reader = program
+        .wait_for_loop(|| signal::is_pending(&stop_signals))
+        .map_err(io::Error::other)?;
     let found = look_at(&mut reader);
-    let grid = found.period.map(|period| DetectedGrid { period, phase: found.phase });
-    let kind = if grid.is_some() { SeriesKind::Work } else { SeriesKind::Event };
-    let series = [DONE, START].map(|series| SeriesInfo { kind, ..series }).to_vec();
+    let grid = found.period.map(|period| DetectedGrid {
+        period,
+        phase: found.phase,
+    });
+    let kind = if grid.is_some() {
+        SeriesKind::Work
+    } else {
+        SeriesKind::Event
+    };
+    let series = [DONE, START]
+        .map(|series| SeriesInfo { kind, ..series })
+        .to_vec();
     let notes = vec![describe(&found)];
     let loop_thread = found.thread;
     let (start, done) = match (opening.producers.pop(), opening.producers.pop()) {
         (Some(start), Some(done)) => (start, done),
-        _ => return Err(io::Error::other("a program's loop was opened without its two series")),
+        _ => {
+            return Err(io::Error::other(
+                "a program's loop was opened without its two series",
+            ));
+        }
     };
     let run: Run = Box::new(move |ready| {
         let memory = std::sync::Arc::clone(program.memory());
-        // A thread of its own, there before the start: this one is a measuring thread to the tool, whose page faults count, those of a new thread's stack too.
+        // A thread of its own, there before the start: this one is a measuring thread to the tool,
+        // whose page faults count, those of a new thread's stack too.
         let (begin, left) = std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<Start<'_>>(1);
             let memory = &memory;
@@ -83,33 +122,53 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
                 // Nothing comes where the run did not begin.
                 let begin = gone.recv().ok()?;
                 let first = grid.map_or(begin.at, |grid| grid.first_from(begin.at));
-                let running = RunningLoop { name: found.name, period: found.period, first, tells_done: found.tells_done, reader };
+                let running = RunningLoop {
+                    name: found.name,
+                    period: found.period,
+                    first,
+                    tells_done: found.tells_done,
+                    reader,
+                };
                 relay(memory, running, LoopRings { done, start }, begin.control)
             });
             let relaying = relaying.map_err(scoped::refused)?;
             let begin = ready.wait();
             let _ = go.send(begin);
-            let left = relaying.join().map_err(|_| io::Error::other("the thread that reads the program's loop ended unexpectedly"))?;
+            let left = relaying.join().map_err(|_| {
+                io::Error::other("the thread that reads the program's loop ended unexpectedly")
+            })?;
             io::Result::Ok((begin, left))
         })?;
         let refused = memory.refused();
         if let Some(left) = left {
             let (period, before, due) = (left.period, left.at.before, left.at.due);
-            begin.control.warn(Warning::LoopLeftItsGrid { name: left.name, period, before, due });
+            begin.control.warn(Warning::LoopLeftItsGrid {
+                name: left.name,
+                period,
+                before,
+                due,
+            });
         }
         if refused > 0 {
-            begin
-                .control
-                .warn(Warning::Problem { text: format!("{refused} more loops of the program were not measured: one is, the first") });
+            begin.control.warn(Warning::Problem {
+                text: format!(
+                    "{refused} more loops of the program were not measured: one is, the first"
+                ),
+            });
         }
-        let is_ending = !begin.control.is_past_end(Nanos(tardy_sys::clock::monotonic()));
+        let is_ending = !begin
+            .control
+            .is_past_end(Nanos(tardy_sys::clock::monotonic()));
         match program.end(is_ending)? {
             Ending::Asked => {}
-            Ending::ByItself(status) => begin.control.warn(Warning::Problem { text: format!("the program ended by itself ({status})") }),
+            Ending::ByItself(status) => begin.control.warn(Warning::Problem {
+                text: format!("the program ended by itself ({status})"),
+            }),
             Ending::Killed => {
-                begin
-                    .control
-                    .warn(Warning::Problem { text: "the program did not end when it was asked to (SIGTERM), and was killed".to_owned() });
+                begin.control.warn(Warning::Problem {
+                    text: "the program did not end when it was asked to (SIGTERM), and was killed"
+                        .to_owned(),
+                });
             }
         }
         // Other probes have nothing to wait for when the program that was measured has ended.
@@ -117,8 +176,19 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         Ok(())
     });
     // Not the planned policy: what is measured is the program, and this thread only waits.
-    let member = Member { policy: sched::Policy::Other { nice: 0 }, is_watched: false, ..Member::new(opening.probe, None, run) };
-    Ok(ProbeInstance { members: vec![member], series: Some(series), grid, loop_thread, notes, ..ProbeInstance::default() })
+    let member = Member {
+        policy: sched::Policy::Other { nice: 0 },
+        is_watched: false,
+        ..Member::new(opening.probe, None, run)
+    };
+    Ok(ProbeInstance {
+        members: vec![member],
+        series: Some(series),
+        grid,
+        loop_thread,
+        notes,
+        ..ProbeInstance::default()
+    })
 }
 
 fn with_arguments(program: &str, arguments: &[String]) -> Command {
@@ -128,8 +198,18 @@ fn with_arguments(program: &str, arguments: &[String]) -> Command {
 }
 
 fn describe(found: &LoopDescription) -> String {
-    let every = found.period.map_or_else(|| "without a grid".to_owned(), |period| format!("every {}", period.exact()));
-    let policy = found.policy.as_ref().map_or_else(|| "of a policy that could not be read".to_owned(), |policy| format!("under {policy}"));
-    let done = if found.tells_done { "" } else { "; it never says when its work is done, so that its start stands for that" };
+    let every = found.period.map_or_else(
+        || "without a grid".to_owned(),
+        |period| format!("every {}", period.exact()),
+    );
+    let policy = found.policy.as_ref().map_or_else(
+        || "of a policy that could not be read".to_owned(),
+        |policy| format!("under {policy}"),
+    );
+    let done = if found.tells_done {
+        ""
+    } else {
+        "; it never says when its work is done, so that its start stands for that"
+    };
     format!("app is the loop `{}`, {every}, {policy}{done}", found.name)
 }

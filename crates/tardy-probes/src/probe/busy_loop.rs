@@ -1,4 +1,5 @@
-//! What probes have in common that occupy their CPU: where ticks are on the run's clock, and how much of the time they may take.
+//! What probes have in common that occupy their CPU: where ticks are on the run's clock, and how
+//! much of the time they may take.
 
 use std::io;
 
@@ -7,7 +8,8 @@ use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::Calibration;
 
-/// At a real-time priority, the CPU is given up for a tenth of each window, so that the machine stays usable.
+/// At a real-time priority, the CPU is given up for a tenth of each window, so that the machine
+/// stays usable.
 const WINDOW: Nanos = Nanos::from_millis(100);
 const WINDOW_OCCUPIED: Nanos = Nanos::from_millis(90);
 
@@ -23,7 +25,11 @@ impl Anchor {
     /// Now.
     pub(super) fn new(read: impl Fn() -> u64, calibration: Calibration) -> Self {
         let nanos = Nanos(clock::monotonic());
-        Self { ticks: read(), nanos, calibration }
+        Self {
+            ticks: read(),
+            nanos,
+            calibration,
+        }
     }
 
     pub(super) fn ticks(&self) -> u64 {
@@ -34,7 +40,8 @@ impl Anchor {
         self.nanos
     }
 
-    /// When the counter showed `ticks`, on the run's clock; at any time near the anchor, before or after it.
+    /// When the counter showed `ticks`, on the run's clock; at any time near the anchor, before or
+    /// after it.
     pub(super) fn at(&self, ticks: u64) -> Nanos {
         match ticks.checked_sub(self.ticks) {
             Some(since) => self.nanos + Nanos(self.calibration.nanos(since)),
@@ -52,7 +59,10 @@ pub(super) struct Share {
 
 impl Share {
     pub(super) fn of(probe: &ProbePlan) -> Self {
-        Self { is_real_time: probe.policy != PolicyName::Other, window: Nanos::ZERO }
+        Self {
+            is_real_time: probe.policy != PolicyName::Other,
+            window: Nanos::ZERO,
+        }
     }
 
     /// Sleeps for the rest of the window where its share is used up; whether it did.
@@ -78,18 +88,34 @@ mod tests {
 
     #[test]
     fn ticks_before_and_after_an_anchor_have_their_place() {
-        let anchor = Anchor { ticks: 1000, nanos: Nanos(50_000), calibration: Calibration::OF_NANOSECONDS };
-        assert_eq!((anchor.at(1007), anchor.at(990)), (Nanos(50_007), Nanos(49_990)));
+        let anchor = Anchor {
+            ticks: 1000,
+            nanos: Nanos(50_000),
+            calibration: Calibration::OF_NANOSECONDS,
+        };
+        assert_eq!(
+            (anchor.at(1007), anchor.at(990)),
+            (Nanos(50_007), Nanos(49_990))
+        );
     }
 
     #[test]
     fn a_tenth_of_each_window_is_given_up_at_a_real_time_priority_and_nothing_otherwise() {
         let now = Nanos(clock::monotonic());
-        let mut share = Share { is_real_time: true, window: now - Nanos::from_millis(95) };
+        let mut share = Share {
+            is_real_time: true,
+            window: now - Nanos::from_millis(95),
+        };
         assert!(share.give_up_when_used(now).unwrap());
-        assert!(Nanos(clock::monotonic()) >= now + Nanos::from_millis(5), "the rest of the window is slept through");
+        assert!(
+            Nanos(clock::monotonic()) >= now + Nanos::from_millis(5),
+            "the rest of the window is slept through"
+        );
         assert_eq!(share.window, now + Nanos::from_millis(5));
-        let mut ordinary = Share { is_real_time: false, window: now - Nanos::from_secs(5) };
+        let mut ordinary = Share {
+            is_real_time: false,
+            window: now - Nanos::from_secs(5),
+        };
         assert!(!ordinary.give_up_when_used(now).unwrap());
         assert_eq!(ordinary.window, now - Nanos::from_secs(5));
     }

@@ -19,8 +19,10 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "cyclic",
     about: "a sleep to each due time (clock_nanosleep, absolute)",
-    times: "clock_nanosleep(2) with TIMER_ABSTIME: from the due time to the thread's first clock read after it",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    times: "clock_nanosleep(2) with TIMER_ABSTIME: from the due time to the thread's first clock \
+            read after it",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
+              others",
     source: "koolwal2009 (cyclictest)",
     sets_any_clock: true,
     open,
@@ -29,29 +31,54 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let is_on_the_runs_clock = opening.probe.clocks.timer.is_of_the_run();
-    one_thread(opening, if is_on_the_runs_clock { measure } else { measure_on_another_clock })
+    one_thread(
+        opening,
+        if is_on_the_runs_clock {
+            measure
+        } else {
+            measure_on_another_clock
+        },
+    )
 }
 
-fn measure_on_another_clock(plan: &ThreadPlan, producer: Producer, control: &Control) -> io::Result<()> {
+fn measure_on_another_clock(
+    plan: &ThreadPlan,
+    producer: Producer,
+    control: &Control,
+) -> io::Result<()> {
     let mut timer = TimerClock::of(plan);
     by_due_times(plan, producer, control, |due| timer.sleep_until(due))
 }
 
 fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
     let (mut walk, end) = grid_of(plan)?;
-    // One number to compare with: as an option it would be two, with a branch of its own in each turn.
+    // One number to compare with: as an option it would be two, with a branch of its own in each
+    // turn.
     let stop_above = std::hint::black_box(plan.stop_above.unwrap_or(Nanos::MAX));
-    // From here to `close` the thread makes no system call but the sleep and, where the vDSO has none, the clock read.
+    // From here to `close` the thread makes no system call but the sleep and, where the vDSO has
+    // none, the clock read.
     while walk.base() < end && !control.is_past_end(walk.base()) {
         clock::sleep_until(walk.due())?;
         let now = clock::monotonic();
         let due = Nanos(walk.due().to_nanos());
         let latency = Nanos(now) - due;
         let skipped = walk.advance_past(now, || end.min(control.end()));
-        producer.push(Sample { due, latency, skipped });
+        producer.push(Sample {
+            due,
+            latency,
+            skipped,
+        });
         if latency > stop_above {
-            // Made here, because a sample that is passed by its address would lie in memory in every turn.
-            control.stop_because_of(plan.cpu, Sample { due, latency, skipped });
+            // Made here, because a sample that is passed by its address would lie in memory in
+            // every turn.
+            control.stop_because_of(
+                plan.cpu,
+                Sample {
+                    due,
+                    latency,
+                    skipped,
+                },
+            );
             break;
         }
     }

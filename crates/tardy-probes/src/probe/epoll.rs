@@ -16,8 +16,10 @@ use super::{OpenContext, ProbeInstance};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "epoll",
     about: "epoll_pwait2 with the time left to each due time",
-    times: "epoll_pwait2(2) with the time left to the due time, which a clock read tells: from the due time to the first clock read after it",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    times: "epoll_pwait2(2) with the time left to the due time, which a clock read tells: from \
+            the due time to the first clock read after it",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
+              others",
     source: "today (event loops)",
     resolve,
     open,
@@ -30,7 +32,10 @@ fn resolve(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
         Ok(_) => Ok(()),
         Err(error) => {
             let missing = format!("epoll_pwait2(2) ({error})");
-            Err(Refusal::Absent(Unsupported::new(missing, "measure on Linux 5.11 or newer, or use --probe cyclic")))
+            Err(Refusal::Absent(Unsupported::new(
+                missing,
+                "measure on Linux 5.11 or newer, or use --probe cyclic",
+            )))
         }
     }
 }
@@ -41,9 +46,14 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
-        by_due_times(&thread.at(start.at), producer, start.control, |due| sleep_until(&set, due).map(|()| clock::monotonic()))
+        by_due_times(&thread.at(start.at), producer, start.control, |due| {
+            sleep_until(&set, due).map(|()| clock::monotonic())
+        })
     });
-    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
+        ..ProbeInstance::default()
+    })
 }
 
 /// As an event loop does it: the time that is left, again if a signal cut it short.

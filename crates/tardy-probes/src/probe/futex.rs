@@ -1,4 +1,5 @@
-//! `futex`: a thread sleeps on a word in memory until another one changes it; what the locks of the C library and of most languages come to.
+//! `futex`: a thread sleeps on a word in memory until another one changes it; what the locks of the
+//! C library and of most languages come to.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +10,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "futex",
     about: "one thread wakes another through a futex",
-    times: "FUTEX_WAKE to a thread in FUTEX_WAIT: from the waker's clock read before the call to the woken thread's first one after its own",
+    times: "FUTEX_WAKE to a thread in FUTEX_WAIT: from the waker's clock read before the call to \
+            the woken thread's first one after its own",
     source: "williams2002 (wake-ups by threads), ptsematest",
     open: pair::open::<Futex>,
     system_calls: &["clock_nanosleep", "futex"],

@@ -1,4 +1,5 @@
-//! The loops of probes that wait on a grid by other means than `cyclic`; one concrete copy for each way of waiting.
+//! The loops of probes that wait on a grid by other means than `cyclic`; one concrete copy for each
+//! way of waiting.
 
 use std::io;
 
@@ -12,7 +13,8 @@ use super::timer_clock::TimerClock;
 use crate::recording::control::Control;
 use crate::recording::ring::Producer;
 
-/// Waits by `sleep_until` for each due time, one after another; it answers with the first read of the clock after the wake-up.
+/// Waits by `sleep_until` for each due time, one after another; it answers with the first read of
+/// the clock after the wake-up.
 pub(super) fn by_due_times(
     plan: &ThreadPlan,
     mut producer: Producer,
@@ -24,7 +26,11 @@ pub(super) fn by_due_times(
     while walk.base() < end && !control.is_past_end(walk.base()) {
         let due = Nanos(walk.due().to_nanos());
         let now = sleep_until(due.get())?;
-        let sample = Sample { due, latency: Nanos(now) - due, skipped: walk.advance_past(now, || end.min(control.end())) };
+        let sample = Sample {
+            due,
+            latency: Nanos(now) - due,
+            skipped: walk.advance_past(now, || end.min(control.end())),
+        };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);
@@ -35,8 +41,9 @@ pub(super) fn by_due_times(
     Ok(())
 }
 
-/// Waits for a periodic timer on the grid, which `start` sets to its first due time, given on the timer's clock; `wait` tells how many expiries there were since
-/// the last call, at least 1. The kernel counts them, so that none is guessed. After a step of the clock the timer is set anew.
+/// Waits for a periodic timer on the grid, which `start` sets to its first due time, given on the
+/// timer's clock; `wait` tells how many expiries there were since the last call, at least 1. The
+/// kernel counts them, so that none is guessed. After a step of the clock the timer is set anew.
 pub(super) fn by_expiries(
     plan: &ThreadPlan,
     mut producer: Producer,
@@ -65,7 +72,11 @@ pub(super) fn by_expiries(
                 continue;
             }
         }
-        let sample = Sample { due, latency: Nanos(now) - due, skipped: walk.advance_by(expiries, || end.min(control.end())) };
+        let sample = Sample {
+            due,
+            latency: Nanos(now) - due,
+            skipped: walk.advance_by(expiries, || end.min(control.end())),
+        };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

@@ -1,4 +1,5 @@
-//! `gtod`: reads one clock again and again and counts the time between any two reads, as gtod_latency of koolwal2009 does for the largest; two clocks in turns.
+//! `gtod`: reads one clock again and again and counts the time between any two reads, as
+//! gtod_latency of koolwal2009 does for the largest; two clocks in turns.
 
 use std::io;
 
@@ -19,8 +20,10 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "gtod",
     about: "gaps between reads of the clock, one after another",
-    times: "gettimeofday(2) for 1 ms, then clock_gettime(CLOCK_MONOTONIC) for 1 ms: from one read of a clock to the next; every one is counted",
-    context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for tasks of lower priority",
+    times: "gettimeofday(2) for 1 ms, then clock_gettime(CLOCK_MONOTONIC) for 1 ms: from one read \
+            of a clock to the next; every one is counted",
+    context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for \
+              tasks of lower priority",
     source: "koolwal2009 (gtod_latency)",
     parameters: &[Parameter::duration(
         "least",
@@ -30,8 +33,15 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         Nanos::from_micros(60),
     )],
     series: &[
-        SeriesInfo { bins_below_least: true, ..SeriesInfo::GAPS },
-        SeriesInfo { part: "monotonic", bins_below_least: true, ..SeriesInfo::GAPS },
+        SeriesInfo {
+            bins_below_least: true,
+            ..SeriesInfo::GAPS
+        },
+        SeriesInfo {
+            part: "monotonic",
+            bins_below_least: true,
+            ..SeriesInfo::GAPS
+        },
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
@@ -41,7 +51,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// For how long one clock is read before it is the other one's turn. What lies between the reads that are timed is then the same clock's read alone.
+/// For how long one clock is read before it is the other one's turn. What lies between the reads
+/// that are timed is then the same clock's read alone.
 const TURN: Nanos = Nanos::from_millis(1);
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -51,16 +62,29 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
-        measure(&thread, start.at, (time_of_day, monotonic), share, start.control)
+        measure(
+            &thread,
+            start.at,
+            (time_of_day, monotonic),
+            share,
+            start.control,
+        )
     });
-    let member = Member { is_watched: false, ..Member::new(opening.probe, opening.thread.cpu, run) };
-    Ok(ProbeInstance { members: vec![member], ..ProbeInstance::default() })
+    let member = Member {
+        is_watched: false,
+        ..Member::new(opening.probe, opening.thread.cpu, run)
+    };
+    Ok(ProbeInstance {
+        members: vec![member],
+        ..ProbeInstance::default()
+    })
 }
 
 /// A clock that is read again and again, with its series.
 ///
-/// Somebody may set the time of day meanwhile. A gap is then what passed on the run's clock: no sample is as long as the step, and no turn lasts until a clock
-/// that was set back is where it was.
+/// Somebody may set the time of day meanwhile. A gap is then what passed on the run's clock: no
+/// sample is as long as the step, and no turn lasts until a clock that was set back is where it
+/// was.
 struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
     /// How far the clock is ahead of the run's.
@@ -81,7 +105,16 @@ struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
 impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
     fn new(clock: C, ahead: A, producer: Producer, plan: &ThreadPlan) -> Self {
         let left = plan.cycles.unwrap_or(u64::MAX);
-        let mut reader = Self { clock, ahead, producer, last: 0, last_ahead: 0, begun: 0, left, observed: 0 };
+        let mut reader = Self {
+            clock,
+            ahead,
+            producer,
+            last: 0,
+            last_ahead: 0,
+            begun: 0,
+            left,
+            observed: 0,
+        };
         reader.begin();
         reader
     }
@@ -104,7 +137,8 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         }
     }
 
-    /// Reads the clock for a turn, or until it was read often enough; the last gap that was long enough to have its moment and is above the limit.
+    /// Reads the clock for a turn, or until it was read often enough; the last gap that was long
+    /// enough to have its moment and is above the limit.
     fn take_turn(&mut self, stop_above: Nanos) -> Option<Sample> {
         let mut above = None;
         while self.left > 0 && self.last - self.begun < TURN.get() {
@@ -139,10 +173,15 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         self.left -= 1;
         self.producer.begin_cycle();
         // A clock that was set back leaves a gap below zero, for which there is no bin either.
-        if self.producer.count(gap) { None } else { self.hand_over(gap) }
+        if self.producer.count(gap) {
+            None
+        } else {
+            self.hand_over(gap)
+        }
     }
 
-    /// On the run's clock, whichever was read: a gap is long beside one more read. None where the clock was set, and the gap is a short one.
+    /// On the run's clock, whichever was read: a gap is long beside one more read. None where the
+    /// clock was set, and the gap is a short one.
     #[cold]
     fn hand_over(&mut self, mut gap: i64) -> Option<Sample> {
         let mut end = clock::monotonic();
@@ -158,7 +197,11 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
                 return None;
             }
         }
-        let sample = Sample { due: Nanos(end - gap), latency: Nanos(gap), skipped: 0 };
+        let sample = Sample {
+            due: Nanos(end - gap),
+            latency: Nanos(gap),
+            skipped: 0,
+        };
         self.producer.push(sample);
         Some(sample)
     }
@@ -178,9 +221,15 @@ fn measure(
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let _ = clock::sleep_until(&clock::Instant::from_nanos(start.get()));
     let mut day = ClockReader::new(clock::time_of_day, || Clock::Realtime.ahead(), of_day, plan);
-    let mut monotonic = ClockReader::new(clock::monotonic, || Clock::Monotonic.ahead(), of_clock, plan);
+    let mut monotonic = ClockReader::new(
+        clock::monotonic,
+        || Clock::Monotonic.ahead(),
+        of_clock,
+        plan,
+    );
     let end = loop {
-        // Each clock's first read comes before the other one's last: whatever takes the CPU between two turns is in the gaps of one of them.
+        // Each clock's first read comes before the other one's last: whatever takes the CPU between
+        // two turns is in the gaps of one of them.
         let above_of_day = day.take_turn(stop_above);
         monotonic.begin();
         let above_of_day = above_of_day.or(day.read_once_more(stop_above));
@@ -227,7 +276,11 @@ mod tests {
 
     impl SetClock {
         fn ahead(&self) -> i64 {
-            if self.reads.get() >= self.set_at { self.by } else { 0 }
+            if self.reads.get() >= self.set_at {
+                self.by
+            } else {
+                0
+            }
         }
 
         fn read(&self) -> i64 {
@@ -236,7 +289,8 @@ mod tests {
         }
     }
 
-    /// Turns of reads of this clock: their gaps by length, those that are stored, and the time that was observed.
+    /// Turns of reads of this clock: their gaps by length, those that are stored, and the time that
+    /// was observed.
     fn turns(clock: &SetClock) -> (Vec<u64>, Vec<Record>, i64) {
         let plan = ThreadPlan {
             cpu: None,
@@ -256,21 +310,36 @@ mod tests {
         }
         let mut stored = Vec::new();
         consumer.drain_up_to(u64::MAX, |record| stored.push(record));
-        (consumer.bins().collect(), stored, consumer.observed().unwrap().get())
+        (
+            consumer.bins().collect(),
+            stored,
+            consumer.observed().unwrap().get(),
+        )
     }
 
     #[test]
     fn a_step_of_the_time_of_day_makes_no_gap_and_no_turn_longer() {
-        let undisturbed = turns(&SetClock { reads: Cell::new(0), set_at: i64::MAX, by: 0 });
+        let undisturbed = turns(&SetClock {
+            reads: Cell::new(0),
+            set_at: i64::MAX,
+            by: 0,
+        });
         assert_eq!((undisturbed.0.len(), undisturbed.1.len()), (5000, 0));
         let hour = 3_600_000_000_000;
         for by in [hour, -hour, 1_000_000_000, -1_000_000_000, -10_000] {
             // In the middle of a turn, at its begin, and in the read beside the turns.
             for set_at in [12_345, 10_003, 10_002, 10_001] {
-                let (counted, stored, observed) = turns(&SetClock { reads: Cell::new(0), set_at, by });
+                let (counted, stored, observed) = turns(&SetClock {
+                    reads: Cell::new(0),
+                    set_at,
+                    by,
+                });
                 assert_eq!(stored, [], "{by} at read {set_at}");
                 let longest = counted.iter().rposition(|&times| times > 0);
-                assert!(longest <= Some(300), "{by} at read {set_at}: a gap of {longest:?} ns");
+                assert!(
+                    longest <= Some(300),
+                    "{by} at read {set_at}: a gap of {longest:?} ns"
+                );
                 assert!(
                     (observed - undisturbed.2).abs() <= 1000,
                     "{by} at read {set_at}: {observed} ns observed, {} undisturbed",

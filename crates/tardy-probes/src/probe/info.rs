@@ -21,12 +21,13 @@ pub struct ProbeInfo {
     pub about: &'static str,
     /// What is timed, in one sentence.
     pub times: &'static str,
-    /// In which context the timer behind it expires: hard interrupt, softirq, thread; on stock kernels (`stock: ...`) and on PREEMPT_RT (`RT: ...`).
+    /// In which context the timer behind it expires: hard interrupt, softirq, thread; on stock
+    /// kernels (`stock: ...`) and on PREEMPT_RT (`RT: ...`).
     pub context: &'static str,
     /// Where it comes from: a paper or a program, or `today`.
     pub source: &'static str,
-    /// What can be set beside `period`, `policy`, `priority` and `dither`, which every probe has; values without names are in this order, and
-    /// before those.
+    /// What can be set beside `period`, `policy`, `priority` and `dither`, which every probe has;
+    /// values without names are in this order, and before those.
     pub parameters: &'static [Parameter],
     /// Its series: each place has all of them, and the first has the probe's name.
     pub series: &'static [SeriesInfo],
@@ -36,13 +37,16 @@ pub struct ProbeInfo {
     pub policy: PolicyName,
     /// Period where none is asked for.
     pub period: Nanos,
-    /// Whether there is one such thing in a process or a machine, so that two probes of this kind would be in each other's way. A POSIX timer and a queue are each
-    /// thread's own, a signal that one thread sends another is every pair's.
+    /// Whether there is one such thing in a process or a machine, so that two probes of this kind
+    /// would be in each other's way. A POSIX timer and a queue are each thread's own, a signal that
+    /// one thread sends another is every pair's.
     pub is_single: bool,
-    /// What it waits for. Interval errors do not show a constant lateness, as that of a tick may be; pairs of threads and what others begin have no timer.
+    /// What it waits for. Interval errors do not show a constant lateness, as that of a tick may
+    /// be; pairs of threads and what others begin have no timer.
     pub waits_for: WaitsFor,
-    /// The system calls that its measuring loops make, as strace names them: what it sleeps with first, then the wake-up or the work that it times. A clock
-    /// read is not one where the vDSO reads the clock.
+    /// The system calls that its measuring loops make, as strace names them: what it sleeps with
+    /// first, then the wake-up or the work that it times. A clock read is not one where the vDSO
+    /// reads the clock.
     pub system_calls: &'static [&'static str],
     /// Whether its timer can be set on another clock than the run's.
     pub sets_any_clock: bool,
@@ -50,20 +54,24 @@ pub struct ProbeInfo {
     pub reads_time_of_day: bool,
     /// Whose cycles it times.
     pub cycles: Cycles,
-    /// Whether the kernel throttles its threads where they use up their runtime, and sends SIGXCPU then.
+    /// Whether the kernel throttles its threads where they use up their runtime, and sends SIGXCPU
+    /// then.
     pub is_throttled: bool,
-    /// The period that its own parameters give, whatever period the other probes of a run have: a device that is set to a rate.
+    /// The period that its own parameters give, whatever period the other probes of a run have: a
+    /// device that is set to a rate.
     pub period_of: fn(&Values) -> Option<Nanos>,
     /// Looks whether the request makes sense and the machine has what it needs; changes nothing.
     pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,
-    /// Gets hold of what one place needs, before any thread of the run exists; called on the main thread, once for each place.
+    /// Gets hold of what one place needs, before any thread of the run exists; called on the main
+    /// thread, once for each place.
     pub open: fn(OpenContext<'_>) -> std::io::Result<ProbeInstance>,
 }
 
 /// Whose cycles a probe times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cycles {
-    /// The probe's own: their due times can be aligned, and so many of them end the run where `--cycles` is asked for.
+    /// The probe's own: their due times can be aligned, and so many of them end the run where
+    /// `--cycles` is asked for.
     Own,
     /// Those of a player, whose clock says when they are due.
     OfAPlayer,
@@ -76,13 +84,16 @@ pub enum Cycles {
 pub enum Placement {
     /// A place on each measured CPU.
     EachCpu,
-    /// One place, on the first measured CPU: there is one such device, or one such timer in a process.
+    /// One place, on the first measured CPU: there is one such device, or one such timer in a
+    /// process.
     FirstCpu,
     /// One place, on whatever CPU it is.
     Unbound,
-    /// As many places as the probe's parameter `copies` says; their threads move among the measured CPUs.
+    /// As many places as the probe's parameter `copies` says; their threads move among the measured
+    /// CPUs.
     Copies,
-    /// As many places as there are measured CPUs; their threads move among all CPUs, because the kernel will not bind them.
+    /// As many places as there are measured CPUs; their threads move among all CPUs, because the
+    /// kernel will not bind them.
     CopyACpu,
 }
 
@@ -96,8 +107,8 @@ pub enum Refusal {
 }
 
 impl ProbeInfo {
-    /// What most probes are: a thread on each measured CPU that waits for a timer of its own, due time by due time of a grid. A probe says what it
-    /// is otherwise.
+    /// What most probes are: a thread on each measured CPU that waits for a timer of its own, due
+    /// time by due time of a grid. A probe says what it is otherwise.
     pub(super) const USUAL: Self = Self {
         name: "",
         about: "",
@@ -118,19 +129,33 @@ impl ProbeInfo {
         is_throttled: false,
         period_of: |_| None,
         resolve: always,
-        open: |_| Err(std::io::Error::other("a probe that does not say how it opens")),
+        open: |_| {
+            Err(std::io::Error::other(
+                "a probe that does not say how it opens",
+            ))
+        },
     };
 
     /// Whether due times form a grid, so that some can be skipped.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
-        self.series.iter().any(|series| matches!(series.kind, SeriesKind::Grid | SeriesKind::Work | SeriesKind::Skew))
+        self.series.iter().any(|series| {
+            matches!(
+                series.kind,
+                SeriesKind::Grid | SeriesKind::Work | SeriesKind::Skew
+            )
+        })
     }
 
-    /// The schedule of its threads. A pair of threads records events, but one of the two walks a grid.
+    /// The schedule of its threads. A pair of threads records events, but one of the two walks a
+    /// grid.
     #[must_use]
     pub fn schedule(&self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
-        let kind = if self.has_schedule() { SeriesKind::Grid } else { self.series[0].kind };
+        let kind = if self.has_schedule() {
+            SeriesKind::Grid
+        } else {
+            self.series[0].kind
+        };
         kind.schedule(period, start, dither)
     }
 
@@ -140,22 +165,36 @@ impl ProbeInfo {
     /// Why not, in a fragment that ends in the remedy.
     pub fn check_clocks(&self, clocks: ProbeClocks) -> Result<(), String> {
         if !self.sets_any_clock && !clocks.timer.is_of_the_run() {
-            let names: Vec<&str> = PROBES.iter().filter(|probe| probe.sets_any_clock).map(|probe| probe.name).collect();
-            let (last, others) = names.split_last().map_or(("", String::new()), |(last, others)| (*last, others.join(", ")));
+            let names: Vec<&str> = PROBES
+                .iter()
+                .filter(|probe| probe.sets_any_clock)
+                .map(|probe| probe.name)
+                .collect();
+            let (last, others) = names
+                .split_last()
+                .map_or(("", String::new()), |(last, others)| {
+                    (*last, others.join(", "))
+                });
             let clock = clocks.timer.name();
-            return Err(format!("its timer cannot be set on another clock: leave clock={clock} out, or use {others} or {last}"));
+            return Err(format!(
+                "its timer cannot be set on another clock: leave clock={clock} out, or use \
+                 {others} or {last}"
+            ));
         }
         // Loops of others, players and peers have due times of their own.
         let has_own_grid = self.has_schedule() && self.cycles == Cycles::Own;
         match clocks.align {
-            Some(clock) if !has_own_grid => {
-                Err(format!("it has no grid of due times that could be aligned: leave align={} out, or use cyclic", clock.name()))
-            }
+            Some(clock) if !has_own_grid => Err(format!(
+                "it has no grid of due times that could be aligned: leave align={} out, or use \
+                 cyclic",
+                clock.name()
+            )),
             _ => Ok(()),
         }
     }
 
-    /// How long a cycle takes at this period: for probes that read a clock all the time, about a read.
+    /// How long a cycle takes at this period: for probes that read a clock all the time, about a
+    /// read.
     #[must_use]
     pub fn cycle(&self, period: Nanos) -> Nanos {
         const READ: Nanos = Nanos(25);
@@ -183,7 +222,10 @@ pub fn always(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
 /// [`Refusal::Request`] where dither is asked for.
 pub fn no_dither(probe: &ProbePlan) -> Result<(), Refusal> {
     if probe.dither > Nanos::ZERO {
-        return Err(Refusal::Request("a timer that is set once cannot move its due times: leave --dither out, or use cyclic".into()));
+        return Err(Refusal::Request(
+            "a timer that is set once cannot move its due times: leave --dither out, or use cyclic"
+                .into(),
+        ));
     }
     Ok(())
 }

@@ -1,15 +1,20 @@
-//! How many interrupts a CPU took, counted by the kernel's tracepoints: of the device handlers, and of each vector that is no device (timer, calls from
-//! other CPUs, work put off), and of the interrupts that cannot be masked.
+//! How many interrupts a CPU took, counted by the kernel's tracepoints: of the device handlers, and
+//! of each vector that is no device (timer, calls from other CPUs, work put off), and of the
+//! interrupts that cannot be masked.
 
 use tardy_machine::root::Root;
 use tardy_sys::tracepoint_counter::TracepointCounter;
 
 /// Where tracefs may be mounted.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-/// Folders of tracepoints, and how those end that an interrupt passes once. `irq_vectors` is x86's, `ipi` that of the other architectures, whose timers
-/// are device interrupts.
-const TRACEPOINTS: [(&str, &str); 4] =
-    [("irq", "irq_handler_entry"), ("irq_vectors", "_entry"), ("ipi", "ipi_entry"), ("nmi", "nmi_handler")];
+/// Folders of tracepoints, and how those end that an interrupt passes once. `irq_vectors` is x86's,
+/// `ipi` that of the other architectures, whose timers are device interrupts.
+const TRACEPOINTS: [(&str, &str); 4] = [
+    ("irq", "irq_handler_entry"),
+    ("irq_vectors", "_entry"),
+    ("ipi", "ipi_entry"),
+    ("nmi", "nmi_handler"),
+];
 
 /// The tracepoints' numbers.
 ///
@@ -18,15 +23,28 @@ const TRACEPOINTS: [(&str, &str); 4] =
 pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
     for tracefs in TRACEFS {
         let of_folder = |(folder, ending): (&str, &str)| {
-            let names = root.names(format!("{tracefs}/events/{folder}")).into_iter().filter(move |name| name.ends_with(ending));
-            names.map(|name| format!("{tracefs}/events/{folder}/{name}/id")).collect::<Vec<String>>()
+            let names = root
+                .names(format!("{tracefs}/events/{folder}"))
+                .into_iter()
+                .filter(move |name| name.ends_with(ending));
+            names
+                .map(|name| format!("{tracefs}/events/{folder}/{name}/id"))
+                .collect::<Vec<String>>()
         };
-        let found: Vec<u64> = TRACEPOINTS.into_iter().flat_map(of_folder).filter_map(|path| root.number(path)).collect();
+        let found: Vec<u64> = TRACEPOINTS
+            .into_iter()
+            .flat_map(of_folder)
+            .filter_map(|path| root.number(path))
+            .collect();
         if !found.is_empty() {
             return Ok(found);
         }
     }
-    Err("the kernel's tracepoints of interrupts cannot be read: run as root, with tracefs mounted on /sys/kernel/tracing".to_owned())
+    Err(
+        "the kernel's tracepoints of interrupts cannot be read: run as root, with tracefs mounted \
+         on /sys/kernel/tracing"
+            .to_owned(),
+    )
 }
 
 /// Counts the interrupts of `cpu` from now on.
@@ -34,7 +52,9 @@ pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
 /// # Errors
 /// As [`tracepoints`]; where the kernel refuses to count.
 pub(super) fn open(root: &Root, cpu: u32) -> Result<TracepointCounter, String> {
-    let refused = |error| format!("the kernel counts no tracepoints ({error}): run as root, or with CAP_PERFMON");
+    let refused = |error| {
+        format!("the kernel counts no tracepoints ({error}): run as root, or with CAP_PERFMON")
+    };
     TracepointCounter::open(cpu, &tracepoints(root)?).map_err(refused)
 }
 
@@ -46,7 +66,12 @@ mod tests {
     fn each_interrupt_passes_one_of_the_tracepoints_found() {
         let folder = tempfile::tempdir().unwrap();
         let events = folder.path().join("sys/kernel/tracing/events");
-        let names = ["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq_vectors/local_timer_entry"];
+        let names = [
+            "irq/irq_handler_entry",
+            "irq/irq_handler_exit",
+            "irq/softirq_entry",
+            "irq_vectors/local_timer_entry",
+        ];
         for (id, name) in names.iter().enumerate() {
             std::fs::create_dir_all(events.join(name)).unwrap();
             std::fs::write(events.join(name).join("id"), format!("{}\n", id + 10)).unwrap();

@@ -16,7 +16,8 @@ use super::{OpenContext, ProbeInstance};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "io-uring",
     about: "an io_uring timeout to each due time",
-    times: "IORING_OP_TIMEOUT (CLOCK_MONOTONIC, absolute) by io_uring_enter(2): from the due time to the first clock read after it",
+    times: "IORING_OP_TIMEOUT (CLOCK_MONOTONIC, absolute) by io_uring_enter(2): from the due time \
+            to the first clock read after it",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today",
     resolve,
@@ -30,7 +31,10 @@ fn resolve(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
         Ok(_) => Ok(()),
         Err(error) => {
             let missing = format!("io_uring ({error})");
-            Err(Refusal::Absent(Unsupported::new(missing, "set kernel.io_uring_disabled to 0, or use a kernel built with CONFIG_IO_URING")))
+            Err(Refusal::Absent(Unsupported::new(
+                missing,
+                "set kernel.io_uring_disabled to 0, or use a kernel built with CONFIG_IO_URING",
+            )))
         }
     }
 }
@@ -42,7 +46,12 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         // The kernel keeps a ring's state for the thread that uses it.
         let mut ring = Ring::new()?;
         let start = ready.wait();
-        by_due_times(&thread.at(start.at), producer, start.control, |due| ring.sleep_until(due).map(|()| clock::monotonic()))
+        by_due_times(&thread.at(start.at), producer, start.control, |due| {
+            ring.sleep_until(due).map(|()| clock::monotonic())
+        })
     });
-    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
+        ..ProbeInstance::default()
+    })
 }

@@ -1,7 +1,8 @@
 //! `itimer`: the periodic signal of setitimer(2), as in test A of abeni2002.
 //!
-//! A process has one such timer, so that there is one place, on the first measured CPU. Signals that come while one is pending are merged
-//! by the kernel without a trace; the summary finds them as expiries of the fitted grid that no activation stands for.
+//! A process has one such timer, so that there is one place, on the first measured CPU. Signals
+//! that come while one is pending are merged by the kernel without a trace; the summary finds them
+//! as expiries of the fitted grid that no activation stands for.
 
 use std::io;
 
@@ -23,7 +24,8 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "itimer",
     about: "a periodic setitimer signal: time between two of them",
-    times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two activations less the period",
+    times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two \
+            activations less the period",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "abeni2002, test A",
     series: &[SeriesInfo::INTERVAL_ERROR],
@@ -39,7 +41,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if probe.period.get() % 1000 != 0 {
         let period = probe.period.exact();
-        return Err(Refusal::Request(format!("a period of {period} is no whole number of microseconds, as setitimer(2) wants: round it")));
+        return Err(Refusal::Request(format!(
+            "a period of {period} is no whole number of microseconds, as setitimer(2) wants: \
+             round it"
+        )));
     }
     super::info::no_dither(probe)
 }
@@ -56,10 +61,18 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let result = measure(&timer, &thread, producer, start.control);
         timer.stop().and(result)
     });
-    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
+        ..ProbeInstance::default()
+    })
 }
 
-fn measure(timer: &IntervalTimer, plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
+fn measure(
+    timer: &IntervalTimer,
+    plan: &ThreadPlan,
+    mut producer: Producer,
+    control: &Control,
+) -> io::Result<()> {
     let period = request_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     // The first activation only says where the first interval begins.
@@ -72,7 +85,11 @@ fn measure(timer: &IntervalTimer, plan: &ThreadPlan, mut producer: Producer, con
         producer.begin_cycle();
         timer.wait()?;
         let now = Nanos(clock::monotonic());
-        let sample = Sample { due, latency: now - due, skipped: 0 };
+        let sample = Sample {
+            due,
+            latency: now - due,
+            skipped: 0,
+        };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

@@ -1,5 +1,6 @@
-//! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Of a player's loop that is built in, with the audio clock of a
-//! sound card or a modelled one, and of a real player; no two of these stand under one name.
+//! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Of a
+//! player's loop that is built in, with the audio clock of a sound card or a modelled one, and of a
+//! real player; no two of these stand under one name.
 
 mod alsa;
 mod audio;
@@ -25,19 +26,27 @@ use super::{OpenContext, ProbeInstance, Refusal};
 
 use card::Card;
 
-const SKEW: SeriesInfo =
-    SeriesInfo { part: "", quantity: "audio/video skew", kind: SeriesKind::Skew, is_outside_verdict: false, bins_below_least: false };
+const SKEW: SeriesInfo = SeriesInfo {
+    part: "",
+    quantity: "audio/video skew",
+    kind: SeriesKind::Skew,
+    is_outside_verdict: false,
+    bins_below_least: false,
+};
 const FRAME: SeriesInfo = SeriesInfo {
     part: "frame",
     quantity: "inter-frame time less the period",
-    kind: SeriesKind::Interval { has_own_clock: false },
+    kind: SeriesKind::Interval {
+        has_own_clock: false,
+    },
     is_outside_verdict: true,
     bins_below_least: false,
 };
 
 /// `delay` where the audio clock is not delayed on purpose.
 const NO_DELAY: &str = "0ns";
-/// The player that is built in, with the audio clock of a card where there is one, of a card, and with a modelled one; and the one that is a program.
+/// The player that is built in, with the audio clock of a card where there is one, of a card, and
+/// with a modelled one; and the one that is a program.
 const PLAYERS: &[&str] = &["auto", "alsa", "simulated", "mpv"];
 /// Frames that a real player can be asked for.
 const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nanos::from_secs(1);
@@ -45,41 +54,68 @@ const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nan
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "media",
     about: "a media player: audio/video skew, and time between frames",
-    times: "a player: the audio time less the frame's video time when it is shown (below zero the picture is ahead), and the time between two \
-            frames as media.frame; 25, 30 and 60 frames per second are periods of 40ms, 33333333ns and 16666667ns. Built in, with the clock of a \
-            sound card (ALSA) as media.alsa and media.alsa-frame; where there is none, a simulated player, no audio hardware. With player=mpv: a real \
-            one, and what it reports, as media.player and media.player-frame",
-    context: "stock: hard interrupt (relative sleep; mpv: wait with a time-out); RT: hard interrupt for real-time threads, softirq thread for others",
+    times: "a player: the audio time less the frame's video time when it is shown (below zero the \
+            picture is ahead), and the time between two frames as media.frame; 25, 30 and 60 \
+            frames per second are periods of 40ms, 33333333ns and 16666667ns. Built in, with the \
+            clock of a sound card (ALSA) as media.alsa and media.alsa-frame; where there is none, \
+            a simulated player, no audio hardware. With player=mpv: a real one, and what it \
+            reports, as media.player and media.player-frame",
+    context: "stock: hard interrupt (relative sleep; mpv: wait with a time-out); RT: hard \
+              interrupt for real-time threads, softirq thread for others",
     source: "abeni2002 section 5",
     parameters: &[
         Parameter::choice(
             "player",
-            "who plays: a loop of this tool with the clock of a sound card (alsa), with a modelled one (simulated), with a card's where one can be had (auto); or \
-             the program mpv with a clip that it makes itself (libavfilter)",
+            "who plays: a loop of this tool with the clock of a sound card (alsa), with a \
+             modelled one (simulated), with a card's where one can be had (auto); or the program \
+             mpv with a clip that it makes itself (libavfilter)",
             PLAYERS,
         ),
         Parameter::duration(
             "buffer",
-            "sound that the player keeps written ahead; when it is played, the audio clock stands still (auto, alsa, simulated)",
+            "sound that the player keeps written ahead; when it is played, the audio clock stands \
+             still (auto, alsa, simulated)",
             "200ms",
             Nanos::from_millis(1),
             Nanos::from_secs(10),
         ),
         Parameter::duration(
             "delay",
-            "how much the audio clock is held back on purpose at some frames, to see that this is found (simulated; auto is that then)",
+            "how much the audio clock is held back on purpose at some frames, to see that this is \
+             found (simulated; auto is that then)",
             NO_DELAY,
             Nanos::ZERO,
             Nanos::from_secs(1),
         ),
-        Parameter::count("delay-every", "at every how many-th frame (simulated)", "100", 1, 1_000_000),
-        Parameter::count("audio-rate", "sound samples a second, in which the audio clock counts", "48000", 8_000, 768_000),
+        Parameter::count(
+            "delay-every",
+            "at every how many-th frame (simulated)",
+            "100",
+            1,
+            1_000_000,
+        ),
+        Parameter::count(
+            "audio-rate",
+            "sound samples a second, in which the audio clock counts",
+            "48000",
+            8_000,
+            768_000,
+        ),
         Parameter::path(
             "device",
-            "sound card to play on, its card and device as in 0,0 or a path; without, the first that can be had (alsa; auto is that then)",
+            "sound card to play on, its card and device as in 0,0 or a path; without, the first \
+             that can be had (alsa; auto is that then)",
         ),
-        Parameter::choice("video-out", "where pictures go (mpv)", &["null", "gpu", "x11", "drm", "wlshm"]),
-        Parameter::choice("audio-out", "where sound goes (mpv)", &["null", "alsa", "pipewire", "pulse", "jack"]),
+        Parameter::choice(
+            "video-out",
+            "where pictures go (mpv)",
+            &["null", "gpu", "x11", "drm", "wlshm"],
+        ),
+        Parameter::choice(
+            "audio-out",
+            "where sound goes (mpv)",
+            &["null", "alsa", "pipewire", "pulse", "jack"],
+        ),
     ],
     series: &[SKEW, FRAME],
     placement: Placement::FirstCpu,
@@ -119,7 +155,11 @@ fn audio_by(probe: &ProbePlan) -> AudioBy {
 
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     super::info::no_dither(probe)?;
-    if is_real(probe) { resolve_real(probe, host) } else { resolve_built_in(probe, host) }
+    if is_real(probe) {
+        resolve_real(probe, host)
+    } else {
+        resolve_built_in(probe, host)
+    }
 }
 
 fn refuse(text: &str) -> Result<(), Refusal> {
@@ -128,14 +168,19 @@ fn refuse(text: &str) -> Result<(), Refusal> {
 
 fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if probe.parameters.duration("delay") > Nanos::ZERO {
-        return refuse("the clock of a real player cannot be held back: leave delay out, or player");
+        return refuse(
+            "the clock of a real player cannot be held back: leave delay out, or player",
+        );
     }
     if probe.parameters.path("device").is_some() {
         return refuse("mpv finds its sound device itself: leave device out, or use player=alsa");
     }
     if !REAL_PERIOD.contains(&probe.period) {
         let (from, to) = (REAL_PERIOD.start().exact(), REAL_PERIOD.end().exact());
-        return refuse(&format!("{} is no period of frames for mpv: give one from {from} to {to}", probe.period.exact()));
+        return refuse(&format!(
+            "{} is no period of frames for mpv: give one from {from} to {to}",
+            probe.period.exact()
+        ));
     }
     if host.program(mpv::PROGRAM).is_none() {
         let remedy = "install the package mpv, or leave player=mpv out for the built-in player";
@@ -145,26 +190,41 @@ fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
 }
 
 fn resolve_built_in(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
-    let (delay, is_null) = (probe.parameters.duration("delay"), |name| probe.parameters.text(name) == "null");
+    let (delay, is_null) = (probe.parameters.duration("delay"), |name| {
+        probe.parameters.text(name) == "null"
+    });
     let (by, names_device) = (audio_by(probe), probe.parameters.path("device").is_some());
     if delay >= probe.period {
-        return refuse("a delay of a whole frame is another frame: give delay= less than the period");
+        return refuse(
+            "a delay of a whole frame is another frame: give delay= less than the period",
+        );
     }
     if !is_null("video-out") || !is_null("audio-out") {
-        return refuse("the built-in player has no such outputs: leave video-out and audio-out out, or add player=mpv");
+        return refuse(
+            "the built-in player has no such outputs: leave video-out and audio-out out, or add \
+             player=mpv",
+        );
     }
     match by {
-        AudioBy::Card if delay > Nanos::ZERO => {
-            refuse("the clock of a sound card cannot be held back: leave delay out, or use player=simulated")
-        }
-        AudioBy::Model if names_device => {
-            refuse("a clock that is modelled has no sound card: leave device out, or use player=alsa without delay")
-        }
-        AudioBy::Card => Card::open(probe, host).map(drop).map_err(|error| Refusal::Absent(error.into_absent())),
+        AudioBy::Card if delay > Nanos::ZERO => refuse(
+            "the clock of a sound card cannot be held back: leave delay out, or use \
+             player=simulated",
+        ),
+        AudioBy::Model if names_device => refuse(
+            "a clock that is modelled has no sound card: leave device out, or use player=alsa \
+             without delay",
+        ),
+        AudioBy::Card => Card::open(probe, host)
+            .map(drop)
+            .map_err(|error| Refusal::Absent(error.into_absent())),
         AudioBy::Model | AudioBy::CardOrModel => Ok(()),
     }
 }
 
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
-    if is_real(opening.probe) { reported::open(opening) } else { built_in::open(opening) }
+    if is_real(opening.probe) {
+        reported::open(opening)
+    } else {
+        built_in::open(opening)
+    }
 }

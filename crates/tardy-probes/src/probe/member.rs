@@ -19,7 +19,8 @@ pub struct OpenContext<'a> {
     pub thread: &'a ThreadPlan,
     /// All measured CPUs, for probes that need a second one.
     pub measured_cpus: &'a CpuList,
-    /// One for each series of the probe, in the order of its description. Whoever gets one must close it.
+    /// One for each series of the probe, in the order of its description. Whoever gets one must
+    /// close it.
     pub producers: Vec<Producer>,
 }
 
@@ -30,7 +31,8 @@ pub struct ProbeInstance {
     pub members: Vec<Member>,
     /// Error of the clock that it reads, beyond which an early wake-up is one.
     pub clock_error: Nanos,
-    /// Its series, where opening tells more of them than the description: as many as there, or fewer, in the same order.
+    /// Its series, where opening tells more of them than the description: as many as there, or
+    /// fewer, in the same order.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that it found, which the plan could not know.
     pub grid: Option<DetectedGrid>,
@@ -38,9 +40,11 @@ pub struct ProbeInstance {
     pub external: Option<bool>,
     /// The thread of another program that takes its samples, where there is one and it is known.
     pub loop_thread: Option<i32>,
-    /// What must be known of its numbers; shown with every result. The same text of several places is shown once.
+    /// What must be known of its numbers; shown with every result. The same text of several places
+    /// is shown once.
     pub notes: Vec<String>,
-    /// What is still under way, so that places prepare side by side: called when all are open, in their order.
+    /// What is still under way, so that places prepare side by side: called when all are open, in
+    /// their order.
     pub finish: Option<Finish>,
 }
 
@@ -83,7 +87,8 @@ impl DetectedGrid {
     #[must_use]
     pub fn first_from(&self, start: Nanos) -> Nanos {
         start.saturating_add(Nanos(
-            (i128::from(self.phase.get()) - i128::from(start.get())).rem_euclid(i128::from(self.period.get().max(1))) as i64,
+            (i128::from(self.phase.get()) - i128::from(start.get()))
+                .rem_euclid(i128::from(self.period.get().max(1))) as i64,
         ))
     }
 }
@@ -96,11 +101,13 @@ pub struct Member {
     pub cpus: CpuList,
     /// How it is scheduled.
     pub policy: Policy,
-    /// Whether the watchdog ends it when it never sleeps. One that occupies its CPU by design must give it up for a share of the time
-    /// instead, and sleep then: the limit on real-time CPU time stands behind it.
+    /// Whether the watchdog ends it when it never sleeps. One that occupies its CPU by design must
+    /// give it up for a share of the time instead, and sleep then: the limit on real-time CPU time
+    /// stands behind it.
     pub is_watched: bool,
-    /// Prepares what must be prepared on the thread itself, waits for the start with [`StartGate::wait`], measures until the control says stop, and
-    /// closes its producers. Called once; the loop inside is concrete.
+    /// Prepares what must be prepared on the thread itself, waits for the start with
+    /// [`StartGate::wait`], measures until the control says stop, and closes its producers. Called
+    /// once; the loop inside is concrete.
     pub run: Run,
 }
 
@@ -123,7 +130,8 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Sleeps until the run starts: for probes without a grid, whose first cycle would else lie before it.
+    /// Sleeps until the run starts: for probes without a grid, whose first cycle would else lie
+    /// before it.
     ///
     /// # Errors
     /// If the kernel refuses the sleep.
@@ -135,13 +143,19 @@ impl Start<'_> {
 impl<'a> StartGate<'a> {
     /// `wait` says that the thread is ready, and returns the start when it has come.
     pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {
-        Self { control, wait: Box::new(wait) }
+        Self {
+            control,
+            wait: Box::new(wait),
+        }
     }
 
     /// Says that the thread is ready, and waits for the start: the last thing before the loop.
     #[must_use]
     pub fn wait(self) -> Start<'a> {
-        Start { at: (self.wait)(), control: self.control }
+        Start {
+            at: (self.wait)(),
+            control: self.control,
+        }
     }
 }
 
@@ -149,14 +163,24 @@ impl Member {
     /// The main thread of a place: bound to its CPU, scheduled as planned, watched.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
-        Self { role: "", cpus: cpu.into_iter().collect(), policy: probe.policy.policy(probe.priority), is_watched: true, run }
+        Self {
+            role: "",
+            cpus: cpu.into_iter().collect(),
+            policy: probe.policy.policy(probe.priority),
+            is_watched: true,
+            run,
+        }
     }
 }
 
 impl std::fmt::Debug for Member {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = formatter.debug_struct("Member");
-        shown.field("role", &self.role).field("cpus", &self.cpus).field("policy", &self.policy).finish_non_exhaustive()
+        shown
+            .field("role", &self.role)
+            .field("cpus", &self.cpus)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
     }
 }
 
@@ -167,12 +191,21 @@ pub type MeasuringLoop = fn(&ThreadPlan, Producer, &Control) -> io::Result<()>;
 ///
 /// # Errors
 /// Where there is no producer, which is a mistake of the caller.
-pub fn one_thread(mut opening: OpenContext<'_>, measure: MeasuringLoop) -> io::Result<ProbeInstance> {
-    let producer = opening.producers.pop().ok_or_else(|| io::Error::other("a probe was opened without a series"))?;
+pub fn one_thread(
+    mut opening: OpenContext<'_>,
+    measure: MeasuringLoop,
+) -> io::Result<ProbeInstance> {
+    let producer = opening
+        .producers
+        .pop()
+        .ok_or_else(|| io::Error::other("a probe was opened without a series"))?;
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         measure(&thread.at(start.at), producer, start.control)
     });
-    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
+        ..ProbeInstance::default()
+    })
 }

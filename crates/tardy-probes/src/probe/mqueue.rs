@@ -13,7 +13,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "mqueue",
     about: "one thread wakes another through a POSIX message queue",
-    times: "mq_send(3) to a thread in mq_receive(3): from the waker's clock read before the call to the woken thread's first one after its own",
+    times: "mq_send(3) to a thread in mq_receive(3): from the waker's clock read before the call \
+            to the woken thread's first one after its own",
     source: "williams2002 (wake-ups by threads), pmqtest",
     resolve,
     open: pair::open::<MessageQueue>,
@@ -22,12 +23,14 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 };
 
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
-    let remedy = "a kernel built with CONFIG_POSIX_MQUEUE, and room below RLIMIT_MSGQUEUE (ulimit -q) and /proc/sys/fs/mqueue/queues_max";
+    let remedy = "a kernel built with CONFIG_POSIX_MQUEUE, and room below RLIMIT_MSGQUEUE (ulimit \
+                  -q) and /proc/sys/fs/mqueue/queues_max";
     pair::resolve_with::<MessageQueue>(probe, host, "POSIX message queues", remedy)
 }
 
 impl Channel for MessageQueue {
-    /// Room for the wake-up under way and for the one that tells of the end, so that the waker never waits for the woken thread.
+    /// Room for the wake-up under way and for the one that tells of the end, so that the waker
+    /// never waits for the woken thread.
     fn new() -> io::Result<Self> {
         MessageQueue::new(2)
     }
@@ -51,7 +54,11 @@ mod tests {
     fn every_period_is_accounted_for_where_the_kernel_has_message_queues() {
         match <MessageQueue as Channel>::new() {
             Ok(_) => pair::tests::accounts_for_every_period::<MessageQueue>(),
-            Err(error) => assert_eq!(error.raw_os_error(), Some(38), "{error}: only ENOSYS is no failure"),
+            Err(error) => assert_eq!(
+                error.raw_os_error(),
+                Some(38),
+                "{error}: only ENOSYS is no failure"
+            ),
         }
     }
 }

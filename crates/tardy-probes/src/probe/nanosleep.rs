@@ -18,8 +18,10 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "nanosleep",
     about: "a sleep of one period after another (clock_nanosleep, relative)",
-    times: "clock_nanosleep(2), relative: time slept minus time asked for; includes the cost of one clock read",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    times: "clock_nanosleep(2), relative: time slept minus time asked for; includes the cost of \
+            one clock read",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
+              others",
     source: "mckenney2009, section 2.1",
     series: &[SeriesInfo::EVENT_LATENCY],
     sets_any_clock: true,
@@ -31,10 +33,15 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     one_thread(opening, measure)
 }
 
-pub(super) fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
+pub(super) fn measure(
+    plan: &ThreadPlan,
+    mut producer: Producer,
+    control: &Control,
+) -> io::Result<()> {
     let request = request_of(plan)?;
     let duration = clock::Instant::from_nanos(request.get());
-    // A relative sleep on CLOCK_TAI ends at a time of that clock, as an absolute one does; on CLOCK_REALTIME the kernel takes CLOCK_MONOTONIC.
+    // A relative sleep on CLOCK_TAI ends at a time of that clock, as an absolute one does; on
+    // CLOCK_REALTIME the kernel takes CLOCK_MONOTONIC.
     let timer = plan.clocks.timer.clock.of_the_system();
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let mut before = clock::monotonic();
@@ -46,7 +53,11 @@ pub(super) fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Contr
         producer.begin_cycle();
         clock::sleep_for(timer, &duration)?;
         let after = clock::monotonic();
-        let sample = Sample { due, latency: Nanos(after) - due, skipped: 0 };
+        let sample = Sample {
+            due,
+            latency: Nanos(after) - due,
+            skipped: 0,
+        };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

@@ -1,11 +1,16 @@
-//! `oslat`: reads the cycle counter all the time, and finds every interval in which the CPU was taken away, as oslat and hwlat do.
+//! `oslat`: reads the cycle counter all the time, and finds every interval in which the CPU was
+//! taken away, as oslat and hwlat do.
 //!
-//! What took it is told gap by gap, by what was counted meanwhile: where the kernel counted an involuntary switch of the thread, another task ran
-//! (`oslat.tasks`); else, where it counted an interrupt of the CPU, that (`oslat.interrupts`); else nothing that the kernel knows of, which leaves the
-//! hypervisor, the firmware, the hardware (`oslat.unseen`). The series of all gaps is `oslat`. Counts are read at each gap's end and each ms, so that an
-//! interrupt too short to be a gap can be laid to one within a ms after it, and a tracepoint passed adds some hundred ns to an interrupt. Where interrupts
-//! cannot be counted, a note says why, and the last two series are not there. What the probe does beside looking at the counter (a look at the clock each ms, and noting a gap) is no part of the time
-//! observed; of the gaps that fall into it, those from 50 us on are found, and no shorter ones.
+//! What took it is told gap by gap, by what was counted meanwhile: where the kernel counted an
+//! involuntary switch of the thread, another task ran (`oslat.tasks`); else, where it counted an
+//! interrupt of the CPU, that (`oslat.interrupts`); else nothing that the kernel knows of, which
+//! leaves the hypervisor, the firmware, the hardware (`oslat.unseen`). The series of all gaps is
+//! `oslat`. Counts are read at each gap's end and each ms, so that an interrupt too short to be a
+//! gap can be laid to one within a ms after it, and a tracepoint passed adds some hundred ns to an
+//! interrupt. Where interrupts cannot be counted, a note says why, and the last two series are not
+//! there. What the probe does beside looking at the counter (a look at the clock each ms, and
+//! noting a gap) is no part of the time observed; of the gaps that fall into it, those from 50 us
+//! on are found, and no shorter ones.
 
 use std::io;
 
@@ -31,15 +36,35 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "oslat",
     about: "intervals in which something took the CPU from a busy thread",
-    times: "reads of the cycle counter, one after another: intervals between two of them in which the CPU was taken away",
-    context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for tasks of lower priority",
+    times: "reads of the cycle counter, one after another: intervals between two of them in which \
+            the CPU was taken away",
+    context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for \
+              tasks of lower priority",
     source: "today (oslat, hwlat)",
-    parameters: &[Parameter::duration("least", "shortest interval that counts", "1us", Nanos(100), Nanos::from_secs(10))],
+    parameters: &[Parameter::duration(
+        "least",
+        "shortest interval that counts",
+        "1us",
+        Nanos(100),
+        Nanos::from_secs(10),
+    )],
     series: &[
         SeriesInfo::GAPS,
-        SeriesInfo { part: "tasks", quantity: "gap by a task", ..SeriesInfo::GAPS },
-        SeriesInfo { part: "interrupts", quantity: "gap by an interrupt", ..SeriesInfo::GAPS },
-        SeriesInfo { part: "unseen", quantity: "gap that no count explains", ..SeriesInfo::GAPS },
+        SeriesInfo {
+            part: "tasks",
+            quantity: "gap by a task",
+            ..SeriesInfo::GAPS
+        },
+        SeriesInfo {
+            part: "interrupts",
+            quantity: "gap by an interrupt",
+            ..SeriesInfo::GAPS
+        },
+        SeriesInfo {
+            part: "unseen",
+            quantity: "gap that no count explains",
+            ..SeriesInfo::GAPS
+        },
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
@@ -51,7 +76,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 /// From one look at the clock, and at whether to stop, to the next.
 const LOOK: Nanos = Nanos::from_millis(1);
-/// What the probe does beside looking at the counter takes less than this at a time: in an emulated machine, some thousand instructions of 4 ns.
+/// What the probe does beside looking at the counter takes less than this at a time: in an emulated
+/// machine, some thousand instructions of 4 ns.
 const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
 
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -59,29 +85,74 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let share = Share::of(opening.probe);
     let cpu = opening.thread.cpu.map_or(0, |cpu| cpu.0);
     let counted = interrupt_counter::open(&Root::system(), cpu);
-    let mut notes: Vec<String> =
-        counted.as_ref().err().map(|why| format!("oslat does not tell interrupts from what no kernel sees: {why}")).into_iter().collect();
+    let mut notes: Vec<String> = counted
+        .as_ref()
+        .err()
+        .map(|why| format!("oslat does not tell interrupts from what no kernel sees: {why}"))
+        .into_iter()
+        .collect();
     // Two series that are always empty would say that there were no such gaps.
     let series = counted.is_err().then(|| INFO.series[..2].to_vec());
-    let interrupts = counted.ok().map(|counter| Interrupts { counter, before: 0 });
-    let [all, tasks, by_interrupts, unseen] =
-        <[Producer; 4]>::try_from(opening.producers).expect("there is a producer for each series of INFO");
+    let interrupts = counted
+        .ok()
+        .map(|counter| Interrupts { counter, before: 0 });
+    let [all, tasks, by_interrupts, unseen] = <[Producer; 4]>::try_from(opening.producers)
+        .expect("there is a producer for each series of INFO");
     let thread = opening.thread.clone();
     let counter = cycle_counter::invariant();
-    let calibration = if counter.is_ok() { Calibration::of_this_machine() } else { Calibration::OF_NANOSECONDS };
+    let calibration = if counter.is_ok() {
+        Calibration::of_this_machine()
+    } else {
+        Calibration::OF_NANOSECONDS
+    };
     let run: Run = Box::new(move |ready| {
         let least = calibration.ticks(least.get());
-        let series = Series { all, tasks, by_interrupts, unseen, least, switches: 0, interrupts, calibration };
+        let series = Series {
+            all,
+            tasks,
+            by_interrupts,
+            unseen,
+            least,
+            switches: 0,
+            interrupts,
+            calibration,
+        };
         let start = ready.wait();
         if counter.is_ok() {
-            measure(&thread, start.at, cycle_counter::read, series, share, start.control)
+            measure(
+                &thread,
+                start.at,
+                cycle_counter::read,
+                series,
+                share,
+                start.control,
+            )
         } else {
-            measure(&thread, start.at, || clock::monotonic() as u64, series, share, start.control)
+            measure(
+                &thread,
+                start.at,
+                || clock::monotonic() as u64,
+                series,
+                share,
+                start.control,
+            )
         }
     });
-    let member = Member { is_watched: false, ..Member::new(opening.probe, opening.thread.cpu, run) };
-    notes.extend(counter.err().map(|reason| format!("oslat reads CLOCK_MONOTONIC, not a cycle counter: {reason}")));
-    Ok(ProbeInstance { members: vec![member], series, notes, ..ProbeInstance::default() })
+    let member = Member {
+        is_watched: false,
+        ..Member::new(opening.probe, opening.thread.cpu, run)
+    };
+    notes.extend(
+        counter
+            .err()
+            .map(|reason| format!("oslat reads CLOCK_MONOTONIC, not a cycle counter: {reason}")),
+    );
+    Ok(ProbeInstance {
+        members: vec![member],
+        series,
+        notes,
+        ..ProbeInstance::default()
+    })
 }
 
 struct Series {
@@ -122,10 +193,14 @@ impl Series {
 
     /// What was counted until the last look, or gap.
     fn counted(&self) -> (u64, Option<u64>) {
-        (self.switches, self.interrupts.as_ref().map(|interrupts| interrupts.before))
+        (
+            self.switches,
+            self.interrupts.as_ref().map(|interrupts| interrupts.before),
+        )
     }
 
-    /// Goes back to what [`Self::counted`] told: what has come since belongs to the gap to come, too.
+    /// Goes back to what [`Self::counted`] told: what has come since belongs to the gap to come,
+    /// too.
     fn count_from(&mut self, (switches, before): (u64, Option<u64>)) {
         self.switches = switches;
         if let (Some(interrupts), Some(before)) = (&mut self.interrupts, before) {
@@ -135,7 +210,11 @@ impl Series {
 
     /// A gap of so many ticks from `begin` on; as the sample that it became.
     fn found(&mut self, begin: Nanos, ticks: u64) -> Sample {
-        let sample = Sample { due: begin, latency: Nanos(self.calibration.nanos(ticks)), skipped: 0 };
+        let sample = Sample {
+            due: begin,
+            latency: Nanos(self.calibration.nanos(ticks)),
+            skipped: 0,
+        };
         let switches = count_switches();
         let is_switched = switches > std::mem::replace(&mut self.switches, switches);
         let is_interrupted = self.interrupts.as_mut().map(Interrupts::came);
@@ -178,7 +257,10 @@ fn measure(
     // Of a number of cycles each is an interval between two reads.
     let mut left = plan.cycles.unwrap_or(u64::MAX);
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
-    let (look, own_work_max) = (calibration.ticks(LOOK.get()), calibration.ticks(OWN_WORK_MAX.get()));
+    let (look, own_work_max) = (
+        calibration.ticks(LOOK.get()),
+        calibration.ticks(OWN_WORK_MAX.get()),
+    );
     clock::sleep_until(&clock::Instant::from_nanos(start.get()))?;
     series.look();
     let mut anchor = Anchor::new(&read, calibration);
@@ -214,7 +296,8 @@ fn measure(
             }
             next_look = read().wrapping_add(look);
         }
-        // What was done since is not observed, unless it took so long that the CPU was taken away meanwhile.
+        // What was done since is not observed, unless it took so long that the CPU was taken away
+        // meanwhile.
         last = read();
         let work = last.wrapping_sub(work_began);
         if work < own_work_max.max(series.least) {

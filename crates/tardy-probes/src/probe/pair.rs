@@ -1,8 +1,10 @@
-//! What the probes of thread-to-thread wake-ups have in common: one thread wakes another one, and both stamp it.
+//! What the probes of thread-to-thread wake-ups have in common: one thread wakes another one, and
+//! both stamp it.
 //!
-//! The woken thread is above the waker in priority, so that on the same CPU the wake-up itself switches to it. Either of the two keeps the time: the
-//! one that does sleeps until a due time on a grid, and records in a series of its own how late that timer was. When a period passes while the woken
-//! thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
+//! The woken thread is above the waker in priority, so that on the same CPU the wake-up itself
+//! switches to it. Either of the two keeps the time: the one that does sleeps until a due time on a
+//! grid, and records in a series of its own how late that timer was. When a period passes while the
+//! woken thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
 
 use std::io;
 use std::sync::Arc;
@@ -46,19 +48,37 @@ pub(super) trait Channel: Sized + Send + Sync + 'static {
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "",
     times: "",
-    context: "stock: no timer: the waker's system call; RT: the same, and the kernel's locks in it can be waited for asleep",
+    context: "stock: no timer: the waker's system call; RT: the same, and the kernel's locks in \
+              it can be waited for asleep",
     source: "",
     parameters: &[
-        Parameter::choice("waker", "where the waking thread runs: on the same CPU, or on another one", &["same", "other"]),
+        Parameter::choice(
+            "waker",
+            "where the waking thread runs: on the same CPU, or on another one",
+            &["same", "other"],
+        ),
         Parameter::choice(
             "pace",
-            "who keeps the time: the waker sleeps, then wakes; or the woken thread sleeps, then asks to be woken, as the programs of rt-tests do",
+            "who keeps the time: the waker sleeps, then wakes; or the woken thread sleeps, then \
+             asks to be woken, as the programs of rt-tests do",
             &["waker", "woken"],
         ),
     ],
     series: &[
-        SeriesInfo { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, bins_below_least: false },
-        SeriesInfo { part: "timer", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: true, bins_below_least: false },
+        SeriesInfo {
+            part: "",
+            quantity: "latency",
+            kind: SeriesKind::Event,
+            is_outside_verdict: false,
+            bins_below_least: false,
+        },
+        SeriesInfo {
+            part: "timer",
+            quantity: "latency",
+            kind: SeriesKind::Grid,
+            is_outside_verdict: true,
+            bins_below_least: false,
+        },
     ],
     waits_for: WaitsFor::Event,
     resolve,
@@ -68,20 +88,35 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 pub(super) fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if probe.priority == Some(1) {
-        return Err(Refusal::Request("the woken thread stands above the waker in priority: give --priority 2 or more".into()));
+        return Err(Refusal::Request(
+            "the woken thread stands above the waker in priority: give --priority 2 or more".into(),
+        ));
     }
-    if probe.parameters.text("waker") == "other" && affinity::obtainable().is_ok_and(|usable| usable.len() < 2) {
-        return Err(Refusal::Absent(Unsupported::new("a second CPU for the waker", "allow the tool more CPUs, or leave waker=other out")));
+    if probe.parameters.text("waker") == "other"
+        && affinity::obtainable().is_ok_and(|usable| usable.len() < 2)
+    {
+        return Err(Refusal::Absent(Unsupported::new(
+            "a second CPU for the waker",
+            "allow the tool more CPUs, or leave waker=other out",
+        )));
     }
     Ok(())
 }
 
 /// Resolves a probe whose channel not every kernel has.
-pub(super) fn resolve_with<C: Channel>(probe: &ProbePlan, host: &Host, missing: &str, remedy: &str) -> Result<(), Refusal> {
+pub(super) fn resolve_with<C: Channel>(
+    probe: &ProbePlan,
+    host: &Host,
+    missing: &str,
+    remedy: &str,
+) -> Result<(), Refusal> {
     resolve(probe, host)?;
     match C::new() {
         Ok(_) => Ok(()),
-        Err(error) => Err(Refusal::Absent(Unsupported::new(format!("{missing} ({error})"), remedy))),
+        Err(error) => Err(Refusal::Absent(Unsupported::new(
+            format!("{missing} ({error})"),
+            remedy,
+        ))),
     }
 }
 
@@ -96,7 +131,8 @@ struct Pair<C> {
     stamp: AtomicI64,
     /// [`IDLE`], or the number of periods that have passed since the wake-up that is under way.
     under_way: AtomicU64,
-    /// Periods that the waker began; for the expected samples, which must not come from the woken thread's own count.
+    /// Periods that the waker began; for the expected samples, which must not come from the woken
+    /// thread's own count.
     periods: AtomicU64,
     is_ending: AtomicBool,
 }
@@ -122,13 +158,22 @@ impl<C: Channel> Pair<C> {
         })
     }
 
-    /// Begins a period on the waker's side. Whether one is skipped is decided in one step together with the woken thread's return, so that each period is
-    /// counted once, by one of the two.
+    /// Begins a period on the waker's side. Whether one is skipped is decided in one step together
+    /// with the woken thread's return, so that each period is counted once, by one of the two.
     #[inline]
     fn begin_period(&self) -> Turn {
-        self.periods.store(self.periods.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let skipped = self.under_way.fetch_update(Ordering::AcqRel, Ordering::Acquire, |passed| (passed != IDLE).then(|| passed + 1));
-        if skipped.is_ok() { Turn::Skipped } else { Turn::Wake }
+        self.periods
+            .store(self.periods.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let skipped = self
+            .under_way
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |passed| {
+                (passed != IDLE).then(|| passed + 1)
+            });
+        if skipped.is_ok() {
+            Turn::Skipped
+        } else {
+            Turn::Wake
+        }
     }
 
     /// Stamps and wakes; only after [`Turn::Wake`].
@@ -139,7 +184,8 @@ impl<C: Channel> Pair<C> {
         self.wake.wake()
     }
 
-    /// Takes the wake-up that is under way: the sample, its latency up to `now`. `None` where there is none.
+    /// Takes the wake-up that is under way: the sample, its latency up to `now`. `None` where there
+    /// is none.
     #[inline]
     fn take(&self, now: i64) -> Option<Sample> {
         if self.under_way.load(Ordering::Acquire) == IDLE {
@@ -147,7 +193,11 @@ impl<C: Channel> Pair<C> {
         }
         let due = Nanos(self.stamp.load(Ordering::Relaxed));
         let passed = self.under_way.swap(IDLE, Ordering::AcqRel);
-        Some(Sample { due, latency: Nanos(now) - due, skipped: u32::try_from(passed).unwrap_or(u32::MAX) })
+        Some(Sample {
+            due,
+            latency: Nanos(now) - due,
+            skipped: u32::try_from(passed).unwrap_or(u32::MAX),
+        })
     }
 
     fn is_over(&self) -> bool {
@@ -175,38 +225,62 @@ pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<Probe
         waker.cpus = other_cpu(plan.cpu, opening.measured_cpus)?;
     }
     (woken.run, waker.run) = if opening.probe.parameters.text("pace") == "woken" {
-        (paced_woken(Arc::clone(&pair), plan, latencies, timer), asked_waker(pair))
+        (
+            paced_woken(Arc::clone(&pair), plan, latencies, timer),
+            asked_waker(pair),
+        )
     } else {
-        (woken_by_waker(Arc::clone(&pair), plan.clone(), latencies), paced_waker(pair, plan, timer))
+        (
+            woken_by_waker(Arc::clone(&pair), plan.clone(), latencies),
+            paced_waker(pair, plan, timer),
+        )
     };
     let notes = match woken.policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => Vec::new(),
         _ => vec![format!(
-            "{}: waker and woken thread have the same priority, as ordinary tasks: the scheduler may let the waker go on",
+            "{}: waker and woken thread have the same priority, as ordinary tasks: the scheduler \
+             may let the waker go on",
             opening.probe.name
         )],
     };
-    Ok(ProbeInstance { members: vec![woken, waker], notes, ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![woken, waker],
+        notes,
+        ..ProbeInstance::default()
+    })
 }
 
 /// One real-time priority lower.
 fn below(policy: Policy) -> Policy {
     match policy {
-        Policy::Fifo { priority } => Policy::Fifo { priority: priority.saturating_sub(1).max(1) },
-        Policy::RoundRobin { priority } => Policy::RoundRobin { priority: priority.saturating_sub(1).max(1) },
+        Policy::Fifo { priority } => Policy::Fifo {
+            priority: priority.saturating_sub(1).max(1),
+        },
+        Policy::RoundRobin { priority } => Policy::RoundRobin {
+            priority: priority.saturating_sub(1).max(1),
+        },
         other => other,
     }
 }
 
-/// The next measured CPU after `cpu`; where it is the only one, the first other one that the tool may use.
+/// The next measured CPU after `cpu`; where it is the only one, the first other one that the tool
+/// may use.
 fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
     let after = measured.iter().find(|&other| Some(other) > cpu);
     let before = measured.iter().find(|&other| Some(other) != cpu);
-    let allowed = || affinity::get(0).ok()?.into_iter().map(CpuId).find(|&other| Some(other) != cpu);
+    let allowed = || {
+        affinity::get(0)
+            .ok()?
+            .into_iter()
+            .map(CpuId)
+            .find(|&other| Some(other) != cpu)
+    };
     let other = after.or(before).or_else(allowed);
     other
         .map(|other| [other].into_iter().collect())
-        .ok_or_else(|| io::Error::other("there is no second CPU for the waker: leave waker=other out"))
+        .ok_or_else(|| {
+            io::Error::other("there is no second CPU for the waker: leave waker=other out")
+        })
 }
 
 /// The waker that sleeps until due times.
@@ -219,7 +293,11 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
                 clock::sleep_until(walk.due())?;
                 let now = clock::monotonic();
                 let due = Nanos(walk.due().to_nanos());
-                timer.push(Sample { due, latency: Nanos(now) - due, skipped: walk.advance_past(now, || end.min(start.control.end())) });
+                timer.push(Sample {
+                    due,
+                    latency: Nanos(now) - due,
+                    skipped: walk.advance_past(now, || end.min(start.control.end())),
+                });
                 if pair.begin_period() == Turn::Wake {
                     pair.wake()?;
                 }
@@ -234,7 +312,11 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
 }
 
 /// The thread that is woken by a waker that keeps the time.
-fn woken_by_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencies: Producer) -> Run {
+fn woken_by_waker<C: Channel>(
+    pair: Arc<Pair<C>>,
+    plan: ThreadPlan,
+    mut latencies: Producer,
+) -> Run {
     Box::new(move |ready| {
         pair.wake.prepare_to_wait()?;
         let start = ready.wait();
@@ -244,7 +326,9 @@ fn woken_by_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencie
             while !pair.is_over() {
                 pair.wake.wait()?;
                 let now = clock::monotonic();
-                let Some(sample) = pair.take(now) else { continue };
+                let Some(sample) = pair.take(now) else {
+                    continue;
+                };
                 let periods = 1 + u64::from(sample.skipped);
                 (0..periods).for_each(|_| latencies.begin_cycle());
                 (begun, last) = (begun + periods, Nanos(now));
@@ -256,7 +340,8 @@ fn woken_by_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencie
             Ok(())
         };
         let result = measure();
-        // Periods that the waker began and this thread knows nothing of: they are expected, and so show as unexplained.
+        // Periods that the waker began and this thread knows nothing of: they are expected, and so
+        // show as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
         stop_after(&start, result)
@@ -264,7 +349,12 @@ fn woken_by_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencie
 }
 
 /// The woken thread that keeps the time itself, and asks to be woken.
-fn paced_woken<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencies: Producer, mut timer: Producer) -> Run {
+fn paced_woken<C: Channel>(
+    pair: Arc<Pair<C>>,
+    plan: ThreadPlan,
+    mut latencies: Producer,
+    mut timer: Producer,
+) -> Run {
     Box::new(move |ready| {
         pair.wake.prepare_to_wait()?;
         let start = ready.wait();
@@ -275,7 +365,11 @@ fn paced_woken<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencies: 
                 clock::sleep_until(walk.due())?;
                 let now = clock::monotonic();
                 let due = Nanos(walk.due().to_nanos());
-                timer.push(Sample { due, latency: Nanos(now) - due, skipped: walk.advance_past(now, || end.min(start.control.end())) });
+                timer.push(Sample {
+                    due,
+                    latency: Nanos(now) - due,
+                    skipped: walk.advance_past(now, || end.min(start.control.end())),
+                });
                 latencies.begin_cycle();
                 pair.ask.wake()?;
                 let sample = loop {
@@ -383,26 +477,50 @@ pub(super) mod tests {
 
     #[test]
     fn the_waker_is_one_priority_below_and_on_the_next_cpu() {
-        assert_eq!(below(Policy::Fifo { priority: 95 }), Policy::Fifo { priority: 94 });
+        assert_eq!(
+            below(Policy::Fifo { priority: 95 }),
+            Policy::Fifo { priority: 94 }
+        );
         assert_eq!(below(Policy::Other { nice: 0 }), Policy::Other { nice: 0 });
         let measured: CpuList = "2,5,7".parse().unwrap();
         for (cpu, other) in [(2, "5"), (5, "7"), (7, "2")] {
-            assert_eq!(other_cpu(Some(CpuId(cpu)), &measured).unwrap(), other.parse().unwrap());
+            assert_eq!(
+                other_cpu(Some(CpuId(cpu)), &measured).unwrap(),
+                other.parse().unwrap()
+            );
         }
     }
 
-    /// Runs one place for 50 periods of 200 us, both threads unbound and at no real-time priority; the samples of both series, and the cycles begun.
+    /// Runs one place for 50 periods of 200 us, both threads unbound and at no real-time priority;
+    /// the samples of both series, and the cycles begun.
     pub(in crate::probe) fn measured<C: Channel>(pace: &str) -> (Vec<Sample>, u64, Vec<Sample>) {
         let pair = Arc::new(Pair::<C>::new().unwrap());
-        let schedule = Schedule::Grid { period: Nanos::from_micros(200), start: Nanos::ZERO, dither: Nanos::ZERO };
-        let plan =
-            ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: Some(50), stop_above: None, clocks: ThreadClocks::default() };
+        let schedule = Schedule::Grid {
+            period: Nanos::from_micros(200),
+            start: Nanos::ZERO,
+            dither: Nanos::ZERO,
+        };
+        let plan = ThreadPlan {
+            cpu: None,
+            copy: None,
+            schedule,
+            seed: 1,
+            cycles: Some(50),
+            stop_above: None,
+            clocks: ThreadClocks::default(),
+        };
         let (latencies, mut latencies_out) = ring(256);
         let (timer, mut timer_out) = ring(256);
         let (woken, waker) = if pace == "woken" {
-            (paced_woken(Arc::clone(&pair), plan, latencies, timer), asked_waker(pair))
+            (
+                paced_woken(Arc::clone(&pair), plan, latencies, timer),
+                asked_waker(pair),
+            )
         } else {
-            (woken_by_waker(Arc::clone(&pair), plan.clone(), latencies), paced_waker(pair, plan, timer))
+            (
+                woken_by_waker(Arc::clone(&pair), plan.clone(), latencies),
+                paced_waker(pair, plan, timer),
+            )
         };
         let line = Arc::new(std::sync::Barrier::new(2));
         let threads = [woken, waker].map(|run| {
@@ -427,18 +545,39 @@ pub(super) mod tests {
             assert!(consumer.closing_statement().is_some());
             samples
         };
-        (drained(&mut latencies_out), latencies_out.cycles(), drained(&mut timer_out))
+        (
+            drained(&mut latencies_out),
+            latencies_out.cycles(),
+            drained(&mut timer_out),
+        )
     }
 
-    /// What holds for every channel: 50 periods, each of them recorded or skipped in both series, and no wake-up before it was made.
+    /// What holds for every channel: 50 periods, each of them recorded or skipped in both series,
+    /// and no wake-up before it was made.
     pub(in crate::probe) fn accounts_for_every_period<C: Channel>() {
         for pace in ["waker", "woken"] {
             let (latencies, cycles, timer) = measured::<C>(pace);
-            let skipped = |samples: &[Sample]| samples.iter().map(|sample| u64::from(sample.skipped)).sum::<u64>();
-            assert_eq!(latencies.len() as u64 + skipped(&latencies), cycles, "{pace}");
-            assert_eq!(timer.len() as u64, cycles, "{pace}: each time that the timer was kept is a period");
+            let skipped = |samples: &[Sample]| {
+                samples
+                    .iter()
+                    .map(|sample| u64::from(sample.skipped))
+                    .sum::<u64>()
+            };
+            assert_eq!(
+                latencies.len() as u64 + skipped(&latencies),
+                cycles,
+                "{pace}"
+            );
+            assert_eq!(
+                timer.len() as u64,
+                cycles,
+                "{pace}: each time that the timer was kept is a period"
+            );
             assert!(timer.len() as u64 + skipped(&timer) >= 50, "{pace}");
-            assert!(latencies.iter().all(|sample| sample.latency >= Nanos::ZERO), "{pace}");
+            assert!(
+                latencies.iter().all(|sample| sample.latency >= Nanos::ZERO),
+                "{pace}"
+            );
             assert!(latencies.is_sorted_by_key(|sample| sample.due), "{pace}");
         }
     }

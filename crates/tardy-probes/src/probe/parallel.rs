@@ -12,10 +12,18 @@ use super::{OpenContext, ProbeInstance, nanosleep};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "parallel",
     about: "sleeps of several threads that share the measured CPUs",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, relative) in several threads that share the measured CPUs: time slept minus time asked for",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, relative) in several threads that share the measured \
+            CPUs: time slept minus time asked for",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
+              others",
     source: "mckenney2009, figure 4",
-    parameters: &[Parameter::count("copies", "threads that sleep", "12", 1, 512)],
+    parameters: &[Parameter::count(
+        "copies",
+        "threads that sleep",
+        "12",
+        1,
+        512,
+    )],
     series: &[SeriesInfo::EVENT_LATENCY],
     placement: Placement::Copies,
     open,
@@ -25,6 +33,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let cpus = opening.measured_cpus.clone();
     let mut opened = one_thread(opening, nanosleep::measure)?;
-    opened.members.iter_mut().for_each(|member| member.cpus = cpus.clone());
+    opened
+        .members
+        .iter_mut()
+        .for_each(|member| member.cpus = cpus.clone());
     Ok(opened)
 }

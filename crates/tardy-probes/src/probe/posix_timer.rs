@@ -15,8 +15,9 @@ use super::{OpenContext, ProbeInstance};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "posix-timer",
     about: "a periodic POSIX timer that signals its thread",
-    times: "timer_create(2) with SIGEV_THREAD_ID, periodic; sigwaitinfo(2) of its signal: from the due time of the first expiry taken to the \
-            thread's first clock read after it; overruns are skipped periods",
+    times: "timer_create(2) with SIGEV_THREAD_ID, periodic; sigwaitinfo(2) of its signal: from \
+            the due time of the first expiry taken to the thread's first clock read after it; \
+            overruns are skipped periods",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today",
     sets_any_clock: true,
@@ -45,5 +46,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
             || timer.wait().map(|overruns| 1 + u64::from(overruns)),
         )
     });
-    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
+        ..ProbeInstance::default()
+    })
 }

@@ -16,27 +16,71 @@ pub const PRIORITY: u32 = 95;
 
 /// What every probe takes.
 pub const COMMON: &[Parameter] = &[
-    own("period", "time between two wake-ups, or time asked for", Kind::Duration { min: Nanos(1), max: Nanos::from_secs(86_400) }),
-    own("policy", "scheduling policy", Kind::Choice(&["fifo", "rr", "other"])),
-    own("priority", "real-time priority; 99, the watchdog's, needs --force", Kind::Count { min: 1, max: 99 }),
-    own("dither", "widest random move of a due time", Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) }),
+    own(
+        "period",
+        "time between two wake-ups, or time asked for",
+        Kind::Duration {
+            min: Nanos(1),
+            max: Nanos::from_secs(86_400),
+        },
+    ),
+    own(
+        "policy",
+        "scheduling policy",
+        Kind::Choice(&["fifo", "rr", "other"]),
+    ),
+    own(
+        "priority",
+        "real-time priority; 99, the watchdog's, needs --force",
+        Kind::Count { min: 1, max: 99 },
+    ),
+    own(
+        "dither",
+        "widest random move of a due time",
+        Kind::Duration {
+            min: Nanos::ZERO,
+            max: Nanos::from_secs(3_600),
+        },
+    ),
     own(
         "offset",
         "first due time after the start; drawn where none is given",
-        Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) },
+        Kind::Duration {
+            min: Nanos::ZERO,
+            max: Nanos::from_secs(3_600),
+        },
     ),
-    own("name", "name of its series, where several of a kind run side by side", Kind::Name),
-    own("clock", "clock of its timer; of cyclic, nanosleep, timerfd and posix-timer only", Kind::Choice(SystemClock::NAMES)),
     own(
-        "align",
-        "clock on which due times are whole multiples of the period, plus the offset; of probes with a grid only",
+        "name",
+        "name of its series, where several of a kind run side by side",
+        Kind::Name,
+    ),
+    own(
+        "clock",
+        "clock of its timer; of cyclic, nanosleep, timerfd and posix-timer only",
         Kind::Choice(SystemClock::NAMES),
     ),
-    own("cpus", "measured CPUs that it runs on; all of them where none are given", Kind::Cpus),
+    own(
+        "align",
+        "clock on which due times are whole multiples of the period, plus the offset; of probes \
+         with a grid only",
+        Kind::Choice(SystemClock::NAMES),
+    ),
+    own(
+        "cpus",
+        "measured CPUs that it runs on; all of them where none are given",
+        Kind::Cpus,
+    ),
 ];
 
 const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
-    Parameter { name, means, kind, default: None, needed: false }
+    Parameter {
+        name,
+        means,
+        kind,
+        default: None,
+        needed: false,
+    }
 }
 
 /// One probe, by name, with the values that were given.
@@ -91,10 +135,16 @@ pub enum ProbeRequestError {
     },
     /// The same parameter twice.
     #[error("probe `{probe}`: `{name}` is given twice; give it once")]
-    Twice { probe: &'static str, name: &'static str },
+    Twice {
+        probe: &'static str,
+        name: &'static str,
+    },
     /// A parameter that has no default has no value.
     #[error("probe `{probe}` needs `{name}`: write {probe}:{name}=...")]
-    Needed { probe: &'static str, name: &'static str },
+    Needed {
+        probe: &'static str,
+        name: &'static str,
+    },
     /// A value is wrong.
     #[error("probe `{probe}`: {source}")]
     Value {
@@ -110,29 +160,54 @@ impl ProbeSpec {
     /// # Errors
     /// What is wrong with it, and what would be right.
     pub fn parse(text: &str) -> Result<Self, ProbeRequestError> {
-        let (name, rest) = text.trim().split_once(':').map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
+        let (name, rest) = text
+            .trim()
+            .split_once(':')
+            .map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
         let info = find(name).ok_or_else(|| ProbeRequestError::UnknownProbe(name.to_owned()))?;
         let parameters: Vec<&'static Parameter> = info.parameters.iter().chain(COMMON).collect();
         let probe = info.name;
-        let given =
-            rest.map_or_else(|| Ok(BTreeMap::new()), |rest| parameter::parse_values(&parameters, rest)).map_err(
-                |refused| match refused {
-                    ParameterError::Unknown { name, known } => ProbeRequestError::UnknownParameter { probe, name, known },
-                    ParameterError::TooMany { value, count } => ProbeRequestError::TooMany { probe, value, count },
-                    ParameterError::Twice(name) => ProbeRequestError::Twice { probe, name },
-                    ParameterError::Value(source) => ProbeRequestError::Value { probe, source },
+        let given = rest
+            .map_or_else(
+                || Ok(BTreeMap::new()),
+                |rest| parameter::parse_values(&parameters, rest),
+            )
+            .map_err(|refused| match refused {
+                ParameterError::Unknown { name, known } => {
+                    ProbeRequestError::UnknownParameter { probe, name, known }
+                }
+                ParameterError::TooMany { value, count } => ProbeRequestError::TooMany {
+                    probe,
+                    value,
+                    count,
                 },
-            )?;
-        match parameters.iter().find(|parameter| parameter.needed && !given.contains_key(parameter.name)) {
-            Some(parameter) => Err(ProbeRequestError::Needed { probe, name: parameter.name }),
-            None => Ok(Self { info, given, text: text.to_owned() }),
+                ParameterError::Twice(name) => ProbeRequestError::Twice { probe, name },
+                ParameterError::Value(source) => ProbeRequestError::Value { probe, source },
+            })?;
+        match parameters
+            .iter()
+            .find(|parameter| parameter.needed && !given.contains_key(parameter.name))
+        {
+            Some(parameter) => Err(ProbeRequestError::Needed {
+                probe,
+                name: parameter.name,
+            }),
+            None => Ok(Self {
+                info,
+                given,
+                text: text.to_owned(),
+            }),
         }
     }
 
     /// The probe `info` with its usual values.
     #[must_use]
     pub fn usual(info: &'static ProbeInfo) -> Self {
-        Self { info, given: BTreeMap::new(), text: info.name.to_owned() }
+        Self {
+            info,
+            given: BTreeMap::new(),
+            text: info.name.to_owned(),
+        }
     }
 
     /// The probe that measures the loop of a program, which is given with its arguments.
@@ -140,7 +215,11 @@ impl ProbeSpec {
     pub fn of_program(words: Vec<String>) -> Self {
         let (info, command) = (&app::INFO, app::COMMAND);
         let text = format!("{}:{command}={}", info.name, tardy_run::shell::line(&words));
-        Self { info, given: BTreeMap::from([(command, Value::Words(words))]), text }
+        Self {
+            info,
+            given: BTreeMap::from([(command, Value::Words(words))]),
+            text,
+        }
     }
 
     /// The probe's own parameters, given or by default; those that have neither are left out.
@@ -148,8 +227,15 @@ impl ProbeSpec {
     pub fn parameters(&self) -> Values {
         let value = |parameter: &Parameter| {
             // Defaults pass their own limits, which a test holds.
-            let default = || parameter.default.and_then(|text| parameter.parse(text).ok());
-            Some((parameter.name.to_owned(), self.given.get(parameter.name).cloned().or_else(default)?))
+            let default = || {
+                parameter
+                    .default
+                    .and_then(|text| parameter.parse(text).ok())
+            };
+            Some((
+                parameter.name.to_owned(),
+                self.given.get(parameter.name).cloned().or_else(default)?,
+            ))
         };
         self.info.parameters.iter().filter_map(value).collect()
     }
@@ -219,21 +305,47 @@ mod tests {
     #[test]
     fn a_request_is_a_name_with_values_by_name_or_in_order() {
         let asked = ProbeSpec::parse("usleep:period=100us:priority=80").unwrap();
-        assert_eq!((asked.info.name, asked.duration("period"), asked.priority()), ("usleep", Some(Nanos::from_micros(100)), Some(80)));
-        assert_eq!(ProbeSpec::parse("usleep:100us").unwrap().duration("period"), Some(Nanos::from_micros(100)));
-        assert_eq!(ProbeSpec::parse("cyclic:policy=other").unwrap().policy(), Some(PolicyName::Other));
+        assert_eq!(
+            (asked.info.name, asked.duration("period"), asked.priority()),
+            ("usleep", Some(Nanos::from_micros(100)), Some(80))
+        );
+        assert_eq!(
+            ProbeSpec::parse("usleep:100us").unwrap().duration("period"),
+            Some(Nanos::from_micros(100))
+        );
+        assert_eq!(
+            ProbeSpec::parse("cyclic:policy=other").unwrap().policy(),
+            Some(PolicyName::Other)
+        );
         assert_eq!(ProbeSpec::parse("cyclic").unwrap().policy(), None);
     }
 
     #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
         let error = |text: &str| ProbeSpec::parse(text).unwrap_err().to_string();
-        assert!(error("cyclik:1ms").contains("no probe `cyclik` (did you mean `cyclic`?): `tardy list probes`"));
-        assert!(error("cyclic:colour=red").contains("has no parameter `colour`: it has period, policy"), "{}", error("cyclic:colour=red"));
+        assert!(
+            error("cyclik:1ms")
+                .contains("no probe `cyclik` (did you mean `cyclic`?): `tardy list probes`")
+        );
+        assert!(
+            error("cyclic:colour=red").contains("has no parameter `colour`: it has period, policy"),
+            "{}",
+            error("cyclic:colour=red")
+        );
         assert!(error("cyclic:1ms:period=2ms").contains("`period` is given twice"));
-        assert!(error("cyclic:priority=100").contains("`priority` is 100: give a value from 1 to 99"));
-        assert!(error("cyclic:cpus=3-").contains("`cpus`: `3-` is not a list of CPUs"), "{}", error("cyclic:cpus=3-"));
-        assert!(error("cyclic:name=a.b").contains("`a.b` is no name"), "{}", error("cyclic:name=a.b"));
+        assert!(
+            error("cyclic:priority=100").contains("`priority` is 100: give a value from 1 to 99")
+        );
+        assert!(
+            error("cyclic:cpus=3-").contains("`cpus`: `3-` is not a list of CPUs"),
+            "{}",
+            error("cyclic:cpus=3-")
+        );
+        assert!(
+            error("cyclic:name=a.b").contains("`a.b` is no name"),
+            "{}",
+            error("cyclic:name=a.b")
+        );
         assert!(error("cyclic:1ms:fifo:3:0ns:0ns:a:tai:tai:0-1:6").contains("one value too many"));
     }
 

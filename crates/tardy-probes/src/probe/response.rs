@@ -1,4 +1,5 @@
-//! `response`: the round trip of a stimulus to something outside and of its answer, timed by a thread that busy-polls for it.
+//! `response`: the round trip of a stimulus to something outside and of its answer, timed by a
+//! thread that busy-polls for it.
 
 use std::io;
 
@@ -17,8 +18,13 @@ use crate::link::initiation::{Answers, Initiation};
 use crate::link::respond::{Responder, ResponderResult};
 use crate::link::{Link, ParseLinkError};
 
-const ROUND_TRIP: SeriesInfo =
-    SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, bins_below_least: false };
+const ROUND_TRIP: SeriesInfo = SeriesInfo {
+    part: "",
+    quantity: "round trip",
+    kind: SeriesKind::Event,
+    is_outside_verdict: false,
+    bins_below_least: false,
+};
 const LOOK: SeriesInfo = SeriesInfo {
     part: "look",
     quantity: "longest time between two looks",
@@ -33,15 +39,22 @@ const IN_RESPONDER: SeriesInfo = SeriesInfo {
     is_outside_verdict: true,
     bins_below_least: false,
 };
-/// Of answers that the other machine's kernel gives: another name, so that the two kinds never stand in one table.
-const IN_KERNEL: SeriesInfo = SeriesInfo { part: "in-kernel", quantity: "round trip, answered in the kernel", ..ROUND_TRIP };
+/// Of answers that the other machine's kernel gives: another name, so that the two kinds never
+/// stand in one table.
+const IN_KERNEL: SeriesInfo = SeriesInfo {
+    part: "in-kernel",
+    quantity: "round trip, answered in the kernel",
+    ..ROUND_TRIP
+};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "response",
     about: "round trip of a stimulus to another machine, or over a cable",
-    times: "a stimulus over a link to something outside, and its answer: from before the sending call to the answer's receive stamp of the kernel, \
-            or to the look that found it where the link has none",
-    context: "stock: the other end's interrupt and its responder (icmp: its softirq); RT: the same, by threads",
+    times: "a stimulus over a link to something outside, and its answer: from before the sending \
+            call to the answer's receive stamp of the kernel, or to the look that found it where \
+            the link has none",
+    context: "stock: the other end's interrupt and its responder (icmp: its softirq); RT: the \
+              same, by threads",
     source: "koolwal2009 (lpptest)",
     parameters: &[
         Parameter {
@@ -65,7 +78,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             Nanos::from_micros(1),
             Nanos::from_secs(1),
         ),
-        Parameter::path("secret", "file with what the responder was given with --secret, which nobody else may read"),
+        Parameter::path(
+            "secret",
+            "file with what the responder was given with --secret, which nobody else may read",
+        ),
     ],
     series: &[ROUND_TRIP, LOOK, IN_RESPONDER],
     placement: Placement::FirstCpu,
@@ -85,7 +101,11 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
 
 /// The link, with its secret; an error says why there is none.
 fn link(probe: &ProbePlan) -> Result<Link, String> {
-    let link: Link = probe.parameters.text("link").parse().map_err(|error: ParseLinkError| error.to_string())?;
+    let link: Link = probe
+        .parameters
+        .text("link")
+        .parse()
+        .map_err(|error: ParseLinkError| error.to_string())?;
     match probe.parameters.path("secret") {
         Some(file) => link.with_secret(file).map_err(|error| error.to_string()),
         None => Ok(link),
@@ -95,12 +115,21 @@ fn link(probe: &ProbePlan) -> Result<Link, String> {
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let link = link(opening.probe).map_err(io::Error::other)?;
     let opened = link.place().initiate();
-    let mut initiation =
-        opened.map_err(|error| io::Error::new(error.kind(), format!("{link}: {error}: {}", link.place().remedy(&error))))?;
+    let mut initiation = opened.map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("{link}: {error}: {}", link.place().remedy(&error)),
+        )
+    })?;
     let (answers, own) = (initiation.answers, initiation.own_responder.take());
-    let (probe, beside) = (opening.probe, opening.measured_cpus.iter().skip(1).take(1).collect());
+    let (probe, beside) = (
+        opening.probe,
+        opening.measured_cpus.iter().skip(1).take(1).collect(),
+    );
     let mut opened = initiate(opening, &link, initiation)?;
-    opened.members.extend(own.map(|responder| own_responder(probe, beside, responder)));
+    opened
+        .members
+        .extend(own.map(|responder| own_responder(probe, beside, responder)));
     opened.series = match answers {
         Answers::OfTheKernel => Some(vec![IN_KERNEL, LOOK]),
         Answers::OfAProcess => Some(vec![ROUND_TRIP, LOOK]),
@@ -110,11 +139,22 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 }
 
 /// The thread that sends, and looks for answers.
-fn initiate(mut opening: OpenContext<'_>, link: &Link, initiation: Initiation) -> io::Result<ProbeInstance> {
+fn initiate(
+    mut opening: OpenContext<'_>,
+    link: &Link,
+    initiation: Initiation,
+) -> io::Result<ProbeInstance> {
     let in_responder = opening.producers.pop();
-    let (look, round_trip) =
-        opening.producers.pop().zip(opening.producers.pop()).ok_or_else(|| io::Error::other("a link was opened without its series"))?;
-    let rings = Rings { round_trip, look, in_responder };
+    let (look, round_trip) = opening
+        .producers
+        .pop()
+        .zip(opening.producers.pop())
+        .ok_or_else(|| io::Error::other("a link was opened without its series"))?;
+    let rings = Rings {
+        round_trip,
+        look,
+        in_responder,
+    };
     let pace = pace(opening.probe, opening.thread);
     let name = link.to_string();
     let (floor, external) = (initiation.floor.clone(), initiation.is_external);
@@ -122,23 +162,40 @@ fn initiate(mut opening: OpenContext<'_>, link: &Link, initiation: Initiation) -
         let start = ready.wait();
         let control = start.control;
         let tally = initiation.exchange(pace, rings, start.at, &|next| control.is_past_end(next));
-        control.warn(Warning::Note { text: describe(&name, &tally, pace) });
+        control.warn(Warning::Note {
+            text: describe(&name, &tally, pace),
+        });
         if tally.to_nobody > 0 {
-            control.warn(Warning::ResponderGone { link: name, unanswered: tally.to_nobody });
+            control.warn(Warning::ResponderGone {
+                link: name,
+                unanswered: tally.to_nobody,
+            });
         }
         // The responder of a loopback has nobody to answer any more, and nothing is measured then.
         control.stop_at(Nanos(tardy_sys::clock::monotonic()));
         Ok(())
     });
-    let mut notes = vec![format!("response: the initiator's own calls take {floor}: no round trip over {link} can be shorter")];
+    let mut notes = vec![format!(
+        "response: the initiator's own calls take {floor}: no round trip over {link} can be \
+         shorter"
+    )];
     if !external {
-        notes.push(format!("response: {link} does not leave this machine (external=false): no verdict rests on it"));
+        notes.push(format!(
+            "response: {link} does not leave this machine (external=false): no verdict rests on it"
+        ));
     }
     if let Some(included) = link.place().includes() {
-        notes.push(format!("response: a round trip over {link} includes {included}"));
+        notes.push(format!(
+            "response: a round trip over {link} includes {included}"
+        ));
     }
     let members = vec![Member::new(opening.probe, opening.thread.cpu, run)];
-    Ok(ProbeInstance { members, external: Some(external), notes, ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members,
+        external: Some(external),
+        notes,
+        ..ProbeInstance::default()
+    })
 }
 
 fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
@@ -151,7 +208,11 @@ fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
 }
 
 /// The responder of a loopback, scheduled as the initiator.
-fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responder: Box<dyn Responder>) -> Member {
+fn own_responder(
+    probe: &ProbePlan,
+    cpus: tardy_core::cpu::CpuList,
+    mut responder: Box<dyn Responder>,
+) -> Member {
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         let is_over = std::sync::atomic::AtomicBool::new(false);
@@ -159,20 +220,41 @@ fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responde
         let mut answered = ResponderResult::default();
         responder.answer(&is_over, &mut None, &mut answered)?;
         if answered.failures > 0 {
-            start.control.warn(Warning::Problem { text: format!("response: {} answers could not be sent", answered.failures) });
+            start.control.warn(Warning::Problem {
+                text: format!("response: {} answers could not be sent", answered.failures),
+            });
         }
         Ok(())
     });
-    Member { role: "responder", cpus, ..Member::new(probe, None, run) }
+    Member {
+        role: "responder",
+        cpus,
+        ..Member::new(probe, None, run)
+    }
 }
 
 fn describe(link: &str, tally: &Tally, pace: Pace) -> String {
-    let Tally { sent, answered, lost, late, duplicate, interrupted, .. } = tally;
-    let lost_as =
-        if *lost > 0 { format!(" (each stands as a sample of the time-out of {})", pace.time_out.exact()) } else { String::new() };
+    let Tally {
+        sent,
+        answered,
+        lost,
+        late,
+        duplicate,
+        interrupted,
+        ..
+    } = tally;
+    let lost_as = if *lost > 0 {
+        format!(
+            " (each stands as a sample of the time-out of {})",
+            pace.time_out.exact()
+        )
+    } else {
+        String::new()
+    };
     format!(
-        "response: {sent} stimuli over {link}, {answered} answered, {lost} lost{lost_as}, {late} late, {duplicate} twice; \
-         the initiator itself was interrupted in {interrupted}, for more than {} (series response.look)",
+        "response: {sent} stimuli over {link}, {answered} answered, {lost} lost{lost_as}, {late} \
+         late, {duplicate} twice; the initiator itself was interrupted in {interrupted}, for more \
+         than {} (series response.look)",
         pace.interrupted_above.exact()
     )
 }

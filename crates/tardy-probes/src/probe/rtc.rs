@@ -1,7 +1,8 @@
 //! `rtc`: the periodic interrupt of the real-time clock, as realfeel of williams2002 reads it.
 //!
-//! Since Linux 2.6.38 the kernel makes this interrupt itself, with a high-resolution timer (drivers/rtc/interface.c, rtc_pie_update_irq): what is
-//! timed is that timer and the device's read, not a device.
+//! Since Linux 2.6.38 the kernel makes this interrupt itself, with a high-resolution timer
+//! (drivers/rtc/interface.c, rtc_pie_update_irq): what is timed is that timer and the device's
+//! read, not a device.
 
 use std::io;
 
@@ -25,10 +26,17 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "rtc",
     about: "the real-time clock's periodic interrupt",
-    times: "read(2) of /dev/rtc's periodic interrupt: time between two of them less the ideal one; hrtimer-emulated, not a device interrupt",
+    times: "read(2) of /dev/rtc's periodic interrupt: time between two of them less the ideal \
+            one; hrtimer-emulated, not a device interrupt",
     context: "stock: hard interrupt; RT: softirq thread",
     source: "williams2002 (realfeel)",
-    parameters: &[Parameter::count("hz", "interrupts a second, a power of two", "2048", 2, 8192)],
+    parameters: &[Parameter::count(
+        "hz",
+        "interrupts a second, a power of two",
+        "2048",
+        2,
+        8192,
+    )],
     series: &[SeriesInfo::INTERVAL_ERROR],
     placement: Placement::FirstCpu,
     period: Nanos(1_000_000_000 / 2048),
@@ -46,19 +54,32 @@ const DEVICES: [&str; 2] = ["rtc0", "rtc"];
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let hz = probe.parameters.number("hz");
     if !hz.is_power_of_two() {
-        return Err(Refusal::Request(format!("{hz} Hz is no power of two: use 1024, 2048, 4096 or 8192")));
+        return Err(Refusal::Request(format!(
+            "{hz} Hz is no power of two: use 1024, 2048, 4096 or 8192"
+        )));
     }
-    let absent = |missing: String, remedy: &str| Err(Refusal::Absent(Unsupported::new(missing, remedy)));
-    let Some(path) = DEVICES.iter().map(|name| host.dev.join(name)).find(|path| path.exists()) else {
+    let absent =
+        |missing: String, remedy: &str| Err(Refusal::Absent(Unsupported::new(missing, remedy)));
+    let Some(path) = DEVICES
+        .iter()
+        .map(|name| host.dev.join(name))
+        .find(|path| path.exists())
+    else {
         return absent(
-            format!("{} (no real-time clock)", host.dev.join(DEVICES[0]).display()),
+            format!(
+                "{} (no real-time clock)",
+                host.dev.join(DEVICES[0]).display()
+            ),
             "load its driver (modprobe rtc-cmos), or use --probe itimer",
         );
     };
     match Rtc::open(&path).and_then(|rtc| rtc.set_rate(hz)) {
         Ok(()) => no_dither(probe),
         Err(error) => absent(
-            format!("the periodic interrupt of {} at {hz} Hz ({error})", path.display()),
+            format!(
+                "the periodic interrupt of {} at {hz} Hz ({error})",
+                path.display()
+            ),
             "run as root, end who else has it open, or use --probe itimer",
         ),
     }
@@ -66,7 +87,11 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let dev = Host::of_this_machine().dev;
-    let path = DEVICES.iter().map(|name| dev.join(name)).find(|path| path.exists()).unwrap_or_else(|| dev.join(DEVICES[0]));
+    let path = DEVICES
+        .iter()
+        .map(|name| dev.join(name))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| dev.join(DEVICES[0]));
     let rtc = Rtc::open(&path)?;
     rtc.set_rate(opening.probe.parameters.number("hz"))?;
     let producer = opening.producers.remove(0);
@@ -78,11 +103,21 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let result = measure(&rtc, &thread, producer, start.control);
         rtc.stop().and(result)
     });
-    let note = "rtc is hrtimer-emulated, not a device interrupt (drivers/rtc/interface.c)".to_owned();
-    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], notes: vec![note], ..ProbeInstance::default() })
+    let note =
+        "rtc is hrtimer-emulated, not a device interrupt (drivers/rtc/interface.c)".to_owned();
+    Ok(ProbeInstance {
+        members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
+        notes: vec![note],
+        ..ProbeInstance::default()
+    })
 }
 
-fn measure(rtc: &Rtc, plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
+fn measure(
+    rtc: &Rtc,
+    plan: &ThreadPlan,
+    mut producer: Producer,
+    control: &Control,
+) -> io::Result<()> {
     let period = request_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     rtc.wait()?;
@@ -95,7 +130,11 @@ fn measure(rtc: &Rtc, plan: &ThreadPlan, mut producer: Producer, control: &Contr
         let interrupts = rtc.wait()?;
         let now = Nanos(clock::monotonic());
         (0..interrupts).for_each(|_| producer.begin_cycle());
-        let sample = Sample { due, latency: now - due, skipped: u32::try_from(interrupts - 1).unwrap_or(u32::MAX) };
+        let sample = Sample {
+            due,
+            latency: now - due,
+            skipped: u32::try_from(interrupts - 1).unwrap_or(u32::MAX),
+        };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

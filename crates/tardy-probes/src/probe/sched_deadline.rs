@@ -1,7 +1,9 @@
-//! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and work that may exceed it.
+//! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and
+//! work that may exceed it.
 //!
-//! The kernel binds such a thread to no CPU. A thread that has used up its runtime is throttled until its next period; the kernel says so
-//! by SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the run counts.
+//! The kernel binds such a thread to no CPU. A thread that has used up its runtime is throttled
+//! until its next period; the kernel says so by SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the run
+//! counts.
 
 use std::io;
 
@@ -23,12 +25,18 @@ use super::{OpenContext, ProbeInstance};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "sched-deadline",
     about: "a sleep to each due time, under SCHED_DEADLINE",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE, its period that of the scheduler: from the due time to the first clock \
-            read after it",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE, its period that \
+            of the scheduler: from the due time to the first clock read after it",
     context: "stock: hard interrupt; RT: hard interrupt",
     source: "today",
     parameters: &[
-        Parameter::duration("runtime", "CPU time of each period", "100us", Nanos(1024), Nanos::from_secs(1)),
+        Parameter::duration(
+            "runtime",
+            "CPU time of each period",
+            "100us",
+            Nanos(1024),
+            Nanos::from_secs(1),
+        ),
         Parameter::duration(
             "work",
             "CPU time that each period uses; above the runtime, the kernel throttles",
@@ -38,7 +46,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::duration(
             "deadline",
-            "until when after its begin the runtime of a period is promised; the period where it is 0",
+            "until when after its begin the runtime of a period is promised; the period where it \
+             is 0",
             "0s",
             Nanos::ZERO,
             Nanos::from_secs(3_600),
@@ -54,12 +63,20 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 fn policy(probe: &ProbePlan) -> Policy {
     let nanos = |time: Nanos| time.get().unsigned_abs();
     let deadline = deadline(probe);
-    Policy::Deadline { runtime: nanos(probe.parameters.duration("runtime")), deadline: nanos(deadline), period: nanos(probe.period) }
+    Policy::Deadline {
+        runtime: nanos(probe.parameters.duration("runtime")),
+        deadline: nanos(deadline),
+        period: nanos(probe.period),
+    }
 }
 
 fn deadline(probe: &ProbePlan) -> Nanos {
     let asked = probe.parameters.duration("deadline");
-    if asked > Nanos::ZERO { asked } else { probe.period }
+    if asked > Nanos::ZERO {
+        asked
+    } else {
+        probe.period
+    }
 }
 
 /// Where the kernel lets such a thread run: everywhere, or nowhere.
@@ -71,13 +88,16 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     let runtime = probe.parameters.duration("runtime");
     if runtime > probe.period {
         let (runtime, period) = (runtime.exact(), probe.period.exact());
-        return Err(Refusal::Request(format!("a runtime of {runtime} does not fit into a period of {period}: give a longer period")));
+        return Err(Refusal::Request(format!(
+            "a runtime of {runtime} does not fit into a period of {period}: give a longer period"
+        )));
     }
     let deadline = deadline(probe);
     if runtime > deadline || deadline > probe.period {
         let (deadline, period) = (deadline.exact(), probe.period.exact());
         return Err(Refusal::Request(format!(
-            "a deadline of {deadline} must lie between the runtime of {} and the period of {period}: give one that does",
+            "a deadline of {deadline} must lie between the runtime of {} and the period of \
+             {period}: give one that does",
             runtime.exact()
         )));
     }
@@ -89,13 +109,14 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
         sched::try_policy(wanted)
     });
     match tried {
-        Err(error) if scoped::is_refusal(&error) => {
-            Err(Refusal::Absent(Unsupported::new("a thread to try SCHED_DEADLINE with", scoped::REMEDY)))
-        }
+        Err(error) if scoped::is_refusal(&error) => Err(Refusal::Absent(Unsupported::new(
+            "a thread to try SCHED_DEADLINE with",
+            scoped::REMEDY,
+        ))),
         Ok(Err(error)) => {
             let missing = format!("SCHED_DEADLINE ({error})");
-            let remedy =
-                "run as root, allow every CPU (it takes no affinity), and leave it bandwidth: a shorter runtime or a longer period";
+            let remedy = "run as root, allow every CPU (it takes no affinity), and leave it \
+                          bandwidth: a shorter runtime or a longer period";
             Err(Refusal::Absent(Unsupported::new(missing, remedy)))
         }
         _ => Ok(()),
@@ -110,7 +131,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let start = ready.wait();
         let mut is_first = true;
         by_due_times(&thread.at(start.at), producer, start.control, |due| {
-            // What the period before was for, behind its sample; the loop's own share of the runtime is a few us.
+            // What the period before was for, behind its sample; the loop's own share of the
+            // runtime is a few us.
             if work > 0 && !std::mem::take(&mut is_first) {
                 let end = clock::thread_cpu_time() + work;
                 while clock::thread_cpu_time() < end {}
@@ -118,6 +140,13 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
             clock::sleep_until(&clock::Instant::from_nanos(due)).map(|()| clock::monotonic())
         })
     });
-    let member = Member { policy: policy(opening.probe), cpus: everywhere(), ..Member::new(opening.probe, None, run) };
-    Ok(ProbeInstance { members: vec![member], ..ProbeInstance::default() })
+    let member = Member {
+        policy: policy(opening.probe),
+        cpus: everywhere(),
+        ..Member::new(opening.probe, None, run)
+    };
+    Ok(ProbeInstance {
+        members: vec![member],
+        ..ProbeInstance::default()
+    })
 }

@@ -11,10 +11,20 @@ use tardy_sys::clock::Instant;
 
 /// The grid that `plan` wants to be walked, and the grid point before which it ends.
 pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
-    let Schedule::Grid { start, period, dither } = plan.schedule else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the plan has no grid for a probe that needs one"));
+    let Schedule::Grid {
+        start,
+        period,
+        dither,
+    } = plan.schedule
+    else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the plan has no grid for a probe that needs one",
+        ));
     };
-    let end = plan.cycles.map_or(Nanos::MAX, |cycles| start.saturating_add(Nanos(period.get().saturating_mul(cycles as i64))));
+    let end = plan.cycles.map_or(Nanos::MAX, |cycles| {
+        start.saturating_add(Nanos(period.get().saturating_mul(cycles as i64)))
+    });
     Ok((GridWalk::new(start, period, dither, plan.seed), end))
 }
 
@@ -22,11 +32,15 @@ pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
 pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     match plan.schedule {
         Schedule::Event { request } => Ok(request),
-        Schedule::Grid { .. } => Err(io::Error::new(io::ErrorKind::InvalidInput, "the plan has a grid for a probe that has none")),
+        Schedule::Grid { .. } => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the plan has a grid for a probe that has none",
+        )),
     }
 }
 
-/// Walks a grid; after a late wake-up it goes on at the next future due time, so that lateness never accumulates.
+/// Walks a grid; after a late wake-up it goes on at the next future due time, so that lateness
+/// never accumulates.
 #[derive(Debug)]
 pub(crate) struct GridWalk {
     base: i64,
@@ -44,8 +58,16 @@ struct Dither {
 
 impl GridWalk {
     pub(crate) fn new(start: Nanos, period: Nanos, dither: Nanos, seed: u64) -> Self {
-        let dither = (dither > Nanos::ZERO).then(|| Dither { width: dither.get(), random: Pcg64Mcg::seed_from_u64(seed) });
-        let mut walk = Self { base: start.get(), due: Instant::from_nanos(start.get()), period: period.get(), dither };
+        let dither = (dither > Nanos::ZERO).then(|| Dither {
+            width: dither.get(),
+            random: Pcg64Mcg::seed_from_u64(seed),
+        });
+        let mut walk = Self {
+            base: start.get(),
+            due: Instant::from_nanos(start.get()),
+            period: period.get(),
+            dither,
+        };
         walk.draw_due();
         walk
     }
@@ -62,8 +84,9 @@ impl GridWalk {
         &self.due
     }
 
-    /// Moves on to the first due time after `now`, or to the first one at `end` where that comes before, and tells how many were skipped: nobody would have
-    /// waited for what is due at the end or later. The end is asked for only where due times were skipped.
+    /// Moves on to the first due time after `now`, or to the first one at `end` where that comes
+    /// before, and tells how many were skipped: nobody would have waited for what is due at the end
+    /// or later. The end is asked for only where due times were skipped.
     #[inline]
     pub(crate) fn advance_past(&mut self, now: i64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -72,11 +95,15 @@ impl GridWalk {
         } else {
             self.draw_due();
         }
-        if self.due.to_nanos() > now { 0 } else { self.skip_past(now, end()) }
+        if self.due.to_nanos() > now {
+            0
+        } else {
+            self.skip_past(now, end())
+        }
     }
 
-    /// Moves on over `expiries` that a timer on the same grid had, at most to the first due time at `end`, and tells how many were skipped; a grid without
-    /// dither.
+    /// Moves on over `expiries` that a timer on the same grid had, at most to the first due time at
+    /// `end`, and tells how many were skipped; a grid without dither.
     #[inline]
     pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -84,7 +111,9 @@ impl GridWalk {
         if expiries <= 1 {
             return 0;
         }
-        let skipped = self.left_until(end()).min(i64::try_from(expiries - 1).unwrap_or(i64::MAX));
+        let skipped = self
+            .left_until(end())
+            .min(i64::try_from(expiries - 1).unwrap_or(i64::MAX));
         let step = self.period.saturating_mul(skipped);
         self.base += step;
         self.due.advance(step);
@@ -94,20 +123,29 @@ impl GridWalk {
     /// Grid points from the current one on that lie before `end`.
     fn left_until(&self, end: Nanos) -> i64 {
         let left = i128::from(end.get()) - i128::from(self.base);
-        i64::try_from((left + i128::from(self.period) - 1).div_euclid(i128::from(self.period)).max(0)).unwrap_or(i64::MAX)
+        i64::try_from(
+            (left + i128::from(self.period) - 1)
+                .div_euclid(i128::from(self.period))
+                .max(0),
+        )
+        .unwrap_or(i64::MAX)
     }
 
     /// Out of line, so that the generator's state takes no registers from the loop.
     #[inline(never)]
     fn draw_due(&mut self) {
-        let moved = self.dither.as_mut().map_or(0, |dither| dither.random.random_range(0..dither.width));
+        let moved = self
+            .dither
+            .as_mut()
+            .map_or(0, |dither| dither.random.random_range(0..dither.width));
         self.due = Instant::from_nanos(self.base + moved);
     }
 
     #[cold]
     fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
         let (first, left) = (self.base, self.left_until(end));
-        // Grid points that lie further back than the widest dither have passed whatever was drawn for them.
+        // Grid points that lie further back than the widest dither have passed whatever was drawn
+        // for them.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
         let mut skipped = ((now - width - self.base) / self.period).max(0);
         self.base += self.period * skipped;
@@ -141,13 +179,27 @@ mod tests {
 
     #[test]
     fn what_is_due_after_the_end_is_not_skipped_however_late_the_last_wake_up_is() {
-        for (end, skipped) in [(1350, 3), (1301, 3), (1300, 2), (1299, 2), (1101, 1), (1100, 0), (700, 0), (i64::MAX, 8)] {
-            let (mut walk, mut counted) =
-                (GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1), GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1));
+        for (end, skipped) in [
+            (1350, 3),
+            (1301, 3),
+            (1300, 2),
+            (1299, 2),
+            (1101, 1),
+            (1100, 0),
+            (700, 0),
+            (i64::MAX, 8),
+        ] {
+            let (mut walk, mut counted) = (
+                GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1),
+                GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1),
+            );
             assert_eq!(walk.advance_past(1880, || Nanos(end)), skipped, "{end}");
             assert_eq!(walk.base(), Nanos(1100 + i64::from(skipped) * 100));
             assert_eq!(counted.advance_by(9, || Nanos(end)), skipped, "{end}");
-            assert_eq!((counted.base(), counted.due().to_nanos()), (walk.base(), walk.base().get()));
+            assert_eq!(
+                (counted.base(), counted.due().to_nanos()),
+                (walk.base(), walk.base().get())
+            );
         }
     }
 

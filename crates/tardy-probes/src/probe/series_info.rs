@@ -14,7 +14,8 @@ pub struct SeriesInfo {
     pub kind: SeriesKind,
     /// Whether its values say nothing about a deadline.
     pub is_outside_verdict: bool,
-    /// Whether values below the probe's parameter `least` are counted one by one without their time, because they come all the time.
+    /// Whether values below the probe's parameter `least` are counted one by one without their
+    /// time, because they come all the time.
     pub bins_below_least: bool,
 }
 
@@ -23,66 +24,101 @@ pub struct SeriesInfo {
 pub enum SeriesKind {
     /// Lateness against due times on a grid; some can be skipped.
     Grid,
-    /// Lateness against a time asked for in each cycle, or a stamp that another thread made: nothing can be skipped.
+    /// Lateness against a time asked for in each cycle, or a stamp that another thread made:
+    /// nothing can be skipped.
     Event,
-    /// Lateness of the end of work against due times on a grid. Work that was due and skipped was never done: it misses any deadline.
+    /// Lateness of the end of work against due times on a grid. Work that was due and skipped was
+    /// never done: it misses any deadline.
     Work,
-    /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`]. A frame that was skipped was never shown.
+    /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`]. A
+    /// frame that was skipped was never shown.
     Skew,
-    /// Time between two events less the period, nothing being known of when they were due; see [`Meaning::IntervalError`].
+    /// Time between two events less the period, nothing being known of when they were due; see
+    /// [`Meaning::IntervalError`].
     Interval {
         /// Whether the events come from a device with a clock of its own.
         has_own_clock: bool,
     },
-    /// Lengths of gaps, of at least the probe's parameter `least`, each with its begin: see [`Meaning::Gap`].
+    /// Lengths of gaps, of at least the probe's parameter `least`, each with its begin: see
+    /// [`Meaning::Gap`].
     Gap,
 }
 
 impl SeriesInfo {
     /// Latencies on a grid.
-    pub const GRID_LATENCY: Self =
-        Self { part: "", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: false, bins_below_least: false };
+    pub const GRID_LATENCY: Self = Self {
+        part: "",
+        quantity: "latency",
+        kind: SeriesKind::Grid,
+        is_outside_verdict: false,
+        bins_below_least: false,
+    };
     /// Latencies without a schedule.
-    pub const EVENT_LATENCY: Self =
-        Self { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, bins_below_least: false };
+    pub const EVENT_LATENCY: Self = Self {
+        part: "",
+        quantity: "latency",
+        kind: SeriesKind::Event,
+        is_outside_verdict: false,
+        bins_below_least: false,
+    };
     /// Interval errors; they are no latenesses, and no verdict rests on them.
     pub const INTERVAL_ERROR: Self = Self {
         part: "",
         quantity: "interval error",
-        kind: SeriesKind::Interval { has_own_clock: false },
+        kind: SeriesKind::Interval {
+            has_own_clock: false,
+        },
         is_outside_verdict: true,
         bins_below_least: false,
     };
 
     /// Gaps, which say nothing about a deadline.
-    pub const GAPS: Self = Self { part: "", quantity: "gap", kind: SeriesKind::Gap, is_outside_verdict: true, bins_below_least: false };
+    pub const GAPS: Self = Self {
+        part: "",
+        quantity: "gap",
+        kind: SeriesKind::Gap,
+        is_outside_verdict: true,
+        bins_below_least: false,
+    };
 
     /// The name of the series of `probe`.
     #[must_use]
     pub fn name(&self, probe: &str) -> String {
-        if self.part.is_empty() { probe.to_owned() } else { format!("{probe}.{}", self.part) }
+        if self.part.is_empty() {
+            probe.to_owned()
+        } else {
+            format!("{probe}.{}", self.part)
+        }
     }
 }
 
 impl SeriesKind {
-    /// The schedule of a series of a probe with this period; a grid is then moved by `start` and `dither`.
+    /// The schedule of a series of a probe with this period; a grid is then moved by `start` and
+    /// `dither`.
     #[must_use]
     pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         match self {
-            Self::Grid | Self::Work | Self::Skew => Schedule::Grid { period, start, dither },
+            Self::Grid | Self::Work | Self::Skew => Schedule::Grid {
+                period,
+                start,
+                dither,
+            },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
-            // A gap begins at any time: the format wants a time above zero, and stores what departs from it.
+            // A gap begins at any time: the format wants a time above zero, and stores what departs
+            // from it.
             Self::Gap => Schedule::Event { request: Nanos(1) },
         }
     }
 
-    /// Whether work was due at its due times, rather than a look at the clock; see [`tardy_core::series::Descriptor::is_work`].
+    /// Whether work was due at its due times, rather than a look at the clock; see
+    /// [`tardy_core::series::Descriptor::is_work`].
     #[must_use]
     pub fn is_work(self) -> bool {
         matches!(self, Self::Work | Self::Skew)
     }
 
-    /// What the values say, where the probe reads a clock with this error, and shorter gaps than `least` are none.
+    /// What the values say, where the probe reads a clock with this error, and shorter gaps than
+    /// `least` are none.
     #[must_use]
     pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {
         match self {

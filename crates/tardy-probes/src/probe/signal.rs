@@ -11,7 +11,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "signal",
     about: "one thread wakes another by a signal",
-    times: "tgkill(2) to a thread in sigtimedwait(2): from the waker's clock read before the call to the woken thread's first one after its own",
+    times: "tgkill(2) to a thread in sigtimedwait(2): from the waker's clock read before the call \
+            to the woken thread's first one after its own",
     source: "williams2002 (wake-ups by threads), sigwaittest",
     open: pair::open::<Signal>,
     is_single: true,
@@ -26,13 +27,18 @@ struct Signal {
 }
 
 impl Channel for Signal {
-    /// Blocked before there are threads, which all inherit it: one that did not block the signal would be killed by it.
+    /// Blocked before there are threads, which all inherit it: one that did not block the signal
+    /// would be killed by it.
     fn new() -> io::Result<Self> {
-        Ok(Self { signal: BlockedSignal::block(thread_signal::first_real_time())?, thread: AtomicI32::new(0) })
+        Ok(Self {
+            signal: BlockedSignal::block(thread_signal::first_real_time())?,
+            thread: AtomicI32::new(0),
+        })
     }
 
     fn prepare_to_wait(&self) -> io::Result<()> {
-        self.thread.store(tardy_sys::sched::thread_id(), Ordering::Release);
+        self.thread
+            .store(tardy_sys::sched::thread_id(), Ordering::Release);
         Ok(())
     }
 
@@ -53,6 +59,8 @@ mod tests {
 
     #[test]
     fn every_period_is_accounted_for() {
-        std::thread::spawn(pair::tests::accounts_for_every_period::<Signal>).join().unwrap();
+        std::thread::spawn(pair::tests::accounts_for_every_period::<Signal>)
+            .join()
+            .unwrap();
     }
 }

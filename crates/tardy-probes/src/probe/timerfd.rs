@@ -16,7 +16,8 @@ use super::{OpenContext, ProbeInstance};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "timerfd",
     about: "a periodic timerfd",
-    times: "read(2) of a periodic timerfd: from the due time of the first expiry read to the thread's first clock read after it",
+    times: "read(2) of a periodic timerfd: from the due time of the first expiry read to the \
+            thread's first clock read after it",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today (event loops)",
     sets_any_clock: true,
@@ -28,7 +29,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if probe.clocks.timer == SystemClock::Tai {
-        let reason = "timerfd_create(2) has no CLOCK_TAI: use cyclic or posix-timer, or clock=realtime with align=tai";
+        let reason = "timerfd_create(2) has no CLOCK_TAI: use cyclic or posix-timer, or \
+                      clock=realtime with align=tai";
         return Err(Refusal::Request(reason.to_owned()));
     }
     no_dither(probe)
@@ -40,7 +42,16 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
-        by_expiries(&thread.at(start.at), producer, start.control, |first, period| timer.start(first, period), || timer.wait())
+        by_expiries(
+            &thread.at(start.at),
+            producer,
+            start.control,
+            |first, period| timer.start(first, period),
+            || timer.wait(),
+        )
     });
-    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
+        ..ProbeInstance::default()
+    })
 }

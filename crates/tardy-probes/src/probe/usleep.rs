@@ -1,7 +1,9 @@
-//! `usleep`: relative sleeps with the CPU's cycle counter read on both sides, as in test B of abeni2002.
+//! `usleep`: relative sleeps with the CPU's cycle counter read on both sides, as in test B of
+//! abeni2002.
 //!
-//! The counter is calibrated against CLOCK_MONOTONIC before the run. An early wake-up is one beyond the error of that: T times 500 parts per
-//! million, by which the kernel may slew its own clock (adjtimex(2)), and the uncertainty of the calibration.
+//! The counter is calibrated against CLOCK_MONOTONIC before the run. An early wake-up is one beyond
+//! the error of that: T times 500 parts per million, by which the kernel may slew its own clock
+//! (adjtimex(2)), and the uncertainty of the calibration.
 
 use std::io;
 
@@ -25,8 +27,10 @@ const SLEW_PARTS_PER_MILLION: i64 = 500;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "usleep",
     about: "short relative sleeps, timed by the cycle counter",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, relative) between two reads of the cycle counter: time slept minus time asked for",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, relative) between two reads of the cycle counter: \
+            time slept minus time asked for",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
+              others",
     source: "abeni2002, test B",
     series: &[SeriesInfo::EVENT_LATENCY],
     open,
@@ -35,14 +39,21 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     if let Err(reason) = cycle_counter::invariant() {
-        let note = format!("usleep reads CLOCK_MONOTONIC on both sides of its sleep, not a cycle counter: {reason}");
-        return Ok(ProbeInstance { notes: vec![note], ..one_thread(opening, nanosleep::measure)? });
+        let note = format!(
+            "usleep reads CLOCK_MONOTONIC on both sides of its sleep, not a cycle counter: \
+             {reason}"
+        );
+        return Ok(ProbeInstance {
+            notes: vec![note],
+            ..one_thread(opening, nanosleep::measure)?
+        });
     }
     let calibration = Calibration::of_this_machine();
     let request = request_of(opening.thread)?;
-    let clock_error =
-        Nanos(request.get() / 1_000_000 * SLEW_PARTS_PER_MILLION + request.get() % 1_000_000 * SLEW_PARTS_PER_MILLION / 1_000_000)
-            + Nanos(calibration.error_of(request.get()));
+    let clock_error = Nanos(
+        request.get() / 1_000_000 * SLEW_PARTS_PER_MILLION
+            + request.get() % 1_000_000 * SLEW_PARTS_PER_MILLION / 1_000_000,
+    ) + Nanos(calibration.error_of(request.get()));
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
@@ -50,10 +61,19 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         start.sleep()?;
         measure(&thread, calibration, producer, start.control)
     });
-    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], clock_error, ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
+        clock_error,
+        ..ProbeInstance::default()
+    })
 }
 
-fn measure(plan: &ThreadPlan, calibration: Calibration, mut producer: Producer, control: &Control) -> io::Result<()> {
+fn measure(
+    plan: &ThreadPlan,
+    calibration: Calibration,
+    mut producer: Producer,
+    control: &Control,
+) -> io::Result<()> {
     let request = request_of(plan)?;
     let duration = clock::Instant::from_nanos(request.get());
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
@@ -67,13 +87,18 @@ fn measure(plan: &ThreadPlan, calibration: Calibration, mut producer: Producer, 
         clock::sleep_for(clock::Clock::Monotonic, &duration)?;
         let after = cycle_counter::read();
         let slept = Nanos(calibration.nanos(after.wrapping_sub(before)));
-        let sample = Sample { due, latency: slept - request, skipped: 0 };
+        let sample = Sample {
+            due,
+            latency: slept - request,
+            skipped: 0,
+        };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);
             break;
         }
-        // The place of the next sample is on the run's clock, which no calibration need follow for hours.
+        // The place of the next sample is on the run's clock, which no calibration need follow for
+        // hours.
         due = Nanos(clock::monotonic()) + request;
     }
     producer.close(due);

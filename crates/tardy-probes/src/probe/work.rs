@@ -1,4 +1,5 @@
-//! `work`: a timer starts a unit of work of known length. A task is in time when its work is done: both the start and the completion are judged.
+//! `work`: a timer starts a unit of work of known length. A task is in time when its work is done:
+//! both the start and the completion are judged.
 
 use std::io;
 use std::sync::mpsc::sync_channel;
@@ -27,8 +28,11 @@ use crate::work::{Calibration, UnitOfWork};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "work",
     about: "a sleep to each due time, then work of known length",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), then work of known length: from the due time to the first clock read after the sleep, and (work.done) to the one after the work",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), then work of known length: from the \
+            due time to the first clock read after the sleep, and (work.done) to the one after \
+            the work",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
+              others",
     source: "mckenney2009 (completion, not start, is what must be in time)",
     parameters: &[
         Parameter::duration(
@@ -43,11 +47,23 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             "arithmetic in registers, system calls, or reads that wait for memory",
             &["compute", "syscalls", "memory"],
         ),
-        Parameter::bytes("area", "bytes that the work of kind memory goes through, on each CPU", "32MiB", 64 << 10, 1 << 30),
+        Parameter::bytes(
+            "area",
+            "bytes that the work of kind memory goes through, on each CPU",
+            "32MiB",
+            64 << 10,
+            1 << 30,
+        ),
     ],
     series: &[
         SeriesInfo::GRID_LATENCY,
-        SeriesInfo { part: "done", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, bins_below_least: false },
+        SeriesInfo {
+            part: "done",
+            quantity: "completion",
+            kind: SeriesKind::Work,
+            is_outside_verdict: false,
+            bins_below_least: false,
+        },
     ],
     resolve,
     open,
@@ -61,23 +77,34 @@ const STACK_BYTES: usize = 256 << 10;
 /// The kind that a plan names.
 #[must_use]
 pub fn kind(probe: &ProbePlan) -> WorkKind {
-    WorkKind::ALL.into_iter().find(|kind| kind.name() == probe.parameters.text("kind")).unwrap_or(WorkKind::Compute)
+    WorkKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == probe.parameters.text("kind"))
+        .unwrap_or(WorkKind::Compute)
 }
 
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let (length, period) = (probe.parameters.duration("length"), probe.period);
-    // A fifth is left for everything else on the CPU, and for the watchdog, which ends what uses 95 %.
+    // A fifth is left for everything else on the CPU, and for the watchdog, which ends what uses 95
+    // %.
     if length.get() > period.get() / 5 * 4 {
         let longest = Nanos(period.get() / 5 * 4).exact();
         return Err(Refusal::Request(format!(
-            "work of {} leaves too little of a period of {}: at most {longest}, or give a longer --period",
+            "work of {} leaves too little of a period of {}: at most {longest}, or give a longer \
+             --period",
             length.exact(),
             period.exact()
         )));
     }
     let area = probe.parameters.number("area");
-    if kind(probe) == WorkKind::Memory && host.memory_available().is_some_and(|available| area > available / 2) {
-        return Err(Refusal::Request("the area takes more than half of the memory that is free: give a smaller area=".into()));
+    if kind(probe) == WorkKind::Memory
+        && host
+            .memory_available()
+            .is_some_and(|available| area > available / 2)
+    {
+        return Err(Refusal::Request(
+            "the area takes more than half of the memory that is free: give a smaller area=".into(),
+        ));
     }
     Ok(())
 }
@@ -89,12 +116,17 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let member = Member::new(opening.probe, thread.cpu, Box::new(|_| Ok(())));
     let (probe, cpu, policy) = (opening.probe.clone(), thread.cpu, member.policy);
-    // Many CPUs calibrate at the same time; what shares a core or the memory's bandwidth with others waits for them, and would else be taken for slow.
-    let under_way = has_its_own(&probe, cpu).then(|| calibrate(&probe, cpu, policy)).transpose()?;
+    // Many CPUs calibrate at the same time; what shares a core or the memory's bandwidth with
+    // others waits for them, and would else be taken for slow.
+    let under_way = has_its_own(&probe, cpu)
+        .then(|| calibrate(&probe, cpu, policy))
+        .transpose()?;
     let (unit, calibrated) = sync_channel(1);
     let finish = Finish::new(move || {
         let running = under_way.map_or_else(|| calibrate(&probe, cpu, policy), Ok)?;
-        let (made, calibration) = running.join().map_err(|_| io::Error::other("the calibration ended unexpectedly"))??;
+        let (made, calibration) = running
+            .join()
+            .map_err(|_| io::Error::other("the calibration ended unexpectedly"))??;
         unit.send(made).map_err(io::Error::other)?;
         Ok(vec![note(&probe, cpu, calibration)])
     });
@@ -103,29 +135,51 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let start = ready.wait();
         measure(&thread.at(start.at), unit, started, done, start.control)
     });
-    Ok(ProbeInstance { members: vec![Member { run, ..member }], finish: Some(finish), ..ProbeInstance::default() })
+    Ok(ProbeInstance {
+        members: vec![Member { run, ..member }],
+        finish: Some(finish),
+        ..ProbeInstance::default()
+    })
 }
 
-/// Whether nothing that `cpu` works with is shared with a CPU before it: its core is not, and the work stays out of memory.
+/// Whether nothing that `cpu` works with is shared with a CPU before it: its core is not, and the
+/// work stays out of memory.
 fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
-    let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else { return false };
-    let siblings = Root::system().cpu_list(format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
-    siblings.and_then(|siblings| siblings.iter().next()).is_none_or(|first| first == cpu)
+    let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else {
+        return false;
+    };
+    let siblings = Root::system().cpu_list(format!(
+        "sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+    ));
+    siblings
+        .and_then(|siblings| siblings.iter().next())
+        .is_none_or(|first| first == cpu)
 }
 
 /// A calibration under way.
 type CalibrationThread = JoinHandle<io::Result<(UnitOfWork, Calibration)>>;
 
 /// Begins to calibrate where the work will be done, as it will be done.
-fn calibrate(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Result<CalibrationThread> {
-    let (kind, length, area) = (kind(probe), probe.parameters.duration("length"), probe.parameters.number("area"));
-    let thread = std::thread::Builder::new().name("tardy-calibrate".into()).stack_size(STACK_BYTES).spawn(move || {
-        if let Some(cpu) = cpu {
-            let _ = affinity::set(0, &[cpu.0]);
-        }
-        let _ = sched::set_policy(0, policy);
-        UnitOfWork::calibrated(kind, length, area)
-    });
+fn calibrate(
+    probe: &ProbePlan,
+    cpu: Option<CpuId>,
+    policy: Policy,
+) -> io::Result<CalibrationThread> {
+    let (kind, length, area) = (
+        kind(probe),
+        probe.parameters.duration("length"),
+        probe.parameters.number("area"),
+    );
+    let thread = std::thread::Builder::new()
+        .name("tardy-calibrate".into())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            if let Some(cpu) = cpu {
+                let _ = affinity::set(0, &[cpu.0]);
+            }
+            let _ = sched::set_policy(0, policy);
+            UnitOfWork::calibrated(kind, length, area)
+        });
     thread.map_err(scoped::refused)
 }
 
@@ -135,21 +189,34 @@ fn note(probe: &ProbePlan, cpu: Option<CpuId>, calibration: Calibration) -> Stri
     let Calibration { steps, measured } = calibration;
     if calibration.deviation(length).abs() <= DEVIATION_MAX {
         return format!(
-            "work{place}: {steps} steps of {kind} take {measured} where nothing disturbs them, {} being asked for",
+            "work{place}: {steps} steps of {kind} take {measured} where nothing disturbs them, {} \
+             being asked for",
             length.exact()
         );
     }
     format!(
-        "work{place}: {steps} steps of {kind} take {measured} at the least, not {} as asked for: {}",
+        "work{place}: {steps} steps of {kind} take {measured} at the least, not {} as asked for: \
+         {}",
         length.exact(),
-        if steps == 1 { "a step is longer than that" } else { "nothing ran undisturbed while it was calibrated" }
+        if steps == 1 {
+            "a step is longer than that"
+        } else {
+            "nothing ran undisturbed while it was calibrated"
+        }
     )
 }
 
-fn measure(plan: &ThreadPlan, mut unit: UnitOfWork, mut started: Producer, mut done: Producer, control: &Control) -> io::Result<()> {
+fn measure(
+    plan: &ThreadPlan,
+    mut unit: UnitOfWork,
+    mut started: Producer,
+    mut done: Producer,
+    control: &Control,
+) -> io::Result<()> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
-    // From here to `close` the thread makes no system call but the sleep and, where the vDSO has none, the clock read, and those that are the work.
+    // From here to `close` the thread makes no system call but the sleep and, where the vDSO has
+    // none, the clock read, and those that are the work.
     while walk.base() < end && !control.is_past_end(walk.base()) {
         clock::sleep_until(walk.due())?;
         let begin = Nanos(clock::monotonic());
@@ -158,8 +225,16 @@ fn measure(plan: &ThreadPlan, mut unit: UnitOfWork, mut started: Producer, mut d
         let due = Nanos(walk.due().to_nanos());
         // Due times that pass while the work is under way are skipped by it, and by the next start.
         let skipped = walk.advance_past(finished, || end.min(control.end()));
-        started.push(Sample { due, latency: begin - due, skipped });
-        let sample = Sample { due, latency: Nanos(finished) - due, skipped };
+        started.push(Sample {
+            due,
+            latency: begin - due,
+            skipped,
+        });
+        let sample = Sample {
+            due,
+            latency: Nanos(finished) - due,
+            skipped,
+        };
         done.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);
@@ -203,25 +278,64 @@ mod tests {
     fn work_that_leaves_nothing_of_its_period_is_refused_with_the_longest() {
         let resolved = |text: &str| resolve(&plan(text), &Host::of_this_machine());
         assert_eq!(resolved("work:length=800us"), Ok(()));
-        assert!(matches!(resolved("work:length=801us"), Err(Refusal::Request(reason)) if reason.contains("at most 800us")));
-        assert_eq!(resolved("work:length=10ms:period=20ms:kind=syscalls"), Ok(()));
+        assert!(
+            matches!(resolved("work:length=801us"), Err(Refusal::Request(reason)) if reason.contains("at most 800us"))
+        );
+        assert_eq!(
+            resolved("work:length=10ms:period=20ms:kind=syscalls"),
+            Ok(())
+        );
         assert_eq!(kind(&plan("work:kind=memory")), WorkKind::Memory);
     }
 
     #[test]
     fn a_calibration_that_is_off_is_said_to_be() {
-        let note = |measured: i64, steps| note(&plan("work"), Some(CpuId(1)), Calibration { steps, measured: Nanos(measured) });
-        assert!(note(101_000, 9).contains("work on CPU 1: 9 steps of compute take 101 us where nothing disturbs"), "{}", note(101_000, 9));
-        assert!(note(180_000, 9).contains("not 100us as asked for: nothing ran undisturbed"), "{}", note(180_000, 9));
-        assert!(note(180_000, 1).contains("a step is longer"), "{}", note(180_000, 1));
+        let note = |measured: i64, steps| {
+            note(
+                &plan("work"),
+                Some(CpuId(1)),
+                Calibration {
+                    steps,
+                    measured: Nanos(measured),
+                },
+            )
+        };
+        assert!(
+            note(101_000, 9)
+                .contains("work on CPU 1: 9 steps of compute take 101 us where nothing disturbs"),
+            "{}",
+            note(101_000, 9)
+        );
+        assert!(
+            note(180_000, 9).contains("not 100us as asked for: nothing ran undisturbed"),
+            "{}",
+            note(180_000, 9)
+        );
+        assert!(
+            note(180_000, 1).contains("a step is longer"),
+            "{}",
+            note(180_000, 1)
+        );
     }
 
     #[test]
     fn each_period_is_in_both_series_and_work_is_done_after_it_began() {
-        let schedule = Schedule::Grid { period: Nanos::from_micros(500), start: Nanos(clock::monotonic()), dither: Nanos::ZERO };
-        let thread =
-            ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: Some(40), stop_above: None, clocks: ThreadClocks::default() };
-        let (unit, _) = UnitOfWork::calibrated(WorkKind::Syscalls, Nanos::from_micros(20), 0).unwrap();
+        let schedule = Schedule::Grid {
+            period: Nanos::from_micros(500),
+            start: Nanos(clock::monotonic()),
+            dither: Nanos::ZERO,
+        };
+        let thread = ThreadPlan {
+            cpu: None,
+            copy: None,
+            schedule,
+            seed: 1,
+            cycles: Some(40),
+            stop_above: None,
+            clocks: ThreadClocks::default(),
+        };
+        let (unit, _) =
+            UnitOfWork::calibrated(WorkKind::Syscalls, Nanos::from_micros(20), 0).unwrap();
         let ((started, mut started_out), (done, mut done_out)) = (ring(64), ring(64));
         measure(&thread, unit, started, done, &Control::new(None, None)).unwrap();
         let drained = |consumer: &mut crate::recording::ring::Consumer| {
@@ -240,6 +354,9 @@ mod tests {
             assert_eq!((start.due, start.skipped), (done.due, done.skipped));
             assert!(done.latency > start.latency, "{start:?} {done:?}");
         }
-        assert_eq!(started_out.closing_statement(), done_out.closing_statement());
+        assert_eq!(
+            started_out.closing_statement(),
+            done_out.closing_statement()
+        );
     }
 }

@@ -30,7 +30,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// Threads run until [`Control::stop`]. `trace_marker` gets a line, and `tracing_on` then a 0, when a latency stops the run.
+    /// Threads run until [`Control::stop`]. `trace_marker` gets a line, and `tracing_on` then a 0,
+    /// when a latency stops the run.
     #[must_use]
     pub fn new(trace_marker: Option<File>, tracing_on: Option<File>) -> Self {
         Self {
@@ -51,7 +52,8 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// From when on no due time is waited for; none where the run was stopped at once, since what was due before that was to be measured.
+    /// From when on no due time is waited for; none where the run was stopped at once, since what
+    /// was due before that was to be measured.
     #[cold]
     #[must_use]
     pub fn end(&self) -> Nanos {
@@ -68,7 +70,8 @@ impl Control {
         due.get() >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Stops the run because of `sample`; only the first one is kept. Called from a measuring loop, which ends with it.
+    /// Stops the run because of `sample`; only the first one is kept. Called from a measuring loop,
+    /// which ends with it.
     #[cold]
     pub fn stop_because_of(&self, cpu: Option<CpuId>, sample: Sample) {
         self.stop();
@@ -79,8 +82,14 @@ impl Control {
             && let Ok(mut file) = file.lock()
         {
             let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
-            let _ =
-                file.write_all(format!("tardy: latency {} ns{place}, due at {} ns\n", sample.latency.get(), sample.due.get()).as_bytes());
+            let _ = file.write_all(
+                format!(
+                    "tardy: latency {} ns{place}, due at {} ns\n",
+                    sample.latency.get(),
+                    sample.due.get()
+                )
+                .as_bytes(),
+            );
         }
         // The mark comes first: a trace that is off takes none.
         if let Some(file) = &self.tracing_on
@@ -103,7 +112,10 @@ impl Control {
     /// What threads said with [`Control::warn`], once.
     #[must_use]
     pub fn take_warnings(&self) -> Vec<Warning> {
-        self.warnings.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
+        self.warnings
+            .lock()
+            .map(|mut warnings| std::mem::take(&mut *warnings))
+            .unwrap_or_default()
     }
 
     /// The sample that stopped the run, if one did.
@@ -120,12 +132,24 @@ mod tests {
     #[test]
     fn the_trace_is_marked_before_it_is_switched_off() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let open = || std::fs::OpenOptions::new().append(true).open(file.path()).unwrap();
+        let open = || {
+            std::fs::OpenOptions::new()
+                .append(true)
+                .open(file.path())
+                .unwrap()
+        };
         let control = Control::new(Some(open()), Some(open()));
-        let sample = Sample { due: Nanos(7), latency: Nanos(5000), skipped: 0 };
+        let sample = Sample {
+            due: Nanos(7),
+            latency: Nanos(5000),
+            skipped: 0,
+        };
         control.stop_because_of(Some(CpuId(1)), sample);
         // What comes later is another's.
         control.stop_because_of(None, sample);
-        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "tardy: latency 5000 ns on CPU 1, due at 7 ns\n0");
+        assert_eq!(
+            std::fs::read_to_string(file.path()).unwrap(),
+            "tardy: latency 5000 ns on CPU 1, due at 7 ns\n0"
+        );
     }
 }

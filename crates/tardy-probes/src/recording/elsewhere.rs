@@ -1,5 +1,6 @@
-//! Which samples of a series another CPU took than the one that its thread was put on: stretches of them, noted by the measuring thread without a lock
-//! or memory of its own, and read by the recorder.
+//! Which samples of a series another CPU took than the one that its thread was put on: stretches of
+//! them, noted by the measuring thread without a lock or memory of its own, and read by the
+//! recorder.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -20,7 +21,10 @@ pub(super) struct Stretches {
 
 impl Default for Stretches {
     fn default() -> Self {
-        Self { stretches: std::array::from_fn(|_| Stretch::default()), used: AtomicU32::new(0) }
+        Self {
+            stretches: std::array::from_fn(|_| Stretch::default()),
+            used: AtomicU32::new(0),
+        }
     }
 }
 
@@ -36,7 +40,8 @@ impl Stretches {
     /// Notes a sample; `goes_on` when the one before it was noted, too. Called by one thread.
     pub(super) fn note(&self, cpu: u32, due: Nanos, goes_on: bool) {
         let used = self.used.load(Ordering::Relaxed) as usize;
-        let is_same = goes_on && used > 0 && self.stretches[used - 1].cpu.load(Ordering::Relaxed) == cpu;
+        let is_same =
+            goes_on && used > 0 && self.stretches[used - 1].cpu.load(Ordering::Relaxed) == cpu;
         let is_new = !is_same && used < STRETCHES_MAX;
         let stretch = &self.stretches[if is_new { used } else { used - 1 }];
         if is_new {
@@ -44,7 +49,10 @@ impl Stretches {
             stretch.first_due.store(due.get(), Ordering::Relaxed);
         }
         stretch.last_due.store(due.get(), Ordering::Relaxed);
-        stretch.samples.store(stretch.samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        stretch.samples.store(
+            stretch.samples.load(Ordering::Relaxed) + 1,
+            Ordering::Relaxed,
+        );
         if is_new {
             self.used.store(used as u32 + 1, Ordering::Release);
         }
@@ -73,8 +81,18 @@ mod tests {
         for (due, cpu, goes_on) in [(10, 3, false), (20, 3, true), (30, 2, true), (70, 2, false)] {
             stretches.note(cpu, Nanos(due), goes_on);
         }
-        let seen: Vec<_> =
-            stretches.read().iter().map(|seen| (seen.cpu.0, seen.first_due_ns.get(), seen.last_due_ns.get(), seen.samples)).collect();
+        let seen: Vec<_> = stretches
+            .read()
+            .iter()
+            .map(|seen| {
+                (
+                    seen.cpu.0,
+                    seen.first_due_ns.get(),
+                    seen.last_due_ns.get(),
+                    seen.samples,
+                )
+            })
+            .collect();
         assert_eq!(seen, [(3, 10, 20, 2), (2, 30, 30, 1), (2, 70, 70, 1)]);
     }
 
@@ -85,7 +103,13 @@ mod tests {
         (0..count).for_each(|due| stretches.note(1, Nanos(due), false));
         let seen = stretches.read();
         assert_eq!(seen.len(), STRETCHES_MAX);
-        assert_eq!(seen.iter().map(|stretch| stretch.samples).sum::<u64>(), count as u64);
-        assert_eq!(seen.last().map(|stretch| stretch.last_due_ns), Some(Nanos(count - 1)));
+        assert_eq!(
+            seen.iter().map(|stretch| stretch.samples).sum::<u64>(),
+            count as u64
+        );
+        assert_eq!(
+            seen.last().map(|stretch| stretch.last_due_ns),
+            Some(Nanos(count - 1))
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! The way of a sample from the measuring thread to the recorder: one writer, one reader, no lock, no wait.
+//! The way of a sample from the measuring thread to the recorder: one writer, one reader, no lock,
+//! no wait.
 //!
-//! A full ring never stops the writer. What could not be handed over is counted, and handed over as a [`Gap`] before the next sample, or
-//! left in the ring's closing statement; so that a loss is known, with its place.
+//! A full ring never stops the writer. What could not be handed over is counted, and handed over as
+//! a [`Gap`] before the next sample, or left in the ring's closing statement; so that a loss is
+//! known, with its place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -13,7 +15,8 @@ use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
 
-/// Three plain words that are made visible by the ring's head; atomics, because writer and reader share them.
+/// Three plain words that are made visible by the ring's head; atomics, because writer and reader
+/// share them.
 #[derive(Debug, Default)]
 struct Slot {
     /// A latency of [`GAP`] marks a gap: then the due time is the number of samples lost.
@@ -65,8 +68,8 @@ pub struct ClosingStatement {
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
-    /// Up to where slots are known to be free; equal to `head` while a gap waits to be handed over, or where every sample is told, so that one comparison
-    /// finds all of them.
+    /// Up to where slots are known to be free; equal to `head` while a gap waits to be handed over,
+    /// or where every sample is told, so that one comparison finds all of them.
     free_until: u64,
     /// Whether each sample is told to whoever watches the machine, as in every guest of the lab.
     is_told: bool,
@@ -89,10 +92,13 @@ pub fn ring(capacity: usize) -> (Producer, Consumer) {
     ring_with_bins(capacity, 0)
 }
 
-/// The same, with room to count each value from 0 up to `bins` by itself, for what comes far more often than it can be handed over.
+/// The same, with room to count each value from 0 up to `bins` by itself, for what comes far more
+/// often than it can be handed over.
 #[must_use]
 pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
-    let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4)).map(|_| Slot::default()).collect();
+    let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4))
+        .map(|_| Slot::default())
+        .collect();
     let is_told = std::env::var_os(watched::VARIABLE).is_some();
     let free_until = if is_told { 0 } else { slots.len() as u64 };
     let ring = Arc::new(Ring {
@@ -106,13 +112,22 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
         closing: RingEnd::default(),
     });
     (
-        Producer { ring: Arc::clone(&ring), head: 0, free_until, is_told, cycles: 0, gap: Gap::default(), last_elsewhere: 0 },
+        Producer {
+            ring: Arc::clone(&ring),
+            head: 0,
+            free_until,
+            is_told,
+            cycles: 0,
+            gap: Gap::default(),
+            last_elsewhere: 0,
+        },
         Consumer { ring, tail: 0 },
     )
 }
 
 impl Producer {
-    /// Says that a cycle begins; for probes without a schedule, whose expected samples are the cycles begun.
+    /// Says that a cycle begins; for probes without a schedule, whose expected samples are the
+    /// cycles begun.
     #[inline]
     pub fn begin_cycle(&mut self) {
         self.cycles += 1;
@@ -122,7 +137,12 @@ impl Producer {
     /// Counts a value that is not handed over; false where there is no bin for it.
     #[inline]
     pub fn count(&mut self, value: i64) -> bool {
-        let Some(bin) = usize::try_from(value).ok().and_then(|value| self.ring.bins.get(value)) else { return false };
+        let Some(bin) = usize::try_from(value)
+            .ok()
+            .and_then(|value| self.ring.bins.get(value))
+        else {
+            return false;
+        };
         // One writer: no other thread can add in between.
         bin.store(bin.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         true
@@ -138,7 +158,11 @@ impl Producer {
     #[inline]
     pub fn push(&mut self, sample: Sample) {
         // Known without a system call: the kernel tells each thread its CPU all the time.
-        let Sample { due, latency, skipped } = sample;
+        let Sample {
+            due,
+            latency,
+            skipped,
+        } = sample;
         if let Some(cpu) = post::elsewhere() {
             self.note_elsewhere(cpu, due);
         }
@@ -152,14 +176,16 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn note_elsewhere(&mut self, cpu: u32, due: Nanos) {
-        // The head stands still where samples are lost: those are one stretch with the one before them.
+        // The head stands still where samples are lost: those are one stretch with the one before
+        // them.
         let goes_on = self.head <= self.last_elsewhere + 1;
         self.last_elsewhere = self.head;
         self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
-    /// Says that `lost` cycles begun since the last sample are not known any more, and `skipped` due times of theirs; for loops of other
-    /// programs, whose way to this ring has a ring of its own.
+    /// Says that `lost` cycles begun since the last sample are not known any more, and `skipped`
+    /// due times of theirs; for loops of other programs, whose way to this ring has a ring of its
+    /// own.
     pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
@@ -169,7 +195,8 @@ impl Producer {
         self.free_until = self.head;
     }
 
-    /// Its arguments are words, because a sample that is passed by its address lies in memory in the fast way too, at a dozen instructions a sample.
+    /// Its arguments are words, because a sample that is passed by its address lies in memory in
+    /// the fast way too, at a dozen instructions a sample.
     #[cold]
     #[inline(never)]
     fn push_or_lose(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
@@ -218,7 +245,12 @@ impl Consumer {
     /// Takes what is there, in order, at most `count_max` records; tells how many.
     pub fn drain_up_to(&mut self, count_max: u64, mut take: impl FnMut(Record)) -> u64 {
         let begin = self.tail;
-        let end = self.ring.head.0.load(Ordering::Acquire).min(begin.saturating_add(count_max));
+        let end = self
+            .ring
+            .head
+            .0
+            .load(Ordering::Acquire)
+            .min(begin.saturating_add(count_max));
         while self.tail < end {
             let slot = &self.ring.slots[self.tail as usize & (self.ring.slots.len() - 1)];
             let (due, latency, skipped) = (
@@ -227,12 +259,20 @@ impl Consumer {
                 slot.skipped.load(Ordering::Relaxed),
             );
             take(if latency == GAP {
-                Record::Gap(Gap { lost: due.unsigned_abs(), skipped })
+                Record::Gap(Gap {
+                    lost: due.unsigned_abs(),
+                    skipped,
+                })
             } else {
-                Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), skipped: skipped as u32 })
+                Record::Sample(Sample {
+                    due: Nanos(due),
+                    latency: Nanos(latency),
+                    skipped: skipped as u32,
+                })
             });
             self.tail += 1;
-            // Let the writer have the slots back a few at a time: one store each would bounce its cache line for nothing.
+            // Let the writer have the slots back a few at a time: one store each would bounce its
+            // cache line for nothing.
             if self.tail.is_multiple_of(64) {
                 self.ring.tail.0.store(self.tail, Ordering::Release);
             }
@@ -255,7 +295,8 @@ impl Consumer {
     /// For how long gaps were looked for, in ns; `None` where they were not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
-        Some(Nanos(self.ring.observed.load(Ordering::Relaxed))).filter(|&observed| observed > Nanos::ZERO)
+        Some(Nanos(self.ring.observed.load(Ordering::Relaxed)))
+            .filter(|&observed| observed > Nanos::ZERO)
     }
 
     /// Samples that another CPU took than the one that the measuring thread was put on.
@@ -264,14 +305,21 @@ impl Consumer {
         self.ring.elsewhere.read()
     }
 
-    /// What the writer said at the end, once it has ended. Drain once more after this answers: samples may stand before it.
+    /// What the writer said at the end, once it has ended. Drain once more after this answers:
+    /// samples may stand before it.
     #[must_use]
     pub fn closing_statement(&self) -> Option<ClosingStatement> {
         let closing = &self.ring.closing;
-        closing.closed.load(Ordering::Acquire).then(|| ClosingStatement {
-            next_due: Nanos(closing.next_due.load(Ordering::Relaxed)),
-            gap: Gap { lost: closing.lost.load(Ordering::Relaxed), skipped: closing.skipped.load(Ordering::Relaxed) },
-        })
+        closing
+            .closed
+            .load(Ordering::Acquire)
+            .then(|| ClosingStatement {
+                next_due: Nanos(closing.next_due.load(Ordering::Relaxed)),
+                gap: Gap {
+                    lost: closing.lost.load(Ordering::Relaxed),
+                    skipped: closing.skipped.load(Ordering::Relaxed),
+                },
+            })
     }
 }
 
@@ -281,7 +329,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn sample(index: i64, skipped: u32) -> Sample {
-        Sample { due: Nanos(index * 1000), latency: Nanos(index), skipped }
+        Sample {
+            due: Nanos(index * 1000),
+            latency: Nanos(index),
+            skipped,
+        }
     }
 
     fn drained(consumer: &mut Consumer) -> Vec<Record> {
@@ -298,14 +350,23 @@ mod tests {
         }
         assert_eq!(drained(&mut consumer).len(), 4);
         producer.push(sample(6, 0));
-        let expected = [Record::Gap(Gap { lost: 2, skipped: 4 }), Record::Sample(sample(6, 0))];
+        let expected = [
+            Record::Gap(Gap {
+                lost: 2,
+                skipped: 4,
+            }),
+            Record::Sample(sample(6, 0)),
+        ];
         assert_eq!(drained(&mut consumer), expected);
     }
 
     #[test]
     fn values_with_a_bin_are_counted_and_the_others_are_not() {
         let (mut producer, consumer) = ring_with_bins(4, 3);
-        let counted: Vec<bool> = [0, 2, 2, 3, -1, i64::MAX].into_iter().map(|value| producer.count(value)).collect();
+        let counted: Vec<bool> = [0, 2, 2, 3, -1, i64::MAX]
+            .into_iter()
+            .map(|value| producer.count(value))
+            .collect();
         assert_eq!(counted, [true, true, true, false, false, false]);
         assert_eq!(consumer.bins().collect::<Vec<_>>(), [1, 0, 2]);
         assert_eq!(consumer.observed(), None);
@@ -322,7 +383,13 @@ mod tests {
         assert_eq!(consumer.closing_statement(), None);
         producer.close(Nanos(7000));
         assert_eq!(drained(&mut consumer).len(), 4);
-        let statement = ClosingStatement { next_due: Nanos(7000), gap: Gap { lost: 3, skipped: 3 } };
+        let statement = ClosingStatement {
+            next_due: Nanos(7000),
+            gap: Gap {
+                lost: 3,
+                skipped: 3,
+            },
+        };
         assert_eq!(consumer.closing_statement(), Some(statement));
     }
 

@@ -1,6 +1,7 @@
 //! One series on its way from the ring to its file: counted, then written in chunks.
 //!
-//! Nothing is computed here but the counts, the running maximum, and a histogram for what is not stored.
+//! Nothing is computed here but the counts, the running maximum, and a histogram for what is not
+//! stored.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,7 +25,8 @@ use tardy_tracer::Tap;
 
 use super::ring::Consumer;
 
-/// Samples after which a chunk is ended early, so that a backlog cannot make one that readers refuse.
+/// Samples after which a chunk is ended early, so that a backlog cannot make one that readers
+/// refuse.
 const CHUNK_SAMPLES_MAX: u64 = 65_536;
 
 /// The worst sample so far, for the live view.
@@ -85,23 +87,38 @@ impl PreparedSeries {
     ///
     /// # Errors
     /// Those of creating the file.
-    pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: KeptSamples) -> io::Result<Self> {
+    pub fn create(
+        folder: &std::path::Path,
+        descriptor: Descriptor,
+        consumer: Consumer,
+        keep: KeptSamples,
+    ) -> io::Result<Self> {
         let writer = SeriesWriter::without_head(&folder.join(descriptor.file_name()))?;
-        Ok(Self::with_writer(folder, descriptor, consumer, keep, writer))
+        Ok(Self::with_writer(
+            folder, descriptor, consumer, keep, writer,
+        ))
     }
 
-    /// The same for a series whose oldest samples give way by `rule`. Where there are such already, it goes on behind them.
+    /// The same for a series whose oldest samples give way by `rule`. Where there are such already,
+    /// it goes on behind them.
     ///
     /// # Errors
     /// Those of creating the file.
-    pub fn create_rotating(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, rule: RotationRule) -> io::Result<Self> {
+    pub fn create_rotating(
+        folder: &std::path::Path,
+        descriptor: Descriptor,
+        consumer: Consumer,
+        rule: RotationRule,
+    ) -> io::Result<Self> {
         let path = folder.join(descriptor.file_name());
         let earlier = Hours::read(&hours::path(&path))?.filter(|earlier| earlier.through > 0);
-        let rotation = Arc::new(
-            earlier.as_ref().map_or_else(|| Rotation::new(&path, rule.clone()), |hours| Rotation::behind(&path, rule.clone(), hours)),
-        );
+        let rotation = Arc::new(earlier.as_ref().map_or_else(
+            || Rotation::new(&path, rule.clone()),
+            |hours| Rotation::behind(&path, rule.clone(), hours),
+        ));
         let writer = SeriesWriter::without_head_in(Arc::clone(&rotation))?;
-        let mut prepared = Self::with_writer(folder, descriptor, consumer, KeptSamples::All, writer);
+        let mut prepared =
+            Self::with_writer(folder, descriptor, consumer, KeptSamples::All, writer);
         prepared.0.rotation = Some(rotation);
         if let Some(earlier) = earlier {
             prepared.0.before = earlier.counts;
@@ -110,7 +127,13 @@ impl PreparedSeries {
         Ok(prepared)
     }
 
-    fn with_writer(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: KeptSamples, writer: SeriesWriter) -> Self {
+    fn with_writer(
+        folder: &std::path::Path,
+        descriptor: Descriptor,
+        consumer: Consumer,
+        keep: KeptSamples,
+        writer: SeriesWriter,
+    ) -> Self {
         let path = folder.join(descriptor.file_name());
         let encoder = ChunkEncoder::new(&descriptor);
         let binned = vec![0; consumer.bins().len()];
@@ -181,7 +204,12 @@ impl SeriesRecorder {
     ///
     /// # Errors
     /// Those of creating and writing the file.
-    pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: KeptSamples) -> io::Result<Self> {
+    pub fn create(
+        folder: &std::path::Path,
+        descriptor: Descriptor,
+        consumer: Consumer,
+        keep: KeptSamples,
+    ) -> io::Result<Self> {
         let schedule = descriptor.schedule;
         PreparedSeries::create(folder, descriptor, consumer, keep)?.begin(schedule)
     }
@@ -196,7 +224,9 @@ impl SeriesRecorder {
 
     /// Takes samples out of the ring; true where there may be more and the chunk is full.
     fn drain(&mut self) -> bool {
-        let Self { consumer, tally, .. } = self;
+        let Self {
+            consumer, tally, ..
+        } = self;
         consumer.drain_up_to(CHUNK_SAMPLES_MAX, |record| tally.take(record)) == CHUNK_SAMPLES_MAX
     }
 
@@ -207,7 +237,8 @@ impl SeriesRecorder {
         self.write_chunk(false);
     }
 
-    /// Takes the last samples after the measuring thread has ended, and closes the file. True once that is done.
+    /// Takes the last samples after the measuring thread has ended, and closes the file. True once
+    /// that is done.
     pub fn try_close(&mut self) -> bool {
         let Some(statement) = self.consumer.closing_statement() else {
             return false;
@@ -229,18 +260,26 @@ impl SeriesRecorder {
         true
     }
 
-    /// Expected samples come from the clock and the grid (or the cycles begun), never from what was recorded.
+    /// Expected samples come from the clock and the grid (or the cycles begun), never from what was
+    /// recorded.
     fn count_expected(&mut self, next_due: Option<Nanos>) {
         let (schedule, before) = (&self.descriptor.schedule, self.before.expected);
         if !schedule.is_grid() {
             // A cycle that has begun and not ended is not yet expected to have a sample.
             let cycles = before + self.consumer.cycles();
-            self.tally.counts.expected =
-                if next_due.is_some() { cycles } else { cycles.min(self.tally.counts.recorded + self.tally.counts.lost) };
+            self.tally.counts.expected = if next_due.is_some() {
+                cycles
+            } else {
+                cycles.min(self.tally.counts.recorded + self.tally.counts.lost)
+            };
         } else if let Some(next_due) = next_due {
-            self.tally.counts.expected = before + schedule.expected_at(next_due).map_or(0, |through_next| through_next - 1);
+            self.tally.counts.expected = before
+                + schedule
+                    .expected_at(next_due)
+                    .map_or(0, |through_next| through_next - 1);
         } else if let Some(latest) = self.tally.latest {
-            self.tally.counts.expected = before + schedule.expected_at(latest.due).unwrap_or(0) + u64::from(latest.skipped);
+            self.tally.counts.expected =
+                before + schedule.expected_at(latest.due).unwrap_or(0) + u64::from(latest.skipped);
         }
     }
 
@@ -250,7 +289,9 @@ impl SeriesRecorder {
         }
         let unwritten = std::mem::take(&mut self.tally.unwritten);
         self.chunk.clear();
-        self.tally.encoder.finish(&self.tally.counts, last, &mut self.chunk);
+        self.tally
+            .encoder
+            .finish(&self.tally.counts, last, &mut self.chunk);
         let Some(writer) = &mut self.writer else {
             return;
         };
@@ -261,8 +302,14 @@ impl SeriesRecorder {
     }
 
     fn note_failure(&mut self, error: &io::Error, samples: u64, first_due: Option<Nanos>) {
-        let since = first_due.or(self.tally.latest.map(|latest| latest.due)).unwrap_or_default();
-        let failure = self.failure.get_or_insert_with(|| StoreFailure { since, error: error.to_string(), samples: 0 });
+        let since = first_due
+            .or(self.tally.latest.map(|latest| latest.due))
+            .unwrap_or_default();
+        let failure = self.failure.get_or_insert_with(|| StoreFailure {
+            since,
+            error: error.to_string(),
+            samples: 0,
+        });
         failure.samples += samples;
     }
 
@@ -281,8 +328,14 @@ impl SeriesRecorder {
     /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let given_way = self.rotation.as_ref().map_or(0, |rotation| rotation.given_way());
-        Counts { unstored: self.tally.counts.unstored + given_way, ..self.tally.counts }
+        let given_way = self
+            .rotation
+            .as_ref()
+            .map_or(0, |rotation| rotation.given_way());
+        Counts {
+            unstored: self.tally.counts.unstored + given_way,
+            ..self.tally.counts
+        }
     }
 
     /// How its oldest samples give way, where they do.
@@ -326,14 +379,28 @@ impl SeriesRecorder {
 
     /// What a live view shows; absent where nobody was to watch.
     pub fn figures(&mut self) -> Option<Figures> {
-        let Tally { watch, counts, histogram, .. } = &mut self.tally;
-        watch.as_mut().map(|watch| watch.figures(&self.descriptor, *counts, histogram))
+        let Tally {
+            watch,
+            counts,
+            histogram,
+            ..
+        } = &mut self.tally;
+        watch
+            .as_mut()
+            .map(|watch| watch.figures(&self.descriptor, *counts, histogram))
     }
 
-    /// What metrics tell of it: what this tool measured, without the parts before of a run that goes on.
+    /// What metrics tell of it: what this tool measured, without the parts before of a run that
+    /// goes on.
     #[must_use]
     pub fn metrics(&self) -> SeriesMetrics {
-        let Tally { watch, counts, histogram, worst, .. } = &self.tally;
+        let Tally {
+            watch,
+            counts,
+            histogram,
+            worst,
+            ..
+        } = &self.tally;
         SeriesMetrics {
             descriptor: self.descriptor.clone(),
             counts: counts.minus(&self.before),
@@ -353,7 +420,10 @@ impl SeriesRecorder {
     /// The histogram of all samples; `None` where every sample is in the file, which says more.
     #[must_use]
     pub fn histogram(&self) -> Option<&Histogram> {
-        (self.tally.keep != KeptSamples::All || self.failure.is_some() || !self.tally.binned.is_empty()).then_some(&self.tally.histogram)
+        (self.tally.keep != KeptSamples::All
+            || self.failure.is_some()
+            || !self.tally.binned.is_empty())
+        .then_some(&self.tally.histogram)
     }
 }
 
@@ -375,8 +445,14 @@ impl Tally {
         self.counts.recorded += 1;
         self.counts.skipped += u64::from(sample.skipped);
         self.latest = Some(sample);
-        if self.worst.is_none_or(|worst| sample.latency > worst.latency) {
-            self.worst = Some(WorstSample { latency: sample.latency, due: sample.due });
+        if self
+            .worst
+            .is_none_or(|worst| sample.latency > worst.latency)
+        {
+            self.worst = Some(WorstSample {
+                latency: sample.latency,
+                due: sample.due,
+            });
         }
         self.histogram.record(sample.latency.get());
         if !self.keep.stores(&sample) {
@@ -413,15 +489,30 @@ mod tests {
     use tardy_core::series::ClockKind;
     use tardy_run::hours::CountingRule;
 
-    fn recorder(folder: &std::path::Path, capacity: usize, keep: KeptSamples) -> (Producer, SeriesRecorder) {
+    fn recorder(
+        folder: &std::path::Path,
+        capacity: usize,
+        keep: KeptSamples,
+    ) -> (Producer, SeriesRecorder) {
         let (producer, consumer) = ring(capacity);
-        let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
+        let schedule = Schedule::Grid {
+            period: Nanos(1000),
+            start: Nanos(0),
+            dither: Nanos(0),
+        };
         let descriptor = Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule);
-        (producer, SeriesRecorder::create(folder, descriptor, consumer, keep).unwrap())
+        (
+            producer,
+            SeriesRecorder::create(folder, descriptor, consumer, keep).unwrap(),
+        )
     }
 
     fn sample(index: i64, skipped: u32) -> Sample {
-        Sample { due: Nanos(index * 1000), latency: Nanos(index % 700), skipped }
+        Sample {
+            due: Nanos(index * 1000),
+            latency: Nanos(index % 700),
+            skipped,
+        }
     }
 
     #[test]
@@ -446,17 +537,29 @@ mod tests {
         let counts = recorder.counts();
         assert!(counts.is_exact(), "{counts:?}");
         assert_eq!(counts.expected, index as u64);
-        assert!(counts.lost > 20 && counts.skipped > 4 && counts.recorded > 20, "{counts:?}");
+        assert!(
+            counts.lost > 20 && counts.skipped > 4 && counts.recorded > 20,
+            "{counts:?}"
+        );
     }
 
     #[test]
     fn samples_that_are_not_kept_are_counted_and_stand_in_the_histogram() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut producer, mut recorder) = recorder(folder.path(), 1024, KeptSamples::Tail(Nanos(690)));
+        let (mut producer, mut recorder) =
+            recorder(folder.path(), 1024, KeptSamples::Tail(Nanos(690)));
         (0..700).for_each(|index| producer.push(sample(index, 0)));
         producer.close(Nanos(700_000));
         assert!(recorder.try_close());
-        assert_eq!(recorder.counts(), Counts { expected: 700, recorded: 700, unstored: 690, ..Counts::default() });
+        assert_eq!(
+            recorder.counts(),
+            Counts {
+                expected: 700,
+                recorded: 700,
+                unstored: 690,
+                ..Counts::default()
+            }
+        );
         assert_eq!(recorder.histogram().unwrap().count(), 700);
     }
 
@@ -466,11 +569,16 @@ mod tests {
         let (mut producer, consumer) = crate::recording::ring::ring_with_bins(64, 100);
         let schedule = Schedule::Event { request: Nanos(1) };
         let descriptor = Descriptor::latency("gaps", None, ClockKind::Hardware, schedule);
-        let mut recorder = SeriesRecorder::create(folder.path(), descriptor, consumer, KeptSamples::All).unwrap();
+        let mut recorder =
+            SeriesRecorder::create(folder.path(), descriptor, consumer, KeptSamples::All).unwrap();
         for value in 0..300 {
             producer.begin_cycle();
             if !producer.count(value % 110) {
-                producer.push(Sample { due: Nanos(value), latency: Nanos(value % 110), skipped: 0 });
+                producer.push(Sample {
+                    due: Nanos(value),
+                    latency: Nanos(value % 110),
+                    skipped: 0,
+                });
             }
             if value == 150 {
                 recorder.flush();
@@ -479,7 +587,15 @@ mod tests {
         }
         producer.close(Nanos(300));
         assert!(recorder.try_close());
-        assert_eq!(recorder.counts(), Counts { expected: 300, recorded: 300, unstored: 280, ..Counts::default() });
+        assert_eq!(
+            recorder.counts(),
+            Counts {
+                expected: 300,
+                recorded: 300,
+                unstored: 280,
+                ..Counts::default()
+            }
+        );
         let histogram = recorder.histogram().unwrap();
         assert_eq!((histogram.count(), histogram.max()), (300, Some(109)));
     }
@@ -488,23 +604,72 @@ mod tests {
     fn metrics_of_a_run_that_goes_on_are_of_its_last_part() {
         let folder = tempfile::tempdir().unwrap();
         let hour = hours::HOUR;
-        let rule = RotationRule { kept_bytes: 1 << 20, hours_bytes: 64 << 10, window: None, cuts: Vec::new(), hour };
-        let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
+        let rule = RotationRule {
+            kept_bytes: 1 << 20,
+            hours_bytes: 64 << 10,
+            window: None,
+            cuts: Vec::new(),
+            hour,
+        };
+        let schedule = Schedule::Grid {
+            period: Nanos(1000),
+            start: Nanos(0),
+            dither: Nanos(0),
+        };
         let descriptor = Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule);
-        let before = Counts { expected: 90, recorded: 70, skipped: 15, lost: 5, unstored: 0 };
-        let counting = CountingRule { window: None, is_work: false, cuts: Vec::new(), stretch: hour };
+        let before = Counts {
+            expected: 90,
+            recorded: 70,
+            skipped: 15,
+            lost: 5,
+            unstored: 0,
+        };
+        let counting = CountingRule {
+            window: None,
+            is_work: false,
+            cuts: Vec::new(),
+            stretch: hour,
+        };
         let mut earlier = Hours::new(&counting);
         (earlier.through, earlier.samples, earlier.counts) = (1, 70, before);
-        std::fs::write(hours::path(&folder.path().join(descriptor.file_name())), earlier.encode(64 << 10)).unwrap();
+        std::fs::write(
+            hours::path(&folder.path().join(descriptor.file_name())),
+            earlier.encode(64 << 10),
+        )
+        .unwrap();
         let (mut producer, consumer) = ring(64);
-        let mut recorder = PreparedSeries::create_rotating(folder.path(), descriptor, consumer, rule).unwrap().begin(schedule).unwrap();
+        let mut recorder =
+            PreparedSeries::create_rotating(folder.path(), descriptor, consumer, rule)
+                .unwrap()
+                .begin(schedule)
+                .unwrap();
         producer.push(sample(0, 0));
         producer.push(sample(1, 3));
         recorder.flush();
-        assert_eq!(recorder.counts(), Counts { expected: 95, recorded: 72, skipped: 18, lost: 5, unstored: 70 });
+        assert_eq!(
+            recorder.counts(),
+            Counts {
+                expected: 95,
+                recorded: 72,
+                skipped: 18,
+                lost: 5,
+                unstored: 70
+            }
+        );
         let metrics = recorder.metrics();
-        assert_eq!(metrics.counts, Counts { expected: 5, recorded: 2, skipped: 3, ..Counts::default() });
-        assert_eq!((recorder.tally.histogram.count(), metrics.max), (2, Some(Nanos(1))));
+        assert_eq!(
+            metrics.counts,
+            Counts {
+                expected: 5,
+                recorded: 2,
+                skipped: 3,
+                ..Counts::default()
+            }
+        );
+        assert_eq!(
+            (recorder.tally.histogram.count(), metrics.max),
+            (2, Some(Nanos(1)))
+        );
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! How many steps take a given time: the least of many trials, because what disturbs a trial only adds to it.
+//! How many steps take a given time: the least of many trials, because what disturbs a trial only
+//! adds to it.
 
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// A trial at least so long is not falsified by the two clock reads around it: they take less than a thousandth of it.
+/// A trial at least so long is not falsified by the two clock reads around it: they take less than
+/// a thousandth of it.
 const TRIAL_MIN: Nanos = Nanos::from_micros(100);
 const TRIALS_OF_A_STEP: u64 = 25;
 /// The whole unit is tried so often, as long as that stays below [`TRIALS_LENGTH_MAX`] together.
@@ -26,8 +28,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// By which share the unit is longer or shorter than asked for: more than a few percent where a step is longer than the unit, or where nothing ran
-    /// undisturbed.
+    /// By which share the unit is longer or shorter than asked for: more than a few percent where a
+    /// step is longer than the unit, or where nothing ran undisturbed.
     #[must_use]
     pub fn deviation(&self, length: Nanos) -> f64 {
         (self.measured - length).get() as f64 / length.get() as f64
@@ -35,7 +37,10 @@ impl Calibration {
 }
 
 /// Finds how many steps take `length`; `trial` does so many and tells how long it took.
-pub(super) fn calibrate(length: Nanos, mut trial: impl FnMut(u64) -> io::Result<Nanos>) -> io::Result<Calibration> {
+pub(super) fn calibrate(
+    length: Nanos,
+    mut trial: impl FnMut(u64) -> io::Result<Nanos>,
+) -> io::Result<Calibration> {
     let mut steps = 1;
     // Of many trials each: one that was disturbed would be taken for long enough.
     let block = loop {
@@ -46,10 +51,11 @@ pub(super) fn calibrate(length: Nanos, mut trial: impl FnMut(u64) -> io::Result<
         steps *= 2;
     };
     let mut steps = in_proportion(steps, length, block);
-    let repeats = (TRIALS_LENGTH_MAX.get() / length.get().max(1)).clamp(TRIALS_OF_THE_UNIT_MIN, TRIALS_OF_THE_UNIT) as u64;
+    let repeats = (TRIALS_LENGTH_MAX.get() / length.get().max(1))
+        .clamp(TRIALS_OF_THE_UNIT_MIN, TRIALS_OF_THE_UNIT) as u64;
     let mut measured = least(repeats, || trial(steps))?;
-    // A short unit has a share of the clock reads and of the way in and out, which the long trial had not. A long one has not, and is tried too seldom to
-    // tell it from a disturbance.
+    // A short unit has a share of the clock reads and of the way in and out, which the long trial
+    // had not. A long one has not, and is tried too seldom to tell it from a disturbance.
     let corrected = in_proportion(steps, length, measured);
     if corrected != steps && length < UNIT_CORRECTED_MAX {
         let again = least(repeats, || trial(corrected))?;
@@ -80,11 +86,16 @@ mod tests {
     use proptest::prelude::*;
     use rand::{RngExt, SeedableRng};
 
-    /// A machine where a step takes so many ps, each trial so many ns more, and every other one is disturbed.
+    /// A machine where a step takes so many ps, each trial so many ns more, and every other one is
+    /// disturbed.
     fn machine(step_ps: u64, fixed: i64) -> impl FnMut(u64) -> io::Result<Nanos> {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
         move |steps| {
-            let disturbed = if random.random_bool(0.5) { random.random_range(0..5_000_000) } else { 0 };
+            let disturbed = if random.random_bool(0.5) {
+                random.random_range(0..5_000_000)
+            } else {
+                0
+            };
             Ok(Nanos((steps * step_ps / 1000) as i64 + fixed + disturbed))
         }
     }
@@ -97,7 +108,8 @@ mod tests {
             let found = calibrate(Nanos(length), machine(step_ps, fixed)).unwrap();
             let exact = (found.steps * step_ps / 1000) as i64 + fixed;
             let step = (step_ps / 1000) as i64 + 1;
-            // Where trials of the unit are few, each may be disturbed; the proportion then comes from the long trial alone.
+            // Where trials of the unit are few, each may be disturbed; the proportion then comes
+            // from the long trial alone.
             let tolerance = step + fixed + length / 500;
             prop_assert!((exact - length).abs() <= tolerance || found.steps == 1, "{exact} for {length}, steps of {step_ps} ps: {found:?}");
         }
@@ -106,7 +118,13 @@ mod tests {
     #[test]
     fn a_step_longer_than_the_unit_is_done_once_and_the_deviation_says_so() {
         let found = calibrate(Nanos(1_000), |steps| Ok(Nanos(3_000 * steps as i64))).unwrap();
-        assert_eq!(found, Calibration { steps: 1, measured: Nanos(3_000) });
+        assert_eq!(
+            found,
+            Calibration {
+                steps: 1,
+                measured: Nanos(3_000)
+            }
+        );
         assert!((found.deviation(Nanos(1_000)) - 2.0).abs() < 1e-9);
     }
 

@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-/// A chain of multiplications and shifts. Each needs the one before it, so that no CPU does two at once.
+/// A chain of multiplications and shifts. Each needs the one before it, so that no CPU does two at
+/// once.
 #[derive(Debug)]
 pub(super) struct Compute(u64);
 
@@ -16,7 +17,8 @@ impl Compute {
     pub(super) fn step(&mut self, steps: u64) {
         let mut value = self.0;
         for _ in 0..steps {
-            // One step of xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016), its product fed back.
+            // One step of xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift
+            // generators, scrambled", 2016), its product fed back.
             value ^= value >> 12;
             value ^= value << 25;
             value ^= value >> 27;

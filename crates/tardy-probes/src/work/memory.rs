@@ -5,14 +5,16 @@ use std::hint::black_box;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A cache line on nearly every CPU that runs Linux, of 64 bytes; the first word names the line that is read after it.
+/// A cache line on nearly every CPU that runs Linux, of 64 bytes; the first word names the line
+/// that is read after it.
 #[derive(Debug, Clone, Default)]
 #[repr(align(64))]
 struct Line(u32);
 
 const LINE_BYTES: u64 = 64;
 
-/// One way through all lines of an area in a drawn order: no prefetcher foresees the next line, and no read can begin before the last one has ended.
+/// One way through all lines of an area in a drawn order: no prefetcher foresees the next line, and
+/// no read can begin before the last one has ended.
 #[derive(Debug)]
 pub(super) struct Memory {
     lines: Vec<Line>,
@@ -24,7 +26,8 @@ impl Memory {
     pub(super) fn new(bytes: u64) -> Self {
         let count = (bytes / LINE_BYTES).clamp(2, u64::from(u32::MAX)) as u32;
         let mut lines: Vec<Line> = (0..count).map(Line).collect();
-        // Sattolo's shuffle: every order that it draws is one cycle through all lines. The seed is fixed, so that every run does the same work.
+        // Sattolo's shuffle: every order that it draws is one cycle through all lines. The seed is
+        // fixed, so that every run does the same work.
         let mut random = Pcg64Mcg::seed_from_u64(1);
         for end in (1..lines.len()).rev() {
             lines.swap(end, random.random_range(0..end));
@@ -32,7 +35,8 @@ impl Memory {
         Self { lines, at: 0 }
     }
 
-    /// Goes on by so many lines, from where the last step ended: a unit never reads what the one before it has just brought into the cache.
+    /// Goes on by so many lines, from where the last step ended: a unit never reads what the one
+    /// before it has just brought into the cache.
     #[inline]
     pub(super) fn step(&mut self, steps: u64) {
         let mut at = self.at;
@@ -53,7 +57,11 @@ mod tests {
         let mut seen = vec![false; 1000];
         for _ in 0..1000 {
             memory.step(1);
-            assert!(!std::mem::replace(&mut seen[memory.at as usize], true), "line {} twice", memory.at);
+            assert!(
+                !std::mem::replace(&mut seen[memory.at as usize], true),
+                "line {} twice",
+                memory.at
+            );
         }
         assert_eq!(memory.at, 0);
     }

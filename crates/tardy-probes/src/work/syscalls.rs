@@ -6,7 +6,8 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 /// There on every system; its attributes are in memory, so that no disk is waited for.
 const PATH: &CStr = c"/proc/self";
 
-/// A step puts a byte into a pipe and takes it out again (a mutex of the kernel, twice), and asks for a file's attributes by its path.
+/// A step puts a byte into a pipe and takes it out again (a mutex of the kernel, twice), and asks
+/// for a file's attributes by its path.
 #[derive(Debug)]
 pub(super) struct SystemCalls {
     reader: PipeReader,
@@ -41,8 +42,14 @@ mod tests {
     fn a_step_leaves_nothing_in_the_pipe() {
         let mut calls = SystemCalls::new().unwrap();
         calls.step(3).unwrap();
-        assert_eq!(tardy_sys::signal::wait_readable(&[calls.reader.as_fd()], 0).unwrap(), [false]);
+        assert_eq!(
+            tardy_sys::signal::wait_readable(&[calls.reader.as_fd()], 0).unwrap(),
+            [false]
+        );
         calls.writer.write_all(b"x").unwrap();
-        assert_eq!(tardy_sys::signal::wait_readable(&[calls.reader.as_fd()], 0).unwrap(), [true]);
+        assert_eq!(
+            tardy_sys::signal::wait_readable(&[calls.reader.as_fd()], 0).unwrap(),
+            [true]
+        );
     }
 }

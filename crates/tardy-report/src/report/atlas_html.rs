@@ -1,11 +1,14 @@
-//! An atlas as one HTML file that needs nothing else: a heat map for the largest latency and one for 99.9 %. It holds no time and no path, so that equal
-//! atlases make equal files.
+//! An atlas as one HTML file that needs nothing else: a heat map for the largest latency and one
+//! for 99.9 %. It holds no time and no path, so that equal atlases make equal files.
 
 use maud::{Markup, html};
 use tardy_core::units::Nanos;
 use tardy_results::atlas::{Atlas, AtlasCell};
 
-use super::atlas_text::{CellStatistic, change_head, change_row, changes_title, kernel_head, kernel_row, notes, remarks, summary, word};
+use super::atlas_text::{
+    CellStatistic, change_head, change_row, changes_title, kernel_head, kernel_row, notes, remarks,
+    summary, word,
+};
 use super::page::{Page, maker, themed};
 use tardy_chart::model::{HEAT_LEVELS, Tone};
 use tardy_chart::palette::variable;
@@ -36,21 +39,39 @@ pub fn page(atlas: &Atlas) -> String {
             footer { "Made by " (maker()) ". This file is complete in itself." }
         }
     };
-    Page { title: "Atlas of kernels", style: &style(), scripts: "" }.around(&body)
+    Page {
+        title: "Atlas of kernels",
+        style: &style(),
+        scripts: "",
+    }
+    .around(&body)
 }
 
 fn style() -> String {
-    // The lower half of the levels is near the ground, the upper half near the ink: text on the upper half takes the ground's colour.
+    // The lower half of the levels is near the ground, the upper half near the ink: text on the
+    // upper half takes the ground's colour.
     let levels = |level: usize| {
-        let ink = if level >= HEAT_LEVELS / 2 { "--surface" } else { "--ink" };
-        format!(".h{level}{{background:var({});color:var({ink})}}", variable(Tone::Heat(level)))
+        let ink = if level >= HEAT_LEVELS / 2 {
+            "--surface"
+        } else {
+            "--ink"
+        };
+        format!(
+            ".h{level}{{background:var({});color:var({ink})}}",
+            variable(Tone::Heat(level))
+        )
     };
     let levels: String = (0..HEAT_LEVELS).map(levels).collect();
     themed(&format!("{STYLE}{levels}"))
 }
 
 fn heat_map(atlas: &Atlas, shown: CellStatistic) -> Markup {
-    let values = atlas.cells.iter().flatten().filter_map(|cell| cell.numbers.as_ref()).map(|numbers| shown.of(numbers));
+    let values = atlas
+        .cells
+        .iter()
+        .flatten()
+        .filter_map(|cell| cell.numbers.as_ref())
+        .map(|numbers| shown.of(numbers));
     let scale = LogScale::of(values);
     html! {
         h2 { (capital(shown.title())) }
@@ -77,17 +98,34 @@ fn heat_map(atlas: &Atlas, shown: CellStatistic) -> Markup {
     }
 }
 
-fn heat_cell(cell: &AtlasCell, shown: CellStatistic, scale: Option<LogScale>, kernel: &str, load: &str) -> Markup {
-    let class = cell.numbers.as_ref().zip(scale).map(|(numbers, scale)| format!("h{}", scale.level(shown.of(numbers))));
+fn heat_cell(
+    cell: &AtlasCell,
+    shown: CellStatistic,
+    scale: Option<LogScale>,
+    kernel: &str,
+    load: &str,
+) -> Markup {
+    let class = cell
+        .numbers
+        .as_ref()
+        .zip(scale)
+        .map(|(numbers, scale)| format!("h{}", scale.level(shown.of(numbers))));
     html! { td class=[class] title=(told(cell, kernel, load)) { (word(cell, shown)) } }
 }
 
 /// All that is known of a cell.
 fn told(cell: &AtlasCell, kernel: &str, load: &str) -> String {
-    let Some(numbers) = &cell.numbers else { return format!("{kernel} under {load}: no samples") };
+    let Some(numbers) = &cell.numbers else {
+        return format!("{kernel} under {load}: no samples");
+    };
     format!(
         "{kernel} under {load}: {} wake-ups in {} replicas; median {}, 99 % {}, 99.9 % {}, max {}",
-        numbers.samples, cell.runs, numbers.median_ns, numbers.p99_ns, numbers.p999_ns, numbers.max_ns
+        numbers.samples,
+        cell.runs,
+        numbers.median_ns,
+        numbers.p99_ns,
+        numbers.p999_ns,
+        numbers.max_ns
     )
 }
 
@@ -104,7 +142,10 @@ fn table(head: &[String], rows: impl Iterator<Item = Vec<String>>) -> Markup {
 
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }
 
 /// From the smallest to the largest value in equal factors.
@@ -121,7 +162,12 @@ impl LogScale {
         let positive = values.map(|value| value.get().max(1) as f64);
         let least = positive.clone().reduce(f64::min)?;
         let most = positive.reduce(f64::max)?;
-        Some(Self { least, step: (most / least).powf(1.0 / HEAT_LEVELS as f64).max(1.0 + 1e-9) })
+        Some(Self {
+            least,
+            step: (most / least)
+                .powf(1.0 / HEAT_LEVELS as f64)
+                .max(1.0 + 1e-9),
+        })
     }
 
     fn level(self, value: Nanos) -> usize {
@@ -143,8 +189,14 @@ mod tests {
     #[test]
     fn levels_are_equal_factors_from_the_least_to_the_largest() {
         let scale = LogScale::of([1_000, 256_000].map(Nanos).into_iter()).unwrap();
-        assert_eq!([1_000, 1_999, 2_001, 127_000, 129_000, 256_000].map(|value| scale.level(Nanos(value))), [0, 0, 1, 6, 7, 7]);
-        assert_eq!((scale.from(0), scale.from(7)), ("1.00 us".to_owned(), "128 us".to_owned()));
+        assert_eq!(
+            [1_000, 1_999, 2_001, 127_000, 129_000, 256_000].map(|value| scale.level(Nanos(value))),
+            [0, 0, 1, 6, 7, 7]
+        );
+        assert_eq!(
+            (scale.from(0), scale.from(7)),
+            ("1.00 us".to_owned(), "128 us".to_owned())
+        );
         let one = LogScale::of([Nanos(5)].into_iter()).unwrap();
         assert_eq!(one.level(Nanos(5)), 0);
         assert!(LogScale::of([].into_iter()).is_none());
@@ -153,7 +205,10 @@ mod tests {
     #[test]
     fn the_page_colours_cells_and_names_are_inert() {
         let page = page(&atlas());
-        assert!(page.contains("class=\"h7\"") && page.contains("class=\"h0\""), "{page}");
+        assert!(
+            page.contains("class=\"h7\"") && page.contains("class=\"h0\""),
+            "{page}"
+        );
         assert!(page.contains("6.1.0&lt;b&gt;") && !page.contains("<b>"));
         assert!(page.contains("max 11.3 ms") && page.contains("failed"));
         assert!(!page.contains("<script"));

@@ -43,16 +43,24 @@ impl CellStatistic {
 pub fn text(atlas: &Atlas, columns: usize) -> String {
     let mut out = format!("{}\n", summary(atlas));
     for shown in CellStatistic::ALL {
-        let mut table = Table::new(std::iter::once(shown.title()).chain(atlas.loads.iter().map(String::as_str)));
+        let mut table = Table::new(
+            std::iter::once(shown.title()).chain(atlas.loads.iter().map(String::as_str)),
+        );
         for (kernel, cells) in atlas.kernels.iter().zip(&atlas.cells) {
-            table.row(std::iter::once(kernel.name.clone()).chain(cells.iter().map(|cell| word(cell, shown))));
+            table.row(
+                std::iter::once(kernel.name.clone())
+                    .chain(cells.iter().map(|cell| word(cell, shown))),
+            );
         }
         let _ = write!(out, "\n{}", table.in_blocks(columns));
     }
     let _ = writeln!(out, "\n{}", changes_title(atlas));
     if !atlas.changes.is_empty() {
         let mut table = Table::new(change_head());
-        atlas.changes.iter().for_each(|change| table.row(change_row(change)));
+        atlas
+            .changes
+            .iter()
+            .for_each(|change| table.row(change_row(change)));
         out.push_str(&table.text());
     }
     let remarks = remarks(atlas);
@@ -71,17 +79,24 @@ pub fn text(atlas: &Atlas, columns: usize) -> String {
 /// The same as Markdown, in one table.
 #[must_use]
 pub fn markdown(atlas: &Atlas) -> String {
-    let head: Vec<String> = std::iter::once("kernel".to_owned()).chain(atlas.loads.iter().cloned()).collect();
+    let head: Vec<String> = std::iter::once("kernel".to_owned())
+        .chain(atlas.loads.iter().cloned())
+        .collect();
     let both = |cell: &AtlasCell| match &cell.numbers {
         Some(numbers) => format!("{} / {}", numbers.max_ns, numbers.p999_ns),
         None => word(cell, CellStatistic::Max),
     };
     let row = |(kernel, cells): (&tardy_results::atlas::AtlasKernel, &Vec<AtlasCell>)| {
-        std::iter::once(kernel.name.clone()).chain(cells.iter().map(both)).collect()
+        std::iter::once(kernel.name.clone())
+            .chain(cells.iter().map(both))
+            .collect()
     };
     let rows: Vec<Vec<String>> = atlas.kernels.iter().zip(&atlas.cells).map(row).collect();
-    let mut out =
-        format!("{}. In each cell: largest latency / 99.9 %.\n\n{}", markdown::escape(&summary(atlas)), markdown::table(&head, &rows));
+    let mut out = format!(
+        "{}. In each cell: largest latency / 99.9 %.\n\n{}",
+        markdown::escape(&summary(atlas)),
+        markdown::table(&head, &rows)
+    );
     let _ = writeln!(out, "\n{}", markdown::escape(&changes_title(atlas)));
     if !atlas.changes.is_empty() {
         let rows: Vec<Vec<String>> = atlas.changes.iter().map(change_row).collect();
@@ -98,8 +113,17 @@ pub fn markdown(atlas: &Atlas) -> String {
 /// What there is, in one line.
 pub(super) fn summary(atlas: &Atlas) -> String {
     let (there, all) = atlas.complete();
-    let size = format!("{} kernels x {} loads x {} replicas", atlas.kernels.len(), atlas.loads.len(), atlas.replicas);
-    if there == all { size } else { format!("{size}; {there} of {all} runs are there") }
+    let size = format!(
+        "{} kernels x {} loads x {} replicas",
+        atlas.kernels.len(),
+        atlas.loads.len(),
+        atlas.replicas
+    );
+    if there == all {
+        size
+    } else {
+        format!("{size}; {there} of {all} runs are there")
+    }
 }
 
 pub(super) fn word(cell: &AtlasCell, shown: CellStatistic) -> String {
@@ -113,19 +137,27 @@ pub(super) fn word(cell: &AtlasCell, shown: CellStatistic) -> String {
 
 pub(super) fn changes_title(atlas: &Atlas) -> String {
     if atlas.compared == 0 {
-        return "no two kernels have the same preemption model, so no releases are compared".to_owned();
+        return "no two kernels have the same preemption model, so no releases are compared"
+            .to_owned();
     }
     let pairs = format!("{} comparisons of neighbouring releases", atlas.compared);
     let how = "differ by a factor of 1.25 or more (medians of the replicas)";
     match atlas.changes.len() {
-        0 if atlas.replicas < REPLICAS_MIN => format!("{pairs}: {} replicas are too few to tell a change from chance", atlas.replicas),
+        0 if atlas.replicas < REPLICAS_MIN => format!(
+            "{pairs}: {} replicas are too few to tell a change from chance",
+            atlas.replicas
+        ),
         0 => format!("{pairs}: none is seen to {how}"),
         found => format!("{pairs}: {found} {how}; at most 5 % of them by chance"),
     }
 }
 
 pub(super) fn change_head() -> Vec<String> {
-    ["load", "model", "of", "from", "to", "before", "after", "factor"].map(str::to_owned).to_vec()
+    [
+        "load", "model", "of", "from", "to", "before", "after", "factor",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 pub(super) fn change_row(change: &Change) -> Vec<String> {
@@ -137,27 +169,52 @@ pub(super) fn change_row(change: &Change) -> Vec<String> {
         change.to.clone(),
         change.from_ns.to_string(),
         change.to_ns.to_string(),
-        format!("{} {:.2}", if change.ratio > 1.0 { "worse" } else { "better" }, change.ratio.max(1.0 / change.ratio)),
+        format!(
+            "{} {:.2}",
+            if change.ratio > 1.0 {
+                "worse"
+            } else {
+                "better"
+            },
+            change.ratio.max(1.0 / change.ratio)
+        ),
     ]
 }
 
 pub(super) fn kernel_head() -> Vec<String> {
-    ["kernel", "release", "model", "package"].map(str::to_owned).to_vec()
+    ["kernel", "release", "model", "package"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 pub(super) fn kernel_row(kernel: &tardy_results::atlas::AtlasKernel) -> Vec<String> {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| NOTHING.to_owned());
-    vec![kernel.name.clone(), known(&kernel.release), known(&kernel.model), known(&kernel.package)]
+    vec![
+        kernel.name.clone(),
+        known(&kernel.release),
+        known(&kernel.model),
+        known(&kernel.package),
+    ]
 }
 
 /// What is not as it was asked for.
 pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
-    let mut remarks: Vec<String> = atlas.absent.iter().map(|(kernel, why)| format!("{kernel} is not in it: {why}")).collect();
+    let mut remarks: Vec<String> = atlas
+        .absent
+        .iter()
+        .map(|(kernel, why)| format!("{kernel} is not in it: {why}"))
+        .collect();
     for (kernel, cells) in atlas.kernels.iter().zip(&atlas.cells) {
         for (load, cell) in atlas.loads.iter().zip(cells) {
             if let Some(first) = cell.failures.first() {
-                let (failed, all) = (cell.failures.len(), cell.failures.len() + cell.runs as usize);
-                remarks.push(format!("{} under {load}: {failed} of {all} replicas have no result: {}", kernel.name, first.words));
+                let (failed, all) = (
+                    cell.failures.len(),
+                    cell.failures.len() + cell.runs as usize,
+                );
+                remarks.push(format!(
+                    "{} under {load}: {failed} of {all} replicas have no result: {}",
+                    kernel.name, first.words
+                ));
             }
         }
     }
@@ -166,14 +223,17 @@ pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
 
 /// How the numbers are to be read.
 pub(super) fn notes(atlas: &Atlas) -> Vec<String> {
-    std::iter::once(atlas.meaning.clone()).chain(atlas.period_ns.map(blind_spot)).collect()
+    std::iter::once(atlas.meaning.clone())
+        .chain(atlas.period_ns.map(blind_spot))
+        .collect()
 }
 
 /// What a probe that wakes up every `period` cannot see.
 #[must_use]
 pub fn blind_spot(period: tardy_core::units::Nanos) -> String {
     format!(
-        "The probe wakes up every {0}: a delay that is shorter may lie between two wake-ups, and one that is seen may be up to {0} longer than its latency.",
+        "The probe wakes up every {0}: a delay that is shorter may lie between two wake-ups, and \
+         one that is seen may be up to {0} longer than its latency.",
         period.exact()
     )
 }
@@ -206,8 +266,15 @@ pub(super) mod tests {
             release: Some("6.1.0<b>".into()),
             model: Some("full".into()),
         };
-        let failure = CellFailure { words: "the kernel panicked: x|y".into(), is_of_kernel: true };
-        let failed = AtlasCell { runs: 0, failures: vec![failure; 2], numbers: None };
+        let failure = CellFailure {
+            words: "the kernel panicked: x|y".into(),
+            is_of_kernel: true,
+        };
+        let failed = AtlasCell {
+            runs: 0,
+            failures: vec![failure; 2],
+            numbers: None,
+        };
         Atlas {
             meaning: "virtual time".into(),
             replicas: 2,
@@ -215,7 +282,10 @@ pub(super) mod tests {
             kernels: vec![kernel("6.1-full"), kernel("6.12-full")],
             absent: vec![("debian:9.9".into(), "no release has it".into())],
             loads: vec!["none".into(), "fork".into()],
-            cells: vec![vec![cell(18), cell(11_279)], vec![AtlasCell::default(), failed]],
+            cells: vec![
+                vec![cell(18), cell(11_279)],
+                vec![AtlasCell::default(), failed],
+            ],
             changes: vec![Change {
                 load: "fork".into(),
                 model: "full".into(),
@@ -251,7 +321,12 @@ pub(super) mod tests {
     #[test]
     fn markdown_has_both_numbers_in_a_cell_and_stays_inert() {
         let text = markdown(&atlas());
-        for wanted in ["| 6.1-full | 18.0 us / 20.0 us | 11.3 ms / 20.0 us |", "| 6.12-full | - | failed |", "6.1.0&lt;b&gt;", "x\\|y"] {
+        for wanted in [
+            "| 6.1-full | 18.0 us / 20.0 us | 11.3 ms / 20.0 us |",
+            "| 6.12-full | - | failed |",
+            "6.1.0&lt;b&gt;",
+            "x\\|y",
+        ] {
             assert!(text.contains(wanted), "{wanted}:\n{text}");
         }
     }

@@ -1,4 +1,5 @@
-//! What `tardy attach` found, as text: the figures of each thread, the parts of its lateness, what became of its timers, and the worst wake-ups.
+//! What `tardy attach` found, as text: the figures of each thread, the parts of its lateness, what
+//! became of its timers, and the worst wake-ups.
 
 use std::fmt::Write as _;
 
@@ -32,14 +33,19 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     timers(&mut out, result, columns);
     worst(&mut out, result, columns);
     if let Some(folder) = &result.folder {
-        let _ = writeln!(out, "next: tardy show {folder} | tardy plot {folder} --kind ccdf -o tail.svg");
+        let _ = writeln!(
+            out,
+            "next: tardy show {folder} | tardy plot {folder} --kind ccdf -o tail.svg"
+        );
     }
     out
 }
 
 fn head(out: &mut String, result: &AttachResult, columns: usize) {
     let process = &result.process;
-    let thread = process.thread.map_or_else(String::new, |thread| format!(", thread {thread}"));
+    let thread = process
+        .thread
+        .map_or_else(String::new, |thread| format!(", thread {thread}"));
     let end = match result.end {
         AttachEnd::Finished => "",
         AttachEnd::Interrupted => ", interrupted",
@@ -50,14 +56,18 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
         1 => "1 wake-up by a timer".to_owned(),
         count => format!("{count} wake-ups by timers"),
     };
-    let line = format!("process {} ({}){thread}: {wake_ups} in {}{end}", process.id, process.name, result.length_ns);
+    let line = format!(
+        "process {} ({}){thread}: {wake_ups} in {}{end}",
+        process.id, process.name, result.length_ns
+    );
     push_wrapped(out, &line, columns, (0, 2));
     if let Some(verdict) = &result.verdict {
         let _ = writeln!(out, "{}: {}", word(verdict.outcome), verdict.sentence);
     }
     if result.wake_ups == 0 {
         let why = if result.timers.is_empty() {
-            "it set no timer in this time: it waits without a time limit, does not wait at all, or sleeps for longer (--for)"
+            "it set no timer in this time: it waits without a time limit, does not wait at all, or \
+             sleeps for longer (--for)"
         } else {
             "none of its timers woke a thread of it in this time"
         };
@@ -73,26 +83,45 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
     let has_misses = result.verdict.is_some();
     let head = ["lateness", "timer", "wake-ups", "median", "99 %", "max"];
     let mut table = Table::new(head.into_iter().chain(has_misses.then_some("misses"))).words([1]);
-    let mut row = |name: String, timer: &str, wake_ups: u64, figures: Figures, misses: Option<u64>| {
-        let cells = [
-            name,
-            timer.to_owned(),
-            wake_ups.to_string(),
-            figures.median_ns.to_string(),
-            figures.p99_ns.to_string(),
-            figures.max_ns.to_string(),
-        ];
-        table.row(cells.into_iter().chain(misses.map(|misses| misses.to_string())));
-    };
+    let mut row =
+        |name: String, timer: &str, wake_ups: u64, figures: Figures, misses: Option<u64>| {
+            let cells = [
+                name,
+                timer.to_owned(),
+                wake_ups.to_string(),
+                figures.median_ns.to_string(),
+                figures.p99_ns.to_string(),
+                figures.max_ns.to_string(),
+            ];
+            table.row(
+                cells
+                    .into_iter()
+                    .chain(misses.map(|misses| misses.to_string())),
+            );
+        };
     for found in result.threads.iter().take(ROWS_MAX) {
-        row(row_name(found), found.timer.word(), found.wake_ups, found.lateness, found.misses);
+        row(
+            row_name(found),
+            found.timer.word(),
+            found.wake_ups,
+            found.lateness,
+            found.misses,
+        );
     }
     if result.threads.len() > 1 {
         let misses = has_misses.then(|| result.threads.iter().filter_map(|row| row.misses).sum());
         row("all".to_owned(), "", result.wake_ups, all, misses);
     }
-    let mut text = table.chosen(columns, &["max", "wake-ups", "median", "99 %", "misses", "timer"]);
-    if let Some(more) = result.threads.len().checked_sub(ROWS_MAX).filter(|&more| more > 0) {
+    let mut text = table.chosen(
+        columns,
+        &["max", "wake-ups", "median", "99 %", "misses", "timer"],
+    );
+    if let Some(more) = result
+        .threads
+        .len()
+        .checked_sub(ROWS_MAX)
+        .filter(|&more| more > 0)
+    {
         let _ = writeln!(text, "{more} more, which were less late");
     }
     text
@@ -101,13 +130,31 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
 fn parts(out: &mut String, result: &AttachResult, columns: usize) {
     let mut table = Table::new(["median / max of each part"].into_iter().chain(PARTS));
     for row in result.threads.iter().take(PARTS_MAX) {
-        let part = |name: &&str| row.parts.iter().find(|part| part.part == *name).map(|part| part.figures);
+        let part = |name: &&str| {
+            row.parts
+                .iter()
+                .find(|part| part.part == *name)
+                .map(|part| part.figures)
+        };
         let cell = |figures: Option<Figures>| match figures {
-            Some(Figures { max_ns: Nanos(0), median_ns: Nanos(0), .. }) | None => "-".to_owned(),
+            Some(Figures {
+                max_ns: Nanos(0),
+                median_ns: Nanos(0),
+                ..
+            })
+            | None => "-".to_owned(),
             Some(figures) => format!("{} / {}", figures.median_ns, figures.max_ns),
         };
-        let name = if result.threads.len() > 1 { format!("{} {}", row_name(row), row.timer.word()) } else { row_name(row) };
-        table.row([name].into_iter().chain(Parts::NAMES.iter().map(part).map(cell)));
+        let name = if result.threads.len() > 1 {
+            format!("{} {}", row_name(row), row.timer.word())
+        } else {
+            row_name(row)
+        };
+        table.row(
+            [name]
+                .into_iter()
+                .chain(Parts::NAMES.iter().map(part).map(cell)),
+        );
     }
     out.push_str(&table.chosen(columns, &["switch", "timer", "slack", "set late", "waking"]));
 }
@@ -121,8 +168,22 @@ fn timers(out: &mut String, result: &AttachResult, columns: usize) {
             (counts.lost, "lost"),
             (counts.pending, "set still"),
         ];
-        let ends: Vec<String> = ends.into_iter().filter(|&(count, _)| count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-        push_wrapped(out, &format!("{}: {} set: {}", timer.word(), counts.started, ends.join(", ")), columns, (0, 2));
+        let ends: Vec<String> = ends
+            .into_iter()
+            .filter(|&(count, _)| count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        push_wrapped(
+            out,
+            &format!(
+                "{}: {} set: {}",
+                timer.word(),
+                counts.started,
+                ends.join(", ")
+            ),
+            columns,
+            (0, 2),
+        );
     }
     if result.other_wake_ups > 0 {
         let _ = writeln!(out, "wakings by something else: {}", result.other_wake_ups);
@@ -133,7 +194,10 @@ fn worst(out: &mut String, result: &AttachResult, columns: usize) {
     if result.worst.is_empty() {
         return;
     }
-    let head = ["worst at", "thread", "late"].into_iter().chain(PARTS).chain(["CPU", "clock"]);
+    let head = ["worst at", "thread", "late"]
+        .into_iter()
+        .chain(PARTS)
+        .chain(["CPU", "clock"]);
     let mut table = Table::new(head).words([1]);
     for found in &result.worst {
         let part = |name: &str| match found.parts.get(name).copied().unwrap_or(0) {
@@ -148,11 +212,24 @@ fn worst(out: &mut String, result: &AttachResult, columns: usize) {
             TimerClock::Tai => "tai",
             TimerClock::Set => "was set",
         };
-        let first =
-            [format!("{:.6} s", found.at_ns.as_secs_f64()), format!("{}/{}", found.name, found.thread), found.lateness_ns.to_string()];
-        table.row(first.into_iter().chain(parts).chain([found.cpu.to_string(), clock.to_owned()]));
+        let first = [
+            format!("{:.6} s", found.at_ns.as_secs_f64()),
+            format!("{}/{}", found.name, found.thread),
+            found.lateness_ns.to_string(),
+        ];
+        table.row(
+            first
+                .into_iter()
+                .chain(parts)
+                .chain([found.cpu.to_string(), clock.to_owned()]),
+        );
     }
-    out.push_str(&table.chosen(columns, &["late", "thread", "switch", "timer", "slack", "set late", "waking", "CPU"]));
+    out.push_str(&table.chosen(
+        columns,
+        &[
+            "late", "thread", "switch", "timer", "slack", "set late", "waking", "CPU",
+        ],
+    ));
 }
 
 #[cfg(test)]
@@ -168,25 +245,54 @@ mod tests {
         let mut tally = Tally::new(Some(Nanos(1_000_000)), None);
         for thread in 1..=threads {
             for place in 0..wake_ups {
-                let parts = Parts { timer: 10_000, switch: 5_000 + place * 1_000, ..Parts::default() };
+                let parts = Parts {
+                    timer: 10_000,
+                    switch: 5_000 + place * 1_000,
+                    ..Parts::default()
+                };
                 let (due, ran) = (place * 1_000_000, place * 1_001_000 + 15_000);
                 let (kind, clock, start) = (TimerKind::Sleep, TimerClock::Realtime, Start::Switch);
-                tally.add(&TimerWakeUp { thread, kind, clock, cpu: 3, due, ran, parts, start });
+                tally.add(&TimerWakeUp {
+                    thread,
+                    kind,
+                    clock,
+                    cpu: 3,
+                    due,
+                    ran,
+                    parts,
+                    start,
+                });
             }
         }
         let wake_ups = u64::try_from(i64::from(threads) * wake_ups).unwrap();
         tally.result(AttachFacts {
-            process: AttachedProcess { id: 1, name: "loop".into(), thread: None },
+            process: AttachedProcess {
+                id: 1,
+                name: "loop".into(),
+                thread: None,
+            },
             end: AttachEnd::ProcessEnded,
             begin: Nanos::ZERO,
             length: Nanos(2_000_000_000),
-            names: (1..=threads).map(|thread| (thread, format!("worker{thread}"))).collect::<BTreeMap<_, _>>(),
+            names: (1..=threads)
+                .map(|thread| (thread, format!("worker{thread}")))
+                .collect::<BTreeMap<_, _>>(),
             counts: vec![(
                 TimerKind::Sleep,
-                TimerCounts { started: wake_ups + 3, wake_ups, cancelled: 2, pending: 1, ..TimerCounts::default() },
+                TimerCounts {
+                    started: wake_ups + 3,
+                    wake_ups,
+                    cancelled: 2,
+                    pending: 1,
+                    ..TimerCounts::default()
+                },
             )],
             other_wake_ups: 9,
-            trace: AttachTrace { events: 1, losses: 0, lost_events: 0 },
+            trace: AttachTrace {
+                events: 1,
+                losses: 0,
+                lost_events: 0,
+            },
             notes: Vec::new(),
             folder: Some("mine".into()),
         })
@@ -197,22 +303,52 @@ mod tests {
         let result = found(20, 5);
         for columns in [60, 80, 120] {
             let text = text(&result, columns);
-            let is_wide = |line: &&str| line.chars().count() > columns && !line.starts_with("next:") && !line.starts_with("PASSED");
+            let is_wide = |line: &&str| {
+                line.chars().count() > columns
+                    && !line.starts_with("next:")
+                    && !line.starts_with("PASSED")
+            };
             assert_eq!(text.lines().find(is_wide), None, "{columns}:\n{text}");
-            let start = text.split("\nPASSED: ").next().unwrap().replace("\n  ", " ");
-            assert_eq!(start, "process 1 (loop): 100 wake-ups by timers in 2.00 s, until the process ended");
-            assert!(text.contains("\nall ") && text.contains("\n4 more, which were less late\n"), "{text}");
+            let start = text
+                .split("\nPASSED: ")
+                .next()
+                .unwrap()
+                .replace("\n  ", " ");
+            assert_eq!(
+                start,
+                "process 1 (loop): 100 wake-ups by timers in 2.00 s, until the process ended"
+            );
+            assert!(
+                text.contains("\nall ") && text.contains("\n4 more, which were less late\n"),
+                "{text}"
+            );
         }
         let text = text(&result, 120);
-        assert!(text.contains("sleep: 103 set: 100 woke a thread, 2 taken back before, 1 set still\n"), "{text}");
-        assert!(text.contains("wakings by something else: 9\n") && text.contains("realtime"), "{text}");
-        assert!(text.contains("10.0 us / 10.0 us") && text.contains("7.00 us / 9.00 us"), "{text}");
+        assert!(
+            text.contains("sleep: 103 set: 100 woke a thread, 2 taken back before, 1 set still\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("wakings by something else: 9\n") && text.contains("realtime"),
+            "{text}"
+        );
+        assert!(
+            text.contains("10.0 us / 10.0 us") && text.contains("7.00 us / 9.00 us"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_program_without_a_wake_up_is_told_why() {
         let text = text(&found(0, 0), 80);
-        assert!(text.contains("no wake-up by a timer in 2.00 s") && text.contains("INCONCLUSIVE: "), "{text}");
-        assert!(text.contains("none of its timers woke a thread of it in this time\n") && !text.contains("lateness"), "{text}");
+        assert!(
+            text.contains("no wake-up by a timer in 2.00 s") && text.contains("INCONCLUSIVE: "),
+            "{text}"
+        );
+        assert!(
+            text.contains("none of its timers woke a thread of it in this time\n")
+                && !text.contains("lateness"),
+            "{text}"
+        );
     }
 }

@@ -8,23 +8,38 @@ use tardy_results::summary::breakdown::{Breakdown, IsolatedSource, Source};
 use super::table::Table;
 
 const SOURCES: [(Source, &str); 3] = [
-    (Source::TimerResolution, "timer resolution (the timer fires late): idle, highest priority"),
-    (Source::SchedulingJitter, "scheduling jitter (someone more important runs): with a competitor and nothing else"),
-    (Source::NonPreemptableSections, "non-preemptable sections (the kernel cannot switch): under load, highest priority"),
+    (
+        Source::TimerResolution,
+        "timer resolution (the timer fires late): idle, highest priority",
+    ),
+    (
+        Source::SchedulingJitter,
+        "scheduling jitter (someone more important runs): with a competitor and nothing else",
+    ),
+    (
+        Source::NonPreemptableSections,
+        "non-preemptable sections (the kernel cannot switch): under load, highest priority",
+    ),
 ];
 
 /// The breakdown on a screen of so many columns; tables leave out what finds no room.
 #[must_use]
 pub fn text(breakdown: &Breakdown, columns: usize) -> String {
-    let mut out =
-        String::from("Where lateness comes from (abeni2002, section 2); latencies in us, each source from a run that isolated it.\n");
+    let mut out = String::from(
+        "Where lateness comes from (abeni2002, section 2); latencies in us, each source from a \
+         run that isolated it.\n",
+    );
     for (run, warning) in &breakdown.warnings {
         let mark = if warning.is_note() { "note:" } else { "!" };
         let _ = writeln!(out, "{mark} {run}: {warning}");
     }
     for (source, title) in SOURCES {
         let _ = writeln!(out, "\n{title}");
-        let rows: Vec<&IsolatedSource> = breakdown.isolated.iter().filter(|isolated| isolated.source == source).collect();
+        let rows: Vec<&IsolatedSource> = breakdown
+            .isolated
+            .iter()
+            .filter(|isolated| isolated.source == source)
+            .collect();
         if !rows.is_empty() {
             out.push_str(&table(&rows, columns));
         }
@@ -41,19 +56,36 @@ pub fn text(breakdown: &Breakdown, columns: usize) -> String {
         out.push_str("\nin none of the tables\n");
     }
     for mixed in &breakdown.mixed {
-        let _ = writeln!(out, "  {}, {}, phase {}: {}", mixed.run, mixed.probe, mixed.phase, mixed.reason);
+        let _ = writeln!(
+            out,
+            "  {}, {}, phase {}: {}",
+            mixed.run, mixed.probe, mixed.phase, mixed.reason
+        );
     }
-    out.push_str("\nNo source is computed from another: quantiles and maxima of sums do not come apart by subtracting.\n");
+    out.push_str(
+        "\nNo source is computed from another: quantiles and maxima of sums do not come apart by \
+         subtracting.\n",
+    );
     out
 }
 
 fn table(rows: &[&IsolatedSource], columns: usize) -> String {
-    let mut table = Table::new(["  phase", "probe", "by", "samples", "p50", "p99", "p99.9", "max", "run"]);
+    let mut table = Table::new([
+        "  phase", "probe", "by", "samples", "p50", "p99", "p99.9", "max", "run",
+    ]);
     for row in rows {
         // The percentiles of every summary, in their order: 50, 99, 99.9 % and beyond.
-        let percentile =
-            |place: usize| row.numbers.percentiles.get(place).map_or_else(String::new, |percentile| micros(percentile.value_ns));
-        let clock = if row.clock == ClockKind::Virtual { " (virtual time)" } else { "" };
+        let percentile = |place: usize| {
+            row.numbers
+                .percentiles
+                .get(place)
+                .map_or_else(String::new, |percentile| micros(percentile.value_ns))
+        };
+        let clock = if row.clock == ClockKind::Virtual {
+            " (virtual time)"
+        } else {
+            ""
+        };
         table.row([
             format!("  {}", row.phase),
             row.probe.clone(),
@@ -66,7 +98,10 @@ fn table(rows: &[&IsolatedSource], columns: usize) -> String {
             format!("{}{clock}", row.run),
         ]);
     }
-    table.chosen(columns, &["max", "p99.9", "probe", "samples", "p50", "p99", "by"])
+    table.chosen(
+        columns,
+        &["max", "p99.9", "probe", "samples", "p50", "p99", "by"],
+    )
 }
 
 fn without_high_resolution(out: &mut String, rows: &[&IsolatedSource]) {
@@ -74,18 +109,34 @@ fn without_high_resolution(out: &mut String, rows: &[&IsolatedSource]) {
     if rows.is_empty() {
         out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n");
     } else if !has("ticks of") {
-        out.push_str("  without high-resolution timers: not measured; boot with highres=off nohz=off, here or in `tardy lab` (`tardy breakdown --help` says how), and name that run too\n");
+        out.push_str(
+            "  without high-resolution timers: not measured; boot with highres=off nohz=off, here \
+             or in `tardy lab` (`tardy breakdown --help` says how), and name that run too\n",
+        );
     } else if !has("high-resolution") {
-        out.push_str("  with high-resolution timers: not measured; boot with highres=on, here or in `tardy lab` (`tardy breakdown --help` says how), and name that run too\n");
+        out.push_str(
+            "  with high-resolution timers: not measured; boot with highres=on, here or in `tardy \
+             lab` (`tardy breakdown --help` says how), and name that run too\n",
+        );
     }
 }
 
 fn excluded(out: &mut String, breakdown: &Breakdown) {
     for excluded in &breakdown.excluded {
-        let _ = writeln!(out, "  {}, {}: excluded by priority", excluded.run, excluded.probe);
+        let _ = writeln!(
+            out,
+            "  {}, {}: excluded by priority",
+            excluded.run, excluded.probe
+        );
     }
-    if !breakdown.isolated.iter().any(|isolated| isolated.source == Source::SchedulingJitter) {
-        out.push_str("  with a competitor: not measured; `tardy run --scenario abeni2002-split` does\n");
+    if !breakdown
+        .isolated
+        .iter()
+        .any(|isolated| isolated.source == Source::SchedulingJitter)
+    {
+        out.push_str(
+            "  with a competitor: not measured; `tardy run --scenario abeni2002-split` does\n",
+        );
     }
 }
 

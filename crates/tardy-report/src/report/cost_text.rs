@@ -1,4 +1,5 @@
-//! Costs as a table: the figure of each metric, how much its trials differ, and published numbers beside it where they were asked for.
+//! Costs as a table: the figure of each metric, how much its trials differ, and published numbers
+//! beside it where they were asked for.
 
 use std::fmt::Write as _;
 
@@ -28,29 +29,56 @@ fn head(out: &mut String, summary: &CostSummary) {
             "{}: cost of {} services on CPU {}, {} x {} trials of {}{state}",
             summary.run,
             summary.metrics.len(),
-            how.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
+            how.cpu
+                .map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
             how.rounds,
             how.trials,
             how.trial_length_ns.exact(),
         ),
-        CostSet::Build | CostSet::Command => writeln!(out, "{}: {} times: {}{state}", summary.run, how.trials, how.command.join(" ")),
+        CostSet::Build | CostSet::Command => writeln!(
+            out,
+            "{}: {} times: {}{state}",
+            summary.run,
+            how.trials,
+            how.command.join(" ")
+        ),
     };
     for warning in &summary.warnings {
         let _ = writeln!(out, "{}", warning.line());
     }
     if how.unit == "instructions" {
-        let _ = writeln!(out, "note: counts of executed instructions: how long the kernel's code is, never how fast a machine runs it");
+        let _ = writeln!(
+            out,
+            "note: counts of executed instructions: how long the kernel's code is, never how fast \
+             a machine runs it"
+        );
     }
 }
 
 fn table(summary: &CostSummary, published: Option<&PublishedTable>) -> String {
     let is_program = summary.how.set != CostSet::Metrics;
     let mut head: Vec<&str> = if is_program {
-        vec!["time", "unit", "average", "standard deviation", "best", "median", "worst"]
+        vec![
+            "time",
+            "unit",
+            "average",
+            "standard deviation",
+            "best",
+            "median",
+            "worst",
+        ]
     } else {
         vec!["metric", "unit", "cost", "best", "median", "worst"]
     };
-    let columns = published.map(|published| published.columns.iter().map(String::as_str).collect::<Vec<_>>()).unwrap_or_default();
+    let columns = published
+        .map(|published| {
+            published
+                .columns
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+        })
+        .unwrap_or_default();
     head.extend(columns);
     let mut table = Table::new(head);
     let mut group: Option<Group> = None;
@@ -64,30 +92,58 @@ fn table(summary: &CostSummary, published: Option<&PublishedTable>) -> String {
     table.text()
 }
 
-fn row(summary: &CostSummary, metric: &MetricSummary, published: Option<&PublishedTable>, is_program: bool) -> Vec<String> {
+fn row(
+    summary: &CostSummary,
+    metric: &MetricSummary,
+    published: Option<&PublishedTable>,
+    is_program: bool,
+) -> Vec<String> {
     let shown = DisplayUnit::new(summary, metric);
-    let cold = if metric.state == CacheState::Cold { " (cold)" } else { "" };
-    let mut cells = vec![format!("{}{cold}{}", metric.name, waiting(metric)), shown.unit.to_owned()];
+    let cold = if metric.state == CacheState::Cold {
+        " (cold)"
+    } else {
+        ""
+    };
+    let mut cells = vec![
+        format!("{}{cold}{}", metric.name, waiting(metric)),
+        shown.unit.to_owned(),
+    ];
     if is_program {
-        cells.extend([shown.text(metric.mean), shown.text(metric.standard_deviation), shown.text(metric.min)]);
+        cells.extend([
+            shown.text(metric.mean),
+            shown.text(metric.standard_deviation),
+            shown.text(metric.min),
+        ]);
         cells.extend([shown.text(metric.median), shown.text(metric.max)]);
     } else {
-        cells.extend([metric.cost, metric.min, metric.median, metric.max].map(|value| shown.text(value)));
+        cells.extend(
+            [metric.cost, metric.min, metric.median, metric.max].map(|value| shown.text(value)),
+        );
     }
     if let Some(published) = published {
         let row = published.rows.iter().find(|row| row.metric == metric.name);
-        let values = row.map(|row| row.values.iter().map(|value| number(*value)).collect::<Vec<_>>());
+        let values = row.map(|row| {
+            row.values
+                .iter()
+                .map(|value| number(*value))
+                .collect::<Vec<_>>()
+        });
         cells.extend(values.unwrap_or_else(|| vec!["-".to_owned(); published.columns.len()]));
     }
     cells
 }
 
-/// What part of a count of instructions is none, because the emulated machine's clock moves on while it waits; nothing where that is next to nothing.
+/// What part of a count of instructions is none, because the emulated machine's clock moves on
+/// while it waits; nothing where that is next to nothing.
 fn waiting(metric: &MetricSummary) -> String {
-    metric.idle_share.filter(|share| *share >= IDLE_SHARE_TOLD).map_or_else(String::new, waiting_share)
+    metric
+        .idle_share
+        .filter(|share| *share >= IDLE_SHARE_TOLD)
+        .map_or_else(String::new, waiting_share)
 }
 
-/// From this share of idle time on it is told: below it, it is the resolution by which a guest's kernel tells idle time.
+/// From this share of idle time on it is told: below it, it is the resolution by which a guest's
+/// kernel tells idle time.
 pub const IDLE_SHARE_TOLD: f64 = 0.01;
 
 /// The share in words, with a space before it.
@@ -100,14 +156,16 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
     if summary.how.set == CostSet::Metrics {
         let _ = writeln!(
             out,
-            "cost: the least of the {} rounds' medians; caches warm where not cold; {} of clock taken off each trial; what each is: tardy list costs",
+            "cost: the least of the {} rounds' medians; caches warm where not cold; {} of clock \
+             taken off each trial; what each is: tardy list costs",
             summary.how.rounds,
             summary.how.clock_read_ns.exact()
         );
     } else {
         let _ = writeln!(
             out,
-            "standard deviation: of the population, as mckenney2009 prints it; times are those of the command and all that it waited for"
+            "standard deviation: of the population, as mckenney2009 prints it; times are those of \
+             the command and all that it waited for"
         );
     }
     for left_out in &summary.left_out {
@@ -117,6 +175,10 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
         let _ = writeln!(out, "{line}");
     }
     if let Some(published) = published {
-        let _ = writeln!(out, "beside it: {}; another machine: compare directions and shares, not values", published.source);
+        let _ = writeln!(
+            out,
+            "beside it: {}; another machine: compare directions and shares, not values",
+            published.source
+        );
     }
 }

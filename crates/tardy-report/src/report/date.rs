@@ -28,7 +28,8 @@ pub fn rfc_2822(realtime: Nanos) -> String {
     written(realtime, "%a, %d %b %Y %H:%M:%S +0000")
 }
 
-/// The ns since 1970 of a text as [`rfc_2822`] writes it, with any offset; `None` if it is no such text, or of a year that 64 bits of ns cannot hold.
+/// The ns since 1970 of a text as [`rfc_2822`] writes it, with any offset; `None` if it is no such
+/// text, or of a year that 64 bits of ns cannot hold.
 #[must_use]
 pub fn from_rfc_2822(text: &str) -> Option<Nanos> {
     let timestamp = DateTimeParser::new().parse_timestamp(text).ok()?;
@@ -37,7 +38,10 @@ pub fn from_rfc_2822(text: &str) -> Option<Nanos> {
 
 fn written(realtime: Nanos, format: &str) -> String {
     // 64 bits of ns are 292 years, and jiff's calendar has 9999.
-    Timestamp::from_nanosecond(realtime.get().into()).unwrap_or_default().strftime(format).to_string()
+    Timestamp::from_nanosecond(realtime.get().into())
+        .unwrap_or_default()
+        .strftime(format)
+        .to_string()
 }
 
 #[cfg(test)]
@@ -49,13 +53,24 @@ mod tests {
         let text = rfc_2822(Nanos(1_700_000_000_000_000_000));
         assert_eq!(text, "Tue, 14 Nov 2023 22:13:20 +0000");
         assert_eq!(from_rfc_2822(&text), Some(Nanos(1_700_000_000_000_000_000)));
-        assert_eq!(from_rfc_2822("Wed, 15 Nov 2023 00:13:20 +0200"), Some(Nanos(1_700_000_000_000_000_000)));
-        for wrong in
-            ["", "Tue, 14 Nov 2023", "Tue, 14 Foo 2023 22:13:20 +0000", "Tue, 14 Nov 99999999999 22:13:20 +0000", "1 Jan 2000 1:2 +0"]
-        {
+        assert_eq!(
+            from_rfc_2822("Wed, 15 Nov 2023 00:13:20 +0200"),
+            Some(Nanos(1_700_000_000_000_000_000))
+        );
+        for wrong in [
+            "",
+            "Tue, 14 Nov 2023",
+            "Tue, 14 Foo 2023 22:13:20 +0000",
+            "Tue, 14 Nov 99999999999 22:13:20 +0000",
+            "1 Jan 2000 1:2 +0",
+        ] {
             assert_eq!(from_rfc_2822(wrong), None, "{wrong}");
         }
-        assert_eq!(from_rfc_2822("Sat, 01 Jan 2500 00:00:00 +0000"), None, "beyond 64 bits of ns");
+        assert_eq!(
+            from_rfc_2822("Sat, 01 Jan 2500 00:00:00 +0000"),
+            None,
+            "beyond 64 bits of ns"
+        );
     }
 
     #[test]

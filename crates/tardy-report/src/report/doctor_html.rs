@@ -12,7 +12,11 @@ use super::page::{Page, maker, themed};
 #[must_use]
 pub fn page(diagnosis: &Diagnosis) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();
-    let others: Vec<&Finding> = diagnosis.findings.iter().filter(|finding| !finding.is_improvable()).collect();
+    let others: Vec<&Finding> = diagnosis
+        .findings
+        .iter()
+        .filter(|finding| !finding.is_improvable())
+        .collect();
     let body = html! {
         main class="one" {
             header {
@@ -34,7 +38,12 @@ pub fn page(diagnosis: &Diagnosis) -> String {
             footer { "Made by " (maker()) ". This file is complete in itself." }
         }
     };
-    Page { title: "tardy doctor", style: &themed(STYLE), scripts: "" }.around(&body)
+    Page {
+        title: "tardy doctor",
+        style: &themed(STYLE),
+        scripts: "",
+    }
+    .around(&body)
 }
 
 fn improvable(findings: &[&Finding]) -> Markup {

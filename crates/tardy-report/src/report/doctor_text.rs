@@ -1,4 +1,5 @@
-//! What `tardy doctor` found, as text: on one screen what matters most in full and the rest by name, or everything.
+//! What `tardy doctor` found, as text: on one screen what matters most in full and the rest by
+//! name, or everything.
 
 use tardy_machine::checks::{Finding, Importance, State};
 use tardy_results::doctor::Diagnosis;
@@ -8,14 +9,20 @@ use super::screen::{Screen, push_wrapped};
 /// Width of the column of severities.
 const INDENT: usize = 8;
 
-/// The text. `is_all` shows every row of the table, whatever its state; otherwise the text fits the screen if one finding in full does.
+/// The text. `is_all` shows every row of the table, whatever its state; otherwise the text fits the
+/// screen if one finding in full does.
 #[must_use]
 pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool, is_colored: bool) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();
     let page = |shown: usize| {
-        let mut page = Page { columns: screen.columns.max(40), out: String::new() };
+        let mut page = Page {
+            columns: screen.columns.max(40),
+            out: String::new(),
+        };
         page.head(diagnosis);
-        faults[..shown].iter().for_each(|finding| page.fault(finding, is_colored));
+        faults[..shown]
+            .iter()
+            .for_each(|finding| page.fault(finding, is_colored));
         if is_all {
             page.rest(diagnosis)
         } else {
@@ -23,11 +30,19 @@ pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool, is_colored: boo
         }
         page.out
     };
-    let fits = |text: &String| screen.lines.is_none_or(|lines| text.lines().count() < lines);
+    let fits = |text: &String| {
+        screen
+            .lines
+            .is_none_or(|lines| text.lines().count() < lines)
+    };
     if is_all {
         return page(faults.len());
     }
-    (1..=faults.len()).rev().map(page).find(fits).unwrap_or_else(|| page(faults.len().min(1)))
+    (1..=faults.len())
+        .rev()
+        .map(page)
+        .find(fits)
+        .unwrap_or_else(|| page(faults.len().min(1)))
 }
 
 struct Page {
@@ -38,68 +53,137 @@ struct Page {
 impl Page {
     fn head(&mut self, diagnosis: &Diagnosis) {
         self.line(0, &diagnosis.machine);
-        let program = diagnosis.program.as_ref().map_or_else(String::new, |program| format!(", program {program}"));
-        let faults: Vec<Importance> = diagnosis.faults().map(|finding| finding.importance).collect();
+        let program = diagnosis
+            .program
+            .as_ref()
+            .map_or_else(String::new, |program| format!(", program {program}"));
+        let faults: Vec<Importance> = diagnosis
+            .faults()
+            .map(|finding| finding.importance)
+            .collect();
         let good = diagnosis.count(|state| matches!(state, State::Good { .. }));
         let unknown = diagnosis.count(|state| matches!(state, State::Unknown { .. }));
         let counts = counts(&faults, good, unknown);
-        self.line(0, &format!("profile {}, {}{program}; {counts}", diagnosis.profile.name(), diagnosis.cpus.named()));
+        self.line(
+            0,
+            &format!(
+                "profile {}, {}{program}; {counts}",
+                diagnosis.profile.name(),
+                diagnosis.cpus.named()
+            ),
+        );
     }
 
     /// What is, what should be, why, what to do, and where both come from.
     fn fault(&mut self, finding: &Finding, is_colored: bool) {
-        let State::Improvable { current, expected, remedy, needs_restart } = &finding.state else { return };
+        let State::Improvable {
+            current,
+            expected,
+            remedy,
+            needs_restart,
+        } = &finding.state
+        else {
+            return;
+        };
         let severity = word(finding.importance).to_uppercase();
         let start = self.out.len();
-        self.entry(&severity, &format!("{}: {current}; should be {expected}", finding.check));
+        self.entry(
+            &severity,
+            &format!("{}: {current}; should be {expected}", finding.check),
+        );
         if is_colored {
-            let code = if finding.importance <= Importance::High { "1;31" } else { "1;33" };
-            self.out.replace_range(start..start + severity.len(), &format!("\x1b[{code}m{severity}\x1b[0m"));
+            let code = if finding.importance <= Importance::High {
+                "1;31"
+            } else {
+                "1;33"
+            };
+            self.out.replace_range(
+                start..start + severity.len(),
+                &format!("\x1b[{code}m{severity}\x1b[0m"),
+            );
         }
         self.line(INDENT, &sentence(finding.why));
-        let restart = if *needs_restart { " (needs a restart)" } else { "" };
+        let restart = if *needs_restart {
+            " (needs a restart)"
+        } else {
+            ""
+        };
         self.line(INDENT, &format!("> {remedy}{restart}"));
-        self.line(INDENT, &format!("[{}; read: {}]", finding.source, reads(finding)));
+        self.line(
+            INDENT,
+            &format!("[{}; read: {}]", finding.source, reads(finding)),
+        );
     }
 
-    /// The faults that found no room, those that matter by name, and the rows that could not be read.
+    /// The faults that found no room, those that matter by name, and the rows that could not be
+    /// read.
     fn footer(&mut self, diagnosis: &Diagnosis, left: &[&Finding]) {
         for importance in [Importance::Fatal, Importance::High, Importance::Medium] {
-            let names: Vec<&str> = left.iter().filter(|finding| finding.importance == importance).map(|finding| finding.check).collect();
+            let names: Vec<&str> = left
+                .iter()
+                .filter(|finding| finding.importance == importance)
+                .map(|finding| finding.check)
+                .collect();
             if !names.is_empty() {
                 self.entry(word(importance), &names.join(", "));
             }
         }
-        let low = left.iter().filter(|finding| finding.importance == Importance::Low).count();
+        let low = left
+            .iter()
+            .filter(|finding| finding.importance == Importance::Low)
+            .count();
         let is_unknown = |finding: &&Finding| matches!(finding.state, State::Unknown { .. });
         let unknown: Vec<&Finding> = diagnosis.findings.iter().filter(is_unknown).collect();
-        let severe: Vec<&str> =
-            unknown.iter().filter(|finding| finding.importance <= Importance::High).map(|finding| finding.check).collect();
+        let severe: Vec<&str> = unknown
+            .iter()
+            .filter(|finding| finding.importance <= Importance::High)
+            .map(|finding| finding.check)
+            .collect();
         if !severe.is_empty() {
             self.entry("unknown", &severe.join(", "));
         }
         let others = [(low, "low"), (unknown.len() - severe.len(), "unknown")];
-        let counts: Vec<String> = others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-        let more = if counts.is_empty() { String::new() } else { format!("and {} more; ", counts.join(", ")) };
+        let counts: Vec<String> = others
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        let more = if counts.is_empty() {
+            String::new()
+        } else {
+            format!("and {} more; ", counts.join(", "))
+        };
         if !left.is_empty() || !unknown.is_empty() {
-            self.line(0, &format!("{more}--all shows everything in full, with what was read and where."));
+            self.line(
+                0,
+                &format!("{more}--all shows everything in full, with what was read and where."),
+            );
         }
     }
 
     fn rest(&mut self, diagnosis: &Diagnosis) {
         for finding in &diagnosis.findings {
             if let State::Unknown { missing } = &finding.state {
-                self.entry("unknown", &format!("{}: {missing}; {}", finding.check, finding.why));
+                self.entry(
+                    "unknown",
+                    &format!("{}: {missing}; {}", finding.check, finding.why),
+                );
             }
         }
         for finding in &diagnosis.findings {
             if let State::Noted { current } = &finding.state {
-                self.entry("noted", &format!("{}: {current}; {}", finding.check, finding.why));
+                self.entry(
+                    "noted",
+                    &format!("{}: {current}; {}", finding.check, finding.why),
+                );
             }
         }
         for finding in &diagnosis.findings {
             if let State::Good { current } = &finding.state {
-                self.entry("good", &format!("{}: {current} [{}]", finding.check, reads(finding)));
+                self.entry(
+                    "good",
+                    &format!("{}: {current} [{}]", finding.check, reads(finding)),
+                );
             }
         }
         for finding in &diagnosis.findings {
@@ -113,7 +197,8 @@ impl Page {
     fn entry(&mut self, head: &str, text: &str) {
         let start = self.out.len();
         self.line(INDENT, text);
-        self.out.replace_range(start..start + INDENT, &format!("{head:<INDENT$}"));
+        self.out
+            .replace_range(start..start + INDENT, &format!("{head:<INDENT$}"));
     }
 
     fn line(&mut self, indent: usize, text: &str) {
@@ -123,10 +208,28 @@ impl Page {
 
 /// How many rows are how: `to improve: 1 fatal, 2 low; 40 good, 6 unknown`.
 pub(super) fn counts(faults: &[Importance], good: usize, unknown: usize) -> String {
-    let severities = [Importance::Fatal, Importance::High, Importance::Medium, Importance::Low].into_iter();
-    let of_each = severities.map(|importance| (faults.iter().filter(|fault| **fault == importance).count(), word(importance)));
-    let counts: Vec<String> = of_each.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let to_improve = if counts.is_empty() { "nothing to improve".to_owned() } else { format!("to improve: {}", counts.join(", ")) };
+    let severities = [
+        Importance::Fatal,
+        Importance::High,
+        Importance::Medium,
+        Importance::Low,
+    ]
+    .into_iter();
+    let of_each = severities.map(|importance| {
+        (
+            faults.iter().filter(|fault| **fault == importance).count(),
+            word(importance),
+        )
+    });
+    let counts: Vec<String> = of_each
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let to_improve = if counts.is_empty() {
+        "nothing to improve".to_owned()
+    } else {
+        format!("to improve: {}", counts.join(", "))
+    };
     format!("{to_improve}; {good} good, {unknown} unknown")
 }
 
@@ -142,13 +245,26 @@ pub(super) fn word(importance: Importance) -> &'static str {
 /// The end of a sentence as a sentence.
 fn sentence(why: &str) -> String {
     let mut letters = why.chars();
-    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+    letters.next().map_or_else(String::new, |first| {
+        format!("{}{}.", first.to_uppercase(), letters.as_str())
+    })
 }
 
 /// The files of a row, as a person writes them.
 fn reads(finding: &Finding) -> String {
-    let with_root = |alternatives: &&str| alternatives.split('|').map(|path| format!("/{path}")).collect::<Vec<_>>().join(" or ");
-    finding.reads.iter().map(with_root).collect::<Vec<_>>().join(", ")
+    let with_root = |alternatives: &&str| {
+        alternatives
+            .split('|')
+            .map(|path| format!("/{path}"))
+            .collect::<Vec<_>>()
+            .join(" or ")
+    };
+    finding
+        .reads
+        .iter()
+        .map(with_root)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]
@@ -170,39 +286,107 @@ mod tests {
             source: "kernel-configuration.rst",
             reads: &["sys/devices/system/cpu/cpu*/cpuidle/state*/latency", "a|b"],
         };
-        let unknown = State::Unknown { missing: "/proc/x".into() };
-        let findings = (0..faults).map(|at| fault(if at == 0 { Importance::High } else { Importance::Low }));
-        let last = Finding { check: "heat", state: unknown, ..fault(Importance::High) };
+        let unknown = State::Unknown {
+            missing: "/proc/x".into(),
+        };
+        let findings = (0..faults).map(|at| {
+            fault(if at == 0 {
+                Importance::High
+            } else {
+                Importance::Low
+            })
+        });
+        let last = Finding {
+            check: "heat",
+            state: unknown,
+            ..fault(Importance::High)
+        };
         let cpus = "2-3".parse().unwrap();
-        Diagnosis { machine: "board7".into(), profile: Profile::Periodic, cpus, program: None, findings: findings.chain([last]).collect() }
+        Diagnosis {
+            machine: "board7".into(),
+            profile: Profile::Periodic,
+            cpus,
+            program: None,
+            findings: findings.chain([last]).collect(),
+        }
     }
 
     #[test]
     fn no_line_is_wider_than_the_screen_unless_one_word_is() {
         for columns in [40, 80, 120] {
-            let text = text(&diagnosis(3), Screen { columns, lines: None }, false, false);
+            let text = text(
+                &diagnosis(3),
+                Screen {
+                    columns,
+                    lines: None,
+                },
+                false,
+                false,
+            );
             let is_one_word = |line: &str| !line.trim_start().contains(' ');
-            assert!(text.lines().all(|line| line.chars().count() <= columns || is_one_word(line)), "{text}");
+            assert!(
+                text.lines()
+                    .all(|line| line.chars().count() <= columns || is_one_word(line)),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_small_screen_gets_the_worst_in_full_and_the_rest_by_name() {
-        let screen = |lines| Screen { columns: 80, lines: Some(lines) };
+        let screen = |lines| Screen {
+            columns: 80,
+            lines: Some(lines),
+        };
         let small = text(&diagnosis(30), screen(24), false, false);
         assert!(small.lines().count() < 24, "{small}");
-        assert!(small.contains("HIGH    idle-states: down to C6 (133.000 us); should be C1 at most"), "{small}");
-        assert!(small.contains("\nunknown heat\n") && small.contains(" low more; --all"), "{small}");
-        let whole = text(&diagnosis(30), Screen { columns: 80, lines: None }, false, false);
+        assert!(
+            small.contains("HIGH    idle-states: down to C6 (133.000 us); should be C1 at most"),
+            "{small}"
+        );
+        assert!(
+            small.contains("\nunknown heat\n") && small.contains(" low more; --all"),
+            "{small}"
+        );
+        let whole = text(
+            &diagnosis(30),
+            Screen {
+                columns: 80,
+                lines: None,
+            },
+            false,
+            false,
+        );
         assert_eq!(whole.matches("should be C1 at most").count(), 30);
         // A screen too small for one gets one all the same.
-        assert_eq!(text(&diagnosis(30), screen(5), false, false).matches("should be").count(), 1);
+        assert_eq!(
+            text(&diagnosis(30), screen(5), false, false)
+                .matches("should be")
+                .count(),
+            1
+        );
     }
 
     #[test]
     fn colour_is_in_the_severity_alone() {
-        let plain = text(&diagnosis(1), Screen { columns: 80, lines: None }, false, false);
-        let colored = text(&diagnosis(1), Screen { columns: 80, lines: None }, false, true);
+        let plain = text(
+            &diagnosis(1),
+            Screen {
+                columns: 80,
+                lines: None,
+            },
+            false,
+            false,
+        );
+        let colored = text(
+            &diagnosis(1),
+            Screen {
+                columns: 80,
+                lines: None,
+            },
+            false,
+            true,
+        );
         assert_eq!(colored.replace("\x1b[1;31mHIGH\x1b[0m", "HIGH"), plain);
     }
 }

@@ -1,4 +1,5 @@
-//! An explained run as text: who made its samples late, where on the way, and the worst of them as time lines.
+//! An explained run as text: who made its samples late, where on the way, and the worst of them as
+//! time lines.
 
 use std::fmt::Write as _;
 
@@ -18,14 +19,23 @@ pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
         let _ = writeln!(out, "! {warning}");
     }
     if let Some(lateness) = explanation.lateness {
-        holders(&mut out, &explanation.holders, lateness.sum_ns, explanation.unexplained_ns);
+        holders(
+            &mut out,
+            &explanation.holders,
+            lateness.sum_ns,
+            explanation.unexplained_ns,
+        );
         components(&mut out, &explanation.components, lateness.sum_ns);
         stacks(&mut out, &explanation.stacks, lateness.sum_ns);
     }
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
     }
-    if let Some(opinion) = explanation.tracing.as_ref().and_then(|tracing| tracing.second_opinion.as_ref()) {
+    if let Some(opinion) = explanation
+        .tracing
+        .as_ref()
+        .and_then(|tracing| tracing.second_opinion.as_ref())
+    {
         second_opinion(&mut out, opinion);
     }
     for looped in &explanation.loops {
@@ -37,30 +47,69 @@ pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
 
 fn head(out: &mut String, explanation: &RunExplanation, above_ns: i64) {
     let counts = &explanation.samples;
-    let sums = format!("{} of {} add up to their latency", counts.checked - counts.not_adding_up, counts.checked);
+    let sums = format!(
+        "{} of {} add up to their latency",
+        counts.checked - counts.not_adding_up,
+        counts.checked
+    );
     let what = match &explanation.tracing {
         Some(tracing) => {
-            let mut probes: Vec<&str> = tracing.series.iter().map(|series| series.probe.as_str()).collect();
+            let mut probes: Vec<&str> = tracing
+                .series
+                .iter()
+                .map(|series| series.probe.as_str())
+                .collect();
             probes.dedup();
-            let _ =
-                writeln!(out, "{}: {} late samples explained, at level {} ({sums})", probes.join(", "), counts.explained, tracing.level);
+            let _ = writeln!(
+                out,
+                "{}: {} late samples explained, at level {} ({sums})",
+                probes.join(", "),
+                counts.explained,
+                tracing.level
+            );
             "of a traced run"
         }
         None => {
             let _ = writeln!(
                 out,
-                "The {} worst samples of the phases, explained from outside, by every instruction executed ({sums})",
+                "The {} worst samples of the phases, explained from outside, by every instruction \
+                 executed ({sums})",
                 counts.explained
             );
             "of a watched guest"
         }
     };
-    let above = if above_ns > 0 { format!(" {} later than {}:", counts.ranked, time(above_ns.unsigned_abs())) } else { String::new() };
+    let above = if above_ns > 0 {
+        format!(
+            " {} later than {}:",
+            counts.ranked,
+            time(above_ns.unsigned_abs())
+        )
+    } else {
+        String::new()
+    };
     let late = explanation.lateness.map_or_else(
-        || if explanation.written_and_missing().1 > 0 { " unknown" } else { " none" }.to_owned(),
-        |late| format!(" median {}, 99 % {}, worst {}", time(late.median_ns), time(late.p99_ns), time(late.max_ns)),
+        || {
+            if explanation.written_and_missing().1 > 0 {
+                " unknown"
+            } else {
+                " none"
+            }
+            .to_owned()
+        },
+        |late| {
+            format!(
+                " median {}, 99 % {}, worst {}",
+                time(late.median_ns),
+                time(late.p99_ns),
+                time(late.max_ns)
+            )
+        },
     );
-    let _ = writeln!(out, "late by:{above}{late} (from due to the clock read, {what})");
+    let _ = writeln!(
+        out,
+        "late by:{above}{late} (from due to the clock read, {what})"
+    );
 }
 
 pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
@@ -68,27 +117,43 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     let mut warnings = Vec::new();
     if counts.not_adding_up > 0 {
         warnings.push(format!(
-            "{} samples do not add up to their latency: their explanations cannot be trusted; please report this",
+            "{} samples do not add up to their latency: their explanations cannot be trusted; \
+             please report this",
             counts.not_adding_up
         ));
     }
     if counts.damaged_bytes > 0 {
-        warnings.push(format!("{} bytes of explanations are damaged and left out", counts.damaged_bytes));
+        warnings.push(format!(
+            "{} bytes of explanations are damaged and left out",
+            counts.damaged_bytes
+        ));
     }
     let (written, missing) = explanation.written_and_missing();
     if missing > 0 {
-        warnings.push(format!("{missing} of {written} explanations are missing: the files trace/*.delays are cut off or damaged"));
+        warnings.push(format!(
+            "{missing} of {written} explanations are missing: the files trace/*.delays are cut \
+             off or damaged"
+        ));
     }
     if let Some(outside) = &explanation.outside {
         if outside.left_out > 0 {
-            warnings.push(format!("{} of the worst samples could not be kept, for want of memory", outside.left_out));
+            warnings.push(format!(
+                "{} of the worst samples could not be kept, for want of memory",
+                outside.left_out
+            ));
         }
         if outside.of_nobody > 0 {
-            warnings.push(format!("{} samples are of threads that are none of the run's probes, and are left out", outside.of_nobody));
+            warnings.push(format!(
+                "{} samples are of threads that are none of the run's probes, and are left out",
+                outside.of_nobody
+            ));
         }
     }
     if counts.left_out > 0 {
-        warnings.push(format!("{} samples have no explanation, because the tool was behind", counts.left_out));
+        warnings.push(format!(
+            "{} samples have no explanation, because the tool was behind",
+            counts.left_out
+        ));
     }
     warnings.extend(explanation.tracing.iter().flat_map(warnings_of_trace));
     warnings
@@ -98,30 +163,48 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     let mut warnings = Vec::new();
     if tracing.losses > 0 {
         warnings.push(format!(
-            "{} events or more were lost at {} places: what was held by whom is unknown there; leave a CPU out with --cpus for the tool",
+            "{} events or more were lost at {} places: what was held by whom is unknown there; \
+             leave a CPU out with --cpus for the tool",
             tracing.lost_events, tracing.losses
         ));
     }
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
-        warnings.push("this kernel does not trace switches out of idle: the way from there to the clock read is one piece".to_owned());
+        warnings.push(
+            "this kernel does not trace switches out of idle: the way from there to the clock \
+             read is one piece"
+                .to_owned(),
+        );
     }
     if tracing.level == TracingRecord::STACKS {
         warnings.push(
-            "stacks of the kernel were recorded, which take up to tens of microseconds each: these latencies are not for comparison"
+            "stacks of the kernel were recorded, which take up to tens of microseconds each: \
+             these latencies are not for comparison"
                 .to_owned(),
         );
     }
     if tracing.level == TracingRecord::TIMERLAT {
-        warnings.push("timerlat ran too, whose thread takes the CPU every millisecond: these latencies are not for comparison".to_owned());
+        warnings.push(
+            "timerlat ran too, whose thread takes the CPU every millisecond: these latencies are \
+             not for comparison"
+                .to_owned(),
+        );
     }
     if let Some(error) = &tracing.no_second_opinion {
-        warnings.push(format!("timerlat gives no second opinion: the kernel does not have it ({error})"));
+        warnings.push(format!(
+            "timerlat gives no second opinion: the kernel does not have it ({error})"
+        ));
     }
     if let Some(error) = &tracing.no_stacks {
-        warnings.push(format!("there are no stacks, because the kernel's events have no triggers for them ({error})"));
+        warnings.push(format!(
+            "there are no stacks, because the kernel's events have no triggers for them ({error})"
+        ));
     }
     if tracing.are_functions_hidden {
-        warnings.push("the kernel hides the addresses of its functions: they have no names (sysctl kernel.kptr_restrict)".to_owned());
+        warnings.push(
+            "the kernel hides the addresses of its functions: they have no names (sysctl \
+             kernel.kptr_restrict)"
+                .to_owned(),
+        );
     }
     warnings
 }
@@ -138,17 +221,35 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
     out.push_str("\nFunctions that were under way (the innermost first)\n");
     for row in rows.iter().take(STACKS_SHOWN) {
         let (who, end) = (row.who(), if row.is_end { ", given up by" } else { "" });
-        let _ = writeln!(out, "  {:>6}  most {:>8}  {who}{end}: {}", share(row.sum_ns, all), time(row.max_ns), way(&row.functions));
+        let _ = writeln!(
+            out,
+            "  {:>6}  most {:>8}  {who}{end}: {}",
+            share(row.sum_ns, all),
+            time(row.max_ns),
+            way(&row.functions)
+        );
     }
     if rows.len() > STACKS_SHOWN {
-        let _ = writeln!(out, "  and {} more: --json has them all, --folded FILE writes them for flame graphs", rows.len() - STACKS_SHOWN);
+        let _ = writeln!(
+            out,
+            "  and {} more: --json has them all, --folded FILE writes them for flame graphs",
+            rows.len() - STACKS_SHOWN
+        );
     }
 }
 
 /// Functions, the innermost first.
 fn way(functions: &[String]) -> String {
-    let shown: Vec<&str> = functions.iter().take(FUNCTIONS_SHOWN).map(String::as_str).collect();
-    let more = if functions.len() > FUNCTIONS_SHOWN { " < ..." } else { "" };
+    let shown: Vec<&str> = functions
+        .iter()
+        .take(FUNCTIONS_SHOWN)
+        .map(String::as_str)
+        .collect();
+    let more = if functions.len() > FUNCTIONS_SHOWN {
+        " < ..."
+    } else {
+        ""
+    };
     format!("{}{more}", shown.join(" < "))
 }
 
@@ -160,16 +261,30 @@ fn second_opinion(out: &mut String, opinion: &SecondOpinion) {
 }
 
 pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
-    format!("Second opinion: timerlat on {} wake-ups of its own threads", opinion.wake_ups)
+    format!(
+        "Second opinion: timerlat on {} wake-ups of its own threads",
+        opinion.wake_ups
+    )
 }
 
 /// Parts of the way, and how far both agree on it.
 pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String); 2] {
-    [("to its timer's function", opinion.interrupt), ("to its thread", opinion.thread)].map(|(what, agreement)| {
-        let Agreement { compared, agreeing, difference_min_ns, difference_max_ns, theirs_max_ns } = agreement;
+    [
+        ("to its timer's function", opinion.interrupt),
+        ("to its thread", opinion.thread),
+    ]
+    .map(|(what, agreement)| {
+        let Agreement {
+            compared,
+            agreeing,
+            difference_min_ns,
+            difference_max_ns,
+            theirs_max_ns,
+        } = agreement;
         let largest = time(theirs_max_ns);
         let said = format!(
-            "{agreeing} of {compared} agree within 1 us or 2 % (timerlat's minus ours: {difference_min_ns} to {difference_max_ns} ns; its largest {largest})"
+            "{agreeing} of {compared} agree within 1 us or 2 % (timerlat's minus ours: \
+             {difference_min_ns} to {difference_max_ns} ns; its largest {largest})"
         );
         (what, said)
     })
@@ -177,12 +292,22 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
 
 /// What stands above the rules of a loop.
 pub(super) fn rules_head(looped: &LoopRow) -> String {
-    format!("What a loop that must be on time does not do, and {} ({}) did", looped.thread, words::priority(looped.priority))
+    format!(
+        "What a loop that must be on time does not do, and {} ({}) did",
+        looped.thread,
+        words::priority(looped.priority)
+    )
 }
 
 fn worst(out: &mut String, place: usize, story: &SampleStory) {
-    let phase = story.phase.as_ref().map_or_else(String::new, |phase| format!(" in {phase}"));
-    let woken = story.waker.as_ref().map_or_else(|| ", awake".to_owned(), |waker| format!(", woken by {waker}"));
+    let phase = story
+        .phase
+        .as_ref()
+        .map_or_else(String::new, |phase| format!(" in {phase}"));
+    let woken = story.waker.as_ref().map_or_else(
+        || ", awake".to_owned(),
+        |waker| format!(", woken by {waker}"),
+    );
     let since = story.since_start_ns.get() as f64 / 1e9;
     let _ = writeln!(
         out,
@@ -195,11 +320,26 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
     let mut told: &[String] = &[];
     for piece in &story.pieces {
         if component.replace(piece.component) != Some(piece.component) {
-            let _ = writeln!(out, "  {:>10}  {}", time(piece.start_ns), words::component(piece.component));
+            let _ = writeln!(
+                out,
+                "  {:>10}  {}",
+                time(piece.start_ns),
+                words::component(piece.component)
+            );
         }
-        let cpu = if piece.cpu == story.cpu { String::new() } else { format!(" on CPU {}", piece.cpu) };
+        let cpu = if piece.cpu == story.cpu {
+            String::new()
+        } else {
+            format!(" on CPU {}", piece.cpu)
+        };
         let who = words::holder(&piece.holder);
-        let _ = writeln!(out, "  {:>10}  |{}| {:>8}  {who}{cpu}", "", bar(piece, story.latency_ns), time(piece.length_ns));
+        let _ = writeln!(
+            out,
+            "  {:>10}  |{}| {:>8}  {who}{cpu}",
+            "",
+            bar(piece, story.latency_ns),
+            time(piece.length_ns)
+        );
         for (head, functions) in [("in", &piece.stack), ("given up by", &piece.ended)] {
             if !functions.is_empty() && functions != told {
                 let _ = writeln!(out, "  {:>57} {}", head, way(functions));
@@ -207,7 +347,11 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
             }
         }
     }
-    let _ = writeln!(out, "  {:>10}  the thread reads the clock", time(story.latency_ns));
+    let _ = writeln!(
+        out,
+        "  {:>10}  the thread reads the clock",
+        time(story.latency_ns)
+    );
     if let Some(executed) = &story.executed {
         sections(out, executed);
         functions(out, executed, story.latency_ns);
@@ -240,13 +384,28 @@ fn sections(out: &mut String, executed: &ExecutedCode) {
 }
 
 fn functions(out: &mut String, executed: &ExecutedCode, latency: u64) {
-    let _ = writeln!(out, "  {:>10}  {:>10}  {:>7}  function", "own time", "with calls", "calls");
+    let _ = writeln!(
+        out,
+        "  {:>10}  {:>10}  {:>7}  function",
+        "own time", "with calls", "calls"
+    );
     for row in executed.functions.iter().take(EXECUTED_SHOWN) {
         let (own, all) = (time(row.exclusive_ns), time(row.inclusive_ns));
-        let _ = writeln!(out, "  {own:>10}  {all:>10}  {:>7}  {} ({})", row.calls, row.function, share(row.exclusive_ns, latency));
+        let _ = writeln!(
+            out,
+            "  {own:>10}  {all:>10}  {:>7}  {} ({})",
+            row.calls,
+            row.function,
+            share(row.exclusive_ns, latency)
+        );
     }
     if executed.functions.len() > EXECUTED_SHOWN {
-        let _ = writeln!(out, "  {:>33}  and {} more: --json has them", "", executed.functions.len() - EXECUTED_SHOWN);
+        let _ = writeln!(
+            out,
+            "  {:>33}  and {} more: --json has them",
+            "",
+            executed.functions.len() - EXECUTED_SHOWN
+        );
     }
 }
 
@@ -266,7 +425,10 @@ mod tests {
         let mut explanation = RunExplanation {
             tracing: Some(serde_json::from_value(tracing).unwrap()),
             outside: None,
-            samples: SampleCounts { explained: 1851, ..SampleCounts::default() },
+            samples: SampleCounts {
+                explained: 1851,
+                ..SampleCounts::default()
+            },
             lateness: None,
             components: Vec::new(),
             holders: Vec::new(),
@@ -277,7 +439,10 @@ mod tests {
             loops: Vec::new(),
         };
         let cut_off = text(&explanation, 0);
-        assert!(cut_off.contains("! 2148 of 3999 explanations are missing: "), "{cut_off}");
+        assert!(
+            cut_off.contains("! 2148 of 3999 explanations are missing: "),
+            "{cut_off}"
+        );
         explanation.samples.explained = 3999;
         assert!(!text(&explanation, 0).contains("missing"), "all are there");
     }

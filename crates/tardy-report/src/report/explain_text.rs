@@ -1,4 +1,5 @@
-//! An explained trace as text: who made the thread late, where on the way, the worst wake-ups as time lines, rules for loops.
+//! An explained trace as text: who made the thread late, where on the way, the worst wake-ups as
+//! time lines, rules for loops.
 
 use std::fmt::Write as _;
 
@@ -22,7 +23,12 @@ pub fn text(explanation: &Explanation, above_ns: i64, is_evidence: bool) -> Stri
     }
     if explanation.lateness.is_some() {
         let all = explanation.lateness.map_or(0, |late| late.sum_ns);
-        holders(&mut out, &explanation.holders, all, explanation.unexplained_ns);
+        holders(
+            &mut out,
+            &explanation.holders,
+            all,
+            explanation.unexplained_ns,
+        );
         components(&mut out, &explanation.components, all);
     }
     for (index, story) in explanation.worst.iter().enumerate() {
@@ -43,9 +49,21 @@ fn time_of(ns: f64) -> String {
 }
 
 fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
-    let (trace, thread, counts) = (&explanation.trace, &explanation.thread, &explanation.wake_ups);
-    let kernel = trace.kernel.as_ref().map_or_else(String::new, |kernel| format!(", Linux {kernel}"));
-    let pids: Vec<String> = thread.pids.iter().take(4).map(ToString::to_string).collect();
+    let (trace, thread, counts) = (
+        &explanation.trace,
+        &explanation.thread,
+        &explanation.wake_ups,
+    );
+    let kernel = trace
+        .kernel
+        .as_ref()
+        .map_or_else(String::new, |kernel| format!(", Linux {kernel}"));
+    let pids: Vec<String> = thread
+        .pids
+        .iter()
+        .take(4)
+        .map(ToString::to_string)
+        .collect();
     let more = if thread.pids.len() > 4 { ", ..." } else { "" };
     let _ = writeln!(
         out,
@@ -57,34 +75,69 @@ fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
         time(trace.length_ns),
         trace.cpus,
     );
-    let above = if above_ns > 0 { format!(" {} later than {}:", counts.ranked, time(above_ns.unsigned_abs())) } else { String::new() };
+    let above = if above_ns > 0 {
+        format!(
+            " {} later than {}:",
+            counts.ranked,
+            time(above_ns.unsigned_abs())
+        )
+    } else {
+        String::new()
+    };
     let late = explanation.lateness.map_or_else(
         || " none".to_owned(),
-        |late| format!(" median {}, 99 % {}, worst {}", time(late.median_ns), time(late.p99_ns), time(late.max_ns)),
+        |late| {
+            format!(
+                " median {}, 99 % {}, worst {}",
+                time(late.median_ns),
+                time(late.p99_ns),
+                time(late.max_ns)
+            )
+        },
     );
     let due = match explanation.thread.period_ns {
-        Some(period_ns) => format!("due by a period of {}: {}", time_of(period_ns), counts.periodic),
+        Some(period_ns) => format!(
+            "due by a period of {}: {}",
+            time_of(period_ns),
+            counts.periodic
+        ),
         None => format!("due by their timer: {}", counts.timed),
     };
-    let _ = writeln!(out, "late by:{above}{late} ({due}; the others from their waking)");
+    let _ = writeln!(
+        out,
+        "late by:{above}{late} ({due}; the others from their waking)"
+    );
 }
 
-/// `is_evidence`: the trace is what a run kept around its worst samples, which has gaps without a loss.
+/// `is_evidence`: the trace is what a run kept around its worst samples, which has gaps without a
+/// loss.
 fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let (trace, counts) = (&explanation.trace, &explanation.wake_ups);
     let mut warnings = Vec::new();
     if is_evidence {
         warnings.push(
-            "the run kept only the surroundings of its worst samples: what lies between counts as lost, and figures are of these alone; \
-             `tardy explain RUN` has those of all samples"
+            "the run kept only the surroundings of its worst samples: what lies between counts as \
+             lost, and figures are of these alone; `tardy explain RUN` has those of all samples"
                 .to_owned(),
         );
     } else if trace.losses > 0 {
-        let counted = if trace.lost_events > 0 { format!("{} or more events", trace.lost_events) } else { "events".to_owned() };
+        let counted = if trace.lost_events > 0 {
+            format!("{} or more events", trace.lost_events)
+        } else {
+            "events".to_owned()
+        };
         let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
-        warnings.push(format!("{counted} were lost at {} places: what was held by whom is unknown there; {remedy}", trace.losses));
+        warnings.push(format!(
+            "{counted} were lost at {} places: what was held by whom is unknown there; {remedy}",
+            trace.losses
+        ));
     }
-    warnings.extend(trace.damage.iter().map(|damage| format!("the file is damaged: {damage}")));
+    warnings.extend(
+        trace
+            .damage
+            .iter()
+            .map(|damage| format!("the file is damaged: {damage}")),
+    );
     if counts.lower_bounds > 0 {
         let why = if trace.switches_out_of_idle == 0 && trace.switches_into_idle > 0 {
             " (this kernel does not trace switches out of idle)"
@@ -92,31 +145,38 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
             ""
         };
         warnings.push(format!(
-            "the switch to the thread is not in the trace for {} of {} wake-ups{why}: their lateness ends at the event before, and is a lower bound",
+            "the switch to the thread is not in the trace for {} of {} wake-ups{why}: their \
+             lateness ends at the event before, and is a lower bound",
             counts.lower_bounds, counts.all
         ));
     }
     if let Some(left_out) = explanation.left_out_of_perfetto {
         warnings.push(format!(
-            "the trace for Perfetto lacks {} events of CPUs from number 1024 on, which Perfetto refuses, and {} wake-ups that overlap too many others",
+            "the trace for Perfetto lacks {} events of CPUs from number 1024 on, which Perfetto \
+             refuses, and {} wake-ups that overlap too many others",
             left_out.events, left_out.wake_ups
         ));
     }
     if explanation.thread.period_ns.is_some() {
         warnings.push(
-            "due times are those of a grid that is fitted to the wake-ups: what makes every one of them late does not show; record \
-             timer:hrtimer_start and timer:hrtimer_expire_entry, and leave --period out"
+            "due times are those of a grid that is fitted to the wake-ups: what makes every one \
+             of them late does not show; record timer:hrtimer_start and \
+             timer:hrtimer_expire_entry, and leave --period out"
                 .to_owned(),
         );
     }
     if !trace.is_monotonic && counts.timed > 0 {
         warnings.push(
-            "the trace's clock is not the monotonic one: latenesses are about 1 us too small; record with trace-cmd record -C mono"
+            "the trace's clock is not the monotonic one: latenesses are about 1 us too small; \
+             record with trace-cmd record -C mono"
                 .to_owned(),
         );
     }
     if !trace.missing.is_empty() {
-        warnings.push(format!("the trace has no {}: record them too, and holders get their names", trace.missing.join(", no ")));
+        warnings.push(format!(
+            "the trace has no {}: record them too, and holders get their names",
+            trace.missing.join(", no ")
+        ));
     }
     warnings
 }
@@ -124,17 +184,36 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
 /// Who made it late; `all` is the lateness in all.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nWho made it late, of {} in all", time(all));
-    let mut table = Table::new(["    share", "sum", "wake-ups", "most", "who held the CPU"]).words([4]);
+    let mut table =
+        Table::new(["    share", "sum", "wake-ups", "most", "who held the CPU"]).words([4]);
     let (shown, others) = rows.split_at(rows.len().min(HOLDERS_SHOWN));
     for row in shown {
-        table.row([percent(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns), holder_of(row)]);
+        table.row([
+            percent(row.sum_ns, all),
+            time(row.sum_ns),
+            row.wake_ups.to_string(),
+            time(row.max_ns),
+            holder_of(row),
+        ]);
     }
     if !others.is_empty() {
         let sum = others.iter().map(|row| row.sum_ns).sum();
         let most = others.iter().map(|row| row.max_ns).max().unwrap_or(0);
-        table.row([percent(sum, all), time(sum), String::new(), time(most), format!("{} others", others.len())]);
+        table.row([
+            percent(sum, all),
+            time(sum),
+            String::new(),
+            time(most),
+            format!("{} others", others.len()),
+        ]);
     }
-    table.row([percent(unexplained_ns, all), time(unexplained_ns), String::new(), String::new(), "unexplained".to_owned()]);
+    table.row([
+        percent(unexplained_ns, all),
+        time(unexplained_ns),
+        String::new(),
+        String::new(),
+        "unexplained".to_owned(),
+    ]);
     out.push_str(&table.text());
 }
 
@@ -145,7 +224,14 @@ fn percent(part: u64, all: u64) -> String {
 
 /// A share of all lateness.
 pub(super) fn share(part: u64, all: u64) -> String {
-    format!("{:.1} %", if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 })
+    format!(
+        "{:.1} %",
+        if all == 0 {
+            0.0
+        } else {
+            100.0 * part as f64 / all as f64
+        }
+    )
 }
 
 fn holder_of(row: &HolderRow) -> String {
@@ -158,13 +244,21 @@ pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     let mut table = Table::new(["    share", "median", "most", "part"]).words([3]);
     for row in rows {
         let part = words::component(row.component);
-        table.row([percent(row.sum_ns, all), time(row.median_ns), time(row.max_ns), part.to_owned()]);
+        table.row([
+            percent(row.sum_ns, all),
+            time(row.median_ns),
+            time(row.max_ns),
+            part.to_owned(),
+        ]);
     }
     out.push_str(&table.text());
 }
 
 fn worst(out: &mut String, place: usize, story: &Story) {
-    let (seconds, rest) = (story.due_ns / 1_000_000_000, story.due_ns % 1_000_000_000 / 1_000);
+    let (seconds, rest) = (
+        story.due_ns / 1_000_000_000,
+        story.due_ns % 1_000_000_000 / 1_000,
+    );
     let _ = writeln!(
         out,
         "\nWorst {place}: {} late on CPU {}, at {seconds}.{rest:06} s, woken by {}",
@@ -185,13 +279,27 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     };
     for piece in &story.pieces {
         mark(out, piece.start_ns);
-        let cpu = if piece.cpu == story.cpu { String::new() } else { format!(" on CPU {}", piece.cpu) };
+        let cpu = if piece.cpu == story.cpu {
+            String::new()
+        } else {
+            format!(" on CPU {}", piece.cpu)
+        };
         let who = words::holder(&piece.holder);
-        let _ = writeln!(out, "  {:>10}  |{}| {:>8}  {who}{cpu}", "", bar(piece, story.lateness_ns), time(piece.length_ns));
+        let _ = writeln!(
+            out,
+            "  {:>10}  |{}| {:>8}  {who}{cpu}",
+            "",
+            bar(piece, story.lateness_ns),
+            time(piece.length_ns)
+        );
     }
     mark(out, u64::MAX);
     if let Some(first_sign) = story.first_sign_ns {
-        let _ = writeln!(out, "  {:>10}  first event of the thread: it ran from before on", time(first_sign));
+        let _ = writeln!(
+            out,
+            "  {:>10}  first event of the thread: it ran from before on",
+            time(first_sign)
+        );
     }
 }
 
@@ -200,7 +308,12 @@ pub(super) fn bar(piece: &StoryPiece, whole: u64) -> String {
     let column = |ns: u64| (ns as f64 / whole.max(1) as f64 * BAR as f64) as usize;
     let start = column(piece.start_ns).min(BAR - 1);
     let end = column(piece.start_ns + piece.length_ns).clamp(start + 1, BAR);
-    format!("{}{}{}", " ".repeat(start), "#".repeat(end - start), " ".repeat(BAR - end))
+    format!(
+        "{}{}{}",
+        " ".repeat(start),
+        "#".repeat(end - start),
+        " ".repeat(BAR - end)
+    )
 }
 
 pub(super) fn rules(out: &mut String, rules: &[RuleRow]) {
@@ -214,17 +327,30 @@ pub(super) fn rules(out: &mut String, rules: &[RuleRow]) {
 
 /// Rules that the loop broke.
 pub(super) fn broken(rules: &[RuleRow]) -> impl Iterator<Item = &RuleRow> {
-    rules.iter().filter(|rule| rule.count.is_some_and(|count| count > 0))
+    rules
+        .iter()
+        .filter(|rule| rule.count.is_some_and(|count| count > 0))
 }
 
 pub(super) fn broken_head(rule: &RuleRow) -> String {
-    format!("{}: {} ({})", rule.what, rule.count.unwrap_or(0), rule.detail)
+    format!(
+        "{}: {} ({})",
+        rule.what,
+        rule.count.unwrap_or(0),
+        rule.detail
+    )
 }
 
 /// A line of those that it kept, and one for each that could not be checked.
 pub(super) fn not_broken(rules: &[RuleRow]) -> Vec<String> {
-    let kept: Vec<&str> = rules.iter().filter(|rule| rule.count == Some(0)).map(|rule| rule.what).collect();
+    let kept: Vec<&str> = rules
+        .iter()
+        .filter(|rule| rule.count == Some(0))
+        .map(|rule| rule.what)
+        .collect();
     let kept = (!kept.is_empty()).then(|| format!("not seen: {}", kept.join("; ")));
     let unchecked = rules.iter().filter(|rule| rule.count.is_none());
-    kept.into_iter().chain(unchecked.map(|rule| format!("not checked: {}: {}", rule.what, rule.remedy))).collect()
+    kept.into_iter()
+        .chain(unchecked.map(|rule| format!("not checked: {}: {}", rule.what, rule.remedy)))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! Builds of boards over time as one HTML file that needs nothing else: the verdict, boards by builds as a map, and each change with its numbers.
+//! Builds of boards over time as one HTML file that needs nothing else: the verdict, boards by
+//! builds as a map, and each change with its numbers.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,10 @@ use super::compare::history::{extent, facts, sentence, state};
 use super::page::{Page, maker, themed};
 
 const STYLE: &str = include_str!("atlas_html/style.css");
-const OWN_STYLE: &str = "figure{margin:1rem 0 2rem}figcaption p{margin:.2rem 0}svg{width:100%;max-width:68rem;height:auto;font-family:inherit}\
-.swatch{display:inline-block;width:1.1rem;height:.28rem;border-radius:2px;margin-right:.4rem;vertical-align:middle}.legend span{white-space:normal}";
+const OWN_STYLE: &str = "figure{margin:1rem 0 2rem}figcaption p{margin:.2rem \
+                         0}svg{width:100%;max-width:68rem;height:auto;font-family:inherit}.\
+                         swatch{display:inline-block;width:1.1rem;height:.28rem;border-radius:2px;\
+                         margin-right:.4rem;vertical-align:middle}.legend span{white-space:normal}";
 /// Boards and builds of the map, the worst and the last ones, and changes that are drawn.
 const BOARDS_SHOWN: usize = 50;
 const BUILDS_SHOWN: usize = 40;
@@ -45,7 +48,12 @@ pub fn page(found: &History) -> String {
             footer { "Made by " (maker()) ". This file is complete in itself." }
         }
     };
-    Page { title: "Regressions over builds", style: &style(), scripts: "" }.around(&body)
+    Page {
+        title: "Regressions over builds",
+        style: &style(),
+        scripts: "",
+    }
+    .around(&body)
 }
 
 fn word(verdict: Outcome) -> &'static str {
@@ -57,8 +65,15 @@ fn word(verdict: Outcome) -> &'static str {
 
 fn style() -> String {
     let levels = |level: usize| {
-        let ink = if level >= HEAT_LEVELS / 2 { "--surface" } else { "--ink" };
-        format!(".h{level}{{background:var({});color:var({ink})}}", variable(Tone::Heat(level)))
+        let ink = if level >= HEAT_LEVELS / 2 {
+            "--surface"
+        } else {
+            "--ink"
+        };
+        format!(
+            ".h{level}{{background:var({});color:var({ink})}}",
+            variable(Tone::Heat(level))
+        )
     };
     let levels: String = (0..HEAT_LEVELS).map(levels).collect();
     themed(&format!("{STYLE}{OWN_STYLE}{levels}"))
@@ -90,7 +105,8 @@ fn map(found: &History) -> Markup {
     }
 }
 
-/// A board of the map: shares by which its numbers are higher in each build that is shown, and nothing where it did not run it.
+/// A board of the map: shares by which its numbers are higher in each build that is shown, and
+/// nothing where it did not run it.
 struct Row<'a> {
     board: &'a str,
     shares: Vec<Option<f64>>,
@@ -99,7 +115,12 @@ struct Row<'a> {
 impl Row<'_> {
     /// In the last build that it ran.
     fn last(&self) -> f64 {
-        self.shares.iter().flatten().last().copied().unwrap_or(f64::NEG_INFINITY)
+        self.shares
+            .iter()
+            .flatten()
+            .last()
+            .copied()
+            .unwrap_or(f64::NEG_INFINITY)
     }
 }
 
@@ -107,10 +128,16 @@ impl Row<'_> {
 fn rows(found: &History, from: usize) -> Vec<Row<'_>> {
     let mut sums: BTreeMap<&str, Vec<(f64, u32)>> = BTreeMap::new();
     for series in &found.series {
-        let logarithms: Vec<Option<f64>> = series.values_ns.iter().map(|value| value.map(|value| value.max(1.0).ln())).collect();
+        let logarithms: Vec<Option<f64>> = series
+            .values_ns
+            .iter()
+            .map(|value| value.map(|value| value.max(1.0).ln()))
+            .collect();
         let first: Vec<f64> = logarithms.iter().flatten().take(FIRST).copied().collect();
         let level = first.iter().sum::<f64>() / first.len() as f64;
-        let of_board = sums.entry(&series.board).or_insert_with(|| vec![(0.0, 0); logarithms.len() - from]);
+        let of_board = sums
+            .entry(&series.board)
+            .or_insert_with(|| vec![(0.0, 0); logarithms.len() - from]);
         for ((sum, count), logarithm) in of_board.iter_mut().zip(&logarithms[from..]) {
             if let Some(logarithm) = logarithm {
                 *sum += logarithm - level;
@@ -119,11 +146,18 @@ fn rows(found: &History, from: usize) -> Vec<Row<'_>> {
         }
     }
     let share = |(sum, count): (f64, u32)| (count > 0).then(|| (sum / f64::from(count)).exp_m1());
-    sums.into_iter().map(|(board, sums)| Row { board, shares: sums.into_iter().map(share).collect() }).collect()
+    sums.into_iter()
+        .map(|(board, sums)| Row {
+            board,
+            shares: sums.into_iter().map(share).collect(),
+        })
+        .collect()
 }
 
 fn cell(difference: Option<f64>) -> Markup {
-    let Some(difference) = difference else { return html! { td { "-" } } };
+    let Some(difference) = difference else {
+        return html! { td { "-" } };
+    };
     let level = LEVELS.iter().filter(|from| difference >= **from).count();
     let whole = (difference * 100.0).round();
     html! { td class=(format!("h{level}")) { @if whole == 0.0 { "0" } @else { (format!("{whole:+}")) } } }

@@ -1,8 +1,8 @@
-//! A report of runs as one HTML file that needs nothing else: verdict and warnings first, charts, every number as a table, the machine, and
-//! how to repeat it.
+//! A report of runs as one HTML file that needs nothing else: verdict and warnings first, charts,
+//! every number as a table, the machine, and how to repeat it.
 //!
-//! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what the script reads, and the page's own policy
-//! lets no script run but ours.
+//! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what
+//! the script reads, and the page's own policy lets no script run but ours.
 
 mod comparison;
 mod costs;
@@ -36,19 +36,36 @@ pub(super) const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
 /// The charts of each run, in their order.
-const KINDS: [Kind; 8] =
-    [Kind::Timeline, Kind::CpuMap, Kind::Hist, Kind::Ccdf, Kind::Percentiles, Kind::RunningMax, Kind::Heatmap, Kind::Cdf];
+const KINDS: [Kind; 8] = [
+    Kind::Timeline,
+    Kind::CpuMap,
+    Kind::Hist,
+    Kind::Ccdf,
+    Kind::Percentiles,
+    Kind::RunningMax,
+    Kind::Heatmap,
+    Kind::Cdf,
+];
 
-/// The whole file. `comparison` is of the other runs with the first, or why there is none; `now` is the wall-clock time that the file is made at.
+/// The whole file. `comparison` is of the other runs with the first, or why there is none; `now` is
+/// the wall-clock time that the file is made at.
 #[must_use]
-pub fn page(runs: &[RunData], comparison: Option<&Result<Comparison, String>>, now: Nanos) -> String {
+pub fn page(
+    runs: &[RunData],
+    comparison: Option<&Result<Comparison, String>>,
+    now: Nanos,
+) -> String {
     let mut figures = Figures::new(runs.len());
     let lead = Lead::of(runs).and_then(|lead| Some((lead, lead.chart(runs)?)));
     let (lead, chart) = lead.unzip();
     let first = chart.map(|chart| figures.add(chart));
     let charts = charts(runs, lead, &mut figures);
     let sections = sections::section(runs, &mut figures);
-    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    let title = runs
+        .iter()
+        .map(|run| run.name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
     let described: Vec<_> = runs.iter().map(facts::of_latencies).collect();
     let content = html! {
         (head::head(runs, &title, comparison, first.as_ref()))
@@ -59,7 +76,14 @@ pub fn page(runs: &[RunData], comparison: Option<&Result<Comparison, String>>, n
         (facts::section(&described))
         (repeat::section(runs))
     };
-    whole(&format!("{title} – latency report"), runs.len(), &content, "drag over the time line to look closer", figures, now)
+    whole(
+        &format!("{title} – latency report"),
+        runs.len(),
+        &content,
+        "drag over the time line to look closer",
+        figures,
+        now,
+    )
 }
 
 /// The whole file of a report of costs. `runs` count the same unit.
@@ -67,12 +91,30 @@ pub fn page(runs: &[RunData], comparison: Option<&Result<Comparison, String>>, n
 pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
     let mut figures = Figures::new(1);
     let content = costs::content(runs, &mut figures);
-    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
-    whole(&format!("{title} – cost report"), runs.len(), &content, "the tables have every number", figures, now)
+    let title = runs
+        .iter()
+        .map(|run| run.name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
+    whole(
+        &format!("{title} – cost report"),
+        runs.len(),
+        &content,
+        "the tables have every number",
+        figures,
+        now,
+    )
 }
 
 /// The page around `content`; `hint` ends the sentence on how charts are read.
-fn whole(title: &str, runs: usize, content: &Markup, hint: &str, figures: Figures, now: Nanos) -> String {
+fn whole(
+    title: &str,
+    runs: usize,
+    content: &Markup,
+    hint: &str,
+    figures: Figures,
+    now: Nanos,
+) -> String {
     let columns = format!("--runs:{runs}");
     let body = html! {
         main class=(match runs { 1 => "one", runs if runs >= IN_ROWS_FROM => "many", _ => "two" }) style=(columns) {
@@ -85,7 +127,12 @@ fn whole(title: &str, runs: usize, content: &Markup, hint: &str, figures: Figure
         script type="application/json" id="charts" { (PreEscaped(json::embedded(&figures.data()))) }
         script { (PreEscaped(SCRIPT)) }
     };
-    Page { title, style: &themed(STYLE), scripts: &scripts() }.around(&body)
+    Page {
+        title,
+        style: &themed(STYLE),
+        scripts: &scripts(),
+    }
+    .around(&body)
 }
 
 /// Several runs that have no room beside each other stand in rows.
@@ -93,7 +140,10 @@ const IN_ROWS_FROM: usize = 3;
 
 /// Only our own script runs.
 fn scripts() -> String {
-    format!("script-src 'sha256-{}'; ", STANDARD.encode(Sha256::digest(SCRIPT.as_bytes())))
+    format!(
+        "script-src 'sha256-{}'; ",
+        STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()))
+    )
 }
 
 /// The chart that stands beside the verdict, and in its probe's section no more.
@@ -105,9 +155,14 @@ enum Lead<'a> {
 }
 
 impl<'a> Lead<'a> {
-    /// Of a run with several probes all of them, else its loads where there are several, else its tail; of several runs the tails in one.
+    /// Of a run with several probes all of them, else its loads where there are several, else its
+    /// tail; of several runs the tails in one.
     fn of(runs: &'a [RunData]) -> Option<Self> {
-        let probe = runs.iter().find_map(|run| run.probes.first())?.probe.as_str();
+        let probe = runs
+            .iter()
+            .find_map(|run| run.probes.first())?
+            .probe
+            .as_str();
         Some(match runs {
             [run] if run.probes.len() > 1 => Self::AllProbes,
             [run] if run.summary.loads.len() > 1 => Self::OfProbe(probe, Kind::Bars),
@@ -137,7 +192,10 @@ fn charts(runs: &[RunData], lead: Option<Lead<'_>>, figures: &mut Figures) -> Ma
         }
     }
     let is_folded = runs.iter().any(|run| run.probes.len() > 1);
-    let sections: Vec<Markup> = probes.into_iter().map(|probe| probe_section(runs, probe, lead, is_folded, figures)).collect();
+    let sections: Vec<Markup> = probes
+        .into_iter()
+        .map(|probe| probe_section(runs, probe, lead, is_folded, figures))
+        .collect();
     html! { @for section in sections { (section) } }
 }
 
@@ -175,27 +233,56 @@ impl Row {
 /// Charts that stand open of each of several probes; the bars do, too.
 const KINDS_OPEN: [Kind; 2] = [Kind::Timeline, Kind::Ccdf];
 
-/// Charts of one probe, without the one that stands beside the verdict. Where others follow, only some are open: a page of three probes is read, not scrolled.
-fn probe_section(runs: &[RunData], probe: &str, lead: Option<Lead<'_>>, is_folded: bool, figures: &mut Figures) -> Markup {
+/// Charts of one probe, without the one that stands beside the verdict. Where others follow, only
+/// some are open: a page of three probes is read, not scrolled.
+fn probe_section(
+    runs: &[RunData],
+    probe: &str,
+    lead: Option<Lead<'_>>,
+    is_folded: bool,
+    figures: &mut Figures,
+) -> Markup {
     let is_lead = |kind| lead.is_some_and(|lead| lead.is(probe, kind));
     let is_alone = runs.len() == 1;
-    let bars = if is_lead(Kind::Bars) { None } else { build::together(runs, probe).map(|chart| figures.add(chart)) };
+    let bars = if is_lead(Kind::Bars) {
+        None
+    } else {
+        build::together(runs, probe).map(|chart| figures.add(chart))
+    };
     let mut rows: Vec<Row> = Vec::new();
     // Where each CPU has a colour of its own, the time line says the same.
-    let has_map = runs.iter().filter_map(|run| run.probe(probe)).any(|probe| probe.map.rows.len() > LANES_MAX);
-    for kind in KINDS.into_iter().filter(|kind| (has_map || *kind != Kind::CpuMap) && !(is_alone && is_lead(*kind))) {
-        let together = if is_alone || is_lead(kind) { None } else { build::overlaid(kind, runs, probe) };
+    let has_map = runs
+        .iter()
+        .filter_map(|run| run.probe(probe))
+        .any(|probe| probe.map.rows.len() > LANES_MAX);
+    for kind in KINDS
+        .into_iter()
+        .filter(|kind| (has_map || *kind != Kind::CpuMap) && !(is_alone && is_lead(*kind)))
+    {
+        let together = if is_alone || is_lead(kind) {
+            None
+        } else {
+            build::overlaid(kind, runs, probe)
+        };
         let charts = build::each(kind, runs, probe);
         if charts.iter().any(Option::is_some) {
             rows.push(Row {
                 kind,
                 together: together.map(|chart| figures.add(chart)),
-                each: charts.into_iter().map(|chart| chart.map_or_else(absent, |chart| figures.add(chart))).collect(),
+                each: charts
+                    .into_iter()
+                    .map(|chart| chart.map_or_else(absent, |chart| figures.add(chart)))
+                    .collect(),
             });
         }
     }
-    let (open, more): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| !is_folded || KINDS_OPEN.contains(&row.kind));
-    let quantity = runs.iter().find_map(|run| run.probe(probe)).map_or("latency", |probe| probe.quantity.as_str());
+    let (open, more): (Vec<&Row>, Vec<&Row>) = rows
+        .iter()
+        .partition(|row| !is_folded || KINDS_OPEN.contains(&row.kind));
+    let quantity = runs
+        .iter()
+        .find_map(|run| run.probe(probe))
+        .map_or("latency", |probe| probe.quantity.as_str());
     html! {
         section {
             h2 id={ "probe-" (probe) } { "Probe " (probe) ": " (quantity) }
@@ -231,9 +318,17 @@ mod tests {
 
     #[test]
     fn the_script_does_not_end_its_element_and_makes_no_markup_from_text() {
-        for forbidden in
-            ["</", "<!--", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "XMLHttpRequest"]
-        {
+        for forbidden in [
+            "</",
+            "<!--",
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "fetch(",
+            "XMLHttpRequest",
+        ] {
             assert!(!SCRIPT.contains(forbidden), "{forbidden}");
         }
         assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));

@@ -70,12 +70,34 @@ mod tests {
 
     #[test]
     fn text_from_runs_cannot_break_out() {
-        let case = Case { name: "<n>".into(), outcome: Outcome::Failed("\"\u{1b}[31m\u{1}".into()), output: "]]>".into() };
-        let document = document("t", &[Suite { name: "s".into(), cases: vec![case] }]);
+        let case = Case {
+            name: "<n>".into(),
+            outcome: Outcome::Failed("\"\u{1b}[31m\u{1}".into()),
+            output: "]]>".into(),
+        };
+        let document = document(
+            "t",
+            &[Suite {
+                name: "s".into(),
+                cases: vec![case],
+            }],
+        );
         let read = roxmltree::Document::parse(&document).unwrap();
-        let first = |tag: &str| read.descendants().find(|node| node.has_tag_name(tag)).unwrap();
-        assert_eq!(first("testsuite").attribute("failures"), Some("1"), "{document}");
-        assert_eq!(first("failure").attribute("message"), Some("\""), "{document}");
+        let first = |tag: &str| {
+            read.descendants()
+                .find(|node| node.has_tag_name(tag))
+                .unwrap()
+        };
+        assert_eq!(
+            first("testsuite").attribute("failures"),
+            Some("1"),
+            "{document}"
+        );
+        assert_eq!(
+            first("failure").attribute("message"),
+            Some("\""),
+            "{document}"
+        );
         assert_eq!(first("system-out").text(), Some("]]>"));
     }
 }

@@ -21,11 +21,26 @@ pub fn text(comparison: &CostComparison) -> String {
         remarks(&mut text, &variant.variant.name, &variant.runs);
     }
     left_out(&mut text, comparison);
-    if comparison.variants.iter().flat_map(|variant| &variant.metrics).any(is_marked) {
-        line(&mut text, "waiting: that share of the count is time in which no instruction was executed, and no length of code");
+    if comparison
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.metrics)
+        .any(is_marked)
+    {
+        line(
+            &mut text,
+            "waiting: that share of the count is time in which no instruction was executed, and \
+             no length of code",
+        );
     }
     if comparison.variants.len() > 1 {
-        line(&mut text, &format!("in brackets: how much more than {}", comparison.variants[0].variant.name));
+        line(
+            &mut text,
+            &format!(
+                "in brackets: how much more than {}",
+                comparison.variants[0].variant.name
+            ),
+        );
     }
     line(&mut text, comparison.meaning);
     text
@@ -38,7 +53,11 @@ fn line(text: &mut String, words: &str) {
 /// What was not measured, once for all variants that say the same of it.
 fn left_out(text: &mut String, comparison: &CostComparison) {
     let mut told: Vec<&Absence> = Vec::new();
-    for absent in comparison.variants.iter().flat_map(|variant| &variant.left_out) {
+    for absent in comparison
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.left_out)
+    {
         if told.contains(&absent) {
             continue;
         }
@@ -49,15 +68,26 @@ fn left_out(text: &mut String, comparison: &CostComparison) {
             .filter(|variant| variant.left_out.contains(absent))
             .map(|variant| variant.variant.name.as_str())
             .collect();
-        let place = if on.len() == comparison.variants.len() { String::new() } else { format!(" on {}", on.join(" and ")) };
-        line(text, &format!("left out: {}{place} ({})", absent.name, absent.reason));
+        let place = if on.len() == comparison.variants.len() {
+            String::new()
+        } else {
+            format!(" on {}", on.join(" and "))
+        };
+        line(
+            text,
+            &format!("left out: {}{place} ({})", absent.name, absent.reason),
+        );
     }
 }
 
 /// The names of all metrics, with their groups' titles, in the order of tables.
 fn metrics(comparison: &CostComparison) -> Vec<&MetricResult> {
     let mut found: Vec<&MetricResult> = Vec::new();
-    for metric in comparison.variants.iter().flat_map(|variant| &variant.metrics) {
+    for metric in comparison
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.metrics)
+    {
         if !found.iter().any(|known| known.name == metric.name) {
             found.push(metric);
         }
@@ -67,9 +97,16 @@ fn metrics(comparison: &CostComparison) -> Vec<&MetricResult> {
 }
 
 fn table(comparison: &CostComparison, metrics: &[&MetricResult]) -> String {
-    let over = if comparison.replicas > 1 { format!(", median of {} runs", comparison.replicas) } else { String::new() };
+    let over = if comparison.replicas > 1 {
+        format!(", median of {} runs", comparison.replicas)
+    } else {
+        String::new()
+    };
     let title = format!("{} of one operation{over}", comparison.unit);
-    let head = comparison.variants.iter().map(|variant| variant.variant.name.clone());
+    let head = comparison
+        .variants
+        .iter()
+        .map(|variant| variant.variant.name.clone());
     let mut table = Table::new([title].into_iter().chain(head));
     let mut group = None;
     for metric in metrics {
@@ -77,20 +114,37 @@ fn table(comparison: &CostComparison, metrics: &[&MetricResult]) -> String {
             table.row([format!("-- {}", metric.group.title())]);
         }
         group = Some(metric.group);
-        let first = comparison.variants.first().and_then(|variant| variant.metric(&metric.name)).map(|metric| metric.cost);
-        let cells = comparison.variants.iter().enumerate().map(|(index, variant)| {
-            let compared_with = first.filter(|_| index > 0);
-            variant.metric(&metric.name).map_or_else(|| "-".to_owned(), |metric| cell(metric, compared_with))
-        });
+        let first = comparison
+            .variants
+            .first()
+            .and_then(|variant| variant.metric(&metric.name))
+            .map(|metric| metric.cost);
+        let cells = comparison
+            .variants
+            .iter()
+            .enumerate()
+            .map(|(index, variant)| {
+                let compared_with = first.filter(|_| index > 0);
+                variant
+                    .metric(&metric.name)
+                    .map_or_else(|| "-".to_owned(), |metric| cell(metric, compared_with))
+            });
         table.row([metric.name.clone()].into_iter().chain(cells));
     }
     table.text()
 }
 
 fn cell(metric: &MetricResult, first: Option<f64>) -> String {
-    let more =
-        first.filter(|first| *first > 0.0).map_or_else(String::new, |first| format!(" ({:+.1} %)", (metric.cost / first - 1.0) * 100.0));
-    let idle = if is_marked(metric) { waiting_share(metric.idle_share) } else { String::new() };
+    let more = first
+        .filter(|first| *first > 0.0)
+        .map_or_else(String::new, |first| {
+            format!(" ({:+.1} %)", (metric.cost / first - 1.0) * 100.0)
+        });
+    let idle = if is_marked(metric) {
+        waiting_share(metric.idle_share)
+    } else {
+        String::new()
+    };
     format!("{}{more}{idle}", number(metric.cost))
 }
 
@@ -123,7 +177,14 @@ mod tests {
 
     fn result(name: &str, cost: f64, idle_share: f64) -> MetricResult {
         let (group, operation) = (Group::Processor, String::new());
-        MetricResult { name: name.into(), group, operation, cost, cost_of_runs: vec![cost], idle_share }
+        MetricResult {
+            name: name.into(),
+            group,
+            operation,
+            cost,
+            cost_of_runs: vec![cost],
+            idle_share,
+        }
     }
 
     #[test]
@@ -132,22 +193,56 @@ mod tests {
             variant: variant(name),
             runs: Vec::new(),
             metrics,
-            left_out: [("fork-sh", "no /bin/sh"), if name == "6.1" { ("rpc", "no portmapper") } else { ("io-uring", "no system call") }]
-                .map(|(name, reason)| Absence { name: name.into(), reason: reason.into() })
-                .to_vec(),
+            left_out: [
+                ("fork-sh", "no /bin/sh"),
+                if name == "6.1" {
+                    ("rpc", "no portmapper")
+                } else {
+                    ("io-uring", "no system call")
+                },
+            ]
+            .map(|(name, reason)| Absence {
+                name: name.into(),
+                reason: reason.into(),
+            })
+            .to_vec(),
         };
-        let stock = column("6.1", vec![result("null-call", 200.0, 0.0), result("stat", 1000.0, 0.0)]);
-        let real_time = column("6.1-rt", vec![result("null-call", 210.0, 0.0), result("fork", 5e5, 0.25)]);
-        let comparison = CostComparison { meaning: "MEANING", unit: "instructions", replicas: 1, variants: vec![stock, real_time] };
+        let stock = column(
+            "6.1",
+            vec![result("null-call", 200.0, 0.0), result("stat", 1000.0, 0.0)],
+        );
+        let real_time = column(
+            "6.1-rt",
+            vec![result("null-call", 210.0, 0.0), result("fork", 5e5, 0.25)],
+        );
+        let comparison = CostComparison {
+            meaning: "MEANING",
+            unit: "instructions",
+            replicas: 1,
+            variants: vec![stock, real_time],
+        };
         let text = text(&comparison);
-        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[0], ["instructions", "of", "one", "operation", "6.1", "6.1-rt"]);
-        assert!(rows.contains(&vec!["null-call", "200.0", "210.0", "(+5.0", "%)"]), "{text}");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            rows[0],
+            ["instructions", "of", "one", "operation", "6.1", "6.1-rt"]
+        );
+        assert!(
+            rows.contains(&vec!["null-call", "200.0", "210.0", "(+5.0", "%)"]),
+            "{text}"
+        );
         assert!(rows.contains(&vec!["stat", "1000", "-"]), "{text}");
-        assert!(rows.contains(&vec!["fork", "-", "500000", "(25", "%", "waiting)"]), "{text}");
+        assert!(
+            rows.contains(&vec!["fork", "-", "500000", "(25", "%", "waiting)"]),
+            "{text}"
+        );
         assert_eq!(text.matches("fork-sh").count(), 1, "{text}");
         assert!(
-            text.contains("left out: fork-sh (no /bin/sh)") && text.contains("left out: io-uring on 6.1-rt (no system call)"),
+            text.contains("left out: fork-sh (no /bin/sh)")
+                && text.contains("left out: io-uring on 6.1-rt (no system call)"),
             "{text}"
         );
         assert!(text.ends_with("MEANING\n"), "{text}");

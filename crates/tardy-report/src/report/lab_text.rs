@@ -11,8 +11,9 @@ use super::atlas_text::blind_spot;
 use super::table::Table;
 
 /// What stands in place of the probe's blind spot.
-const WATCHED: &str = "Sections are those of every instruction executed, whether or not the probe was due in them: none was longer. \
-`tardy show` of the folder names their functions.";
+const WATCHED: &str = "Sections are those of every instruction executed, whether or not the probe \
+                       was due in them: none was longer. `tardy show` of the folder names their \
+                       functions.";
 
 /// What programs write in the guest, below the run's folder.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
@@ -20,35 +21,57 @@ const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
 const LINES_SAID: usize = 20;
 
 /// What columns without a load hold besides.
-const IDLE: &str =
-    "Columns without a load include what tardy's own threads do on the guest's CPU: its start, and a line of its state log once a second.";
+const IDLE: &str = "Columns without a load include what tardy's own threads do on the guest's \
+                    CPU: its start, and a line of its state log once a second.";
 
 /// The text, on a screen of so many columns; it names what could not be measured.
 #[must_use]
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();
-    for phase in comparison.variants.iter().flat_map(|variant| &variant.phases) {
+    for phase in comparison
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.phases)
+    {
         let column = (phase.label(), phase.probe.clone());
         if !columns.contains(&column) {
             columns.push(column);
         }
     }
     let mut text = String::new();
-    let mut phases = comparison.variants.iter().flat_map(|variant| &variant.phases).peekable();
-    let is_watched = phases.peek().is_some() && phases.all(|phase| !phase.longest_section_of_runs_ns.is_empty());
+    let mut phases = comparison
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.phases)
+        .peekable();
+    let is_watched =
+        phases.peek().is_some() && phases.all(|phase| !phase.longest_section_of_runs_ns.is_empty());
     if !columns.is_empty() {
         let (runs, each) = match comparison.replicas {
             1 => ("one run each".to_owned(), ""),
             several => (format!("{several} runs each"), ", median of the runs'"),
         };
-        let mut add = |title: &str, value: &dyn Fn(&PhaseResult) -> String| block(&mut text, comparison, &columns, title, value, width);
-        add(&format!("largest latency, {runs}"), &|phase| phase.max_ns.to_string());
+        let mut add = |title: &str, value: &dyn Fn(&PhaseResult) -> String| {
+            block(&mut text, comparison, &columns, title, value, width)
+        };
+        add(&format!("largest latency, {runs}"), &|phase| {
+            phase.max_ns.to_string()
+        });
         if is_watched {
-            let of = |phase: &PhaseResult| phase.longest_section_ns().map_or("-".to_owned(), |section| section.to_string());
-            add(&format!("longest section without another task, {runs}"), &of);
+            let of = |phase: &PhaseResult| {
+                phase
+                    .longest_section_ns()
+                    .map_or("-".to_owned(), |section| section.to_string())
+            };
+            add(
+                &format!("longest section without another task, {runs}"),
+                &of,
+            );
         }
         if comparison.replicas > 1 {
-            add("median of the runs' largest", &|phase| phase.max_median_ns.to_string());
+            add("median of the runs' largest", &|phase| {
+                phase.max_median_ns.to_string()
+            });
         }
         add(&format!("99.9 %{each}"), &|phase| phase.p999_ns.to_string());
         add(&format!("99 %{each}"), &|phase| phase.p99_ns.to_string());
@@ -59,20 +82,32 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         remarks(&mut text, &variant.variant.name, &variant.runs);
         for load in &variant.without_samples {
             let words = "no sample, because the load did not work in its phase: measure longer";
-            writeln!(text, "! {} under {load}: {words}", variant.variant.name).expect("writing to a string cannot fail");
+            writeln!(text, "! {} under {load}: {words}", variant.variant.name)
+                .expect("writing to a string cannot fail");
         }
     }
-    let restored = comparison.variants.iter().flat_map(|variant| &variant.runs).filter_map(|run| run.restore_ms);
+    let restored = comparison
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.runs)
+        .filter_map(|run| run.restore_ms);
     if let (Some(least), Some(most)) = (restored.clone().min(), restored.max()) {
-        let words = "from snapshots: compare them with runs from the same snapshots only; restoring took";
-        writeln!(text, "{words} {least} to {most} ms of the host's time").expect("writing to a string cannot fail");
+        let words =
+            "from snapshots: compare them with runs from the same snapshots only; restoring took";
+        writeln!(text, "{words} {least} to {most} ms of the host's time")
+            .expect("writing to a string cannot fail");
     }
     if is_watched {
         writeln!(text, "{WATCHED}").expect("writing to a string cannot fail");
     } else if let Some(period) = comparison.period_ns {
         writeln!(text, "{}", blind_spot(period)).expect("writing to a string cannot fail");
     }
-    if comparison.variants.iter().flat_map(|variant| &variant.phases).any(|phase| phase.loads.is_empty()) {
+    if comparison
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.phases)
+        .any(|phase| phase.loads.is_empty())
+    {
         writeln!(text, "{IDLE}").expect("writing to a string cannot fail");
     }
     writeln!(text, "{}", comparison.meaning).expect("writing to a string cannot fail");
@@ -90,10 +125,14 @@ pub fn next(out: &Path) -> String {
 #[must_use]
 pub fn said(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
-    for file in outcomes.iter().flat_map(|outcome| WRITTEN.map(|name| outcome.folder.join(name))) {
+    for file in outcomes
+        .iter()
+        .flat_map(|outcome| WRITTEN.map(|name| outcome.folder.join(name)))
+    {
         // It is no UTF-8 by nature, and must not command the terminal.
         let all = std::fs::read(&file).unwrap_or_default();
-        let all = String::from_utf8_lossy(&all).replace(|letter: char| letter.is_control() && letter != '\n', "");
+        let all = String::from_utf8_lossy(&all)
+            .replace(|letter: char| letter.is_control() && letter != '\n', "");
         let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
         if !lines.is_empty() {
             writeln!(text, "{}:", file.display()).expect("writing to a string cannot fail");
@@ -114,14 +153,27 @@ fn block(
     width: usize,
 ) {
     let several_probes = columns.iter().any(|(_, probe)| *probe != columns[0].1);
-    let head = columns.iter().map(|(label, probe)| if several_probes { format!("{label} {probe}") } else { label.clone() });
+    let head = columns.iter().map(|(label, probe)| {
+        if several_probes {
+            format!("{label} {probe}")
+        } else {
+            label.clone()
+        }
+    });
     let mut table = Table::new([title.to_owned()].into_iter().chain(head));
     for variant in &comparison.variants {
         let cell = |(label, probe): &(String, String)| {
-            let phase = variant.phases.iter().find(|phase| phase.label() == *label && phase.probe == *probe);
+            let phase = variant
+                .phases
+                .iter()
+                .find(|phase| phase.label() == *label && phase.probe == *probe);
             phase.map_or("-".to_owned(), value)
         };
-        table.row([variant.variant.name.clone()].into_iter().chain(columns.iter().map(cell)));
+        table.row(
+            [variant.variant.name.clone()]
+                .into_iter()
+                .chain(columns.iter().map(cell)),
+        );
     }
     text.push_str(&table.in_blocks(width));
 }
@@ -129,14 +181,28 @@ fn block(
 /// A line for what went wrong among the runs of a variant.
 pub(super) fn remarks(text: &mut String, name: &str, runs: &[RunResult]) {
     let failed = runs.iter().filter(|run| run.failure.is_some()).count();
-    let mut line = |words: String| writeln!(text, "! {name}: {words}").expect("writing to a string cannot fail");
+    let mut line = |words: String| {
+        writeln!(text, "! {name}: {words}").expect("writing to a string cannot fail")
+    };
     if failed > 0 {
-        let first = runs.iter().find_map(|run| run.failure.as_ref()).map(String::as_str).unwrap_or_default();
-        line(format!("{failed} of {} runs gave no result: {first}", runs.len()));
+        let first = runs
+            .iter()
+            .find_map(|run| run.failure.as_ref())
+            .map(String::as_str)
+            .unwrap_or_default();
+        line(format!(
+            "{failed} of {} runs gave no result: {first}",
+            runs.len()
+        ));
     }
     let repeated = runs.iter().filter(|run| run.repeated.is_some()).count();
-    let different = runs.iter().filter(|run| run.repeated == Some(false)).count();
+    let different = runs
+        .iter()
+        .filter(|run| run.repeated == Some(false))
+        .count();
     if different > 0 {
-        line(format!("NOT DETERMINISTIC: {different} of {repeated} repeated runs differ"));
+        line(format!(
+            "NOT DETERMINISTIC: {different} of {repeated} repeated runs differ"
+        ));
     }
 }

@@ -9,12 +9,28 @@ use super::table::Table;
 /// The ladder of `probe`, named where there are several.
 #[must_use]
 pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
-    let title = if is_named { format!("deadline of {probe}") } else { "deadline".to_owned() };
-    let mut table = Table::new(std::iter::once(title).chain(ladder.rungs.iter().map(|rung| rung.deadline_ns.exact())));
-    table.row(std::iter::once("misses".to_owned()).chain(ladder.rungs.iter().map(|rung| rung.misses.to_string())));
+    let title = if is_named {
+        format!("deadline of {probe}")
+    } else {
+        "deadline".to_owned()
+    };
+    let mut table = Table::new(
+        std::iter::once(title).chain(ladder.rungs.iter().map(|rung| rung.deadline_ns.exact())),
+    );
+    table.row(
+        std::iter::once("misses".to_owned())
+            .chain(ladder.rungs.iter().map(|rung| rung.misses.to_string())),
+    );
     // Of some imports the length is not known.
-    if ladder.rungs.iter().any(|rung| rung.misses_an_hour_at_most.is_some()) {
-        table.row(std::iter::once("an hour, upper bound (95 %)".to_owned()).chain(ladder.rungs.iter().map(an_hour)));
+    if ladder
+        .rungs
+        .iter()
+        .any(|rung| rung.misses_an_hour_at_most.is_some())
+    {
+        table.row(
+            std::iter::once("an hour, upper bound (95 %)".to_owned())
+                .chain(ladder.rungs.iter().map(an_hour)),
+        );
     }
     table
 }
@@ -26,13 +42,27 @@ pub fn smallest(ladder: &Ladder) -> String {
         return "every deadline was missed: work was skipped, and never done".to_owned();
     };
     // Samples of several loads are no one population.
-    let over = if ladder.stress == Stress::Mixture { " over this mixture of loads" } else { "" };
-    let an_hour = rung.misses_an_hour_at_most.map_or_else(String::new, |bound| {
-        format!(", fewer than {} an hour{} at 95 %{over}", significant(bound), together(ladder.processors))
-    });
-    format!("shortest deadline without a miss: {}{an_hour}", at_most_three_digits(rung.deadline_ns.get() as f64))
+    let over = if ladder.stress == Stress::Mixture {
+        " over this mixture of loads"
+    } else {
+        ""
+    };
+    let an_hour = rung
+        .misses_an_hour_at_most
+        .map_or_else(String::new, |bound| {
+            format!(
+                ", fewer than {} an hour{} at 95 %{over}",
+                significant(bound),
+                together(ladder.processors)
+            )
+        });
+    format!(
+        "shortest deadline without a miss: {}{an_hour}",
+        at_most_three_digits(rung.deadline_ns.get() as f64)
+    )
 }
 
 fn an_hour(rung: &Rung) -> String {
-    rung.misses_an_hour_at_most.map_or_else(|| "-".to_owned(), significant)
+    rung.misses_an_hour_at_most
+        .map_or_else(|| "-".to_owned(), significant)
 }

@@ -9,14 +9,18 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The whole style sheet.
     pub(super) style: &'a str,
-    /// As of `script-src` in a Content-Security-Policy, with its semicolon; empty where no script may run.
+    /// As of `script-src` in a Content-Security-Policy, with its semicolon; empty where no script
+    /// may run.
     pub(super) scripts: &'a str,
 }
 
 impl Page<'_> {
     /// The file. Nothing is ever fetched, even if some text did end up as markup.
     pub(super) fn around(&self, body: &Markup) -> String {
-        let policy = format!("default-src 'none'; style-src 'unsafe-inline'; {}base-uri 'none'; form-action 'none'", self.scripts);
+        let policy = format!(
+            "default-src 'none'; style-src 'unsafe-inline'; {}base-uri 'none'; form-action 'none'",
+            self.scripts
+        );
         let page = html! {
             (DOCTYPE)
             html lang="en" {
@@ -43,5 +47,7 @@ pub(super) fn maker() -> &'static str {
 /// `style` with the colours that charts have. Paper is light, whatever the screen is.
 pub(super) fn themed(style: &str) -> String {
     let (light, dark) = (LIGHT.style(), DARK.style());
-    format!(":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{style}")
+    format!(
+        ":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{style}"
+    )
 }

@@ -12,35 +12,65 @@ pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "scenario   {}", plan.scenario);
     for probe in &plan.probes {
-        let _ = writeln!(out, "measure    {probe} on {}, {}", cpus(plan, probe).named(), policy(probe));
+        let _ = writeln!(
+            out,
+            "measure    {probe} on {}, {}",
+            cpus(plan, probe).named(),
+            policy(probe)
+        );
     }
     let _ = writeln!(out, "own work   on {}", plan.housekeeping_cpus.named());
     for (place, phase) in plan.phases.iter().enumerate() {
-        let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on {}", load.label, load.cpus.named())).collect();
-        let loads = if loads.is_empty() { "no load".to_owned() } else { loads.join(", ") };
+        let loads: Vec<String> = phase
+            .loads
+            .iter()
+            .map(|load| format!("{} on {}", load.label, load.cpus.named()))
+            .collect();
+        let loads = if loads.is_empty() {
+            "no load".to_owned()
+        } else {
+            loads.join(", ")
+        };
         let length = match phase.cycles {
-            Some(cycles) => format!("{cycles} cycles of each probe thread (about {})", phase.length),
+            Some(cycles) => format!(
+                "{cycles} cycles of each probe thread (about {})",
+                phase.length
+            ),
             None => phase.length.to_string(),
         };
-        let lasts =
-            if plan.until_stopped && place + 1 == plan.phases.len() { "until it is stopped".to_owned() } else { format!("for {length}") };
+        let lasts = if plan.until_stopped && place + 1 == plan.phases.len() {
+            "until it is stopped".to_owned()
+        } else {
+            format!("for {length}")
+        };
         let _ = writeln!(out, "phase      {} {lasts}: {loads}", phase.name);
     }
     if let Some(window) = plan.window {
         let _ = writeln!(
             out,
             "deadline   {window}{}",
-            plan.misses_allowed.map_or_else(String::new, |share| format!(", missed by at most {share:e}"))
+            plan.misses_allowed
+                .map_or_else(String::new, |share| format!(
+                    ", missed by at most {share:e}"
+                ))
         );
     }
     if let Some(skipped) = plan.skipped_allowed {
         let _ = writeln!(out, "skipped    at most {skipped} periods");
     }
     if let Some(disk) = plan.disk {
-        let _ = writeln!(out, "disk       at most {}: the oldest samples give way to histograms by hour", format_bytes(disk));
+        let _ = writeln!(
+            out,
+            "disk       at most {}: the oldest samples give way to histograms by hour",
+            format_bytes(disk)
+        );
     }
     let an_hour = if plan.until_stopped { " an hour" } else { "" };
-    let _ = writeln!(out, "disk       about {:.1} MB{an_hour}", plan.bytes_estimated as f64 / 1e6);
+    let _ = writeln!(
+        out,
+        "disk       about {:.1} MB{an_hour}",
+        plan.bytes_estimated as f64 / 1e6
+    );
     for (name, text) in &plan.labels {
         let _ = writeln!(out, "label      {name}={text}");
     }
@@ -65,7 +95,11 @@ pub fn text(plan: &Plan) -> String {
 
 /// Where a probe has its places: the CPUs of its threads, or all that its copies move among.
 fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
-    let places = || plan.threads.iter().filter(|thread| thread.probe == probe.name);
+    let places = || {
+        plan.threads
+            .iter()
+            .filter(|thread| thread.probe == probe.name)
+    };
     if places().any(|thread| thread.plan.cpu.is_none()) {
         return plan.measured_cpus.clone();
     }

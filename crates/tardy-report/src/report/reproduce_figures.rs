@@ -50,26 +50,49 @@ fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
         FigureKind::Timeline => Kind::Timeline,
     };
     let runs = runs(figure, folder);
-    let Some(probe) = figure.probe.clone().or_else(|| Some(runs.first()?.probes.first()?.probe.clone())) else { return Vec::new() };
+    let Some(probe) = figure
+        .probe
+        .clone()
+        .or_else(|| Some(runs.first()?.probes.first()?.probe.clone()))
+    else {
+        return Vec::new();
+    };
     if let Some(chart) = build::overlaid(kind, &runs, &probe) {
         return vec![chart];
     }
     let each = build::each(kind, &runs, &probe).into_iter().zip(&runs);
-    each.filter_map(|(chart, run)| Some(Chart { subtitle: run.name.clone(), ..chart? })).collect()
+    each.filter_map(|(chart, run)| {
+        Some(Chart {
+            subtitle: run.name.clone(),
+            ..chart?
+        })
+    })
+    .collect()
 }
 
-/// The first run of each kernel of the figure, under its kernel's name; of samples those under the figure's load.
+/// The first run of each kernel of the figure, under its kernel's name; of samples those under the
+/// figure's load.
 fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
-    let Some(experiment) = figure.experiments.first() else { return Vec::new() };
+    let Some(experiment) = figure.experiments.first() else {
+        return Vec::new();
+    };
     let found = PaperRuns::first_runs(experiment, folder);
-    let detail = Detail { columns: COLUMNS, points: 0, statistics: None };
+    let detail = Detail {
+        columns: COLUMNS,
+        points: 0,
+        statistics: None,
+    };
     let run = |kernel: &String| {
         let (_, path) = found.iter().find(|(name, _)| name == kernel)?;
         let mut run = RunData::read(path, &Requirement::default(), &detail).ok()?;
         run.name.clone_from(kernel);
         if let Some(load) = &figure.load {
             for probe in &mut run.probes {
-                if let Some(place) = probe.groups.iter().position(|group| group.what == GroupKind::Load && group.name == *load) {
+                if let Some(place) = probe
+                    .groups
+                    .iter()
+                    .position(|group| group.what == GroupKind::Load && group.name == *load)
+                {
                     probe.groups.swap(0, place);
                 }
             }
@@ -86,7 +109,11 @@ fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
     let curve = |(name, rest): &(String, String)| {
         let quantity: Option<Quantity> = format!("{kernel} {rest}").parse().ok();
         let value = |experiment: &String| measured.value(quantity.as_ref()?, experiment, 0).ok();
-        let points = figure.at.iter().zip(&figure.experiments).filter_map(|(at, experiment)| Some((f64::from(*at), value(experiment)?)));
+        let points = figure
+            .at
+            .iter()
+            .zip(&figure.experiments)
+            .filter_map(|(at, experiment)| Some((f64::from(*at), value(experiment)?)));
         (name.clone(), points.collect())
     };
     let curves: Vec<curves::Curve> = figure.curves.iter().map(curve).collect();

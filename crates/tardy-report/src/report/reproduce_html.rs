@@ -1,8 +1,11 @@
-//! Papers reproduced, as one HTML file that needs nothing else. It holds no time and no path, so that equal runs make equal files.
+//! Papers reproduced, as one HTML file that needs nothing else. It holds no time and no path, so
+//! that equal runs make equal files.
 
 use maud::{Markup, html};
 use tardy_papers::experiment::Place;
-use tardy_results::reproduce::{ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult};
+use tardy_results::reproduce::{
+    ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult,
+};
 
 use super::page::{Page, maker, themed};
 use super::reproduce_figures::{FigureCharts, of_figure};
@@ -22,7 +25,12 @@ pub fn page(found: &Reproduction, figures: &[FigureCharts]) -> String {
             footer { "Made by " (maker()) ". This file is complete in itself." }
         }
     };
-    Page { title: "Papers reproduced", style: &themed(STYLE), scripts: "" }.around(&body)
+    Page {
+        title: "Papers reproduced",
+        style: &themed(STYLE),
+        scripts: "",
+    }
+    .around(&body)
 }
 
 fn of_paper(paper: &PaperResult, figures: &[FigureCharts]) -> Markup {

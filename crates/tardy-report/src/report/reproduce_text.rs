@@ -5,12 +5,16 @@ use std::fmt::Write as _;
 use tardy_core::units::Nanos;
 use tardy_papers::experiment::{Extent, Place};
 use tardy_results::reproduce::culprits::Culprit;
-use tardy_results::reproduce::{ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult, ValueResult};
+use tardy_results::reproduce::{
+    ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult, ValueResult,
+};
 
 use super::table::Table;
 
 /// What all numbers of the lab are.
-pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so that a latency is the length of the kernel's code path. Compare them with each other, never with a machine's.";
+pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so \
+                                  that a latency is the length of the kernel's code path. Compare \
+                                  them with each other, never with a machine's.";
 
 #[must_use]
 pub fn text(found: &Reproduction) -> String {
@@ -37,7 +41,8 @@ pub(super) fn summary(found: &Reproduction) -> String {
     let counts = found.counts;
     let all = counts.hold + counts.do_not_hold + counts.not_tested;
     format!(
-        "{all} claims of {} papers, {place}, {extent}: {} hold, {} do not hold, {} cannot be tested here",
+        "{all} claims of {} papers, {place}, {extent}: {} hold, {} do not hold, {} cannot be \
+         tested here",
         found.papers.len(),
         counts.hold,
         counts.do_not_hold,
@@ -48,14 +53,30 @@ pub(super) fn summary(found: &Reproduction) -> String {
 fn of_paper(out: &mut String, paper: &PaperResult) {
     let _ = writeln!(out, "\n{}: {}", paper.name, paper.title);
     for claim in &paper.claims {
-        let _ = writeln!(out, "  {:<14} {} ({})", outcome(&claim.outcome), claim.words, claim.place);
+        let _ = writeln!(
+            out,
+            "  {:<14} {} ({})",
+            outcome(&claim.outcome),
+            claim.words,
+            claim.place
+        );
         match &claim.outcome {
             Outcome::NotTested { why } => {
                 let _ = writeln!(out, "                 {why}");
             }
             _ => {
-                let values = claim.values.iter().map(value).collect::<Vec<_>>().join("; ");
-                let _ = writeln!(out, "                 {}: {values}{}", claim.rule, times(claim));
+                let values = claim
+                    .values
+                    .iter()
+                    .map(value)
+                    .collect::<Vec<_>>()
+                    .join("; ");
+                let _ = writeln!(
+                    out,
+                    "                 {}: {values}{}",
+                    claim.rule,
+                    times(claim)
+                );
             }
         }
         if let Some(note) = note(claim) {
@@ -81,36 +102,70 @@ pub(super) fn outcome(outcome: &Outcome) -> &'static str {
 
 /// Ours, and what the paper has.
 pub(super) fn value(value: &ValueResult) -> String {
-    let ours = value.ours.map_or_else(|| "-".to_owned(), |[median, ..]| value.unit.show(median));
-    let published = value.published.as_ref().map_or_else(String::new, |published| format!(" (paper: {published})"));
+    let ours = value
+        .ours
+        .map_or_else(|| "-".to_owned(), |[median, ..]| value.unit.show(median));
+    let published = value
+        .published
+        .as_ref()
+        .map_or_else(String::new, |published| format!(" (paper: {published})"));
     format!("{} {ours}{published}", value.name)
 }
 
 /// In how many cases a rule held, where there were several.
 pub(super) fn times(claim: &ClaimResult) -> String {
-    if claim.cases > 1 { format!("; in {} of {} cases", claim.held, claim.cases) } else { String::new() }
+    if claim.cases > 1 {
+        format!("; in {} of {} cases", claim.held, claim.cases)
+    } else {
+        String::new()
+    }
 }
 
-/// What must be known; of a claim that holds, nothing has to be explained that only its failing would.
+/// What must be known; of a claim that holds, nothing has to be explained that only its failing
+/// would.
 pub(super) fn note(claim: &ClaimResult) -> Option<&str> {
-    claim.note.as_deref().filter(|_| !matches!(claim.outcome, Outcome::NotTested { .. }))
+    claim
+        .note
+        .as_deref()
+        .filter(|_| !matches!(claim.outcome, Outcome::NotTested { .. }))
 }
 
 fn of_table(found: &TableResult) -> String {
-    let columns = found.columns.iter().flat_map(|column| [format!("{column}: paper"), "ours".to_owned()]);
+    let columns = found
+        .columns
+        .iter()
+        .flat_map(|column| [format!("{column}: paper"), "ours".to_owned()]);
     let mut table = Table::new([String::new()].into_iter().chain(columns));
     for row in &found.rows {
-        let cells =
-            row.cells.iter().flat_map(|(published, ours)| [published, ours]).map(|cell| cell.clone().unwrap_or_else(|| "-".to_owned()));
-        table.row([format!("{} ({})", row.published_name, row.our_name)].into_iter().chain(cells));
+        let cells = row
+            .cells
+            .iter()
+            .flat_map(|(published, ours)| [published, ours])
+            .map(|cell| cell.clone().unwrap_or_else(|| "-".to_owned()));
+        table.row(
+            [format!("{} ({})", row.published_name, row.our_name)]
+                .into_iter()
+                .chain(cells),
+        );
     }
-    let note = found.note.as_ref().map_or_else(String::new, |note| format!("  {note}\n"));
+    let note = found
+        .note
+        .as_ref()
+        .map_or_else(String::new, |note| format!("  {note}\n"));
     format!("{}\n{}{note}", found.source, table.text())
 }
 
 fn of_experiment(out: &mut String, found: &ExperimentResult) {
-    let kernels: Vec<String> = found.kernels.iter().map(|(kernel, replicas)| format!("{kernel} x {replicas}")).collect();
-    let kernels = if kernels.is_empty() { "no run".to_owned() } else { kernels.join(", ") };
+    let kernels: Vec<String> = found
+        .kernels
+        .iter()
+        .map(|(kernel, replicas)| format!("{kernel} x {replicas}"))
+        .collect();
+    let kernels = if kernels.is_empty() {
+        "no run".to_owned()
+    } else {
+        kernels.join(", ")
+    };
     let _ = writeln!(out, "  {}: {}\n    {kernels}", found.name, found.about);
     if let Some(command) = &found.command {
         let _ = writeln!(out, "    {command}");
@@ -125,6 +180,15 @@ fn of_experiment(out: &mut String, found: &ExperimentResult) {
 
 /// `none by 11.1 ms: kernel code of cp, ... (a < b)`.
 pub(super) fn late(culprit: &Culprit) -> String {
-    let functions = if culprit.functions.is_empty() { String::new() } else { format!(" ({})", culprit.functions.join(", ")) };
-    format!("{} by {}: {}{functions}", culprit.kernel, Nanos(i64::try_from(culprit.late_ns).unwrap_or(i64::MAX)), culprit.who)
+    let functions = if culprit.functions.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", culprit.functions.join(", "))
+    };
+    format!(
+        "{} by {}: {}{functions}",
+        culprit.kernel,
+        Nanos(i64::try_from(culprit.late_ns).unwrap_or(i64::MAX)),
+        culprit.who
+    )
 }

@@ -20,7 +20,16 @@ pub struct RunRow {
 }
 
 /// Columns to keep where a screen has no room for all.
-const IMPORTANCE: [&str; 8] = ["max", "deadline", "99.9 %", "kernel", "median", "worst load", "probe", "samples"];
+const IMPORTANCE: [&str; 8] = [
+    "max",
+    "deadline",
+    "99.9 %",
+    "kernel",
+    "median",
+    "worst load",
+    "probe",
+    "samples",
+];
 
 /// The table, what was worst first, as wide as the screen.
 #[must_use]
@@ -30,30 +39,61 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
     }
     let is_judged = rows.iter().any(|row| row.summary.verdict.is_some());
     let has_loads = rows.iter().any(|row| row.summary.loads.len() > 1);
-    let head = ["run", "kernel", "probe", "samples", "median", "99.9 %", "max"];
-    let words = [has_loads.then_some("worst load"), is_judged.then_some("deadline")];
-    let mut table = Table::new(head.into_iter().chain(words.into_iter().flatten())).words([1, 2, 7, 8]);
-    let mut lines: Vec<(&RunRow, &ProbeSummary)> =
-        rows.iter().flat_map(|row| row.summary.probes.iter().map(move |probe| (row, probe))).collect();
-    // Sorted by probe first: a round trip and a wake-up do not compare. Of equal ones the order that was given stays.
+    let head = [
+        "run", "kernel", "probe", "samples", "median", "99.9 %", "max",
+    ];
+    let words = [
+        has_loads.then_some("worst load"),
+        is_judged.then_some("deadline"),
+    ];
+    let mut table =
+        Table::new(head.into_iter().chain(words.into_iter().flatten())).words([1, 2, 7, 8]);
+    let mut lines: Vec<(&RunRow, &ProbeSummary)> = rows
+        .iter()
+        .flat_map(|row| row.summary.probes.iter().map(move |probe| (row, probe)))
+        .collect();
+    // Sorted by probe first: a round trip and a wake-up do not compare. Of equal ones the order
+    // that was given stays.
     let first = |probe: &str| lines.iter().position(|(_, other)| other.probe == probe);
     let mut order: Vec<(usize, std::cmp::Reverse<i64>, usize)> = lines
         .iter()
         .enumerate()
         .map(|(place, (_, probe))| {
-            (first(&probe.probe).unwrap_or(0), std::cmp::Reverse(probe.numbers.as_ref().map_or(i64::MIN, |numbers| numbers.max_ns)), place)
+            (
+                first(&probe.probe).unwrap_or(0),
+                std::cmp::Reverse(
+                    probe
+                        .numbers
+                        .as_ref()
+                        .map_or(i64::MIN, |numbers| numbers.max_ns),
+                ),
+                place,
+            )
         })
         .collect();
     order.sort_unstable();
-    lines = order.into_iter().map(|(_, _, place)| lines[place]).collect();
+    lines = order
+        .into_iter()
+        .map(|(_, _, place)| lines[place])
+        .collect();
     for (row, probe) in lines {
         let mut cells = vec![row.name.clone(), row.kernel.clone(), probe.probe.clone()];
         match &probe.numbers {
             Some(numbers) => {
                 let percentile = |index: usize| {
-                    numbers.percentiles.get(index).map_or_else(String::new, |percentile| three_digits(percentile.value_ns as f64))
+                    numbers
+                        .percentiles
+                        .get(index)
+                        .map_or_else(String::new, |percentile| {
+                            three_digits(percentile.value_ns as f64)
+                        })
                 };
-                cells.extend([numbers.samples.to_string(), percentile(0), percentile(2), three_digits(numbers.max_ns as f64)]);
+                cells.extend([
+                    numbers.samples.to_string(),
+                    percentile(0),
+                    percentile(2),
+                    three_digits(numbers.max_ns as f64),
+                ]);
             }
             None => cells.extend(["0", "", "", ""].map(str::to_owned)),
         }
@@ -68,7 +108,11 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
     let mut text = table.chosen(screen.columns, &IMPORTANCE);
     for row in rows {
         if row.summary.state != State::Finished {
-            text.push_str(&format!("! {} did not end as planned: {}\n", row.name, state(row.summary.state)));
+            text.push_str(&format!(
+                "! {} did not end as planned: {}\n",
+                row.name,
+                state(row.summary.state)
+            ));
         }
     }
     text
@@ -80,13 +124,25 @@ fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
         return None;
     }
     let max = |numbers: &Option<Numbers>| numbers.as_ref().map(|numbers| numbers.max_ns);
-    let of_load = summary.loads.iter().filter_map(|load| Some((load, max(&load.probes.iter().find(|(name, _)| name == probe)?.1)?)));
-    of_load.max_by_key(|(_, max)| *max).map(|(load, _)| load.name.clone())
+    let of_load = summary.loads.iter().filter_map(|load| {
+        Some((
+            load,
+            max(&load.probes.iter().find(|(name, _)| name == probe)?.1)?,
+        ))
+    });
+    of_load
+        .max_by_key(|(_, max)| *max)
+        .map(|(load, _)| load.name.clone())
 }
 
 fn judgement(summary: &Summary, probe: &ProbeSummary) -> String {
-    let verdict = probe.verdict.as_ref().or(summary.verdict.as_ref().filter(|_| summary.probes.len() == 1));
-    verdict.map_or_else(String::new, |verdict| words::word(verdict.outcome).to_owned())
+    let verdict = probe.verdict.as_ref().or(summary
+        .verdict
+        .as_ref()
+        .filter(|_| summary.probes.len() == 1));
+    verdict.map_or_else(String::new, |verdict| {
+        words::word(verdict.outcome).to_owned()
+    })
 }
 
 fn state(state: State) -> &'static str {

@@ -8,8 +8,9 @@ pub struct Screen {
     pub lines: Option<usize>,
 }
 
-/// The text with lines of at most `columns`, broken at blanks. A line goes on below its last cell (what follows two blanks), or where that stands too far
-/// to the right, two columns behind its beginning.
+/// The text with lines of at most `columns`, broken at blanks. A line goes on below its last cell
+/// (what follows two blanks), or where that stands too far to the right, two columns behind its
+/// beginning.
 #[must_use]
 pub fn fitted(text: &str, columns: usize) -> String {
     let mut out = String::new();
@@ -20,20 +21,32 @@ pub fn fitted(text: &str, columns: usize) -> String {
             continue;
         }
         let indent = line.chars().take_while(|&letter| letter == ' ').count();
-        let cell =
-            line.rfind("  ").map(|blanks| line[..blanks + 2].chars().count()).filter(|&cell| cell > indent && 3 * cell <= 2 * columns);
+        let cell = line
+            .rfind("  ")
+            .map(|blanks| line[..blanks + 2].chars().count())
+            .filter(|&cell| cell > indent && 3 * cell <= 2 * columns);
         let head: String = line.chars().take(cell.unwrap_or(indent)).collect();
         let rest: String = line.chars().skip(head.chars().count()).collect();
         let start = out.len();
-        push_wrapped(&mut out, &rest, columns, (head.chars().count(), cell.unwrap_or(indent + 2)));
+        push_wrapped(
+            &mut out,
+            &rest,
+            columns,
+            (head.chars().count(), cell.unwrap_or(indent + 2)),
+        );
         out.replace_range(start..start + head.chars().count(), &head);
     }
     out
 }
 
-/// Appends `text` from column `first` on, broken at blanks, further lines from column `hanging` on. A word that is too long for a line stays whole, so
-/// that a command can be copied.
-pub(super) fn push_wrapped(out: &mut String, text: &str, columns: usize, (first, hanging): (usize, usize)) {
+/// Appends `text` from column `first` on, broken at blanks, further lines from column `hanging` on.
+/// A word that is too long for a line stays whole, so that a command can be copied.
+pub(super) fn push_wrapped(
+    out: &mut String,
+    text: &str,
+    columns: usize,
+    (first, hanging): (usize, usize),
+) {
     let mut indent = first;
     let mut length = 0;
     for word in words(text) {
@@ -64,7 +77,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         let text = rest?;
         let mut end = text.find(' ').unwrap_or(text.len());
         if text[..end].ends_with(|last: char| last.is_ascii_digit()) && end < text.len() {
-            let next = text[end + 1..].find(' ').map_or(text.len(), |length| end + 1 + length);
+            let next = text[end + 1..]
+                .find(' ')
+                .map_or(text.len(), |length| end + 1 + length);
             if is_unit(&text[end + 1..next]) {
                 end = next;
             }
@@ -78,7 +93,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn cut_at_commas(text: &str, columns: usize) -> &str {
     let mut end = text.len();
     while text[..end].chars().count() > columns {
-        let Some(comma) = text[..end].rfind(", ") else { break };
+        let Some(comma) = text[..end].rfind(", ") else {
+            break;
+        };
         end = comma;
     }
     &text[..end]
@@ -90,29 +107,46 @@ mod tests {
 
     #[test]
     fn long_lines_go_on_below_their_last_cell() {
-        let text = "short\n  21 %  4.9 ms  kernel code of io, not preempted\n  one two three four five six\n";
-        let expected = "short\n  21 %  4.9 ms  kernel\n                code of\n                io, not\n                preempted\n  one two three four five\n    six\n";
+        let text = "short\n  21 %  4.9 ms  kernel code of io, not preempted\n  one two three four \
+                    five six\n";
+        let expected = "short\n  21 %  4.9 ms  kernel\n                code of\n                \
+                        io, not\n                preempted\n  one two three four five\n    six\n";
         assert_eq!(fitted(text, 25), expected);
         assert_eq!(fitted(text, usize::MAX), text);
-        assert_eq!(fitted("µs  µs µs\n", 7), "µs  µs\n    µs\n", "columns are letters");
+        assert_eq!(
+            fitted("µs  µs µs\n", 7),
+            "µs  µs\n    µs\n",
+            "columns are letters"
+        );
     }
 
     #[test]
     fn text_is_broken_at_blanks_and_words_stay_whole() {
         let mut out = String::new();
-        push_wrapped(&mut out, "! one two three_is_longer_than_a_line four", 10, (0, 2));
+        push_wrapped(
+            &mut out,
+            "! one two three_is_longer_than_a_line four",
+            10,
+            (0, 2),
+        );
         assert_eq!(out, "! one two\n  three_is_longer_than_a_line\n  four\n");
     }
 
     #[test]
     fn a_number_stays_beside_its_unit() {
-        assert_eq!(words("at 95 %, in 4.67 ms or 3 loads").collect::<Vec<_>>(), ["at", "95 %,", "in", "4.67 ms", "or", "3", "loads"]);
+        assert_eq!(
+            words("at 95 %, in 4.67 ms or 3 loads").collect::<Vec<_>>(),
+            ["at", "95 %,", "in", "4.67 ms", "or", "3", "loads"]
+        );
         assert_eq!(words("ends at 5").collect::<Vec<_>>(), ["ends", "at", "5"]);
     }
 
     #[test]
     fn an_enumeration_is_cut_between_its_parts() {
-        assert_eq!(cut_at_commas("Linux 6.1, Debian, virtual machine", 20), "Linux 6.1, Debian");
+        assert_eq!(
+            cut_at_commas("Linux 6.1, Debian, virtual machine", 20),
+            "Linux 6.1, Debian"
+        );
         assert_eq!(cut_at_commas("Linux 6.1, Debian", 3), "Linux 6.1");
         assert_eq!(cut_at_commas("Linux", 80), "Linux");
     }

@@ -16,35 +16,68 @@ const PLACES: usize = 10;
 const DIFFERENCES: usize = 40;
 
 /// What the kinds are: the line below every census.
-const EXPLANATION: &str = "A section is counted in each kind that it is of. Times are those of the instructions executed, in virtual time. \
-Begins in: the function that switched off, or the one for which a lock did; for an interrupt the kernel's entry.";
+const EXPLANATION: &str = "A section is counted in each kind that it is of. Times are those of \
+                           the instructions executed, in virtual time. Begins in: the function \
+                           that switched off, or the one for which a lock did; for an interrupt \
+                           the kernel's entry.";
 
 /// A census on a screen of so many columns.
 #[must_use]
 pub fn census(census: &Census, width: usize) -> String {
     let mut text = String::new();
     let mut line = |words: std::fmt::Arguments<'_>| {
-        text.write_fmt(words).expect("writing to a string cannot fail");
+        text.write_fmt(words)
+            .expect("writing to a string cannot fail");
         text.push('\n');
     };
     let mut table = Table::new(
         ["variant and load", "runs", "executed"]
             .into_iter()
             .map(str::to_owned)
-            .chain(Kind::ALL.iter().map(|kind| format!("longest {}", kind.title()))),
+            .chain(
+                Kind::ALL
+                    .iter()
+                    .map(|kind| format!("longest {}", kind.title())),
+            ),
     );
     for group in &census.groups {
         let name = format!("{}, {}", group.variant, group.load);
-        let longest = group.kinds.iter().map(|kind| if kind.count == 0 { "-".to_owned() } else { kind.longest_ns.to_string() });
-        table.row([name, group.runs.to_string(), group.executed_ns.to_string()].into_iter().chain(longest));
+        let longest = group.kinds.iter().map(|kind| {
+            if kind.count == 0 {
+                "-".to_owned()
+            } else {
+                kind.longest_ns.to_string()
+            }
+        });
+        table.row(
+            [name, group.runs.to_string(), group.executed_ns.to_string()]
+                .into_iter()
+                .chain(longest),
+        );
     }
     line(format_args!("{}", table.in_blocks(width)));
     for kind in Kind::ALL {
-        let of = |kind: Kind| census.groups.iter().flat_map(move |group| group.kinds.iter().filter(move |other| other.kind == kind));
-        let (count, total) = of(kind).fold((0, 0_i64), |sum, kind| (sum.0 + kind.count, sum.1.saturating_add(kind.total_ns.0)));
-        line(format_args!("{}: {count} sections, {} in all{}", kind.title(), Nanos(total), lengths(of(kind))));
+        let of = |kind: Kind| {
+            census
+                .groups
+                .iter()
+                .flat_map(move |group| group.kinds.iter().filter(move |other| other.kind == kind))
+        };
+        let (count, total) = of(kind).fold((0, 0_i64), |sum, kind| {
+            (sum.0 + kind.count, sum.1.saturating_add(kind.total_ns.0))
+        });
+        line(format_args!(
+            "{}: {count} sections, {} in all{}",
+            kind.title(),
+            Nanos(total),
+            lengths(of(kind))
+        ));
     }
-    let mut variants: Vec<&str> = census.groups.iter().map(|group| group.variant.as_str()).collect();
+    let mut variants: Vec<&str> = census
+        .groups
+        .iter()
+        .map(|group| group.variant.as_str())
+        .collect();
     variants.dedup();
     let longest = census.longest_places();
     for variant in variants {
@@ -58,39 +91,64 @@ pub fn census(census: &Census, width: usize) -> String {
             "ends in".into(),
         ]);
         let mut seen: Vec<(Kind, &str, &str)> = Vec::new();
-        for (group, kind, place) in longest.iter().filter(|(group, ..)| group.variant == variant) {
-            let Place { begin, end, count, longest_ns, task, .. } = place;
+        for (group, kind, place) in longest
+            .iter()
+            .filter(|(group, ..)| group.variant == variant)
+        {
+            let Place {
+                begin,
+                end,
+                count,
+                longest_ns,
+                task,
+                ..
+            } = place;
             if seen.len() == PLACES || seen.contains(&(*kind, begin, end)) {
                 continue;
             }
             seen.push((*kind, begin, end));
-            table.row([&longest_ns.to_string(), kind.title(), &count.to_string(), &group.load, task, begin, end]);
+            table.row([
+                &longest_ns.to_string(),
+                kind.title(),
+                &count.to_string(),
+                &group.load,
+                task,
+                begin,
+                end,
+            ]);
         }
         line(format_args!("\n{}", table.text().trim_end()));
     }
     line(format_args!("\n{EXPLANATION}"));
     text.push_str(&theory(&census.groups, width));
     let mut line = |words: std::fmt::Arguments<'_>| {
-        text.write_fmt(words).expect("writing to a string cannot fail");
+        text.write_fmt(words)
+            .expect("writing to a string cannot fail");
         text.push('\n');
     };
     if !census.knows_preemption {
         line(format_args!(
-            "! The preemption count was not found in a guest's memory: of preemption, softirqs and interrupts nothing is known there."
+            "! The preemption count was not found in a guest's memory: of preemption, softirqs \
+             and interrupts nothing is known there."
         ));
     }
     if census.unstored > 0 {
-        line(format_args!("! {} sections are left out, because there were too many places.", census.unstored));
+        line(format_args!(
+            "! {} sections are left out, because there were too many places.",
+            census.unstored
+        ));
     }
     if census.left_out_windows > 0 {
         line(format_args!(
-            "! {} times what was executed before a stretch or a sample was too much to keep: those have no call path.",
+            "! {} times what was executed before a stretch or a sample was too much to keep: \
+             those have no call path.",
             census.left_out_windows
         ));
     }
     if census.corrected > 0 {
         line(format_args!(
-            "! {} times an interrupt came although interrupts were taken for off: so many sections may be too long.",
+            "! {} times an interrupt came although interrupts were taken for off: so many \
+             sections may be too long.",
             census.corrected
         ));
     }
@@ -99,18 +157,36 @@ pub fn census(census: &Census, width: usize) -> String {
 
 /// How the sections are spread over lengths, by powers of ten.
 fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
-    let mut above = [(1_000_u64, 0_u64), (10_000, 0), (100_000, 0), (1_000_000, 0)];
+    let mut above = [
+        (1_000_u64, 0_u64),
+        (10_000, 0),
+        (100_000, 0),
+        (1_000_000, 0),
+    ];
     for kind in kinds {
         for (bin, count) in kind.histogram.iter().enumerate() {
             // A bin reaches up to below 2^bin ns: what is surely longer counts.
             let least = if bin == 0 { 0 } else { 1_u64 << (bin - 1) };
-            above.iter_mut().filter(|(limit, _)| least >= *limit).for_each(|(_, sum)| *sum += count);
+            above
+                .iter_mut()
+                .filter(|(limit, _)| least >= *limit)
+                .for_each(|(_, sum)| *sum += count);
         }
     }
     let parts = above.iter().filter(|(_, count)| *count > 0);
-    let parts: Vec<String> =
-        parts.map(|(limit, count)| format!("{count} above {}", Nanos((*limit as i64).saturating_add(least_above(*limit))))).collect();
-    if parts.is_empty() { String::new() } else { format!("; {}", parts.join(", ")) }
+    let parts: Vec<String> = parts
+        .map(|(limit, count)| {
+            format!(
+                "{count} above {}",
+                Nanos((*limit as i64).saturating_add(least_above(*limit)))
+            )
+        })
+        .collect();
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", parts.join(", "))
+    }
 }
 
 /// From a round limit up to the first power of two at or above it, which is where the bins part.
@@ -121,7 +197,16 @@ fn least_above(limit: u64) -> i64 {
 /// What differs between two censuses.
 #[must_use]
 pub fn comparison(differences: &[Difference]) -> String {
-    let mut table = Table::new(["change", "kind", "longest before", "now", "count before", "now", "begins in", "ends in"]);
+    let mut table = Table::new([
+        "change",
+        "kind",
+        "longest before",
+        "now",
+        "count before",
+        "now",
+        "begins in",
+        "ends in",
+    ]);
     for difference in differences.iter().take(DIFFERENCES) {
         let word = match difference.change {
             Change::Longer => "longer",
@@ -141,13 +226,34 @@ pub fn comparison(differences: &[Difference]) -> String {
             &difference.end,
         ]);
     }
-    let mut text = if differences.is_empty() { String::new() } else { table.text() };
-    let count = |change: Change| differences.iter().filter(|difference| difference.change == change).count();
-    let (longer, shorter, new, gone) = (count(Change::Longer), count(Change::Shorter), count(Change::New), count(Change::Gone));
-    writeln!(text, "sections by functions: {longer} longer, {shorter} shorter, {new} new, {gone} gone")
-        .expect("writing to a string cannot fail");
+    let mut text = if differences.is_empty() {
+        String::new()
+    } else {
+        table.text()
+    };
+    let count = |change: Change| {
+        differences
+            .iter()
+            .filter(|difference| difference.change == change)
+            .count()
+    };
+    let (longer, shorter, new, gone) = (
+        count(Change::Longer),
+        count(Change::Shorter),
+        count(Change::New),
+        count(Change::Gone),
+    );
+    writeln!(
+        text,
+        "sections by functions: {longer} longer, {shorter} shorter, {new} new, {gone} gone"
+    )
+    .expect("writing to a string cannot fail");
     if differences.len() > DIFFERENCES {
-        writeln!(text, "the {DIFFERENCES} largest differences are shown; --format json has all").expect("writing to a string cannot fail");
+        writeln!(
+            text,
+            "the {DIFFERENCES} largest differences are shown; --format json has all"
+        )
+        .expect("writing to a string cannot fail");
     }
     text
 }

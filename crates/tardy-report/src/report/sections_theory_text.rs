@@ -1,5 +1,6 @@
-//! What theory says of the sections of watched guests, as text: call paths, the bound of the scheduling latency, the stretch without a chance to switch, and
-//! the distribution of the latency by sections.
+//! What theory says of the sections of watched guests, as text: call paths, the bound of the
+//! scheduling latency, the stretch without a chance to switch, and the distribution of the latency
+//! by sections.
 
 use tardy_outside::bound::Interrupts;
 use tardy_outside::census::Group;
@@ -11,18 +12,29 @@ use super::table::Table;
 /// Functions of a call path that are shown.
 const PATH: usize = 8;
 /// The stretches that the bound is made of.
-const VARIABLES: [Stretch; 5] =
-    [Stretch::BeforeScheduler, Stretch::SwitchTail, Stretch::SwitchDue, Stretch::ToSchedule, Stretch::SwitchDelay];
+const VARIABLES: [Stretch; 5] = [
+    Stretch::BeforeScheduler,
+    Stretch::SwitchTail,
+    Stretch::SwitchDue,
+    Stretch::ToSchedule,
+    Stretch::SwitchDelay,
+];
 
-const OF_BOUND: &str = "Bound of the scheduling latency (ECRTS 2020, Theorem 8): max(D_POID, D_ST) + D_PAIE + D_PSD + interrupts. It covers the way from the moment that \
-a switch is due until the scheduler is done, as does what was observed: every switch that was due. The timer's way to its interrupt and the way to the program are outside. \
-Assumed: no other code paths than those executed in these guests; no NMI (the lab's machine raises none); interrupts of a kind come no closer together than watched, where \
-the assumption says so; softirqs that run as an interrupt ends are sections (D_POID), not interrupts. The idle task's way out counts as D_PAIE.";
-const OF_STRETCH: &str = "The theory does not hold for these kernels, because preempt_enable does not schedule in them. Instead: the longest that a task kept the kernel without \
-a chance to switch, interrupts included.";
-const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of random moments that wait longer for the rest of a section, with the way of a sample that waits for none added (the median of those), beside the \
-share of the probes' samples. D: the largest difference between both, from 10 us behind that way on; above the critical value (5 %) they differ. Due times on a \
-grid are no random moments: a load that runs in step with the grid makes both differ.";
+const OF_BOUND: &str = "Bound of the scheduling latency (ECRTS 2020, Theorem 8): max(D_POID, D_ST) + D_PAIE + D_PSD \
+     + interrupts. It covers the way from the moment that a switch is due until the scheduler is \
+     done, as does what was observed: every switch that was due. The timer's way to its interrupt \
+     and the way to the program are outside. Assumed: no other code paths than those executed in \
+     these guests; no NMI (the lab's machine raises none); interrupts of a kind come no closer \
+     together than watched, where the assumption says so; softirqs that run as an interrupt ends \
+     are sections (D_POID), not interrupts. The idle task's way out counts as D_PAIE.";
+const OF_STRETCH: &str = "The theory does not hold for these kernels, because preempt_enable does \
+                          not schedule in them. Instead: the longest that a task kept the kernel \
+                          without a chance to switch, interrupts included.";
+const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of random moments that wait longer for the rest \
+     of a section, with the way of a sample that waits for none added (the median of those), \
+     beside the share of the probes' samples. D: the largest difference between both, from 10 us \
+     behind that way on; above the critical value (5 %) they differ. Due times on a grid are no \
+     random moments: a load that runs in step with the grid makes both differ.";
 
 /// A table, and what is to be known of it.
 pub(super) struct Part {
@@ -34,7 +46,11 @@ pub(super) struct Part {
 pub(super) fn theory(groups: &[Group], width: usize) -> String {
     let mut text = String::new();
     for Part { note, table } in parts(groups) {
-        let note = if note.is_empty() { String::new() } else { format!("{note}\n\n") };
+        let note = if note.is_empty() {
+            String::new()
+        } else {
+            format!("{note}\n\n")
+        };
         text.push_str(&format!("\n{note}{}\n", table.in_blocks(width).trim_end()));
     }
     text
@@ -42,7 +58,13 @@ pub(super) fn theory(groups: &[Group], width: usize) -> String {
 
 /// The tables that have rows.
 pub(super) fn parts(groups: &[Group]) -> Vec<Part> {
-    let mut parts = vec![paths(groups), bounds(groups), variables(groups), stretches(groups), latencies(groups)];
+    let mut parts = vec![
+        paths(groups),
+        bounds(groups),
+        variables(groups),
+        stretches(groups),
+        latencies(groups),
+    ];
     parts.retain(|part| !part.table.parts().1.is_empty());
     parts
 }
@@ -53,22 +75,48 @@ fn name(group: &Group) -> String {
 
 fn path(row: &LongestRow) -> String {
     let more = if row.path.len() > PATH { " < ..." } else { "" };
-    format!("{}{more}", row.path.iter().take(PATH).map(String::as_str).collect::<Vec<_>>().join(" < "))
+    format!(
+        "{}{more}",
+        row.path
+            .iter()
+            .take(PATH)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" < ")
+    )
 }
 
 /// For each variant the longest of each kind, over its loads.
 fn paths(groups: &[Group]) -> Part {
-    let mut table =
-        Table::new(["how the longest was called", "kind", "length", "load", "task", "begins in < called by"]).words([1, 3, 4, 5]);
+    let mut table = Table::new([
+        "how the longest was called",
+        "kind",
+        "length",
+        "load",
+        "task",
+        "begins in < called by",
+    ])
+    .words([1, 3, 4, 5]);
     let mut variants: Vec<&str> = groups.iter().map(|group| group.variant.as_str()).collect();
     variants.dedup();
     for variant in variants {
         for kind in Kind::ALL {
             let of_variant = groups.iter().filter(|group| group.variant == variant);
-            let rows = of_variant.flat_map(|group| group.longest.iter().map(move |row| (group, row)));
-            let known = rows.filter(|(_, row)| row.what == Longest::Section(kind) && !row.path.is_empty());
-            let Some((group, row)) = known.max_by_key(|(_, row)| row.length_ns) else { continue };
-            table.row([variant, kind.title(), &row.length_ns.to_string(), &group.load, &row.task, &path(row)]);
+            let rows =
+                of_variant.flat_map(|group| group.longest.iter().map(move |row| (group, row)));
+            let known =
+                rows.filter(|(_, row)| row.what == Longest::Section(kind) && !row.path.is_empty());
+            let Some((group, row)) = known.max_by_key(|(_, row)| row.length_ns) else {
+                continue;
+            };
+            table.row([
+                variant,
+                kind.title(),
+                &row.length_ns.to_string(),
+                &group.load,
+                &row.task,
+                &path(row),
+            ]);
         }
     }
     Part { note: "", table }
@@ -87,48 +135,134 @@ fn variable(stretch: Stretch) -> &'static str {
 }
 
 fn bounds(groups: &[Group]) -> Part {
-    let columns = ["bound by", "interrupts", "observed"].into_iter().map(str::to_owned);
-    let mut table = Table::new(columns.chain(Interrupts::ALL.map(|interrupts| interrupts.title().to_owned())));
-    for (group, bound) in groups.iter().filter_map(|group| Some((group, group.bound.as_ref()?))) {
-        let observed = bound.observed_ns.map_or("-".to_owned(), |observed| observed.to_string());
-        let cells = bound.bounds.iter().map(|assumed| match (assumed.bound_ns, assumed.ratio) {
-            (None, _) => "does not converge".to_owned(),
-            (Some(bound), None) => bound.to_string(),
-            (Some(bound), Some(ratio)) => format!("{bound} ({ratio:.2} x)"),
-        });
-        table.row([name(group), bound.interrupts.to_string(), observed].into_iter().chain(cells));
+    let columns = ["bound by", "interrupts", "observed"]
+        .into_iter()
+        .map(str::to_owned);
+    let mut table =
+        Table::new(columns.chain(Interrupts::ALL.map(|interrupts| interrupts.title().to_owned())));
+    for (group, bound) in groups
+        .iter()
+        .filter_map(|group| Some((group, group.bound.as_ref()?)))
+    {
+        let observed = bound
+            .observed_ns
+            .map_or("-".to_owned(), |observed| observed.to_string());
+        let cells = bound
+            .bounds
+            .iter()
+            .map(|assumed| match (assumed.bound_ns, assumed.ratio) {
+                (None, _) => "does not converge".to_owned(),
+                (Some(bound), None) => bound.to_string(),
+                (Some(bound), Some(ratio)) => format!("{bound} ({ratio:.2} x)"),
+            });
+        table.row(
+            [name(group), bound.interrupts.to_string(), observed]
+                .into_iter()
+                .chain(cells),
+        );
     }
-    Part { note: OF_BOUND, table }
+    Part {
+        note: OF_BOUND,
+        table,
+    }
 }
 
 /// The stretches that the bounds are made of, and the longest latency that was observed.
 fn variables(groups: &[Group]) -> Part {
-    let mut table = Table::new(["variable", "length", "variant and load", "task", "begins in", "ends in"]).words([2, 3, 4, 5]);
+    let mut table = Table::new([
+        "variable",
+        "length",
+        "variant and load",
+        "task",
+        "begins in",
+        "ends in",
+    ])
+    .words([2, 3, 4, 5]);
     for group in groups.iter().filter(|group| group.bound.is_some()) {
         for stretch in VARIABLES {
-            let Some(row) = group.longest.iter().find(|row| row.what == Longest::Stretch(stretch)) else { continue };
-            table.row([variable(stretch), &row.length_ns.to_string(), &name(group), &row.task, &row.begin, &row.end]);
+            let Some(row) = group
+                .longest
+                .iter()
+                .find(|row| row.what == Longest::Stretch(stretch))
+            else {
+                continue;
+            };
+            table.row([
+                variable(stretch),
+                &row.length_ns.to_string(),
+                &name(group),
+                &row.task,
+                &row.begin,
+                &row.end,
+            ]);
         }
     }
     Part { note: "", table }
 }
 
 fn stretches(groups: &[Group]) -> Part {
-    let mut table = Table::new(["no chance to switch for", "variant and load", "task", "begins in", "ends in"]).words([1, 2, 3, 4]);
-    for group in groups.iter().filter(|group| group.is_preemptible == Some(false)) {
-        let Some(row) = group.longest.iter().find(|row| row.what == Longest::Stretch(Stretch::NoChance)) else { continue };
-        table.row([&row.length_ns.to_string(), &name(group), &row.task, &row.begin, &row.end]);
+    let mut table = Table::new([
+        "no chance to switch for",
+        "variant and load",
+        "task",
+        "begins in",
+        "ends in",
+    ])
+    .words([1, 2, 3, 4]);
+    for group in groups
+        .iter()
+        .filter(|group| group.is_preemptible == Some(false))
+    {
+        let Some(row) = group
+            .longest
+            .iter()
+            .find(|row| row.what == Longest::Stretch(Stretch::NoChance))
+        else {
+            continue;
+        };
+        table.row([
+            &row.length_ns.to_string(),
+            &name(group),
+            &row.task,
+            &row.begin,
+            &row.end,
+        ]);
     }
-    Part { note: OF_STRETCH, table }
+    Part {
+        note: OF_STRETCH,
+        table,
+    }
 }
 
 fn latencies(groups: &[Group]) -> Part {
-    let rows = || groups.iter().filter_map(|group| Some((group, group.section_latency.as_ref()?)));
-    let limits = rows().next().into_iter().flat_map(|(_, row)| &row.shares).map(|share| format!("above {}", share.above_ns));
-    let head = ["latency by sections / by probes", "samples", "way", "D", "critical"].into_iter().map(str::to_owned);
+    let rows = || {
+        groups
+            .iter()
+            .filter_map(|group| Some((group, group.section_latency.as_ref()?)))
+    };
+    let limits = rows()
+        .next()
+        .into_iter()
+        .flat_map(|(_, row)| &row.shares)
+        .map(|share| format!("above {}", share.above_ns));
+    let head = [
+        "latency by sections / by probes",
+        "samples",
+        "way",
+        "D",
+        "critical",
+    ]
+    .into_iter()
+    .map(str::to_owned);
     let mut table = Table::new(head.chain(limits));
     for (group, row) in rows() {
-        let shares = row.shares.iter().map(|share| format!("{} / {}", percent(share.by_sections), percent(share.by_probes)));
+        let shares = row.shares.iter().map(|share| {
+            format!(
+                "{} / {}",
+                percent(share.by_sections),
+                percent(share.by_probes)
+            )
+        });
         let distance = &row.distance;
         let numbers = [
             name(group),
@@ -139,9 +273,16 @@ fn latencies(groups: &[Group]) -> Part {
         ];
         table.row(numbers.into_iter().chain(shares));
     }
-    Part { note: OF_LATENCY, table }
+    Part {
+        note: OF_LATENCY,
+        table,
+    }
 }
 
 fn percent(share: f64) -> String {
-    if share == 0.0 { "0".to_owned() } else { format!("{:.3} %", share * 100.0) }
+    if share == 0.0 {
+        "0".to_owned()
+    } else {
+        format!("{:.3} %", share * 100.0)
+    }
 }

@@ -47,19 +47,26 @@ pub fn text(statistics: &Statistics, columns: usize) -> String {
 /// What is said where the rule of thumb cannot be.
 #[must_use]
 pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
-    let why = match (statistics.rule_of_thumb.source, statistics.rule_of_thumb.mhz) {
+    let why = match (
+        statistics.rule_of_thumb.source,
+        statistics.rule_of_thumb.mhz,
+    ) {
         (_, Some(_)) => return None,
         (RateSource::VirtualTime, None) => "virtual time counts instructions, not cycles",
         (_, None) => "the CPU's clock rate is unknown",
     };
-    Some(format!("OSADL's rule of thumb (10^5 clock cycles) decides nothing here, because {why}: give --mhz"))
+    Some(format!(
+        "OSADL's rule of thumb (10^5 clock cycles) decides nothing here, because {why}: give --mhz"
+    ))
 }
 
 /// All layers, those of a probe together.
 #[must_use]
 pub fn sections(statistics: &Statistics) -> Vec<Section> {
     let of_probe = statistics.groups.chunk_by(|a, b| a.probe == b.probe);
-    of_probe.flat_map(|groups| probe(groups, &statistics.rule_of_thumb)).collect()
+    of_probe
+        .flat_map(|groups| probe(groups, &statistics.rule_of_thumb))
+        .collect()
 }
 
 /// `OSADL's rule of thumb: kept. ...`
@@ -68,8 +75,8 @@ fn verdict_of_rule(rule: &RuleOfThumb, probe: &str) -> Option<String> {
     let word = if verdict.is_kept { "kept" } else { "not kept" };
     let max = five_digits(verdict.max_ns as f64);
     Some(format!(
-        "OSADL's rule of thumb: {word}. 10^5 clock cycles are {} us at {mhz:.0} MHz ({}); the maximum of {max} us is {:.2} of it. \
-         --deadline {}ns makes it the run's verdict",
+        "OSADL's rule of thumb: {word}. 10^5 clock cycles are {} us at {mhz:.0} MHz ({}); the \
+         maximum of {max} us is {:.2} of it. --deadline {}ns makes it the run's verdict",
         five_digits(worst),
         rule.source.words(),
         verdict.of_worst_case,
@@ -80,60 +87,123 @@ fn verdict_of_rule(rule: &RuleOfThumb, probe: &str) -> Option<String> {
 fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     let series: Vec<&Group> = groups.iter().filter(|group| !group.is_together).collect();
     let together = groups.iter().find(|group| group.is_together);
-    let shown: Vec<&Group> = series.iter().take(COLUMNS_SHOWN).copied().chain(together).collect();
-    let Some(all) = shown.last() else { return Vec::new() };
+    let shown: Vec<&Group> = series
+        .iter()
+        .take(COLUMNS_SHOWN)
+        .copied()
+        .chain(together)
+        .collect();
+    let Some(all) = shown.last() else {
+        return Vec::new();
+    };
     let left_out = all.of_series.saturating_sub(COLUMNS_SHOWN);
-    let more = if left_out > 0 { format!(" ({left_out} more series in tardy show --statistics --json)") } else { String::new() };
+    let more = if left_out > 0 {
+        format!(" ({left_out} more series in tardy show --statistics --json)")
+    } else {
+        String::new()
+    };
     let name = format!("{} {}", all.probe, all.quantity);
-    let bounds_head = format!("{name}: bounds at {} %, whatever the distribution", all.bounds.confidence * 100.0);
-    let of_observed = skipped(all).into_iter().chain(without_five_nines(&shown)).collect();
-    let of_bounds = without_bound(&shown).into_iter().chain(verdict_of_rule(rule_of_thumb, &all.probe)).collect();
+    let bounds_head = format!(
+        "{name}: bounds at {} %, whatever the distribution",
+        all.bounds.confidence * 100.0
+    );
+    let of_observed = skipped(all)
+        .into_iter()
+        .chain(without_five_nines(&shown))
+        .collect();
+    let of_bounds = without_bound(&shown)
+        .into_iter()
+        .chain(verdict_of_rule(rule_of_thumb, &all.probe))
+        .collect();
     let mut sections = vec![
-        Section { head: format!("{name}: observed{more}"), table: Some(observed(&shown)), lines: of_observed },
-        Section { head: bounds_head, table: Some(bounds(&shown)), lines: of_bounds },
+        Section {
+            head: format!("{name}: observed{more}"),
+            table: Some(observed(&shown)),
+            lines: of_observed,
+        },
+        Section {
+            head: bounds_head,
+            table: Some(bounds(&shown)),
+            lines: of_bounds,
+        },
     ];
     for group in series.iter().take(COLUMNS_SHOWN) {
         sections.push(match &group.tail {
             Some(tail) => model(&label(group), tail),
             None => Section {
-                head: format!("{}: no model: the time between two due times is not known (see --period of import)", label(group)),
+                head: format!(
+                    "{}: no model: the time between two due times is not known (see --period of \
+                     import)",
+                    label(group)
+                ),
                 table: None,
                 lines: Vec::new(),
             },
         });
-        sections.extend(group.tail_by_load.iter().map(|of_load| of_one_load(group, of_load)));
+        sections.extend(
+            group
+                .tail_by_load
+                .iter()
+                .map(|of_load| of_one_load(group, of_load)),
+        );
     }
     sections
 }
 
 /// A deadline that failed beside "below it 100 %" is read as a contradiction without it.
 fn skipped(group: &Group) -> Option<String> {
-    let words = "they have no sample and are in no share above; a deadline counts those that came too late as misses";
+    let words = "they have no sample and are in no share above; a deadline counts those that came \
+                 too late as misses";
     (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
 }
 
 /// Why a series has no five nines.
 fn without_five_nines(shown: &[&Group]) -> Option<String> {
-    let is_short = |group: &&Group| group.observed.five_nines_ns.is_none() && group.observed.samples < FIVE_NINES_SAMPLES;
-    shown.iter().any(is_short).then(|| format!("five nines need {FIVE_NINES_SAMPLES} samples"))
+    let is_short = |group: &&Group| {
+        group.observed.five_nines_ns.is_none() && group.observed.samples < FIVE_NINES_SAMPLES
+    };
+    shown
+        .iter()
+        .any(is_short)
+        .then(|| format!("five nines need {FIVE_NINES_SAMPLES} samples"))
 }
 
 /// What `~` and `n>=` say in the table of bounds.
 fn without_bound(shown: &[&Group]) -> Option<String> {
-    let mut open = shown.iter().flat_map(|group| &group.bounds.percentiles).filter(|percentile| percentile.upper_ns.is_none()).peekable();
-    unbounded(open.peek().is_some(), open.any(|percentile| percentile.samples_needed.is_some())).map(str::to_owned)
+    let mut open = shown
+        .iter()
+        .flat_map(|group| &group.bounds.percentiles)
+        .filter(|percentile| percentile.upper_ns.is_none())
+        .peekable();
+    unbounded(
+        open.peek().is_some(),
+        open.any(|percentile| percentile.samples_needed.is_some()),
+    )
+    .map(str::to_owned)
 }
 
-/// The model of one load's samples; of the checks that refuse it the first, because there may be many loads.
+/// The model of one load's samples; of the checks that refuse it the first, because there may be
+/// many loads.
 fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
-    let section = model(&format!("{}, {} ({} samples)", label(group), of_load.load, of_load.samples), &of_load.tail);
+    let section = model(
+        &format!(
+            "{}, {} ({} samples)",
+            label(group),
+            of_load.load,
+            of_load.samples
+        ),
+        &of_load.tail,
+    );
     let more = section.lines.len().saturating_sub(1);
     let is_cut = of_load.tail.model.is_none() && of_load.tail.refused.is_none() && more > 0;
     if !is_cut {
         return section;
     }
     let first = section.lines[0].clone();
-    Section { lines: vec![format!("{first}; and {more} more, see --json")], ..section }
+    Section {
+        lines: vec![format!("{first}; and {more} more, see --json")],
+        ..section
+    }
 }
 
 fn label(group: &Group) -> String {
@@ -156,60 +226,142 @@ fn row(table: &mut Table, name: &str, shown: &[&Group], cell: impl Fn(&Group) ->
 fn observed(shown: &[&Group]) -> Table {
     let mut table = head("us", shown);
     let width = shown[0].observed.bucket_ns.exact();
-    row(&mut table, "samples", shown, |group| group.observed.samples.to_string());
-    row(&mut table, &format!("buckets of {width} in use"), shown, |group| group.observed.buckets.to_string());
-    row(&mut table, "min", shown, |group| five_digits(group.observed.min_ns as f64));
-    row(&mut table, "median", shown, |group| group.observed.median_ns.map_or_else(dash, |median| five_digits(median as f64)));
-    row(&mut table, &format!("mode, middle of its {width}"), shown, |group| five_digits(group.observed.mode_middle_ns as f64));
-    row(&mut table, "samples in it", shown, |group| group.observed.mode_samples.to_string());
-    row(&mut table, "mean", shown, |group| five_digits(group.observed.mean_ns));
-    row(&mut table, "variance, us^2", shown, |group| group.observed.variance_ns2.map_or_else(dash, |value| five_digits(value / 1e3)));
-    row(&mut table, "standard deviation", shown, |group| group.observed.standard_deviation_ns.map_or_else(dash, five_digits));
-    row(&mut table, "max", shown, |group| five_digits(group.observed.max_ns as f64));
+    row(&mut table, "samples", shown, |group| {
+        group.observed.samples.to_string()
+    });
+    row(
+        &mut table,
+        &format!("buckets of {width} in use"),
+        shown,
+        |group| group.observed.buckets.to_string(),
+    );
+    row(&mut table, "min", shown, |group| {
+        five_digits(group.observed.min_ns as f64)
+    });
+    row(&mut table, "median", shown, |group| {
+        group
+            .observed
+            .median_ns
+            .map_or_else(dash, |median| five_digits(median as f64))
+    });
+    row(
+        &mut table,
+        &format!("mode, middle of its {width}"),
+        shown,
+        |group| five_digits(group.observed.mode_middle_ns as f64),
+    );
+    row(&mut table, "samples in it", shown, |group| {
+        group.observed.mode_samples.to_string()
+    });
+    row(&mut table, "mean", shown, |group| {
+        five_digits(group.observed.mean_ns)
+    });
+    row(&mut table, "variance, us^2", shown, |group| {
+        group
+            .observed
+            .variance_ns2
+            .map_or_else(dash, |value| five_digits(value / 1e3))
+    });
+    row(&mut table, "standard deviation", shown, |group| {
+        group
+            .observed
+            .standard_deviation_ns
+            .map_or_else(dash, five_digits)
+    });
+    row(&mut table, "max", shown, |group| {
+        five_digits(group.observed.max_ns as f64)
+    });
     for index in 0..shown[0].observed.below.len() {
         let limit = shown[0].observed.below[index].limit_ns.exact();
         row(&mut table, &format!("below {limit}"), shown, |group| {
-            group.observed.below.get(index).map_or_else(dash, |below| percent(below.share, below.samples < group.observed.samples))
+            group.observed.below.get(index).map_or_else(dash, |below| {
+                percent(below.share, below.samples < group.observed.samples)
+            })
         });
     }
     row(&mut table, "five nines: 99.999 % up to", shown, |group| {
-        group.observed.five_nines_ns.map_or_else(dash, |value| five_digits(value as f64))
+        group
+            .observed
+            .five_nines_ns
+            .map_or_else(dash, |value| five_digits(value as f64))
     });
     table
 }
 
 fn bounds(shown: &[&Group]) -> Table {
     let mut table = head("us", shown);
-    let longest = shown.iter().map(|group| group.bounds.percentiles.len()).max().unwrap_or(0);
+    let longest = shown
+        .iter()
+        .map(|group| group.bounds.percentiles.len())
+        .max()
+        .unwrap_or(0);
     for index in 0..longest {
-        let Some(probability) = shown.iter().find_map(|group| group.bounds.percentiles.get(index)).map(|found| found.probability) else {
+        let Some(probability) = shown
+            .iter()
+            .find_map(|group| group.bounds.percentiles.get(index))
+            .map(|found| found.probability)
+        else {
             continue;
         };
         let name = format!("{} %", (probability * 1e9).round() / 1e7);
-        row(&mut table, &name, shown, |group| group.bounds.percentiles.get(index).map_or_else(dash, interval));
+        row(&mut table, &name, shown, |group| {
+            group
+                .bounds
+                .percentiles
+                .get(index)
+                .map_or_else(dash, interval)
+        });
     }
     for index in 0..shown[0].bounds.exceedances.len() {
         let limit = shown[0].bounds.exceedances[index].limit_ns.exact();
-        row(&mut table, &format!("above {limit}, at most"), shown, |group| {
-            let found = group.bounds.exceedances.get(index);
-            found.map_or_else(dash, |found| {
-                let an_hour = found.an_hour_upper.map_or_else(String::new, |rate| format!(", {}/h", significant(rate)));
-                format!("{:.2e}{an_hour} ({} seen)", found.share_upper, found.samples)
-            })
-        });
+        row(
+            &mut table,
+            &format!("above {limit}, at most"),
+            shown,
+            |group| {
+                let found = group.bounds.exceedances.get(index);
+                found.map_or_else(dash, |found| {
+                    let an_hour = found
+                        .an_hour_upper
+                        .map_or_else(String::new, |rate| format!(", {}/h", significant(rate)));
+                    format!(
+                        "{:.2e}{an_hour} ({} seen)",
+                        found.share_upper, found.samples
+                    )
+                })
+            },
+        );
     }
-    row(&mut table, "the maximum covers at least", shown, |group| format!("1 - {:.2e}", 1.0 - group.bounds.covered_by_max));
+    row(&mut table, "the maximum covers at least", shown, |group| {
+        format!("1 - {:.2e}", 1.0 - group.bounds.covered_by_max)
+    });
     for index in 0..2 {
-        if shown.iter().all(|group| group.bounds.needed.get(index).is_some()) {
+        if shown
+            .iter()
+            .all(|group| group.bounds.needed.get(index).is_some())
+        {
             let share = shown[0].bounds.needed[index].share;
-            row(&mut table, &format!("to cover 1 - {:.0e}: samples", 1.0 - share), shown, |group| {
-                let needed = group.bounds.needed.iter().find(|needed| (needed.share - share).abs() < 1e-12);
-                needed.map_or_else(|| "enough".to_owned(), |needed| needed.samples.to_string())
-            });
+            row(
+                &mut table,
+                &format!("to cover 1 - {:.0e}: samples", 1.0 - share),
+                shown,
+                |group| {
+                    let needed = group
+                        .bounds
+                        .needed
+                        .iter()
+                        .find(|needed| (needed.share - share).abs() < 1e-12);
+                    needed.map_or_else(|| "enough".to_owned(), |needed| needed.samples.to_string())
+                },
+            );
         }
     }
     row(&mut table, "samples that count at 50 %", shown, |group| {
-        let assumed = if group.bounds.is_independence_assumed { " (assumed)" } else { "" };
+        let assumed = if group.bounds.is_independence_assumed {
+            " (assumed)"
+        } else {
+            ""
+        };
         format!("{:.0}{assumed}", group.bounds.effective_samples)
     });
     table
@@ -219,23 +371,53 @@ fn model(label: &str, tail: &TailModel) -> Section {
     let horizon = tail.horizon_ns.exact();
     if let Some(model) = &tail.model {
         let head = format!("{label}: MODEL, not measured: {}", level(model, &horizon));
-        let lines = vec![format!("{}; all {} checks passed", parameters(model), tail.checks.len())];
-        return Section { head, table: None, lines };
+        let lines = vec![format!(
+            "{}; all {} checks passed",
+            parameters(model),
+            tail.checks.len()
+        )];
+        return Section {
+            head,
+            table: None,
+            lines,
+        };
     }
-    let failed: Vec<&CheckResult> = tail.checks.iter().filter(|checked| !checked.has_passed).collect();
-    let against = format!("{} of {} checks speak against one", failed.len(), tail.checks.len());
-    let mut lines: Vec<String> = failed.iter().map(|checked| format!("  - {}", checked.check)).collect();
+    let failed: Vec<&CheckResult> = tail
+        .checks
+        .iter()
+        .filter(|checked| !checked.has_passed)
+        .collect();
+    let against = format!(
+        "{} of {} checks speak against one",
+        failed.len(),
+        tail.checks.len()
+    );
+    let mut lines: Vec<String> = failed
+        .iter()
+        .map(|checked| format!("  - {}", checked.check))
+        .collect();
     if let Some(refused) = &tail.refused {
-        lines.insert(0, format!("  REFUSED MODEL, for a look at the fit alone: {}", level(refused, &horizon)));
+        lines.insert(
+            0,
+            format!(
+                "  REFUSED MODEL, for a look at the fit alone: {}",
+                level(refused, &horizon)
+            ),
+        );
         lines.insert(1, parameters(refused));
     }
-    Section { head: format!("{label}: no model for {horizon}: {against}"), table: None, lines }
+    Section {
+        head: format!("{label}: no model for {horizon}: {against}"),
+        table: None,
+        lines,
+    }
 }
 
 /// What a model says of its horizon.
 fn level(model: &Model, horizon: &str) -> String {
     format!(
-        "exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over all thresholds accepted",
+        "exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over \
+         all thresholds accepted",
         micros(model.level_ns),
         between(model.level_interval_ns),
         between(model.spread_ns)
@@ -243,8 +425,11 @@ fn level(model: &Model, horizon: &str) -> String {
 }
 
 fn parameters(model: &Model) -> String {
-    let by_blocks =
-        model.level_by_blocks_ns.map_or_else(dash, |(level, interval)| format!("{} us, {}", micros(level), between(Some(interval))));
+    let by_blocks = model
+        .level_by_blocks_ns
+        .map_or_else(dash, |(level, interval)| {
+            format!("{} us, {}", micros(level), between(Some(interval)))
+        });
     format!(
         "  generalised Pareto above {} us: shape {:.3}, scale {} us; by block maxima {by_blocks}",
         micros(model.threshold_ns),
@@ -255,16 +440,30 @@ fn parameters(model: &Model) -> String {
 
 fn between(interval: Option<Interval>) -> String {
     interval.map_or_else(dash, |found| {
-        format!("{} to {}", micros(found.lower), if found.upper.is_finite() { micros(found.upper) } else { "no limit".to_owned() })
+        format!(
+            "{} to {}",
+            micros(found.lower),
+            if found.upper.is_finite() {
+                micros(found.upper)
+            } else {
+                "no limit".to_owned()
+            }
+        )
     })
 }
 
-/// `23.7 [23.5, 23.9]`; a percentile that so few samples cannot bound is marked, with how many could.
+/// `23.7 [23.5, 23.9]`; a percentile that so few samples cannot bound is marked, with how many
+/// could.
 fn interval(percentile: &Percentile) -> String {
     let value = micros(percentile.value_ns as f64);
-    let lower = percentile.lower_ns.map_or_else(dash, |lower| rounded_micros(lower as f64, f64::floor));
+    let lower = percentile
+        .lower_ns
+        .map_or_else(dash, |lower| rounded_micros(lower as f64, f64::floor));
     match (percentile.upper_ns, percentile.samples_needed) {
-        (Some(upper), _) => format!("{value} [{lower}, {}]", rounded_micros(upper as f64, f64::ceil)),
+        (Some(upper), _) => format!(
+            "{value} [{lower}, {}]",
+            rounded_micros(upper as f64, f64::ceil)
+        ),
         (None, Some(needed)) => format!("~{value} [{lower}, n>={}]", count(needed)),
         (None, None) => format!("~{value} [{lower}, -]"),
     }
@@ -278,7 +477,8 @@ fn micros(nanos: f64) -> String {
     rounded_micros(nanos, f64::round)
 }
 
-/// In us: whole ns below 1 us, three digits below 10 us, and tenths of a us from there on. Ends of intervals are rounded outwards.
+/// In us: whole ns below 1 us, three digits below 10 us, and tenths of a us from there on. Ends of
+/// intervals are rounded outwards.
 fn rounded_micros(nanos: f64, round: fn(f64) -> f64) -> String {
     let (step, decimals) = match nanos.abs() {
         ..1e3 => (1.0, 3),
@@ -288,21 +488,31 @@ fn rounded_micros(nanos: f64, round: fn(f64) -> f64) -> String {
     format!("{:.decimals$}", round(nanos / step) * step / 1e3)
 }
 
-/// In us, with the five digits that papers print of a distribution and never finer than the clock's ns.
+/// In us, with the five digits that papers print of a distribution and never finer than the clock's
+/// ns.
 fn five_digits(nanos: f64) -> String {
     let micros = nanos / 1e3;
     let before_point = micros.abs().max(1.0).log10().floor() as usize + 1;
     format!("{micros:.*}", 5_usize.saturating_sub(before_point).min(3))
 }
 
-/// A share as percent, with as many digits as williams2002 prints, enough to tell it from all, unless it is all.
+/// A share as percent, with as many digits as williams2002 prints, enough to tell it from all,
+/// unless it is all.
 fn percent(share: f64, is_partial: bool) -> String {
     let text = format!("{:.5} %", share * 100.0);
-    if is_partial && text == "100.00000 %" { format!("100 % - {:.1e}", (1.0 - share) * 100.0) } else { text }
+    if is_partial && text == "100.00000 %" {
+        format!("100 % - {:.1e}", (1.0 - share) * 100.0)
+    } else {
+        text
+    }
 }
 
 fn significant(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+    if value >= 100.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.2}")
+    }
 }
 
 #[cfg(test)]
@@ -330,10 +540,19 @@ mod tests {
     fn numbers_have_the_digits_that_papers_print() {
         let of = |nanos: f64| five_digits(nanos);
         assert_eq!(
-            [of(88_323.06), of(232_600_000.0), of(-1_600.0), of(13.0), of(99_999.96)],
+            [
+                of(88_323.06),
+                of(232_600_000.0),
+                of(-1_600.0),
+                of(13.0),
+                of(99_999.96)
+            ],
             ["88.323", "232600", "-1.600", "0.013", "100.000"]
         );
-        assert_eq!([percent(0.999_999_84, true), percent(1.0, false)], ["99.99998 %", "100.00000 %"]);
+        assert_eq!(
+            [percent(0.999_999_84, true), percent(1.0, false)],
+            ["99.99998 %", "100.00000 %"]
+        );
         assert_eq!(percent(0.999_999_999, true), "100 % - 1.0e-7");
     }
 }

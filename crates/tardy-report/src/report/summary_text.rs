@@ -1,4 +1,5 @@
-//! The summary as text: the verdict, the worst load and warnings first, then the numbers, worst first. [`text`] fits a screen, [`full`] leaves nothing out.
+//! The summary as text: the verdict, the worst load and warnings first, then the numbers, worst
+//! first. [`text`] fits a screen, [`full`] leaves nothing out.
 
 mod cells;
 mod tables;
@@ -26,13 +27,24 @@ const WARNING_LINES: usize = 4;
 /// Lines of a histogram, without its axis.
 const HISTOGRAM_LINES: std::ops::RangeInclusive<usize> = 2..=5;
 
-/// The text on `screen`, at most 24 lines of it, or as many as it has; `is_colored` for terminals. `histogram` draws that of a probe in so many lines and one
-/// for its axis, if there is room.
+/// The text on `screen`, at most 24 lines of it, or as many as it has; `is_colored` for terminals.
+/// `histogram` draws that of a probe in so many lines and one for its axis, if there is room.
 #[must_use]
-pub fn text(summary: &Summary, screen: Screen, is_colored: bool, histogram: impl Fn(&ProbeSummary, usize) -> String) -> String {
-    let page = Page { summary, columns: screen.columns };
+pub fn text(
+    summary: &Summary,
+    screen: Screen,
+    is_colored: bool,
+    histogram: impl Fn(&ProbeSummary, usize) -> String,
+) -> String {
+    let page = Page {
+        summary,
+        columns: screen.columns,
+    };
     // The prompt takes a line.
-    let lines = screen.lines.map_or(SCREEN_LINES, |lines| lines.max(SCREEN_LINES)) - 1;
+    let lines = screen
+        .lines
+        .map_or(SCREEN_LINES, |lines| lines.max(SCREEN_LINES))
+        - 1;
     let taller = (lines + 1 - SCREEN_LINES) / 4;
     // On a narrow screen sentences take more lines: what is least needed of them goes.
     let drafts = [(WARNING_LINES, 3), (WARNING_LINES, 2), (2, 2), (2, 1)];
@@ -40,7 +52,10 @@ pub fn text(summary: &Summary, screen: Screen, is_colored: bool, histogram: impl
     for (warning_lines, foot_lines) in drafts {
         let mut head = page.head(is_colored);
         // A file has room for all warnings, and nobody to ask for more.
-        page.warnings(&mut head, screen.lines.map_or(usize::MAX, |_| warning_lines + taller));
+        page.warnings(
+            &mut head,
+            screen.lines.map_or(usize::MAX, |_| warning_lines + taller),
+        );
         let foot = page.foot(foot_lines);
         let left = lines.saturating_sub(head.lines().count() + foot.lines().count());
         let fits = page.least().lines().count() <= left;
@@ -57,9 +72,15 @@ pub fn text(summary: &Summary, screen: Screen, is_colored: bool, histogram: impl
     head + &foot
 }
 
-/// All of it, each line of tables at most so many `columns` wide. `histogram` draws that of a probe in so many lines and one for its axis.
+/// All of it, each line of tables at most so many `columns` wide. `histogram` draws that of a probe
+/// in so many lines and one for its axis.
 #[must_use]
-pub fn full(summary: &Summary, columns: usize, is_colored: bool, histogram: impl Fn(&ProbeSummary, usize) -> String) -> String {
+pub fn full(
+    summary: &Summary,
+    columns: usize,
+    is_colored: bool,
+    histogram: impl Fn(&ProbeSummary, usize) -> String,
+) -> String {
     let page = Page { summary, columns };
     let mut out = page.head(is_colored);
     page.warnings(&mut out, usize::MAX);
@@ -71,38 +92,69 @@ pub fn full(summary: &Summary, columns: usize, is_colored: bool, histogram: impl
         }
         page.notes(&mut out, probe, true);
         page.about_series(&mut out, &series);
-        if let Some(ladder) = probe.ladder.as_ref().filter(|ladder| !ladder.rungs.is_empty()) {
-            out.push_str(&ladder_text::table(ladder, &probe.probe, summary.probes.len() > 1).in_blocks(columns));
+        if let Some(ladder) = probe
+            .ladder
+            .as_ref()
+            .filter(|ladder| !ladder.rungs.is_empty())
+        {
+            out.push_str(
+                &ladder_text::table(ladder, &probe.probe, summary.probes.len() > 1)
+                    .in_blocks(columns),
+            );
         }
         out.push_str(&histogram(probe, *HISTOGRAM_LINES.end()));
     }
     if let Some(table) = tables::loads(summary, usize::MAX) {
         out.push_str(&table.in_blocks(columns));
     }
-    for line in summary.loads.iter().filter_map(shares_of).chain(words::order_of_loads(summary)) {
+    for line in summary
+        .loads
+        .iter()
+        .filter_map(shares_of)
+        .chain(words::order_of_loads(summary))
+    {
         page.sentence(&mut out, 2, &line);
     }
     page.blind_spot(&mut out);
     for line in summary.machine.iter().filter(|line| !line.is_empty()) {
         page.sentence(&mut out, 0, line);
     }
-    for line in words::grave_settings(summary).into_iter().chain(words::interrupts(summary)).chain(words::overhead(summary)) {
+    for line in words::grave_settings(summary)
+        .into_iter()
+        .chain(words::interrupts(summary))
+        .chain(words::overhead(summary))
+    {
         page.sentence(&mut out, 0, &line);
     }
     page.next_step(&mut out);
     out
 }
 
-/// What stands first: the verdict on the run, or that on each probe where several are judged, the worst first.
+/// What stands first: the verdict on the run, or that on each probe where several are judged, the
+/// worst first.
 #[must_use]
 pub fn verdict_lines(summary: &Summary) -> Vec<(Outcome, String)> {
     let of_probes = summary.verdicts_of_probes();
     if of_probes.is_empty() {
-        return summary.verdict.iter().map(|verdict| (verdict.outcome, verdict.sentence.clone())).collect();
+        return summary
+            .verdict
+            .iter()
+            .map(|verdict| (verdict.outcome, verdict.sentence.clone()))
+            .collect();
     }
-    let worded = |(probe, verdict): &(&str, &Verdict)| (verdict.outcome, format!("{probe}: {}", verdict.sentence));
-    let of = |outcome| of_probes.iter().filter(move |(_, verdict)| verdict.outcome == outcome).map(worded);
-    [Outcome::Failed, Outcome::Inconclusive, Outcome::Passed].into_iter().flat_map(of).collect()
+    let worded = |(probe, verdict): &(&str, &Verdict)| {
+        (verdict.outcome, format!("{probe}: {}", verdict.sentence))
+    };
+    let of = |outcome| {
+        of_probes
+            .iter()
+            .filter(move |(_, verdict)| verdict.outcome == outcome)
+            .map(worded)
+    };
+    [Outcome::Failed, Outcome::Inconclusive, Outcome::Passed]
+        .into_iter()
+        .flat_map(of)
+        .collect()
 }
 
 struct Page<'a> {
@@ -120,15 +172,28 @@ struct Rows {
 
 /// What the probe that looks most often cannot see; nothing where none has a period.
 pub(crate) fn blind_spot(summary: &Summary) -> Option<String> {
-    let periods = summary.probes.iter().filter(|probe| !probe.has_no_period && probe.period_ns.get() > 0);
+    let periods = summary
+        .probes
+        .iter()
+        .filter(|probe| !probe.has_no_period && probe.period_ns.get() > 0);
     let period = periods.map(|probe| probe.period_ns).min()?;
-    Some(format!("blind spot {}: delays may be longer by that, or unseen if shorter", period.exact()))
+    Some(format!(
+        "blind spot {}: delays may be longer by that, or unseen if shorter",
+        period.exact()
+    ))
 }
 
 /// The same of a summary, which knows whether the run goes on.
 pub(crate) fn ending_of(summary: &Summary) -> &'static str {
-    let is_under_way = summary.warnings.iter().any(|warning| matches!(warning, Warning::UnderWay { .. }));
-    if is_under_way { ", UNDER WAY" } else { ending(summary.state) }
+    let is_under_way = summary
+        .warnings
+        .iter()
+        .any(|warning| matches!(warning, Warning::UnderWay { .. }));
+    if is_under_way {
+        ", UNDER WAY"
+    } else {
+        ending(summary.state)
+    }
 }
 
 /// How a run ended, to stand behind what was measured; nothing where it came to its end.
@@ -148,19 +213,42 @@ impl Page<'_> {
     }
 
     fn series_of(&self, probe: &ProbeSummary) -> Vec<&SeriesSummary> {
-        self.summary.series.iter().filter(|series| series.probe == probe.probe).collect()
+        self.summary
+            .series
+            .iter()
+            .filter(|series| series.probe == probe.probe)
+            .collect()
     }
 
     /// What was measured, what it comes to, and the worst load.
     fn head(&self, is_colored: bool) -> String {
         let summary = self.summary;
         let mut out = String::new();
-        let probes: Vec<String> = summary.probes.iter().map(|probe| named(summary, probe)).collect();
-        let cpus = if summary.measured_cpus.is_empty() { String::new() } else { format!(" on {}", summary.measured_cpus.named()) };
-        let length =
-            if summary.measured_ns.get() > 0 { format!("{} measured", summary.measured_ns) } else { "length not known".to_owned() };
+        let probes: Vec<String> = summary
+            .probes
+            .iter()
+            .map(|probe| named(summary, probe))
+            .collect();
+        let cpus = if summary.measured_cpus.is_empty() {
+            String::new()
+        } else {
+            format!(" on {}", summary.measured_cpus.named())
+        };
+        let length = if summary.measured_ns.get() > 0 {
+            format!("{} measured", summary.measured_ns)
+        } else {
+            "length not known".to_owned()
+        };
         let state = ending_of(summary);
-        self.sentence(&mut out, 0, &format!("{}: {}{cpus}, {length}{state}", summary.run, probes.join(", ")));
+        self.sentence(
+            &mut out,
+            0,
+            &format!(
+                "{}: {}{cpus}, {length}{state}",
+                summary.run,
+                probes.join(", ")
+            ),
+        );
         for sentence in labels_and_defaults(summary) {
             self.sentence(&mut out, 0, &sentence);
         }
@@ -171,16 +259,35 @@ impl Page<'_> {
                 Outcome::Inconclusive => "33",
             };
             let start = out.len();
-            self.sentence(&mut out, 0, &format!("{}: {}", word(outcome), words::without_warnings(&sentence, &summary.warnings)));
+            self.sentence(
+                &mut out,
+                0,
+                &format!(
+                    "{}: {}",
+                    word(outcome),
+                    words::without_warnings(&sentence, &summary.warnings)
+                ),
+            );
             if is_colored {
                 let end = start + word(outcome).len();
-                out.replace_range(start..end, &format!("\x1b[1;{color}m{}\x1b[0m", word(outcome)));
+                out.replace_range(
+                    start..end,
+                    &format!("\x1b[1;{color}m{}\x1b[0m", word(outcome)),
+                );
             }
         }
         for probe in &summary.probes {
-            let of = if summary.probes.len() > 1 { format!("{}: ", probe.probe) } else { String::new() };
+            let of = if summary.probes.len() > 1 {
+                format!("{}: ", probe.probe)
+            } else {
+                String::new()
+            };
             if let Some(ladder) = &probe.ladder {
-                self.sentence(&mut out, 0, &format!("{of}{}", ladder_text::smallest(ladder)));
+                self.sentence(
+                    &mut out,
+                    0,
+                    &format!("{of}{}", ladder_text::smallest(ladder)),
+                );
             }
         }
         if let [probe] = summary.probes.as_slice()
@@ -206,7 +313,9 @@ impl Page<'_> {
                 let plural = if left.len() == 1 { "" } else { "s" };
                 let rest = match left.iter().filter(|warning| !warning.is_note()).count() {
                     0 => format!("note: and {} more note{plural}", left.len()),
-                    warnings if warnings == left.len() => format!("! and {warnings} more warning{plural}"),
+                    warnings if warnings == left.len() => {
+                        format!("! and {warnings} more warning{plural}")
+                    }
                     _ => format!("! and {} more warnings and notes", left.len()),
                 };
                 self.sentence(&mut taken, 0, &format!("{rest}: see --full"));
@@ -216,21 +325,50 @@ impl Page<'_> {
         out.push_str(&taken);
     }
 
-    /// The tables of the only probe, as much of them as `left` lines have room for, and its histogram if there is room yet.
-    fn one_probe(&self, out: &mut String, probe: &ProbeSummary, left: usize, histogram: impl Fn(&ProbeSummary, usize) -> String) {
+    /// The tables of the only probe, as much of them as `left` lines have room for, and its
+    /// histogram if there is room yet.
+    fn one_probe(
+        &self,
+        out: &mut String,
+        probe: &ProbeSummary,
+        left: usize,
+        histogram: impl Fn(&ProbeSummary, usize) -> String,
+    ) {
         let series = self.series_of(probe);
         let draw = |rows: Rows| self.tables(probe, &series, rows);
         let fits = |rows: Rows| draw(rows).lines().count() <= left;
         let loads = tables::load_rows(self.summary);
         let mut rows = self.least_rows(&series);
-        // What is worth more room, what matters most first; the rows that are left out are told in one, which could be that of one more.
-        let more_loads = |rows: Rows, most: usize| (rows.loads..=loads.min(most)).rev().map(move |loads| Rows { loads, ..rows });
-        let more_series = |rows: Rows, most: usize| (rows.series..=most.min(series.len())).rev().map(move |series| Rows { series, ..rows });
-        rows = more_loads(rows, 5).find(|rows| fits(*rows)).unwrap_or(Rows { loads: 0, ..rows });
-        rows = more_series(rows, 2).find(|rows| fits(*rows)).unwrap_or(rows);
-        rows = more_loads(rows, usize::MAX).find(|rows| fits(*rows)).unwrap_or(rows);
-        rows = Some(Rows { has_ladder: true, ..rows }).filter(|rows| fits(*rows)).unwrap_or(rows);
-        rows = more_series(rows, usize::MAX).find(|rows| fits(*rows)).unwrap_or(rows);
+        // What is worth more room, what matters most first; the rows that are left out are told in
+        // one, which could be that of one more.
+        let more_loads = |rows: Rows, most: usize| {
+            (rows.loads..=loads.min(most))
+                .rev()
+                .map(move |loads| Rows { loads, ..rows })
+        };
+        let more_series = |rows: Rows, most: usize| {
+            (rows.series..=most.min(series.len()))
+                .rev()
+                .map(move |series| Rows { series, ..rows })
+        };
+        rows = more_loads(rows, 5)
+            .find(|rows| fits(*rows))
+            .unwrap_or(Rows { loads: 0, ..rows });
+        rows = more_series(rows, 2)
+            .find(|rows| fits(*rows))
+            .unwrap_or(rows);
+        rows = more_loads(rows, usize::MAX)
+            .find(|rows| fits(*rows))
+            .unwrap_or(rows);
+        rows = Some(Rows {
+            has_ladder: true,
+            ..rows
+        })
+        .filter(|rows| fits(*rows))
+        .unwrap_or(rows);
+        rows = more_series(rows, usize::MAX)
+            .find(|rows| fits(*rows))
+            .unwrap_or(rows);
         let drawn = draw(rows);
         let room = left.saturating_sub(drawn.lines().count());
         out.push_str(&drawn);
@@ -251,7 +389,11 @@ impl Page<'_> {
     }
 
     fn least_rows(&self, series: &[&SeriesSummary]) -> Rows {
-        Rows { series: if series.len() <= 2 { series.len() } else { 1 }, loads: tables::load_rows(self.summary).min(3), has_ladder: false }
+        Rows {
+            series: if series.len() <= 2 { series.len() } else { 1 },
+            loads: tables::load_rows(self.summary).min(3),
+            has_ladder: false,
+        }
     }
 
     fn tables(&self, probe: &ProbeSummary, series: &[&SeriesSummary], rows: Rows) -> String {
@@ -263,8 +405,14 @@ impl Page<'_> {
         }
         self.notes(&mut out, probe, false);
         self.about_series(&mut out, &series[..series.len().min(2)]);
-        if let Some(ladder) = probe.ladder.as_ref().filter(|ladder| rows.has_ladder && !ladder.rungs.is_empty()) {
-            out.push_str(&ladder_text::table(ladder, &probe.probe, false).chosen(self.columns, &[]));
+        if let Some(ladder) = probe
+            .ladder
+            .as_ref()
+            .filter(|ladder| rows.has_ladder && !ladder.rungs.is_empty())
+        {
+            out.push_str(
+                &ladder_text::table(ladder, &probe.probe, false).chosen(self.columns, &[]),
+            );
         }
         if let Some(table) = tables::loads(summary, rows.loads) {
             out.push_str(&table.chosen(self.columns, tables::IMPORTANCE_OF_LOADS));
@@ -278,16 +426,36 @@ impl Page<'_> {
     /// A row for each probe, and each load with the largest value of each probe.
     fn several_probes(&self, out: &mut String, left: usize) {
         let probes = tables::probes(self.summary).chosen(self.columns, tables::IMPORTANCE);
-        let loads = |rows: usize| tables::maxima(self.summary, rows).map(|table| table.chosen(self.columns, &[])).unwrap_or_default();
+        let loads = |rows: usize| {
+            tables::maxima(self.summary, rows)
+                .map(|table| table.chosen(self.columns, &[]))
+                .unwrap_or_default()
+        };
         let mut about = String::new();
-        let worst_of = |probe: &ProbeSummary| self.summary.series.iter().find(|series| series.probe == probe.probe);
-        self.about_series(&mut about, &self.summary.probes.iter().filter_map(worst_of).collect::<Vec<_>>());
+        let worst_of = |probe: &ProbeSummary| {
+            self.summary
+                .series
+                .iter()
+                .find(|series| series.probe == probe.probe)
+        };
+        self.about_series(
+            &mut about,
+            &self
+                .summary
+                .probes
+                .iter()
+                .filter_map(worst_of)
+                .collect::<Vec<_>>(),
+        );
         if probes.lines().count() + about.lines().count() > left {
             about.clear();
         }
         let room = left.saturating_sub(probes.lines().count() + about.lines().count());
         let all = tables::load_rows(self.summary);
-        let rows = (0..=all).rev().find(|rows| loads(*rows).lines().count() <= room).unwrap_or(0);
+        let rows = (0..=all)
+            .rev()
+            .find(|rows| loads(*rows).lines().count() <= room)
+            .unwrap_or(0);
         out.push_str(&probes);
         out.push_str(&about);
         if rows > 1 {
@@ -297,7 +465,11 @@ impl Page<'_> {
 
     /// What `~` and bounds say; in full also how far the samples depend on each other.
     fn notes(&self, out: &mut String, probe: &ProbeSummary, is_full: bool) {
-        if let Some(notes) = probe.numbers.as_ref().and_then(|numbers| words::notes(numbers, is_full)) {
+        if let Some(notes) = probe
+            .numbers
+            .as_ref()
+            .and_then(|numbers| words::notes(numbers, is_full))
+        {
             self.sentence(out, 2, &notes);
         }
     }
@@ -323,7 +495,11 @@ impl Page<'_> {
             let _ = writeln!(out, "{}", cut_at_commas(line, self.columns));
         }
         if !self.summary.grave_settings.is_empty() {
-            let _ = writeln!(out, "{}", words::grave_line(&self.summary.grave_settings, self.columns));
+            let _ = writeln!(
+                out,
+                "{}",
+                words::grave_line(&self.summary.grave_settings, self.columns)
+            );
         }
         self.next_step(&mut out);
         out
@@ -338,17 +514,40 @@ impl Page<'_> {
     /// Commands that show more of this run.
     fn next_step(&self, out: &mut String) {
         let run = quoted(&self.summary.run);
-        let name = self.summary.run.trim_end_matches('/').rsplit('/').next().filter(|name| !name.starts_with('.')).unwrap_or("run");
-        let mut commands = vec![format!("tardy report {run} --html {}", quoted(&format!("{name}.html")))];
-        if self.summary.warnings.iter().any(|warning| matches!(warning, Warning::Traced { .. })) {
+        let name = self
+            .summary
+            .run
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .filter(|name| !name.starts_with('.'))
+            .unwrap_or("run");
+        let mut commands = vec![format!(
+            "tardy report {run} --html {}",
+            quoted(&format!("{name}.html"))
+        )];
+        if self
+            .summary
+            .warnings
+            .iter()
+            .any(|warning| matches!(warning, Warning::Traced { .. }))
+        {
             commands.insert(0, format!("tardy explain {run}"));
         }
         commands.push(format!("tardy show {run} --full"));
         let _ = writeln!(out, "next: {}", commands[0]);
         for command in &commands[1..] {
-            let last = out.trim_end_matches('\n').rsplit('\n').next().map_or(0, |line| line.chars().count());
+            let last = out
+                .trim_end_matches('\n')
+                .rsplit('\n')
+                .next()
+                .map_or(0, |line| line.chars().count());
             out.pop();
-            let separator = if last + 3 + command.chars().count() > self.columns { "\n      " } else { " | " };
+            let separator = if last + 3 + command.chars().count() > self.columns {
+                "\n      "
+            } else {
+                " | "
+            };
             let _ = writeln!(out, "{separator}{command}");
         }
     }

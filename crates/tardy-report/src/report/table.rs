@@ -1,5 +1,7 @@
-//! Tables of text whose columns are as wide as they need to be: the first one and words ([`Table::words`]) to the left, the others to the right. A row
-//! is one line, on any screen: columns that find no room are left out ([`Table::chosen`]) or follow below ([`Table::in_blocks`]).
+//! Tables of text whose columns are as wide as they need to be: the first one and words
+//! ([`Table::words`]) to the left, the others to the right. A row is one line, on any screen:
+//! columns that find no room are left out ([`Table::chosen`]) or follow below
+//! ([`Table::in_blocks`]).
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -16,13 +18,19 @@ impl Table {
     /// A table with this head.
     #[must_use]
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
-        Self { rows: vec![head.into_iter().map(Into::into).collect()], words: Vec::new() }
+        Self {
+            rows: vec![head.into_iter().map(Into::into).collect()],
+            words: Vec::new(),
+        }
     }
 
     /// The same table with these columns to the left, as words are read.
     #[must_use]
     pub fn words(self, columns: impl IntoIterator<Item = usize>) -> Self {
-        Self { words: columns.into_iter().collect(), ..self }
+        Self {
+            words: columns.into_iter().collect(),
+            ..self
+        }
     }
 
     /// Adds a row.
@@ -33,13 +41,17 @@ impl Table {
     /// The head and the rows below it; a row may be shorter.
     #[must_use]
     pub fn parts(&self) -> (&[String], &[Vec<String>]) {
-        self.rows.split_first().map_or((&[], &[]), |(head, rows)| (head, rows))
+        self.rows
+            .split_first()
+            .map_or((&[], &[]), |(head, rows)| (head, rows))
     }
 
     /// Columns that a line of the table takes.
     #[must_use]
     pub fn line_width(&self) -> usize {
-        (0..self.columns()).map(|column| self.width(column) + if column > 0 { GAP } else { 0 }).sum()
+        (0..self.columns())
+            .map(|column| self.width(column) + if column > 0 { GAP } else { 0 })
+            .sum()
     }
 
     /// The table as text, one line a row.
@@ -48,12 +60,17 @@ impl Table {
         self.of_columns(&(0..self.columns()).collect::<Vec<_>>())
     }
 
-    /// The first column, and as many others as a line of `columns` has room for: those of `importance` first, by their heads, then the rest.
+    /// The first column, and as many others as a line of `columns` has room for: those of
+    /// `importance` first, by their heads, then the rest.
     #[must_use]
     pub fn chosen(&self, columns: usize, importance: &[&str]) -> String {
         let (head, _) = self.parts();
         let mut order: Vec<usize> = (1..self.columns()).collect();
-        let rank = |column: &usize| importance.iter().position(|name| head.get(*column).is_some_and(|head| head == name));
+        let rank = |column: &usize| {
+            importance
+                .iter()
+                .position(|name| head.get(*column).is_some_and(|head| head == name))
+        };
         order.sort_by_key(|column| rank(column).unwrap_or(importance.len()));
         let mut left = columns.saturating_sub(self.width(0));
         let mut chosen = vec![0];
@@ -69,7 +86,8 @@ impl Table {
         self.of_columns(&chosen)
     }
 
-    /// All columns: those that a line of `columns` has no room for follow below, behind the first one again.
+    /// All columns: those that a line of `columns` has no room for follow below, behind the first
+    /// one again.
     #[must_use]
     pub fn in_blocks(&self, columns: usize) -> String {
         let room = columns.saturating_sub(self.width(0));
@@ -84,7 +102,11 @@ impl Table {
             left = left.saturating_sub(width);
             blocks.last_mut().expect("one was pushed").push(column);
         }
-        if blocks.is_empty() { self.text() } else { blocks.iter().map(|block| self.of_columns(block)).collect() }
+        if blocks.is_empty() {
+            self.text()
+        } else {
+            blocks.iter().map(|block| self.of_columns(block)).collect()
+        }
     }
 
     fn columns(&self) -> usize {
@@ -92,7 +114,12 @@ impl Table {
     }
 
     fn width(&self, column: usize) -> usize {
-        self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        self.rows
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
     }
 
     fn of_columns(&self, columns: &[usize]) -> String {
@@ -106,7 +133,13 @@ impl Table {
                     _ => format!("{:GAP$}{cell:>width$}", ""),
                 }
             };
-            columns.iter().zip(&widths).map(cell).collect::<String>().trim_end().to_owned()
+            columns
+                .iter()
+                .zip(&widths)
+                .map(cell)
+                .collect::<String>()
+                .trim_end()
+                .to_owned()
         };
         self.rows.iter().map(|row| line(row) + "\n").collect()
     }
@@ -125,26 +158,36 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        assert_eq!(table().text(), "cpu       median   max\n1            2.5  12.5\ntogether       2     3\n");
+        assert_eq!(
+            table().text(),
+            "cpu       median   max\n1            2.5  12.5\ntogether       2     3\n"
+        );
     }
 
     #[test]
     fn words_stand_to_the_left() {
-        assert_eq!(table().words([1]).text(), "cpu       median   max\n1         2.5     12.5\ntogether  2          3\n");
+        assert_eq!(
+            table().words([1]).text(),
+            "cpu       median   max\n1         2.5     12.5\ntogether  2          3\n"
+        );
         assert_eq!(table().line_width(), 22);
     }
 
     #[test]
     fn a_narrow_line_gets_what_matters_most_in_the_usual_order() {
         assert_eq!(table().chosen(22, &["max"]), table().text());
-        assert_eq!(table().chosen(21, &["max"]), "cpu        max\n1         12.5\ntogether     3\n");
+        assert_eq!(
+            table().chosen(21, &["max"]),
+            "cpu        max\n1         12.5\ntogether     3\n"
+        );
         assert_eq!(table().chosen(3, &["max"]), "cpu\n1\ntogether\n");
     }
 
     #[test]
     fn columns_without_room_follow_below() {
         assert_eq!(table().in_blocks(22), table().text());
-        let below = "cpu       median\n1            2.5\ntogether       2\ncpu        max\n1         12.5\ntogether     3\n";
+        let below = "cpu       median\n1            2.5\ntogether       2\ncpu        max\n1         \
+             12.5\ntogether     3\n";
         assert_eq!(table().in_blocks(21), below);
         assert_eq!(table().in_blocks(1), below);
     }

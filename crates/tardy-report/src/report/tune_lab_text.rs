@@ -9,18 +9,29 @@ use tardy_tune::search::Outcome;
 use super::table::Table;
 
 pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
-    let goal = if answer.goal == "max" { "largest latency".to_owned() } else { format!("{} %", answer.goal) };
+    let goal = if answer.goal == "max" {
+        "largest latency".to_owned()
+    } else {
+        format!("{} %", answer.goal)
+    };
     let mut out = format!(
         "{}{}, virtual time, {} replicas of {}\n\n",
         answer.base,
-        answer.release.as_ref().map_or(String::new(), |release| format!(" ({release})")),
+        answer
+            .release
+            .as_ref()
+            .map_or(String::new(), |release| format!(" ({release})")),
         answer.replicas,
         answer.length_ns
     );
     let mut table = Table::new(std::iter::once(goal).chain(answer.loads.iter().cloned()));
     table.row(
-        std::iter::once("as it is".to_owned())
-            .chain(answer.as_it_is_ns.iter().map(|runs| median(runs).map_or("-".to_owned(), |value| value.to_string()))),
+        std::iter::once("as it is".to_owned()).chain(
+            answer
+                .as_it_is_ns
+                .iter()
+                .map(|runs| median(runs).map_or("-".to_owned(), |value| value.to_string())),
+        ),
     );
     let mut order: Vec<&Row> = answer.settings.iter().collect();
     order.sort_by_key(|row| (!row.lowers(), !row.raises()));
@@ -31,26 +42,57 @@ pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
     out.push_str("medians of the replicas; < lowered, > raised, = nothing seen\n\n");
     for row in &order {
         for (place, load) in row.loads.iter().enumerate() {
-            if let (Some(words), Some(base)) = (effect(load), answer.as_it_is_ns.get(place).and_then(|runs| median(runs))) {
-                out.push_str(&format!("{} under {}: {}\n", row.name, load.load, words(base)));
+            if let (Some(words), Some(base)) = (
+                effect(load),
+                answer.as_it_is_ns.get(place).and_then(|runs| median(runs)),
+            ) {
+                out.push_str(&format!(
+                    "{} under {}: {}\n",
+                    row.name,
+                    load.load,
+                    words(base)
+                ));
             }
         }
     }
-    let nothing: Vec<&str> = order.iter().filter(|row| !row.lowers() && !row.raises()).map(|row| row.name.as_str()).collect();
+    let nothing: Vec<&str> = order
+        .iter()
+        .filter(|row| !row.lowers() && !row.raises())
+        .map(|row| row.name.as_str())
+        .collect();
     if !nothing.is_empty() {
-        out.push_str(&format!("nothing seen: {}; result.json has the bounds\n", nothing.join(", ")));
+        out.push_str(&format!(
+            "nothing seen: {}; result.json has the bounds\n",
+            nothing.join(", ")
+        ));
     }
     for row in &order {
         for load in row.loads.iter().filter(|load| !load.failures.is_empty()) {
-            out.push_str(&format!("! {} under {}: {} without a number: {}\n", row.name, load.load, load.failures.len(), load.failures[0]));
+            out.push_str(&format!(
+                "! {} under {}: {} without a number: {}\n",
+                row.name,
+                load.load,
+                load.failures.len(),
+                load.failures[0]
+            ));
         }
     }
     for (kernel, why) in &answer.absent {
         out.push_str(&format!("! {kernel} is left out: {why}\n"));
     }
-    out.push_str(&format!("\nAll statements hold together at 95 %. {}\n", answer.meaning));
-    if answer.settings.iter().any(|row| row.lowers() && !row.words.is_empty()) {
-        out.push_str(&format!("Words that lower it are in {}: tardy doctor --against tells if they are there\n", best.display()));
+    out.push_str(&format!(
+        "\nAll statements hold together at 95 %. {}\n",
+        answer.meaning
+    ));
+    if answer
+        .settings
+        .iter()
+        .any(|row| row.lowers() && !row.words.is_empty())
+    {
+        out.push_str(&format!(
+            "Words that lower it are in {}: tardy doctor --against tells if they are there\n",
+            best.display()
+        ));
     }
     out
 }
@@ -83,6 +125,12 @@ fn effect(load: &OfLoad) -> Option<impl Fn(Nanos) -> String> {
     Some(move |base: Nanos| {
         let by = |factor: f64| three_digits((base.get() as f64 * (factor - 1.0).abs()).round());
         let percent = |factor: f64| ((factor - 1.0).abs() * 100.0).round();
-        format!("{verb} it by {} to {} ({} to {} %)", by(factors[0]), by(factors[1]), percent(factors[0]), percent(factors[1]))
+        format!(
+            "{verb} it by {} to {} ({} to {} %)",
+            by(factors[0]),
+            by(factors[1]),
+            percent(factors[0]),
+            percent(factors[1])
+        )
     })
 }

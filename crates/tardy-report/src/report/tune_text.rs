@@ -25,37 +25,77 @@ pub fn plan(
     is_debugfs_missing: bool,
     columns: usize,
 ) -> String {
-    let mut out = format!("{machine}\nsettings for tasks on {}, profile {profile}\n\n", cpus.named());
+    let mut out = format!(
+        "{machine}\nsettings for tasks on {}, profile {profile}\n\n",
+        cpus.named()
+    );
     let mut table = Table::new(["setting", "now", "wanted", "file"]).words([1, 2, 3]);
     let mut is_any = false;
     for (setting, standing) in rows {
         match standing {
             Standing::Changeable(changes) if changes.is_empty() => {
-                table.row([setting.name.as_str(), "off", "on", &format!("(runs {})", setting.while_on.join(" "))]);
+                table.row([
+                    setting.name.as_str(),
+                    "off",
+                    "on",
+                    &format!("(runs {})", setting.while_on.join(" ")),
+                ]);
                 is_any = true;
             }
             Standing::Changeable(changes) => {
                 let more = changes.len() - FILES_SHOWN.min(changes.len());
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let now = changes[0].now.split_whitespace().collect::<Vec<_>>().join(" ");
-                table.row([setting.name.as_str(), &now, &changes[0].wanted, &format!("{}{more}", changes[0].path.display())]);
+                let more = if more > 0 {
+                    format!(" and {more} more")
+                } else {
+                    String::new()
+                };
+                let now = changes[0]
+                    .now
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                table.row([
+                    setting.name.as_str(),
+                    &now,
+                    &changes[0].wanted,
+                    &format!("{}{more}", changes[0].path.display()),
+                ]);
                 is_any = true;
             }
             Standing::TakesRestart(words) => {
-                table.row([setting.name.as_str(), "off", &words.join(" "), "(the kernel's command line, with a restart)"]);
+                table.row([
+                    setting.name.as_str(),
+                    "off",
+                    &words.join(" "),
+                    "(the kernel's command line, with a restart)",
+                ]);
                 is_any = true;
             }
             Standing::AsWanted | Standing::Absent(_) => {}
         }
     }
-    out.push_str(&if is_any { of_settings(&table, columns) } else { "nothing to change without a restart\n".to_owned() });
+    out.push_str(&if is_any {
+        of_settings(&table, columns)
+    } else {
+        "nothing to change without a restart\n".to_owned()
+    });
     let named = |wanted: fn(&Standing) -> bool| {
-        let names: Vec<&str> = rows.iter().filter(|(_, standing)| wanted(standing)).map(|(setting, _)| setting.name.as_str()).collect();
+        let names: Vec<&str> = rows
+            .iter()
+            .filter(|(_, standing)| wanted(standing))
+            .map(|(setting, _)| setting.name.as_str())
+            .collect();
         names.join(", ")
     };
     for (title, names) in [
-        ("as wanted", named(|standing| matches!(standing, Standing::AsWanted))),
-        ("cannot be read", named(|standing| matches!(standing, Standing::Absent(_)))),
+        (
+            "as wanted",
+            named(|standing| matches!(standing, Standing::AsWanted)),
+        ),
+        (
+            "cannot be read",
+            named(|standing| matches!(standing, Standing::Absent(_))),
+        ),
     ] {
         if !names.is_empty() {
             out.push_str(&format!("\n{title}: {names}\n"));
@@ -64,16 +104,24 @@ pub fn plan(
     if !words.is_empty() {
         out.push_str("\nwith a restart, on the kernel's command line:\n");
         let mut table = Table::new(["word", "what for"]).words([1]);
-        words.iter().for_each(|word| table.row([word.word.as_str(), word.why]));
+        words
+            .iter()
+            .for_each(|word| table.row([word.word.as_str(), word.why]));
         out.push_str(&table.text());
         for (loader, how) in LOADERS {
             out.push_str(&format!("{loader}: {how}\n"));
         }
     }
     if is_debugfs_missing {
-        out.push_str("\nnot looked at: /sys/kernel/debug (preemption-mode, fair-server): mount -t debugfs debugfs /sys/kernel/debug\n");
+        out.push_str(
+            "\nnot looked at: /sys/kernel/debug (preemption-mode, fair-server): mount -t debugfs \
+             debugfs /sys/kernel/debug\n",
+        );
     }
-    out.push_str("\nwhat each is worth here: tardy tune --search; for the time of a program: tardy tune --apply -- PROGRAM\n");
+    out.push_str(
+        "\nwhat each is worth here: tardy tune --search; for the time of a program: tardy tune \
+         --apply -- PROGRAM\n",
+    );
     out
 }
 
@@ -83,11 +131,22 @@ fn of_settings(table: &Table, columns: usize) -> String {
         return table.text();
     }
     let (_, rows) = table.parts();
-    rows.iter().map(|row| format!("{}: {} -> {}\n    {}\n", row[0], row[1], row[2], row[3])).collect()
+    rows.iter()
+        .map(|row| format!("{}: {} -> {}\n    {}\n", row[0], row[1], row[2], row[3]))
+        .collect()
 }
 
-pub fn plan_json(machine: &str, profile: &str, cpus: &CpuList, rows: &[(&Setting, Standing)], words: &[BootWord]) -> String {
-    let settings: Vec<_> = rows.iter().map(|(setting, standing)| row(setting, standing)).collect();
+pub fn plan_json(
+    machine: &str,
+    profile: &str,
+    cpus: &CpuList,
+    rows: &[(&Setting, Standing)],
+    words: &[BootWord],
+) -> String {
+    let settings: Vec<_> = rows
+        .iter()
+        .map(|(setting, standing)| row(setting, standing))
+        .collect();
     let value = json!({ "machine": machine, "profile": profile, "cpus": cpus, "settings": settings, "boot": words });
     Format::TUNE_PLAN.document(&value)
 }
@@ -99,10 +158,22 @@ pub fn against(rows: &[(&Setting, Standing)]) -> String {
         match standing {
             Standing::AsWanted => table.row([setting.name.as_str(), "as wanted", "", "", ""]),
             Standing::Absent(why) => table.row([setting.name.as_str(), "NOT READ", "", "", why]),
-            Standing::TakesRestart(words) => table.row([setting.name.as_str(), "DIFFERS", "", &words.join(" "), "/proc/cmdline"]),
+            Standing::TakesRestart(words) => table.row([
+                setting.name.as_str(),
+                "DIFFERS",
+                "",
+                &words.join(" "),
+                "/proc/cmdline",
+            ]),
             Standing::Changeable(changes) => {
                 for change in changes {
-                    table.row([setting.name.as_str(), "DIFFERS", &change.now, &change.wanted, &change.path.display().to_string()]);
+                    table.row([
+                        setting.name.as_str(),
+                        "DIFFERS",
+                        &change.now,
+                        &change.wanted,
+                        &change.path.display().to_string(),
+                    ]);
                 }
             }
         }
@@ -128,7 +199,11 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     let mut text = format!(
         "{}\n{goal} of cyclic {} on {}, as found: {}\n\n",
         question.machine,
-        if question.loads == ["none"] { "without load".to_owned() } else { format!("under {}", question.loads.join(" and ")) },
+        if question.loads == ["none"] {
+            "without load".to_owned()
+        } else {
+            format!("under {}", question.loads.join(" and "))
+        },
         question.cpus.named(),
         three_digits(found.base_ns.round())
     );
@@ -137,16 +212,33 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     let mut table = Table::new(["setting", "pairs", "what it does to it"]).words([2]);
     for place in order {
         let result = &found.settings[place];
-        let pairs = if result.pairs == 0 { "-".to_owned() } else { result.pairs.to_string() };
-        table.row([question.settings.settings[place].name.clone(), pairs, words(result, found.base_ns)]);
+        let pairs = if result.pairs == 0 {
+            "-".to_owned()
+        } else {
+            result.pairs.to_string()
+        };
+        table.row([
+            question.settings.settings[place].name.clone(),
+            pairs,
+            words(result, found.base_ns),
+        ]);
     }
     if let Some(together) = found.together {
-        let result = SettingResult { outcome: Outcome::of(&together), difference: together, pairs: 0 };
-        table.row(["all that lower it".to_owned(), "10".to_owned(), words(&result, found.base_ns)]);
+        let result = SettingResult {
+            outcome: Outcome::of(&together),
+            difference: together,
+            pairs: 0,
+        };
+        table.row([
+            "all that lower it".to_owned(),
+            "10".to_owned(),
+            words(&result, found.base_ns),
+        ]);
     }
     text.push_str(&table.text());
     text.push_str(&format!(
-        "\n{} runs of {}. All statements on settings hold together at 95 %. A change by {} % would have been found in nine searches of ten.\n",
+        "\n{} runs of {}. All statements on settings hold together at 95 %. A change by {} % \
+         would have been found in nine searches of ten.\n",
         found.runs,
         question.length,
         (found.smallest_share * 100.0).ceil()
@@ -155,7 +247,10 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     if found.useful().is_empty() {
         text.push_str("No setting lowers it here: a larger --budget finds smaller effects.\n");
     } else {
-        text.push_str(&format!("Use what lowers it: tardy tune --apply --settings {} -- PROGRAM\n", best.display()));
+        text.push_str(&format!(
+            "Use what lowers it: tardy tune --apply --settings {} -- PROGRAM\n",
+            best.display()
+        ));
     }
     text
 }
@@ -170,7 +265,11 @@ fn rank(result: &SettingResult) -> f64 {
 }
 
 fn goal(question: &Question) -> String {
-    if question.goal == "max" { "max".to_owned() } else { format!("{} %", question.goal) }
+    if question.goal == "max" {
+        "max".to_owned()
+    } else {
+        format!("{} %", question.goal)
+    }
 }
 
 /// Differences of logarithms as times, from the goal with all as found.
@@ -217,7 +316,9 @@ pub fn found_json(question: &Question, found: &SearchResult) -> String {
         .zip(&found.settings)
         .map(|(setting, result)| {
             let interval = result.difference.interval;
-            let bounds = interval.is_finite().then(|| [factor(interval.lower), factor(interval.upper)]);
+            let bounds = interval
+                .is_finite()
+                .then(|| [factor(interval.lower), factor(interval.upper)]);
             json!({
                 "name": setting.name, "outcome": result.outcome, "pairs": result.pairs,
                 "factor": factor(result.difference.value), "factor_interval": bounds,
@@ -244,19 +345,43 @@ mod tests {
     fn result(outcome: Outcome, lower: f64, upper: f64) -> SettingResult {
         SettingResult {
             outcome,
-            difference: Difference { value: f64::midpoint(lower, upper), interval: Interval { lower, upper } },
+            difference: Difference {
+                value: f64::midpoint(lower, upper),
+                interval: Interval { lower, upper },
+            },
             pairs: 12,
         }
     }
 
     #[test]
     fn effects_are_told_as_times_and_shares() {
-        assert_eq!(words(&result(Outcome::Lowers, 0.5_f64.ln(), 0.8_f64.ln()), 100_000.0), "lowers it by 20.0 us to 50.0 us (20 to 50 %)");
-        assert_eq!(words(&result(Outcome::Raises, 1.1_f64.ln(), 1.3_f64.ln()), 100_000.0), "raises it by 10.0 us to 30.0 us (10 to 30 %)");
         assert_eq!(
-            words(&result(Outcome::NothingSeen, 0.97_f64.ln(), 1.02_f64.ln()), 100_000.0),
+            words(
+                &result(Outcome::Lowers, 0.5_f64.ln(), 0.8_f64.ln()),
+                100_000.0
+            ),
+            "lowers it by 20.0 us to 50.0 us (20 to 50 %)"
+        );
+        assert_eq!(
+            words(
+                &result(Outcome::Raises, 1.1_f64.ln(), 1.3_f64.ln()),
+                100_000.0
+            ),
+            "raises it by 10.0 us to 30.0 us (10 to 30 %)"
+        );
+        assert_eq!(
+            words(
+                &result(Outcome::NothingSeen, 0.97_f64.ln(), 1.02_f64.ln()),
+                100_000.0
+            ),
             "nothing seen: lowers it by 3.00 us at most, raises it by 2.00 us at most"
         );
-        assert_eq!(words(&result(Outcome::NothingSeen, f64::NEG_INFINITY, f64::INFINITY), 1.0), "too few runs to tell");
+        assert_eq!(
+            words(
+                &result(Outcome::NothingSeen, f64::NEG_INFINITY, f64::INFINITY),
+                1.0
+            ),
+            "too few runs to tell"
+        );
     }
 }

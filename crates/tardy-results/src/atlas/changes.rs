@@ -1,7 +1,9 @@
 //! What got worse or better from one release to the next that has the same preemption model.
 //!
-//! A replica is what is counted: its 99.9 %, or its largest latency. Their logarithms are relabelled (`tardy_statistics::compare::permutation`), because
-//! latencies under load differ by factors. So many comparisons are kept that at most 5 % of them are expected to be by chance (Benjamini and Hochberg 1995).
+//! A replica is what is counted: its 99.9 %, or its largest latency. Their logarithms are
+//! relabelled (`tardy_statistics::compare::permutation`), because latencies under load differ by
+//! factors. So many comparisons are kept that at most 5 % of them are expected to be by chance
+//! (Benjamini and Hochberg 1995).
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -27,10 +29,16 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Those that differ: of fewer than 1000 samples, the 99.9 % is the largest, which is compared once.
+    /// Those that differ: of fewer than 1000 samples, the 99.9 % is the largest, which is compared
+    /// once.
     fn of_cells(before: &CellNumbers, behind: &CellNumbers) -> &'static [Self] {
-        let is_the_largest = |numbers: &CellNumbers| numbers.p999_of_runs_ns == numbers.max_of_runs_ns;
-        if is_the_largest(before) && is_the_largest(behind) { &[Self::Max] } else { &[Self::P999, Self::Max] }
+        let is_the_largest =
+            |numbers: &CellNumbers| numbers.p999_of_runs_ns == numbers.max_of_runs_ns;
+        if is_the_largest(before) && is_the_largest(behind) {
+            &[Self::Max]
+        } else {
+            &[Self::P999, Self::Max]
+        }
     }
 
     /// As tables call it.
@@ -71,30 +79,56 @@ pub struct Change {
 }
 
 /// The changes, the largest first, and how many pairs were compared.
-pub(super) fn changes(kernels: &[AtlasKernel], loads: &[String], cells: &[Vec<AtlasCell>]) -> (Vec<Change>, usize) {
+pub(super) fn changes(
+    kernels: &[AtlasKernel],
+    loads: &[String],
+    cells: &[Vec<AtlasCell>],
+) -> (Vec<Change>, usize) {
     let pairs = neighbours(kernels);
     let mut found = Vec::new();
     for &(from, to) in &pairs {
         for (load, name) in loads.iter().enumerate() {
-            let (Some(before), Some(behind)) = (&cells[from][load].numbers, &cells[to][load].numbers) else { continue };
+            let (Some(before), Some(behind)) =
+                (&cells[from][load].numbers, &cells[to][load].numbers)
+            else {
+                continue;
+            };
             for statistic in Statistic::of_cells(before, behind) {
-                found.extend(change(&kernels[from], &kernels[to], name, *statistic, before, behind));
+                found.extend(change(
+                    &kernels[from],
+                    &kernels[to],
+                    name,
+                    *statistic,
+                    before,
+                    behind,
+                ));
             }
         }
     }
     let compared = found.len();
     let limit = limit(found.iter().map(|change| change.probability).collect());
-    found.retain(|change| change.probability <= limit && change.ratio.max(1.0 / change.ratio) >= RATIO_MIN);
+    found.retain(|change| {
+        change.probability <= limit && change.ratio.max(1.0 / change.ratio) >= RATIO_MIN
+    });
     found.sort_by(|one, other| size(other).total_cmp(&size(one)));
     (found, compared)
 }
 
-/// The largest probability that still counts, by the procedure of Benjamini and Hochberg; below 0 where none does.
+/// The largest probability that still counts, by the procedure of Benjamini and Hochberg; below 0
+/// where none does.
 fn limit(mut probabilities: Vec<f64>) -> f64 {
     probabilities.sort_by(f64::total_cmp);
     let all = probabilities.len() as f64;
-    let counts = |(place, probability): &(usize, &f64)| **probability <= (*place + 1) as f64 / all * FALSE_SHARE;
-    probabilities.iter().enumerate().filter(counts).map(|(_, probability)| *probability).next_back().unwrap_or(-1.0)
+    let counts = |(place, probability): &(usize, &f64)| {
+        **probability <= (*place + 1) as f64 / all * FALSE_SHARE
+    };
+    probabilities
+        .iter()
+        .enumerate()
+        .filter(counts)
+        .map(|(_, probability)| *probability)
+        .next_back()
+        .unwrap_or(-1.0)
 }
 
 fn size(change: &Change) -> f64 {
@@ -105,8 +139,13 @@ fn size(change: &Change) -> f64 {
 fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     let next = |from: usize| {
         let kernel = &kernels[from];
-        let is_next = |to: &usize| kernels[*to].model == kernel.model && kernels[*to].words == kernel.words;
-        kernel.model.as_ref().and_then(|_| (from + 1..kernels.len()).find(is_next)).map(|to| (from, to))
+        let is_next =
+            |to: &usize| kernels[*to].model == kernel.model && kernels[*to].words == kernel.words;
+        kernel
+            .model
+            .as_ref()
+            .and_then(|_| (from + 1..kernels.len()).find(is_next))
+            .map(|to| (from, to))
     };
     (0..kernels.len()).filter_map(next).collect()
 }
@@ -120,9 +159,18 @@ fn change(
     before: &CellNumbers,
     behind: &CellNumbers,
 ) -> Option<Change> {
-    let logarithms = |numbers| statistic.of_runs(numbers).iter().map(|value| (value.get().max(1) as f64).ln()).collect::<Vec<f64>>();
+    let logarithms = |numbers| {
+        statistic
+            .of_runs(numbers)
+            .iter()
+            .map(|value| (value.get().max(1) as f64).ln())
+            .collect::<Vec<f64>>()
+    };
     let probability = permutation(&logarithms(before), &logarithms(behind), SEED)?.probability;
-    let (from_ns, to_ns) = (median(statistic.of_runs(before))?, median(statistic.of_runs(behind))?);
+    let (from_ns, to_ns) = (
+        median(statistic.of_runs(before))?,
+        median(statistic.of_runs(behind))?,
+    );
     Some(Change {
         load: load.to_owned(),
         model: from.model.clone()?,
@@ -148,7 +196,13 @@ mod tests {
     use super::*;
 
     fn kernel(name: &str, model: &str) -> AtlasKernel {
-        AtlasKernel { name: name.into(), package: None, words: vec![], release: None, model: Some(model.into()) }
+        AtlasKernel {
+            name: name.into(),
+            package: None,
+            words: vec![],
+            release: None,
+            model: Some(model.into()),
+        }
     }
 
     fn cell(max_us: &[i64]) -> AtlasCell {
@@ -162,20 +216,39 @@ mod tests {
             p999_of_runs_ns: vec![Nanos(1000); runs.len()],
             max_of_runs_ns: runs,
         };
-        AtlasCell { runs: u32::try_from(max_us.len()).unwrap(), failures: vec![], numbers: Some(numbers) }
+        AtlasCell {
+            runs: u32::try_from(max_us.len()).unwrap(),
+            failures: vec![],
+            numbers: Some(numbers),
+        }
     }
 
     #[test]
     fn a_change_is_found_between_neighbours_of_one_model_and_named_with_its_ratio() {
-        let kernels = [kernel("6.1-full", "full"), kernel("6.1-rt", "rt"), kernel("6.12-full", "full"), kernel("6.12-rt", "rt")];
+        let kernels = [
+            kernel("6.1-full", "full"),
+            kernel("6.1-rt", "rt"),
+            kernel("6.12-full", "full"),
+            kernel("6.12-rt", "rt"),
+        ];
         let spread = |center: i64| (0..10).map(|run| center + run).collect::<Vec<_>>();
-        let cells: Vec<Vec<AtlasCell>> = [100, 20, 300, 21].map(|center| vec![cell(&spread(center))]).into();
+        let cells: Vec<Vec<AtlasCell>> = [100, 20, 300, 21]
+            .map(|center| vec![cell(&spread(center))])
+            .into();
         let (found, compared) = changes(&kernels, &["fork".to_owned()], &cells);
         assert_eq!(compared, 4, "two models, two statistics");
-        let [change] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((change.from.as_str(), change.to.as_str(), change.statistic), ("6.1-full", "6.12-full", Statistic::Max));
+        let [change] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (change.from.as_str(), change.to.as_str(), change.statistic),
+            ("6.1-full", "6.12-full", Statistic::Max)
+        );
         assert!(change.ratio > 2.8 && change.ratio < 3.0, "{change:?}");
-        assert_eq!((change.from_ns, change.to_ns), (Nanos::from_micros(104), Nanos::from_micros(304)));
+        assert_eq!(
+            (change.from_ns, change.to_ns),
+            (Nanos::from_micros(104), Nanos::from_micros(304))
+        );
     }
 
     #[test]
@@ -187,7 +260,11 @@ mod tests {
             numbers.p999_of_runs_ns.clone_from(&numbers.max_of_runs_ns);
             cell
         };
-        let (found, compared) = changes(&kernels, &["x".to_owned()], &[vec![short(&[900; 8])], vec![short(&[100; 8])]]);
+        let (found, compared) = changes(
+            &kernels,
+            &["x".to_owned()],
+            &[vec![short(&[900; 8])], vec![short(&[100; 8])]],
+        );
         assert_eq!((found.len(), compared), (1, 1));
         assert_eq!(found[0].statistic, Statistic::Max);
     }
@@ -195,25 +272,59 @@ mod tests {
     #[test]
     fn what_chance_or_too_few_replicas_may_have_made_is_no_change() {
         let kernels = [kernel("a", "full"), kernel("b", "full")];
-        let of = |before: &[i64], behind: &[i64]| changes(&kernels, &["x".to_owned()], &[vec![cell(before)], vec![cell(behind)]]).0;
-        assert_eq!(of(&[100, 900, 110, 950, 120, 980], &[940, 130, 910, 115, 990, 105]), [], "overlapping");
-        assert_eq!(of(&[100, 101, 102], &[900, 901, 902]), [], "three replicas a side");
+        let of = |before: &[i64], behind: &[i64]| {
+            changes(
+                &kernels,
+                &["x".to_owned()],
+                &[vec![cell(before)], vec![cell(behind)]],
+            )
+            .0
+        };
+        assert_eq!(
+            of(
+                &[100, 900, 110, 950, 120, 980],
+                &[940, 130, 910, 115, 990, 105]
+            ),
+            [],
+            "overlapping"
+        );
+        assert_eq!(
+            of(&[100, 101, 102], &[900, 901, 902]),
+            [],
+            "three replicas a side"
+        );
         assert_eq!(of(&[100; 8], &[110; 8]), [], "a tenth more");
         assert_eq!(of(&[900; 8], &[100; 8]).len(), 1);
     }
 
-    // The example of Benjamini and Hochberg (1995), section 3.2: fifteen probabilities; the procedure keeps four.
+    // The example of Benjamini and Hochberg (1995), section 3.2: fifteen probabilities; the
+    // procedure keeps four.
     #[test]
     fn the_procedures_published_example_is_reproduced() {
-        let published =
-            [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0];
+        let published = [
+            0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
+            0.5719, 0.6528, 0.7590, 1.0,
+        ];
         assert_eq!(limit(published.iter().rev().copied().collect()), 0.0095);
         assert_eq!(limit(vec![0.9, 0.6]), -1.0);
     }
 
     #[test]
     fn kernels_with_other_words_or_without_a_model_have_no_neighbours() {
-        let with_words = AtlasKernel { words: vec!["x=1".into()], ..kernel("b", "full") };
-        assert_eq!(neighbours(&[kernel("a", "full"), with_words, AtlasKernel { model: None, ..kernel("c", "full") }]), []);
+        let with_words = AtlasKernel {
+            words: vec!["x=1".into()],
+            ..kernel("b", "full")
+        };
+        assert_eq!(
+            neighbours(&[
+                kernel("a", "full"),
+                with_words,
+                AtlasKernel {
+                    model: None,
+                    ..kernel("c", "full")
+                }
+            ]),
+            []
+        );
     }
 }

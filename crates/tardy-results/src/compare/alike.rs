@@ -6,7 +6,8 @@ use tardy_run::tracing::TracingRecord;
 
 use super::side::{CompareError, RunSide, Side};
 
-/// What has to be equal in all runs of a side: each aspect with its value, and what a reader sees of it.
+/// What has to be equal in all runs of a side: each aspect with its value, and what a reader sees
+/// of it.
 struct Measurement {
     aspects: [(&'static str, String); 6],
     words: String,
@@ -15,14 +16,31 @@ struct Measurement {
 impl Measurement {
     fn of(record: &RunRecord, with_kernel: bool) -> Self {
         let plan = &record.plan;
-        let mut phases: Vec<&str> = record.phases.iter().map(|phase| phase.name.as_str()).collect();
+        let mut phases: Vec<&str> = record
+            .phases
+            .iter()
+            .map(|phase| phase.name.as_str())
+            .collect();
         // Shuffled phases are the same phases.
         phases.sort_unstable();
         phases.dedup();
-        let kernel = if with_kernel { record.machine.one_line() } else { String::new() };
-        let origin = if record.kind == RunKind::Imported { record.tool.name.as_str() } else { "" };
+        let kernel = if with_kernel {
+            record.machine.one_line()
+        } else {
+            String::new()
+        };
+        let origin = if record.kind == RunKind::Imported {
+            record.tool.name.as_str()
+        } else {
+            ""
+        };
         let probes: Vec<String> = plan.probes.iter().map(ToString::to_string).collect();
-        let shown = [probes.join(", "), phases.join("+"), kernel.clone(), origin.to_owned()];
+        let shown = [
+            probes.join(", "),
+            phases.join("+"),
+            kernel.clone(),
+            origin.to_owned(),
+        ];
         let shown: Vec<String> = shown.into_iter().filter(|part| !part.is_empty()).collect();
         Self {
             words: shortened(&shown.join("; ")),
@@ -31,7 +49,14 @@ impl Measurement {
                 ("the loads", phases.join(", ")),
                 ("the CPUs", record.measured_cpus.to_string()),
                 ("the kernel", kernel),
-                ("the kernel's command line", if with_kernel { command_line(record) } else { String::new() }),
+                (
+                    "the kernel's command line",
+                    if with_kernel {
+                        command_line(record)
+                    } else {
+                        String::new()
+                    },
+                ),
                 ("where they come from", origin.to_owned()),
             ],
         }
@@ -40,27 +65,44 @@ impl Measurement {
 
 /// All that runs of one side have in common.
 pub(super) fn aspects(record: &RunRecord) -> Vec<String> {
-    Measurement::of(record, true).aspects.into_iter().map(|(_, value)| value).collect()
+    Measurement::of(record, true)
+        .aspects
+        .into_iter()
+        .map(|(_, value)| value)
+        .collect()
 }
 
 /// Whether two runs measured the same, on whatever kernels.
 pub(super) fn is_same_measurement(one: &RunRecord, other: &RunRecord) -> bool {
-    one.clock == other.clock && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects
+    one.clock == other.clock
+        && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects
 }
 
 /// Without the word by which the lab's replicas differ: those repeat one measurement.
 const PAD_WORD: &str = "tardy.pad=";
 
 fn command_line(record: &RunRecord) -> String {
-    let text = record.machine.kernel.command_line.as_deref().unwrap_or_default();
-    text.split_whitespace().filter(|word| !word.starts_with(PAD_WORD)).collect::<Vec<_>>().join(" ")
+    let text = record
+        .machine
+        .kernel
+        .command_line
+        .as_deref()
+        .unwrap_or_default();
+    text.split_whitespace()
+        .filter(|word| !word.starts_with(PAD_WORD))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Longest description of a run in a message, in characters.
 const SHOWN: usize = 100;
 
 fn shortened(text: &str) -> String {
-    if text.chars().count() > SHOWN { text.chars().take(SHOWN).chain("...".chars()).collect() } else { text.to_owned() }
+    if text.chars().count() > SHOWN {
+        text.chars().take(SHOWN).chain("...".chars()).collect()
+    } else {
+        text.to_owned()
+    }
 }
 
 /// Refuses a side whose runs measured different things.
@@ -75,15 +117,32 @@ pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
 ///
 /// # Errors
 /// [`CompareError::Mixed`]; [`CompareError::Stacks`] for a run that is not for comparison at all.
-pub(super) fn all_alike(name: &str, runs: &[RunSide], with_kernel: bool) -> Result<(), CompareError> {
-    let has_stacks = |run: &&RunSide| run.record.tracing.as_ref().is_some_and(TracingRecord::is_beyond_comparison);
+pub(super) fn all_alike(
+    name: &str,
+    runs: &[RunSide],
+    with_kernel: bool,
+) -> Result<(), CompareError> {
+    let has_stacks = |run: &&RunSide| {
+        run.record
+            .tracing
+            .as_ref()
+            .is_some_and(TracingRecord::is_beyond_comparison)
+    };
     if let Some(run) = runs.iter().find(has_stacks) {
         return Err(CompareError::Stacks(run.folder.clone()));
     }
-    let mut runs = runs.iter().map(|run| (run, Measurement::of(&run.record, with_kernel)));
-    let Some((first, expected)) = runs.next() else { return Ok(()) };
+    let mut runs = runs
+        .iter()
+        .map(|run| (run, Measurement::of(&run.record, with_kernel)));
+    let Some((first, expected)) = runs.next() else {
+        return Ok(());
+    };
     for (run, found) in runs {
-        let differs = expected.aspects.iter().zip(&found.aspects).find(|(one, other)| one.1 != other.1);
+        let differs = expected
+            .aspects
+            .iter()
+            .zip(&found.aspects)
+            .find(|(one, other)| one.1 != other.1);
         if let Some(((aspect, _), _)) = differs {
             return Err(CompareError::Mixed {
                 side: name.into(),

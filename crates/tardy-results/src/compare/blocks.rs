@@ -1,6 +1,8 @@
-//! The samples of a run in stretches of time, each as counts by bucket, and all of them exactly in one histogram.
+//! The samples of a run in stretches of time, each as counts by bucket, and all of them exactly in
+//! one histogram.
 //!
-//! Memory does not depend on the length of the run: there are at most about a thousand stretches of a few thousand buckets.
+//! Memory does not depend on the length of the run: there are at most about a thousand stretches of
+//! a few thousand buckets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,8 +31,16 @@ struct BlockGrid {
 impl BlockGrid {
     /// The stretch and the phase of a due time.
     fn place(&self, due: Nanos) -> (u64, PhaseIndex) {
-        let stretch = (due - self.start).get().div_euclid(self.length.get().max(1)).max(0) as u64;
-        (stretch, self.phases.iter().position(|&(begin, end)| begin <= due && due < end))
+        let stretch = (due - self.start)
+            .get()
+            .div_euclid(self.length.get().max(1))
+            .max(0) as u64;
+        (
+            stretch,
+            self.phases
+                .iter()
+                .position(|&(begin, end)| begin <= due && due < end),
+        )
     }
 }
 
@@ -50,11 +60,26 @@ pub struct SeriesBlocks {
 ///
 /// # Errors
 /// [`SeriesError`] where a series cannot be read.
-pub fn read(folder: &std::path::Path, record: &RunRecord, length: Nanos) -> Result<Vec<SeriesBlocks>, SeriesError> {
-    let phases = |cpu| (0..record.phases.len()).map(|index| record.under_load(index, cpu)).collect();
-    let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
+pub fn read(
+    folder: &std::path::Path,
+    record: &RunRecord,
+    length: Nanos,
+) -> Result<Vec<SeriesBlocks>, SeriesError> {
+    let phases = |cpu| {
+        (0..record.phases.len())
+            .map(|index| record.under_load(index, cpu))
+            .collect()
+    };
+    let samples = record
+        .samples_folder
+        .clone()
+        .unwrap_or_else(|| folder.join("samples"));
     let read = |entry: &SeriesRecord| {
-        let cutting = BlockGrid { start: record.started.monotonic_ns, length, phases: phases(entry.cpu) };
+        let cutting = BlockGrid {
+            start: record.started.monotonic_ns,
+            length,
+            phases: phases(entry.cpu),
+        };
         read_series(samples.join(&entry.file), &cutting)
     };
     record.series.iter().map(read).collect()
@@ -63,8 +88,18 @@ pub fn read(folder: &std::path::Path, record: &RunRecord, length: Nanos) -> Resu
 fn read_series(path: PathBuf, cutting: &BlockGrid) -> Result<SeriesBlocks, SeriesError> {
     let file = SeriesFile::open(&path)?;
     let new = || Reader::new(file.descriptor().schedule, cutting.clone());
-    let (Reader { stretches, exact, .. }, _) = file.fold(SeriesFile::threads(), new, Reader::add, Reader::merge)?;
-    let mut whole = SeriesBlocks { descriptor: file.descriptor().clone(), stretches, exact, stored: None };
+    let (
+        Reader {
+            stretches, exact, ..
+        },
+        _,
+    ) = file.fold(SeriesFile::threads(), new, Reader::add, Reader::merge)?;
+    let mut whole = SeriesBlocks {
+        descriptor: file.descriptor().clone(),
+        stretches,
+        exact,
+        stored: None,
+    };
     // There may be a thousand series, all held at once.
     whole.exact.values_mut().for_each(Histogram::pack);
     if let Some(stored) = histogram_file::of_all(&path, &file, whole.exact.values()) {
@@ -87,7 +122,14 @@ struct Reader {
 
 impl Reader {
     fn new(schedule: Schedule, cutting: BlockGrid) -> Self {
-        Self { schedule, cutting, open: None, buckets: LogBuckets::default(), stretches: BTreeMap::new(), exact: BTreeMap::new() }
+        Self {
+            schedule,
+            cutting,
+            open: None,
+            buckets: LogBuckets::default(),
+            stretches: BTreeMap::new(),
+            exact: BTreeMap::new(),
+        }
     }
 
     fn add(&mut self, chunk: &Chunk) {
@@ -96,9 +138,15 @@ impl Reader {
         }
         let place = self.cutting.place(chunk.first_due);
         // Nearly all chunks lie in one stretch: their due times need not be looked at.
-        if self.last_due_at_most(chunk).is_some_and(|last| self.cutting.place(last) == place) {
+        if self
+            .last_due_at_most(chunk)
+            .is_some_and(|last| self.cutting.place(last) == place)
+        {
             self.open(place);
-            let exact = self.exact.entry(place.1).or_insert_with(|| Histogram::new(Budget::ANALYSIS));
+            let exact = self
+                .exact
+                .entry(place.1)
+                .or_insert_with(|| Histogram::new(Budget::ANALYSIS));
             for &latency in &chunk.latency {
                 exact.record(latency);
                 self.buckets.record(latency);
@@ -109,19 +157,39 @@ impl Reader {
         for (_, sample) in chunk.samples(&schedule) {
             let place = self.cutting.place(sample.due);
             self.open(place);
-            self.exact.entry(place.1).or_insert_with(|| Histogram::new(Budget::ANALYSIS)).record(sample.latency.get());
+            self.exact
+                .entry(place.1)
+                .or_insert_with(|| Histogram::new(Budget::ANALYSIS))
+                .record(sample.latency.get());
             self.buckets.record(sample.latency.get());
         }
     }
 
-    /// A time that the last due time of the chunk does not pass; `None` where due times depart from the schedule.
+    /// A time that the last due time of the chunk does not pass; `None` where due times depart from
+    /// the schedule.
     fn last_due_at_most(&self, chunk: &Chunk) -> Option<Nanos> {
-        let Schedule::Grid { period, .. } = self.schedule else { return None };
-        let skipped: u64 = chunk.skipped.iter().map(|&(_, skipped)| u64::from(skipped)).sum();
-        let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| sum.saturating_add(gap.lost).saturating_add(gap.skipped));
-        let steps = i64::try_from((chunk.latency.len() as u64).saturating_add(skipped).saturating_add(gaps)).ok()?;
+        let Schedule::Grid { period, .. } = self.schedule else {
+            return None;
+        };
+        let skipped: u64 = chunk
+            .skipped
+            .iter()
+            .map(|&(_, skipped)| u64::from(skipped))
+            .sum();
+        let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| {
+            sum.saturating_add(gap.lost).saturating_add(gap.skipped)
+        });
+        let steps = i64::try_from(
+            (chunk.latency.len() as u64)
+                .saturating_add(skipped)
+                .saturating_add(gaps),
+        )
+        .ok()?;
         let reach = period.get().checked_mul(steps)?;
-        chunk.due.is_empty().then(|| chunk.first_due.saturating_add(Nanos(reach)))
+        chunk
+            .due
+            .is_empty()
+            .then(|| chunk.first_due.saturating_add(Nanos(reach)))
     }
 
     fn open(&mut self, place: (u64, PhaseIndex)) {
@@ -147,7 +215,10 @@ impl Reader {
 
     fn close(&mut self) {
         if let Some(place) = self.open.take() {
-            self.stretches.entry(place).or_default().merge(self.buckets.take());
+            self.stretches
+                .entry(place)
+                .or_default()
+                .merge(self.buckets.take());
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Which quantiles are compared: those that both sides bound, and of these, unless the user named them, those with enough samples beyond for a difference.
+//! Which quantiles are compared: those that both sides bound, and of these, unless the user named
+//! them, those with enough samples beyond for a difference.
 
 use tardy_statistics::compare::run_spread::FACTOR_MAX;
 use tardy_statistics::confidence::Confidence;
@@ -7,16 +8,19 @@ use tardy_statistics::quantile::quantile_ranks;
 use super::model::{NotCompared, Settings};
 use super::pooled::PooledRuns;
 
-/// Independent samples beyond a quantile that a difference needs on each side: a bound takes four, but the difference of two such bounds says nothing.
+/// Independent samples beyond a quantile that a difference needs on each side: a bound takes four,
+/// but the difference of two such bounds says nothing.
 const BEYOND_MIN: f64 = 30.0;
 /// Samples beyond a quantile that a run's own value of it needs, where runs are what is counted.
 const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
 /// What decides whether a side knows a quantile.
 pub(super) enum Bounds {
-    /// Its shortest run; in virtual time a value is exact, and only has to be another than the maximum.
+    /// Its shortest run; in virtual time a value is exact, and only has to be another than the
+    /// maximum.
     OfRuns { is_exact: bool },
-    /// Its samples: for each quantile as many independent ones of the baseline and of the candidate.
+    /// Its samples: for each quantile as many independent ones of the baseline and of the
+    /// candidate.
     OfSamples { effective: Vec<(f64, f64, f64)> },
 }
 
@@ -35,19 +39,37 @@ pub(super) fn split_by_bounds(
                 least / beyond(quantile, base.shortest().min(candidate.shortest()) as f64)
             }
             // Without blocks on one side nothing is known of any quantile.
-            Bounds::OfSamples { effective } => effective.get(place).map_or(f64::INFINITY, |&(_, from, to)| {
-                let of_side = |side: &PooledRuns<'_>, effective: f64| needed(side, quantile, effective, settings.are_quantiles_given);
-                of_side(base, from).max(of_side(candidate, to))
-            }),
+            Bounds::OfSamples { effective } => {
+                effective
+                    .get(place)
+                    .map_or(f64::INFINITY, |&(_, from, to)| {
+                        let of_side = |side: &PooledRuns<'_>, effective: f64| {
+                            needed(side, quantile, effective, settings.are_quantiles_given)
+                        };
+                        of_side(base, from).max(of_side(candidate, to))
+                    })
+            }
         };
         // More samples would not help where a file does not tell them apart.
-        let needed = if base.is_open_at(quantile) || candidate.is_open_at(quantile) { f64::INFINITY } else { needed };
+        let needed = if base.is_open_at(quantile) || candidate.is_open_at(quantile) {
+            f64::INFINITY
+        } else {
+            needed
+        };
         if needed <= 1.0 + 1e-9 {
             known.push(quantile);
         } else {
-            let value = |side: &PooledRuns<'_>| side.known(side.tally().quantile(quantile).unwrap_or_default()).0;
+            let value = |side: &PooledRuns<'_>| {
+                side.known(side.tally().quantile(quantile).unwrap_or_default())
+                    .0
+            };
             let data_needed = Some(needed).filter(|&factor| factor <= FACTOR_MAX);
-            unknown.push(NotCompared { quantile, base_ns: value(base), candidate_ns: value(candidate), data_needed });
+            unknown.push(NotCompared {
+                quantile,
+                base_ns: value(base),
+                candidate_ns: value(candidate),
+                data_needed,
+            });
         }
     }
     (known, unknown)
@@ -58,10 +80,17 @@ fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) 
     let for_bounds = if side.bounds(quantile, effective) {
         1.0
     } else {
-        let samples = quantile_ranks(side.exact.count(), quantile, Confidence::NINETY_FIVE).samples_needed;
-        samples.map_or(f64::INFINITY, |samples| (samples as f64 / effective).max(1.0 + 1e-6))
+        let samples =
+            quantile_ranks(side.exact.count(), quantile, Confidence::NINETY_FIVE).samples_needed;
+        samples.map_or(f64::INFINITY, |samples| {
+            (samples as f64 / effective).max(1.0 + 1e-6)
+        })
     };
-    if is_given { for_bounds } else { for_bounds.max(BEYOND_MIN / beyond(quantile, effective)) }
+    if is_given {
+        for_bounds
+    } else {
+        for_bounds.max(BEYOND_MIN / beyond(quantile, effective))
+    }
 }
 
 /// Samples on the rarer side of a quantile.

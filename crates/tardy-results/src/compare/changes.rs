@@ -37,17 +37,27 @@ pub struct Change {
     pub changed: Vec<FactDifference>,
 }
 
-/// The runs at or below `paths`, each once: a run that is named twice would look like a level that lasted.
+/// The runs at or below `paths`, each once: a run that is named twice would look like a level that
+/// lasted.
 pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
-    let mut is_new = |folder: &PathBuf| known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone()));
-    paths.iter().flat_map(|path| folders(path)).filter(|folder| is_new(folder)).collect()
+    let mut is_new =
+        |folder: &PathBuf| known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone()));
+    paths
+        .iter()
+        .flat_map(|path| folders(path))
+        .filter(|folder| is_new(folder))
+        .collect()
 }
 
-/// How to look for changes in each of `tracks`: of many numbers some change by chance, so they share the probability that one may have.
+/// How to look for changes in each of `tracks`: of many numbers some change by chance, so they
+/// share the probability that one may have.
 pub(super) fn search(tracks: usize) -> Search {
     let one = Search::default();
-    Search { probability_max: one.probability_max / tracks.max(1) as f64, ..one }
+    Search {
+        probability_max: one.probability_max / tracks.max(1) as f64,
+        ..one
+    }
 }
 
 /// The test wants numbers that are about normal: the logarithms of high quantiles and of costs are.
@@ -57,24 +67,45 @@ pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step>
         Margin::Share(share) => share.ln_1p(),
         Margin::Time(_) => 0.0,
     };
-    let found = change_points(&logarithms, Search { difference_min, ..search });
+    let found = change_points(
+        &logarithms,
+        Search {
+            difference_min,
+            ..search
+        },
+    );
     let steps = found.into_iter().map(|change| Step {
         run: change.index,
         before_ns: change.mean_before.exp(),
         after_ns: change.mean_after.exp(),
         probability: change.probability,
     });
-    steps.filter(|step| (step.after_ns - step.before_ns).abs() > margin.of(step.before_ns)).collect()
+    steps
+        .filter(|step| (step.after_ns - step.before_ns).abs() > margin.of(step.before_ns))
+        .collect()
 }
 
 /// What else changed where any number did.
-pub(super) fn changes<'a>(steps: impl Iterator<Item = &'a Step>, records: &[&RunRecord]) -> Vec<Change> {
+pub(super) fn changes<'a>(
+    steps: impl Iterator<Item = &'a Step>,
+    records: &[&RunRecord],
+) -> Vec<Change> {
     let places: BTreeSet<usize> = steps.map(|step| step.run).collect();
-    places.into_iter().map(|run| Change { run, changed: facts::differences(records[run - 1], records[run]) }).collect()
+    places
+        .into_iter()
+        .map(|run| Change {
+            run,
+            changed: facts::differences(records[run - 1], records[run]),
+        })
+        .collect()
 }
 
-/// What the latest change of each number comes to, each with its words: the worst where one is worse, else the best.
-pub(super) fn verdict(latest: impl Iterator<Item = (Step, String)>, runs: usize) -> (Outcome, String) {
+/// What the latest change of each number comes to, each with its words: the worst where one is
+/// worse, else the best.
+pub(super) fn verdict(
+    latest: impl Iterator<Item = (Step, String)>,
+    runs: usize,
+) -> (Outcome, String) {
     let factor = |step: &Step| step.after_ns / step.before_ns;
     let latest: Vec<(f64, String)> = latest.map(|(step, words)| (factor(&step), words)).collect();
     let worst = latest.iter().max_by(|a, b| a.0.total_cmp(&b.0));
@@ -83,7 +114,10 @@ pub(super) fn verdict(latest: impl Iterator<Item = (Step, String)>, runs: usize)
         (Some((factor, words)), _) if *factor > 1.0 => (Outcome::Worse, words.clone()),
         (_, Some((_, words))) => (Outcome::Better, words.clone()),
         _ if runs >= RUNS_MIN => (Outcome::Equivalent, format!("no change in {runs} runs")),
-        _ => (Outcome::Inconclusive, format!("{runs} runs are too few to show a change: at least {RUNS_MIN} are needed")),
+        _ => (
+            Outcome::Inconclusive,
+            format!("{runs} runs are too few to show a change: at least {RUNS_MIN} are needed"),
+        ),
     }
 }
 
@@ -92,17 +126,34 @@ mod tests {
     use super::*;
 
     fn step(before: f64, after: f64) -> (Step, String) {
-        (Step { run: 4, before_ns: before, after_ns: after, probability: 0.0 }, format!("{before} -> {after}"))
+        (
+            Step {
+                run: 4,
+                before_ns: before,
+                after_ns: after,
+                probability: 0.0,
+            },
+            format!("{before} -> {after}"),
+        )
     }
 
     #[test]
     fn one_number_that_became_worse_outweighs_all_that_became_better() {
         let latest = [step(10.0, 5.0), step(10.0, 12.0), step(10.0, 11.0)];
-        assert_eq!(verdict(latest.into_iter(), 10), (Outcome::Worse, "10 -> 12".to_owned()));
+        assert_eq!(
+            verdict(latest.into_iter(), 10),
+            (Outcome::Worse, "10 -> 12".to_owned())
+        );
         let latest = [step(10.0, 8.0), step(10.0, 5.0)];
-        assert_eq!(verdict(latest.into_iter(), 10), (Outcome::Better, "10 -> 5".to_owned()));
+        assert_eq!(
+            verdict(latest.into_iter(), 10),
+            (Outcome::Better, "10 -> 5".to_owned())
+        );
         assert_eq!(verdict(std::iter::empty(), RUNS_MIN).0, Outcome::Equivalent);
-        assert_eq!(verdict(std::iter::empty(), RUNS_MIN - 1).0, Outcome::Inconclusive);
+        assert_eq!(
+            verdict(std::iter::empty(), RUNS_MIN - 1).0,
+            Outcome::Inconclusive
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Costs against costs: by how many percent each service, or program, costs more, with an interval and a verdict.
+//! Costs against costs: by how many percent each service, or program, costs more, with an interval
+//! and a verdict.
 //!
-//! Costs are compared as ratios, because a trial's value is a sum of many delays that are never below zero, and because the user asks for a share. With four
-//! runs a side or more a run's figure is what is counted, with fewer its trials.
+//! Costs are compared as ratios, because a trial's value is a sum of many delays that are never
+//! below zero, and because the user asks for a share. With four runs a side or more a run's figure
+//! is what is counted, with fewer its trials.
 
 use std::path::{Path, PathBuf};
 
@@ -70,7 +72,8 @@ pub struct CostRow {
     /// Of the baseline: the least of its runs' figures, or the average of a program's trials.
     pub base: f64,
     pub candidate: f64,
-    /// How many percent more the candidate costs: the throughput advantage of the baseline, as mckenney2009 has it.
+    /// How many percent more the candidate costs: the throughput advantage of the baseline, as
+    /// mckenney2009 has it.
     pub advantage_percent: f64,
     /// Interval of the percentage; absent where there is too little for one.
     pub interval_percent: Option<Interval>,
@@ -85,7 +88,10 @@ pub enum CostCompareError {
     #[error(transparent)]
     SeriesData(#[from] CostSummaryError),
     /// Times against counts of instructions.
-    #[error("{base} counts {base_unit} and {other} {other_unit}: a time says nothing of a length of code; compare runs of one clock")]
+    #[error(
+        "{base} counts {base_unit} and {other} {other_unit}: a time says nothing of a length of \
+         code; compare runs of one clock"
+    )]
     Units {
         /// One side.
         base: String,
@@ -108,18 +114,30 @@ pub(super) struct Side {
 /// Whether `path` stands for costs: its first run decides, and the others must be alike.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
-    folders(path).first().and_then(|first| folder::open(first).ok()).is_some_and(|record| record.kind == RunKind::Cost)
+    folders(path)
+        .first()
+        .and_then(|first| folder::open(first).ok())
+        .is_some_and(|record| record.kind == RunKind::Cost)
 }
 
 /// Compares.
 ///
 /// # Errors
 /// [`CostCompareError`].
-pub fn compare(base: &Path, candidates: &[PathBuf], margin: Margin, confidence: Confidence) -> Result<CostComparison, CostCompareError> {
+pub fn compare(
+    base: &Path,
+    candidates: &[PathBuf],
+    margin: Margin,
+    confidence: Confidence,
+) -> Result<CostComparison, CostCompareError> {
     let base = read(base)?;
-    let candidates = candidates.iter().map(|path| candidate(&base, &read(path)?, margin, confidence)).collect::<Result<Vec<_>, _>>()?;
+    let candidates = candidates
+        .iter()
+        .map(|path| candidate(&base, &read(path)?, margin, confidence))
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(CostComparison {
-        verdict: Outcome::of_all(candidates.iter().map(|candidate| candidate.verdict)).unwrap_or(Outcome::Inconclusive),
+        verdict: Outcome::of_all(candidates.iter().map(|candidate| candidate.verdict))
+            .unwrap_or(Outcome::Inconclusive),
         margin,
         confidence,
         unit: base.unit(),
@@ -136,7 +154,11 @@ fn read(path: &Path) -> Result<Side, CostCompareError> {
         runs.push(of_record(&run, record.clone())?);
         records.push(record);
     }
-    Ok(Side { name: path.display().to_string(), record: records.swap_remove(0), runs })
+    Ok(Side {
+        name: path.display().to_string(),
+        record: records.swap_remove(0),
+        runs,
+    })
 }
 
 impl Side {
@@ -144,7 +166,11 @@ impl Side {
     pub(super) fn of_one(folder: &Path) -> Result<Self, CostCompareError> {
         let record = folder::open(folder).map_err(CostSummaryError::from)?;
         let runs = vec![of_record(folder, record.clone())?];
-        Ok(Self { name: folder.display().to_string(), record, runs })
+        Ok(Self {
+            name: folder.display().to_string(),
+            record,
+            runs,
+        })
     }
 
     pub(super) fn unit(&self) -> &'static str {
@@ -157,16 +183,33 @@ impl Side {
 
     fn facts(&self) -> CostSide {
         let runs = self.runs.iter().map(|run| run.run.clone()).collect();
-        CostSide { name: self.name.clone(), runs, machine: self.runs[0].machine.clone() }
+        CostSide {
+            name: self.name.clone(),
+            runs,
+            machine: self.runs[0].machine.clone(),
+        }
     }
 
     pub(super) fn metrics(&self, name: &str) -> Vec<&MetricSummary> {
-        self.runs.iter().filter_map(|run| run.metrics.iter().find(|metric| metric.name == name)).collect()
+        self.runs
+            .iter()
+            .filter_map(|run| run.metrics.iter().find(|metric| metric.name == name))
+            .collect()
     }
 }
 
-fn candidate(base: &Side, side: &Side, margin: Margin, confidence: Confidence) -> Result<CostCandidate, CostCompareError> {
-    if base.runs.iter().chain(&side.runs).any(|run| run.how.unit != base.unit()) {
+fn candidate(
+    base: &Side,
+    side: &Side,
+    margin: Margin,
+    confidence: Confidence,
+) -> Result<CostCandidate, CostCompareError> {
+    if base
+        .runs
+        .iter()
+        .chain(&side.runs)
+        .any(|run| run.how.unit != base.unit())
+    {
         return Err(CostCompareError::Units {
             base: base.name.clone(),
             base_unit: base.unit(),
@@ -174,44 +217,104 @@ fn candidate(base: &Side, side: &Side, margin: Margin, confidence: Confidence) -
             other_unit: side.unit(),
         });
     }
-    let names: Vec<&str> = base.runs[0].metrics.iter().map(|metric| &*metric.name).filter(|name| !side.metrics(name).is_empty()).collect();
+    let names: Vec<&str> = base.runs[0]
+        .metrics
+        .iter()
+        .map(|metric| &*metric.name)
+        .filter(|name| !side.metrics(name).is_empty())
+        .collect();
     let of_runs = base.runs.len().min(side.runs.len()) >= RUNS_MIN;
-    // Of many metrics some differ by chance; runs are too few for an adjustment, and say so by themselves.
-    let each = if of_runs { confidence } else { confidence.shared_by(u32::try_from(names.len()).unwrap_or(u32::MAX).max(1)) };
-    let rows: Vec<CostRow> = names.iter().filter_map(|name| row(name, base, side, of_runs, margin, each)).collect();
+    // Of many metrics some differ by chance; runs are too few for an adjustment, and say so by
+    // themselves.
+    let each = if of_runs {
+        confidence
+    } else {
+        confidence.shared_by(u32::try_from(names.len()).unwrap_or(u32::MAX).max(1))
+    };
+    let rows: Vec<CostRow> = names
+        .iter()
+        .filter_map(|name| row(name, base, side, of_runs, margin, each))
+        .collect();
     if rows.is_empty() {
-        return Err(CostCompareError::NothingShared(base.name.clone(), side.name.clone()));
+        return Err(CostCompareError::NothingShared(
+            base.name.clone(),
+            side.name.clone(),
+        ));
     }
     let seen = Outcome::of_all(rows.iter().map(|row| row.verdict)).unwrap_or(Outcome::Inconclusive);
-    let is_short = base.runs.iter().chain(&side.runs).any(|run| run.state != State::Finished);
+    let is_short = base
+        .runs
+        .iter()
+        .chain(&side.runs)
+        .any(|run| run.state != State::Finished);
     Ok(CostCandidate {
         side: side.facts(),
-        verdict: if is_short && seen != Outcome::Worse { Outcome::Inconclusive } else { seen },
+        verdict: if is_short && seen != Outcome::Worse {
+            Outcome::Inconclusive
+        } else {
+            seen
+        },
         warnings: warnings(base, side, of_runs, names.len() - rows.len()),
         changed: facts::differences(&base.record, &side.record),
         rows,
     })
 }
 
-fn row(name: &str, base: &Side, side: &Side, of_runs: bool, margin: Margin, confidence: Confidence) -> Option<CostRow> {
+fn row(
+    name: &str,
+    base: &Side,
+    side: &Side,
+    of_runs: bool,
+    margin: Margin,
+    confidence: Confidence,
+) -> Option<CostRow> {
     let is_of_programs = base.is_of_programs() && side.is_of_programs();
     let (from, to) = (base.metrics(name), side.metrics(name));
     let figure = |metrics: &[&MetricSummary]| {
-        let values = metrics.iter().map(|metric| if is_of_programs { metric.mean } else { metric.cost });
-        if is_of_programs { values.sum::<f64>() / metrics.len() as f64 } else { values.fold(f64::INFINITY, f64::min) }
+        let values = metrics.iter().map(|metric| {
+            if is_of_programs {
+                metric.mean
+            } else {
+                metric.cost
+            }
+        });
+        if is_of_programs {
+            values.sum::<f64>() / metrics.len() as f64
+        } else {
+            values.fold(f64::INFINITY, f64::min)
+        }
     };
     let counted = |metrics: &[&MetricSummary]| -> Vec<f64> {
         if of_runs {
-            metrics.iter().map(|metric| if is_of_programs { metric.mean } else { metric.cost }).collect()
+            metrics
+                .iter()
+                .map(|metric| {
+                    if is_of_programs {
+                        metric.mean
+                    } else {
+                        metric.cost
+                    }
+                })
+                .collect()
         } else {
-            metrics.iter().flat_map(|metric| metric.values.iter().copied()).collect()
+            metrics
+                .iter()
+                .flat_map(|metric| metric.values.iter().copied())
+                .collect()
         }
     };
     let figures = (figure(&from), figure(&to));
-    judged((name, from[0].bytes), figures, (&counted(&from), &counted(&to)), margin, confidence)
+    judged(
+        (name, from[0].bytes),
+        figures,
+        (&counted(&from), &counted(&to)),
+        margin,
+        confidence,
+    )
 }
 
-/// `None` where one side costs nothing: what is left after something was taken off can be nothing, and has no ratio.
+/// `None` where one side costs nothing: what is left after something was taken off can be nothing,
+/// and has no ratio.
 fn judged(
     (name, bytes): (&str, Option<u64>),
     (base, candidate): (f64, f64),
@@ -222,10 +325,19 @@ fn judged(
     if base <= 0.0 || candidate <= 0.0 {
         return None;
     }
-    let logarithms = |values: &[f64]| -> Vec<f64> { values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect() };
+    let logarithms = |values: &[f64]| -> Vec<f64> {
+        values
+            .iter()
+            .filter(|value| **value > 0.0)
+            .map(|value| value.ln())
+            .collect()
+    };
     let shift = shift(&logarithms(from), &logarithms(to), confidence)?;
     let is_known = shift.interval.lower.is_finite() && shift.interval.upper.is_finite();
-    let interval = is_known.then(|| Interval { lower: shift.interval.lower.exp_m1(), upper: shift.interval.upper.exp_m1() });
+    let interval = is_known.then(|| Interval {
+        lower: shift.interval.lower.exp_m1(),
+        upper: shift.interval.upper.exp_m1(),
+    });
     let share = margin.of(base) / base;
     Some(CostRow {
         metric: name.to_owned(),
@@ -233,8 +345,13 @@ fn judged(
         base,
         candidate,
         advantage_percent: advantage_percent(base, candidate),
-        interval_percent: interval.map(|interval| Interval { lower: interval.lower * 100.0, upper: interval.upper * 100.0 }),
-        verdict: interval.map_or(Outcome::Inconclusive, |interval| equivalence(shift.shift.exp_m1(), interval, share).into()),
+        interval_percent: interval.map(|interval| Interval {
+            lower: interval.lower * 100.0,
+            upper: interval.upper * 100.0,
+        }),
+        verdict: interval.map_or(Outcome::Inconclusive, |interval| {
+            equivalence(shift.shift.exp_m1(), interval, share).into()
+        }),
     })
 }
 
@@ -242,31 +359,55 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
     let mut warnings = Vec::new();
     for (which, runs) in [("base", &base.runs), ("new", &side.runs)] {
         for run in runs {
-            warnings.extend(run.warnings.iter().map(|warning| format!("{which} ({}): {warning}", run.run)));
+            warnings.extend(
+                run.warnings
+                    .iter()
+                    .map(|warning| format!("{which} ({}): {warning}", run.run)),
+            );
             if run.state != State::Finished {
-                warnings.push(format!("{which} ({}): it was not measured to its end", run.run));
+                warnings.push(format!(
+                    "{which} ({}): it was not measured to its end",
+                    run.run
+                ));
             }
         }
     }
     if base.unit() == "instructions" {
-        warnings.push("counts of executed instructions: how long the kernel's code is, never how fast a machine runs it".to_owned());
+        warnings.push(
+            "counts of executed instructions: how long the kernel's code is, never how fast a \
+             machine runs it"
+                .to_owned(),
+        );
     }
-    if base.is_of_programs() != side.is_of_programs() || base.runs[0].how.command != side.runs[0].how.command {
+    if base.is_of_programs() != side.is_of_programs()
+        || base.runs[0].how.command != side.runs[0].how.command
+    {
         warnings.push("what was timed differs: the sides are not alike".to_owned());
     }
     if !of_runs {
         warnings.push(format!(
-            "intervals are of trials, and say nothing of how much runs differ among themselves: {RUNS_MIN} runs a side would"
+            "intervals are of trials, and say nothing of how much runs differ among themselves: \
+             {RUNS_MIN} runs a side would"
         ));
     }
     for (which, from, to) in [("base", base, side), ("new", side, base)] {
-        let only: Vec<&str> = from.runs[0].metrics.iter().map(|metric| &*metric.name).filter(|name| to.metrics(name).is_empty()).collect();
+        let only: Vec<&str> = from.runs[0]
+            .metrics
+            .iter()
+            .map(|metric| &*metric.name)
+            .filter(|name| to.metrics(name).is_empty())
+            .collect();
         if !only.is_empty() {
-            warnings.push(format!("only in {which}, and left out: {}", only.join(", ")));
+            warnings.push(format!(
+                "only in {which}, and left out: {}",
+                only.join(", ")
+            ));
         }
     }
     if without_ratio > 0 {
-        warnings.push(format!("left out, because one side's cost is nothing: {without_ratio} of the metrics"));
+        warnings.push(format!(
+            "left out, because one side's cost is nothing: {without_ratio} of the metrics"
+        ));
     }
     warnings
 }
@@ -277,34 +418,82 @@ mod tests {
 
     fn judge(from: &[f64], to: &[f64], margin: Margin) -> CostRow {
         let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        judged(("made", None), (average(from), average(to)), (from, to), margin, Confidence::NINETY_FIVE).unwrap()
+        judged(
+            ("made", None),
+            (average(from), average(to)),
+            (from, to),
+            margin,
+            Confidence::NINETY_FIVE,
+        )
+        .unwrap()
     }
 
     #[test]
     fn the_advantage_is_that_of_the_paper_and_three_trials_decide_nothing() {
-        let row = judge(&[1350.4, 1332.7, 1314.5], &[1524.6, 1574.2, 1569.8], Margin::default());
+        let row = judge(
+            &[1350.4, 1332.7, 1314.5],
+            &[1524.6, 1574.2, 1569.8],
+            Margin::default(),
+        );
         assert_eq!(format!("{:.1}", row.advantage_percent), "16.8");
-        assert_eq!((row.interval_percent, row.verdict), (None, Outcome::Inconclusive));
+        assert_eq!(
+            (row.interval_percent, row.verdict),
+            (None, Outcome::Inconclusive)
+        );
     }
 
     #[test]
     fn the_verdict_is_the_region_that_the_whole_interval_lies_in() {
-        let base: Vec<f64> = (0..20).map(|trial| 100.0 + f64::from(trial) / 10.0).collect();
+        let base: Vec<f64> = (0..20)
+            .map(|trial| 100.0 + f64::from(trial) / 10.0)
+            .collect();
         let times = |factor: f64| base.iter().map(|value| value * factor).collect::<Vec<_>>();
         let margin = Margin::Share(0.05);
         let doubled = judge(&base, &times(2.0), margin);
-        assert_eq!((doubled.verdict, doubled.advantage_percent.round()), (Outcome::Worse, 100.0));
+        assert_eq!(
+            (doubled.verdict, doubled.advantage_percent.round()),
+            (Outcome::Worse, 100.0)
+        );
         let interval = doubled.interval_percent.unwrap();
-        assert!(interval.lower > 98.0 && interval.lower < 100.0 && interval.upper > 100.0 && interval.upper < 102.0, "{interval:?}");
+        assert!(
+            interval.lower > 98.0
+                && interval.lower < 100.0
+                && interval.upper > 100.0
+                && interval.upper < 102.0,
+            "{interval:?}"
+        );
         assert_eq!(judge(&base, &times(0.5), margin).verdict, Outcome::Better);
-        assert_eq!(judge(&base, &times(1.001), margin).verdict, Outcome::Equivalent);
-        assert_eq!(judge(&base, &times(1.05), margin).verdict, Outcome::Inconclusive);
+        assert_eq!(
+            judge(&base, &times(1.001), margin).verdict,
+            Outcome::Equivalent
+        );
+        assert_eq!(
+            judge(&base, &times(1.05), margin).verdict,
+            Outcome::Inconclusive
+        );
         // 110 ns of 100: within a margin of 20 ns.
-        assert_eq!(judge(&base, &times(1.1), Margin::Time(tardy_core::units::Nanos(20))).verdict, Outcome::Equivalent);
+        assert_eq!(
+            judge(
+                &base,
+                &times(1.1),
+                Margin::Time(tardy_core::units::Nanos(20))
+            )
+            .verdict,
+            Outcome::Equivalent
+        );
     }
 
     #[test]
     fn of_nothing_there_is_no_ratio() {
-        assert_eq!(judged(("made", None), (0.0, 1.0), (&[0.0], &[1.0]), Margin::default(), Confidence::NINETY_FIVE), None);
+        assert_eq!(
+            judged(
+                ("made", None),
+                (0.0, 1.0),
+                (&[0.0], &[1.0]),
+                Margin::default(),
+                Confidence::NINETY_FIVE
+            ),
+            None
+        );
     }
 }

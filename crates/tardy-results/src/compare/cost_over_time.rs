@@ -60,7 +60,10 @@ pub struct CostTrack {
 /// [`CostCompareError`] where a run cannot be read, or the runs share nothing.
 pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, CostCompareError> {
     let folders = changes::folders_once(paths);
-    let mut sides = folders.iter().map(|folder| Side::of_one(folder)).collect::<Result<Vec<_>, _>>()?;
+    let mut sides = folders
+        .iter()
+        .map(|folder| Side::of_one(folder))
+        .collect::<Result<Vec<_>, _>>()?;
     sides.sort_by_key(|side| (side.record.started.realtime_ns, side.name.clone()));
     let first = &sides[0];
     if let Some(other) = sides.iter().find(|side| side.unit() != first.unit()) {
@@ -73,7 +76,10 @@ pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, Cos
     }
     let tracks = tracks(&sides, margin);
     if tracks.is_empty() {
-        return Err(CostCompareError::NothingShared(first.name.clone(), "all others together".to_owned()));
+        return Err(CostCompareError::NothingShared(
+            first.name.clone(),
+            "all others together".to_owned(),
+        ));
     }
     let records: Vec<_> = sides.iter().map(|side| &side.record).collect();
     let changes = changes::changes(tracks.iter().flat_map(|track| &track.steps), &records);
@@ -100,11 +106,19 @@ fn tracks(sides: &[Side], margin: Margin) -> Vec<CostTrack> {
     let mut tracks = Vec::new();
     for metric in &sides[0].runs[0].metrics {
         let is_program = metric.group == Group::Program;
-        let figures =
-            sides.iter().flat_map(|side| side.metrics(&metric.name)).map(|found| if is_program { found.mean } else { found.cost });
+        let figures = sides
+            .iter()
+            .flat_map(|side| side.metrics(&metric.name))
+            .map(|found| if is_program { found.mean } else { found.cost });
         let values: Vec<f64> = figures.filter(|value| *value > 0.0).collect();
         if values.len() == sides.len() {
-            tracks.push(CostTrack { metric: metric.name.clone(), bytes: metric.bytes, is_program, values, steps: Vec::new() });
+            tracks.push(CostTrack {
+                metric: metric.name.clone(),
+                bytes: metric.bytes,
+                is_program,
+                values,
+                steps: Vec::new(),
+            });
         }
     }
     let search = changes::search(tracks.len());
@@ -126,7 +140,16 @@ fn verdict(tracks: &[CostTrack], runs: usize, unit: &str) -> (Outcome, String) {
     let latest = |track: &CostTrack| {
         let (step, shown) = (*track.steps.last()?, track.shown(unit));
         let (before, after) = (shown.text(step.before_ns), shown.text(step.after_ns));
-        Some((step, format!("{}: {before} {} -> {after} {} with run {}", track.metric, shown.unit, shown.unit, step.run + 1)))
+        Some((
+            step,
+            format!(
+                "{}: {before} {} -> {after} {} with run {}",
+                track.metric,
+                shown.unit,
+                shown.unit,
+                step.run + 1
+            ),
+        ))
     };
     changes::verdict(tracks.iter().filter_map(latest), runs)
 }

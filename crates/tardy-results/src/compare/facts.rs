@@ -1,4 +1,5 @@
-//! What changed between two machines, kernels or plans: everything that their runs say of them, key by key.
+//! What changed between two machines, kernels or plans: everything that their runs say of them, key
+//! by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,11 @@ use tardy_machine::checks::{StoredFinding, StoredState};
 use tardy_run::record::RunRecord;
 
 /// Facts that differ between any two runs, and say nothing.
-const LEFT_OUT: [&str; 3] = ["machine.boot_id", "machine.memory.available_bytes", "machine.memory.swap_free_bytes"];
+const LEFT_OUT: [&str; 3] = [
+    "machine.boot_id",
+    "machine.memory.available_bytes",
+    "machine.memory.swap_free_bytes",
+];
 /// Longest value that is shown whole, in characters.
 const SHOWN: usize = 120;
 
@@ -34,8 +39,16 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
         .filter(|key| base.get(*key) != candidate.get(*key))
         .map(|key| {
             let (base, candidate) = (base.get(key).cloned(), candidate.get(key).cloned());
-            let (base, candidate) = if key == "machine.kernel.command_line" { words(base, candidate) } else { (base, candidate) };
-            FactDifference { fact: key.clone(), base, candidate }
+            let (base, candidate) = if key == "machine.kernel.command_line" {
+                words(base, candidate)
+            } else {
+                (base, candidate)
+            };
+            FactDifference {
+                fact: key.clone(),
+                base,
+                candidate,
+            }
         })
         .chain(settings)
         .collect();
@@ -45,16 +58,31 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
 
 /// The facts of a run at these places of `run.json`; absent where they are not known.
 #[must_use]
-pub fn of_names<const COUNT: usize>(record: &RunRecord, names: [&str; COUNT]) -> [Option<String>; COUNT] {
+pub fn of_names<const COUNT: usize>(
+    record: &RunRecord,
+    names: [&str; COUNT],
+) -> [Option<String>; COUNT] {
     let mut facts = facts(record);
     names.map(|name| facts.remove(name))
 }
 
-/// Rows of `tardy doctor` that call one side good and the other not. What they count moves from run to run, and says nothing here.
-fn settings<'a>(base: &'a [StoredFinding], candidate: &'a [StoredFinding]) -> impl Iterator<Item = FactDifference> + 'a {
-    let is_judged = |finding: &StoredFinding| matches!(finding.state, StoredState::Good | StoredState::Improvable);
-    let pairs = base.iter().filter_map(|one| Some((one, candidate.iter().find(|other| other.check == one.check)?)));
-    let differ = pairs.filter(move |(one, other)| one.state != other.state && is_judged(one) && is_judged(other));
+/// Rows of `tardy doctor` that call one side good and the other not. What they count moves from run
+/// to run, and says nothing here.
+fn settings<'a>(
+    base: &'a [StoredFinding],
+    candidate: &'a [StoredFinding],
+) -> impl Iterator<Item = FactDifference> + 'a {
+    let is_judged = |finding: &StoredFinding| {
+        matches!(finding.state, StoredState::Good | StoredState::Improvable)
+    };
+    let pairs = base.iter().filter_map(|one| {
+        Some((
+            one,
+            candidate.iter().find(|other| other.check == one.check)?,
+        ))
+    });
+    let differ = pairs
+        .filter(move |(one, other)| one.state != other.state && is_judged(one) && is_judged(other));
     differ.map(|(one, other)| FactDifference {
         fact: format!("doctor.{}", one.check),
         base: Some(one.current.clone()),
@@ -77,11 +105,20 @@ fn rank(fact: &str) -> u8 {
 
 /// Of two command lines, the words that only one of them has.
 fn words(base: Option<String>, candidate: Option<String>) -> (Option<String>, Option<String>) {
-    let (Some(base), Some(candidate)) = (&base, &candidate) else { return (base, candidate) };
+    let (Some(base), Some(candidate)) = (&base, &candidate) else {
+        return (base, candidate);
+    };
     let only = |one: &str, other: &str| {
         let other: Vec<&str> = other.split_whitespace().collect();
-        let words: Vec<&str> = one.split_whitespace().filter(|word| !other.contains(word)).collect();
-        if words.is_empty() { "(nothing more)".to_owned() } else { words.join(" ") }
+        let words: Vec<&str> = one
+            .split_whitespace()
+            .filter(|word| !other.contains(word))
+            .collect();
+        if words.is_empty() {
+            "(nothing more)".to_owned()
+        } else {
+            words.join(" ")
+        }
     };
     (Some(only(base, candidate)), Some(only(candidate, base)))
 }
@@ -112,7 +149,11 @@ fn facts(record: &RunRecord) -> BTreeMap<String, String> {
 }
 
 fn phases(record: &RunRecord) -> String {
-    let mut names: Vec<&str> = record.phases.iter().map(|phase| phase.name.as_str()).collect();
+    let mut names: Vec<&str> = record
+        .phases
+        .iter()
+        .map(|phase| phase.name.as_str())
+        .collect();
     names.dedup();
     names.join(", ")
 }
@@ -122,7 +163,15 @@ fn flatten(key: String, value: &Value, flat: &mut BTreeMap<String, String>) {
         Value::Null => {}
         Value::Object(members) => {
             for (name, member) in members {
-                flatten(if key.is_empty() { name.clone() } else { format!("{key}.{name}") }, member, flat);
+                flatten(
+                    if key.is_empty() {
+                        name.clone()
+                    } else {
+                        format!("{key}.{name}")
+                    },
+                    member,
+                    flat,
+                );
             }
         }
         Value::String(text) => {
@@ -138,9 +187,19 @@ impl std::fmt::Display for FactDifference {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let value = |value: &Option<String>| {
             let text = value.as_deref().unwrap_or("(unknown)");
-            if text.chars().count() > SHOWN { text.chars().take(SHOWN).chain("...".chars()).collect() } else { text.to_owned() }
+            if text.chars().count() > SHOWN {
+                text.chars().take(SHOWN).chain("...".chars()).collect()
+            } else {
+                text.to_owned()
+            }
         };
-        write!(formatter, "{}: {} -> {}", self.fact, value(&self.base), value(&self.candidate))
+        write!(
+            formatter,
+            "{}: {} -> {}",
+            self.fact,
+            value(&self.base),
+            value(&self.candidate)
+        )
     }
 }
 
@@ -151,14 +210,27 @@ mod tests {
     #[test]
     fn of_command_lines_only_the_words_that_differ_are_shown() {
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(words(text("quiet ro"), text("ro isolcpus=1 quiet")), (text("(nothing more)"), text("isolcpus=1")));
+        assert_eq!(
+            words(text("quiet ro"), text("ro isolcpus=1 quiet")),
+            (text("(nothing more)"), text("isolcpus=1"))
+        );
         assert_eq!(words(None, text("ro")), (None, text("ro")));
     }
 
     #[test]
     fn keys_name_the_place_in_the_record() {
         let mut flat = BTreeMap::new();
-        flatten(String::new(), &json!({"a": {"b": 1, "c": null}, "d": ["x"]}), &mut flat);
-        assert_eq!(flat.into_iter().collect::<Vec<_>>(), [("a.b".to_owned(), "1".to_owned()), ("d".to_owned(), "[\"x\"]".to_owned())]);
+        flatten(
+            String::new(),
+            &json!({"a": {"b": 1, "c": null}, "d": ["x"]}),
+            &mut flat,
+        );
+        assert_eq!(
+            flat.into_iter().collect::<Vec<_>>(),
+            [
+                ("a.b".to_owned(), "1".to_owned()),
+                ("d".to_owned(), "[\"x\"]".to_owned())
+            ]
+        );
     }
 }

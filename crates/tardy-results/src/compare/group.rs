@@ -1,4 +1,5 @@
-//! The samples of a run that are compared as one: all CPUs of a probe, in the whole run or under one load.
+//! The samples of a run that are compared as one: all CPUs of a probe, in the whole run or under
+//! one load.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +26,14 @@ use super::side::RunSide;
 const STRETCHES: i64 = 512;
 /// Periods in a stretch at least: a short run has fewer stretches.
 const PERIODS_MIN: i64 = 10;
-/// Shortest block: longer than a cycle of any built-in load. Of a short run, the share below instead.
+/// Shortest block: longer than a cycle of any built-in load. Of a short run, the share below
+/// instead.
 const BLOCK_MIN: Nanos = Nanos::from_secs(1);
-/// A short run still gets so many blocks, unless its samples depend on each other over longer times.
+/// A short run still gets so many blocks, unless its samples depend on each other over longer
+/// times.
 const BLOCKS_OF_SHORT: i64 = 40;
-/// Blocks that resampling needs at least: where dependence asks for longer ones, they stay this many.
+/// Blocks that resampling needs at least: where dependence asks for longer ones, they stay this
+/// many.
 const BLOCKS_MIN: usize = 20;
 
 /// What may be compared with each other: interval errors and latencies never are.
@@ -48,7 +52,9 @@ pub struct Key {
 impl std::fmt::Display for Key {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} {}", self.probe, self.quantity)?;
-        self.load.as_ref().map_or(Ok(()), |load| write!(formatter, " under {load}"))
+        self.load
+            .as_ref()
+            .map_or(Ok(()), |load| write!(formatter, " under {load}"))
     }
 }
 
@@ -65,21 +71,26 @@ pub struct RunGroup {
     pub dependence_is_longer: bool,
     /// Their numbers, with misses and clustering; absent where there is no sample.
     pub numbers: Option<Numbers>,
-    /// Whether they are in virtual time: the same inputs give the same samples, so that nothing in them is chance.
+    /// Whether they are in virtual time: the same inputs give the same samples, so that nothing in
+    /// them is chance.
     pub is_exact: bool,
-    /// From where on an import knows samples by their number alone; absent where all have their values.
+    /// From where on an import knows samples by their number alone; absent where all have their
+    /// values.
     pub open_from: Option<Nanos>,
     /// The mean of an import, which its file may state better than its buckets do.
     pub stated_mean_ns: Option<f64>,
 }
 
 impl RunGroup {
-    /// Of samples in memory: those of one series at a fixed period, without skipped due times, in a run of one phase. Misses are counted by `window`.
+    /// Of samples in memory: those of one series at a fixed period, without skipped due times, in a
+    /// run of one phase. Misses are counted by `window`.
     #[must_use]
     pub fn of_samples(latencies: &[i64], period: Nanos, window: Option<Window>) -> Self {
         let measured = period * latencies.len() as i64;
         let length = Nanos((measured.get() / STRETCHES).max(period.get() * PERIODS_MIN));
-        let a_stretch = usize::try_from(length.get() / period.get()).unwrap_or(1).max(1);
+        let a_stretch = usize::try_from(length.get() / period.get())
+            .unwrap_or(1)
+            .max(1);
         let mut cell = Cell::default();
         let mut cells = Vec::new();
         for (index, samples) in latencies.chunks(a_stretch).enumerate() {
@@ -97,12 +108,27 @@ impl RunGroup {
                     cell.misses += 1;
                     cell.batches.note_misses(0, due, 1);
                 }
-                cell.note_worst(Some(Sample { due, latency: Nanos(latency), skipped: 0 }));
+                cell.note_worst(Some(Sample {
+                    due,
+                    latency: Nanos(latency),
+                    skipped: 0,
+                }));
             }
             cells.push((None, buckets.take()));
         }
         let numbers = numbers(&cell, &Dependence::of(&[&cell]), 0, window.is_some());
-        Self::of_cells(cell.latency, cells, &Lengths { measured, stretch: length, is_given: false }, numbers, &[], false)
+        Self::of_cells(
+            cell.latency,
+            cells,
+            &Lengths {
+                measured,
+                stretch: length,
+                is_given: false,
+            },
+            numbers,
+            &[],
+            false,
+        )
     }
 
     /// Of stretches in order of time, with the phase of each; `phases` are the phases' names.
@@ -114,11 +140,27 @@ impl RunGroup {
         phases: &[String],
         is_exact: bool,
     ) -> Self {
-        let is_every_sample = cells.iter().map(|(_, stretch)| stretch.count()).sum::<u64>() == exact.count();
-        let shortest = if lengths.is_given { 1 } else { stretches_min(lengths) };
-        let wanted = if lengths.is_given || !is_every_sample { 1 } else { cells_a_block(&cells, phases) };
+        let is_every_sample = cells
+            .iter()
+            .map(|(_, stretch)| stretch.count())
+            .sum::<u64>()
+            == exact.count();
+        let shortest = if lengths.is_given {
+            1
+        } else {
+            stretches_min(lengths)
+        };
+        let wanted = if lengths.is_given || !is_every_sample {
+            1
+        } else {
+            cells_a_block(&cells, phases)
+        };
         let together = wanted.max(shortest).min((cells.len() / BLOCKS_MIN).max(1));
-        let blocks = if is_every_sample { joined(cells, together) } else { Vec::new() };
+        let blocks = if is_every_sample {
+            joined(cells, together)
+        } else {
+            Vec::new()
+        };
         Self {
             exact,
             block: (!blocks.is_empty()).then(|| lengths.stretch * together as i64),
@@ -145,35 +187,77 @@ struct Lengths {
 ///
 /// # Errors
 /// [`SeriesError`] where a series cannot be read.
-pub fn groups(run: &RunSide, stretch: Option<Nanos>) -> Result<BTreeMap<Key, RunGroup>, SeriesError> {
+pub fn groups(
+    run: &RunSide,
+    stretch: Option<Nanos>,
+) -> Result<BTreeMap<Key, RunGroup>, SeriesError> {
     let length = stretch.unwrap_or_else(|| stretch_length(run));
-    let lengths = Lengths { measured: run.summary.measured_ns, stretch: length, is_given: stretch.is_some() };
+    let lengths = Lengths {
+        measured: run.summary.measured_ns,
+        stretch: length,
+        is_given: stretch.is_some(),
+    };
     let series = blocks::read(&run.folder, &run.record, length)?;
     let mut groups = BTreeMap::new();
     let mut kinds: Vec<(&str, &str, &str)> = series.iter().map(kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     for (probe, quantity, unit) in kinds {
-        let of_kind: Vec<&SeriesBlocks> = series.iter().filter(|series| kind(series) == (probe, quantity, unit)).collect();
+        let of_kind: Vec<&SeriesBlocks> = series
+            .iter()
+            .filter(|series| kind(series) == (probe, quantity, unit))
+            .collect();
         let key = |load: Option<&str>| Key {
             probe: probe.to_owned(),
             quantity: quantity.to_owned(),
             unit: unit.to_owned(),
             load: load.map(str::to_owned),
         };
-        let numbers = run.summary.probes.iter().find(|summary| summary.probe == probe).and_then(|summary| summary.numbers.clone());
-        let stated_mean_ns = numbers.as_ref().filter(|_| run.record.imported.is_some()).map(|numbers| numbers.mean_ns);
+        let numbers = run
+            .summary
+            .probes
+            .iter()
+            .find(|summary| summary.probe == probe)
+            .and_then(|summary| summary.numbers.clone());
+        let stated_mean_ns = numbers
+            .as_ref()
+            .filter(|_| run.record.imported.is_some())
+            .map(|numbers| numbers.mean_ns);
         let whole = group(&of_kind, &run.record, &lengths, numbers, |_| true);
-        groups.insert(key(None), RunGroup { open_from: open_from(&run.record, probe), stated_mean_ns, ..whole });
+        groups.insert(
+            key(None),
+            RunGroup {
+                open_from: open_from(&run.record, probe),
+                stated_mean_ns,
+                ..whole
+            },
+        );
         if run.summary.loads.len() < 2 {
             continue;
         }
         for load in &run.summary.loads {
-            let stressed: Vec<&SeriesBlocks> =
-                of_kind.iter().copied().filter(|series| series.descriptor.cpu.is_none_or(|cpu| !load.not_stressed.contains(cpu))).collect();
-            let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.clone());
-            let is_of_load = |phase: PhaseIndex| phase.is_some_and(|phase| run.record.phases[phase].name == load.name);
-            groups.insert(key(Some(&load.name)), group(&stressed, &run.record, &lengths, numbers, is_of_load));
+            let stressed: Vec<&SeriesBlocks> = of_kind
+                .iter()
+                .copied()
+                .filter(|series| {
+                    series
+                        .descriptor
+                        .cpu
+                        .is_none_or(|cpu| !load.not_stressed.contains(cpu))
+                })
+                .collect();
+            let numbers = load
+                .probes
+                .iter()
+                .find(|(name, _)| name == probe)
+                .and_then(|(_, numbers)| numbers.clone());
+            let is_of_load = |phase: PhaseIndex| {
+                phase.is_some_and(|phase| run.record.phases[phase].name == load.name)
+            };
+            groups.insert(
+                key(Some(&load.name)),
+                group(&stressed, &run.record, &lengths, numbers, is_of_load),
+            );
         }
     }
     Ok(groups)
@@ -182,27 +266,67 @@ pub fn groups(run: &RunSide, stretch: Option<Nanos>) -> Result<BTreeMap<Key, Run
 /// From where on samples of an imported probe have no values.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
     let stated = record.imported.iter().flat_map(|imported| &imported.series);
-    let of_probe = record.series.iter().zip(stated).filter(|(series, _)| series.probe == probe);
+    let of_probe = record
+        .series
+        .iter()
+        .zip(stated)
+        .filter(|(series, _)| series.probe == probe);
     of_probe.filter_map(|(_, stated)| stated.open_from()).min()
 }
 
 fn kind(series: &SeriesBlocks) -> (&str, &str, &str) {
-    (&series.descriptor.probe, &series.descriptor.quantity, &series.descriptor.unit)
+    (
+        &series.descriptor.probe,
+        &series.descriptor.quantity,
+        &series.descriptor.unit,
+    )
 }
 
 fn stretch_length(run: &RunSide) -> Nanos {
-    let period = run.summary.probes.iter().map(|probe| probe.period_ns.get()).max().unwrap_or(0);
+    let period = run
+        .summary
+        .probes
+        .iter()
+        .map(|probe| probe.period_ns.get())
+        .max()
+        .unwrap_or(0);
     // Of an import that knows no times the n-th sample stands at n ns.
-    let places = || run.summary.series.iter().map(|series| i64::try_from(series.counts.expected).unwrap_or(i64::MAX)).max();
-    let has_no_times = run.record.imported.as_ref().is_some_and(|imported| imported.has_no_times);
-    let length = if has_no_times { places().unwrap_or(0) } else { run.summary.measured_ns.get() };
-    Nanos((length / STRETCHES).max(period.saturating_mul(PERIODS_MIN)).max(1))
+    let places = || {
+        run.summary
+            .series
+            .iter()
+            .map(|series| i64::try_from(series.counts.expected).unwrap_or(i64::MAX))
+            .max()
+    };
+    let has_no_times = run
+        .record
+        .imported
+        .as_ref()
+        .is_some_and(|imported| imported.has_no_times);
+    let length = if has_no_times {
+        places().unwrap_or(0)
+    } else {
+        run.summary.measured_ns.get()
+    };
+    Nanos(
+        (length / STRETCHES)
+            .max(period.saturating_mul(PERIODS_MIN))
+            .max(1),
+    )
 }
 
 /// Stretches that make the shortest block.
 fn stretches_min(lengths: &Lengths) -> usize {
-    let block = BLOCK_MIN.get().min(lengths.measured.get() / BLOCKS_OF_SHORT);
-    usize::try_from(block.unsigned_abs().div_ceil(lengths.stretch.get().unsigned_abs().max(1))).unwrap_or(1).max(1)
+    let block = BLOCK_MIN
+        .get()
+        .min(lengths.measured.get() / BLOCKS_OF_SHORT);
+    usize::try_from(
+        block
+            .unsigned_abs()
+            .div_ceil(lengths.stretch.get().unsigned_abs().max(1)),
+    )
+    .unwrap_or(1)
+    .max(1)
 }
 
 fn group(
@@ -216,15 +340,41 @@ fn group(
     // Several CPUs at the same time are one block: what disturbs one mostly disturbs the others.
     let mut stretches: BTreeMap<(u64, PhaseIndex), Stretch> = BTreeMap::new();
     for series in series {
-        series.exact.iter().filter(|(phase, _)| belongs(**phase)).for_each(|(_, histogram)| exact.merge(histogram));
-        series.stored.iter().filter(|_| belongs(None)).for_each(|histogram| exact.merge(histogram));
-        for (place, stretch) in series.stretches.iter().filter(|(place, _)| belongs(place.1)) {
+        series
+            .exact
+            .iter()
+            .filter(|(phase, _)| belongs(**phase))
+            .for_each(|(_, histogram)| exact.merge(histogram));
+        series
+            .stored
+            .iter()
+            .filter(|_| belongs(None))
+            .for_each(|histogram| exact.merge(histogram));
+        for (place, stretch) in series
+            .stretches
+            .iter()
+            .filter(|(place, _)| belongs(place.1))
+        {
             stretches.entry(*place).or_default().merge(stretch.clone());
         }
     }
-    let cells: Vec<(PhaseIndex, Stretch)> = stretches.into_iter().map(|((_, phase), stretch)| (phase, stretch)).collect();
-    let phases: Vec<String> = record.phases.iter().map(|phase| phase.name.clone()).collect();
-    RunGroup::of_cells(exact, cells, lengths, numbers, &phases, record.clock == ClockKind::Virtual)
+    let cells: Vec<(PhaseIndex, Stretch)> = stretches
+        .into_iter()
+        .map(|((_, phase), stretch)| (phase, stretch))
+        .collect();
+    let phases: Vec<String> = record
+        .phases
+        .iter()
+        .map(|phase| phase.name.clone())
+        .collect();
+    RunGroup::of_cells(
+        exact,
+        cells,
+        lengths,
+        numbers,
+        &phases,
+        record.clock == ClockKind::Virtual,
+    )
 }
 
 /// Joins neighbours of the same phase.
@@ -239,7 +389,10 @@ fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
             _ => blocks.push((phase, 1, stretch)),
         }
     }
-    blocks.into_iter().map(|(_, _, stretch)| stretch.tally()).collect()
+    blocks
+        .into_iter()
+        .map(|(_, _, stretch)| stretch.tally())
+        .collect()
 }
 
 /// How many stretches depend on each other, by their means: what phases differ by is no dependence.
@@ -250,6 +403,9 @@ fn cells_a_block(cells: &[(PhaseIndex, Stretch)], phases: &[String]) -> usize {
     for (phase, stretch) in cells {
         levels.entry(name(phase)).or_default().push(mean(stretch));
     }
-    let values: Vec<f64> = cells.iter().map(|(phase, stretch)| mean(stretch) - levels[&name(phase)].mean().unwrap_or_default()).collect();
+    let values: Vec<f64> = cells
+        .iter()
+        .map(|(phase, stretch)| mean(stretch) - levels[&name(phase)].mean().unwrap_or_default())
+        .collect();
     block_length(&values).map_or(1, |length| length.circular.ceil().max(1.0) as usize)
 }

@@ -1,5 +1,6 @@
-//! A folder of runs compared within itself: runs that repeat one measurement are a side, and sides that measured the same on other kernels stand beside each
-//! other. What measured something else is left out, and said to be.
+//! A folder of runs compared within itself: runs that repeat one measurement are a side, and sides
+//! that measured the same on other kernels stand beside each other. What measured something else is
+//! left out, and said to be.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ pub struct GroupedComparison {
     pub left_out: Vec<String>,
 }
 
-/// Compares the groups of runs at or below `path`. The baseline is the group that was measured first among those that have a counterpart.
+/// Compares the groups of runs at or below `path`. The baseline is the group that was measured
+/// first among those that have a counterpart.
 ///
 /// # Errors
 /// [`CompareError`] where there is nothing to compare, or as [`super::read::compare`].
@@ -27,32 +29,69 @@ pub fn compare_within(path: &Path, settings: &Settings) -> Result<GroupedCompari
     let mut runs = all.runs;
     runs.sort_by_key(|run| run.summary.started_realtime_ns);
     for run in runs {
-        match groups.iter_mut().find(|group| aspects(&group[0].record) == aspects(&run.record)) {
+        match groups
+            .iter_mut()
+            .find(|group| aspects(&group[0].record) == aspects(&run.record))
+        {
             Some(group) => group.push(run),
             None => groups.push(vec![run]),
         }
     }
     if groups.len() < 2 {
-        return Err(CompareError::OneGroup { folder: path.to_owned(), runs: count });
+        return Err(CompareError::OneGroup {
+            folder: path.to_owned(),
+            runs: count,
+        });
     }
-    let counterparts = |group: &[RunSide]| groups.iter().filter(|other| is_same_measurement(&group[0].record, &other[0].record)).count();
+    let counterparts = |group: &[RunSide]| {
+        groups
+            .iter()
+            .filter(|other| is_same_measurement(&group[0].record, &other[0].record))
+            .count()
+    };
     let Some(base) = groups.iter().position(|group| counterparts(group) > 1) else {
         return Err(CompareError::NoCounterpart {
             folder: path.to_owned(),
-            groups: groups.iter().map(|group| named(group)).collect::<Vec<_>>().join("; "),
+            groups: groups
+                .iter()
+                .map(|group| named(group))
+                .collect::<Vec<_>>()
+                .join("; "),
         });
     };
     let base = groups.remove(base);
-    let (beside, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| is_same_measurement(&base[0].record, &group[0].record));
+    let (beside, others): (Vec<_>, Vec<_>) = groups
+        .into_iter()
+        .partition(|group| is_same_measurement(&base[0].record, &group[0].record));
     let left_out = others.iter().map(|group| named(group)).collect();
-    let side = |runs: Vec<RunSide>| Side { name: named(&runs), runs };
-    let comparison = compare_sides(&side(base), beside.into_iter().map(side).collect(), settings)?;
-    Ok(GroupedComparison { comparison, left_out })
+    let side = |runs: Vec<RunSide>| Side {
+        name: named(&runs),
+        runs,
+    };
+    let comparison = compare_sides(
+        &side(base),
+        beside.into_iter().map(side).collect(),
+        settings,
+    )?;
+    Ok(GroupedComparison {
+        comparison,
+        left_out,
+    })
 }
 
 /// A group by its kernel, its first run, and how many there are.
 fn named(group: &[RunSide]) -> String {
-    let kernel = group[0].record.machine.kernel.release.clone().unwrap_or_else(|| "unknown kernel".to_owned());
-    let more = if group.len() > 1 { format!(" and {} more", group.len() - 1) } else { String::new() };
+    let kernel = group[0]
+        .record
+        .machine
+        .kernel
+        .release
+        .clone()
+        .unwrap_or_else(|| "unknown kernel".to_owned());
+    let more = if group.len() > 1 {
+        format!(" and {} more", group.len() - 1)
+    } else {
+        String::new()
+    };
     format!("{kernel} ({}{more})", group[0].folder.display())
 }

@@ -1,10 +1,14 @@
 //! One table: both sides' samples of one key, their differences with intervals, and what those say.
 
-use tardy_statistics::compare::block_bootstrap::{QuantileDifference, Resampling, quantile_differences};
+use tardy_statistics::compare::block_bootstrap::{
+    QuantileDifference, Resampling, quantile_differences,
+};
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::equivalence::equivalence;
 use tardy_statistics::compare::permutation::{all_above_by_chance, permutation};
-use tardy_statistics::compare::run_spread::{Reach, UNKNOWN_SPREAD, estimate, interval_of_few, reach, samples_that_decide, widened};
+use tardy_statistics::compare::run_spread::{
+    Reach, UNKNOWN_SPREAD, estimate, interval_of_few, reach, samples_that_decide, widened,
+};
 use tardy_statistics::compare::shift::shift;
 use tardy_statistics::confidence::{Confidence, Interval};
 use tardy_statistics::profile::normal_deviate;
@@ -15,27 +19,44 @@ use tardy_statistics::tally::Tally;
 use super::bounded::{Bounds, split_by_bounds};
 use super::group::{Key, RunGroup};
 use super::misses::misses;
-use super::model::{BetweenRuns, Maxima, Method, NotCompared, Outcome, Overview, Pair, RUNS_MIN, Row, Settings, SpreadSource, Table};
+use super::model::{
+    BetweenRuns, Maxima, Method, NotCompared, Outcome, Overview, Pair, RUNS_MIN, Row, Settings,
+    SpreadSource, Table,
+};
 use super::pooled::{PooledRuns, middle, tally};
 
 /// The quantile that the overview shows beside median and maximum.
 const HIGH: f64 = 0.999;
 
-/// Compares both sides of `key`, one of `tables` keys that both sides have; verdicts are given by [`settle`], which knows all tables.
-/// `None` where a side has no sample.
+/// Compares both sides of `key`, one of `tables` keys that both sides have; verdicts are given by
+/// [`settle`], which knows all tables. `None` where a side has no sample.
 #[must_use]
-pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Settings, tables: usize) -> Option<Table> {
+pub fn table(
+    key: &Key,
+    base: &[RunGroup],
+    candidate: &[RunGroup],
+    settings: &Settings,
+    tables: usize,
+) -> Option<Table> {
     let (base, candidate) = (PooledRuns::new(base), PooledRuns::new(candidate));
     if base.exact.count() == 0 || candidate.exact.count() == 0 {
         return None;
     }
     let method = method(&base, &candidate, settings);
     let (rows, not_compared) = match method {
-        Method::Exact | Method::Replicas | Method::Runs => rows_of_runs(&base, &candidate, settings, method),
+        Method::Exact | Method::Replicas | Method::Runs => {
+            rows_of_runs(&base, &candidate, settings, method)
+        }
         Method::Blocks { .. } => rows_of_blocks(&base, &candidate, settings),
         Method::OrderStatistics => rows_of_ranks(&base, &candidate, settings, tables),
     };
-    let between_runs = between_runs(&base, &candidate, settings, method, rows.first().map_or(0.5, |row| row.quantile));
+    let between_runs = between_runs(
+        &base,
+        &candidate,
+        settings,
+        method,
+        rows.first().map_or(0.5, |row| row.quantile),
+    );
     Some(Table {
         key: key.clone(),
         verdict: Outcome::Inconclusive,
@@ -55,7 +76,11 @@ pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Se
 fn method(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings) -> Method {
     let (from, to) = (base.runs.len(), candidate.runs.len());
     if base.is_exact() && candidate.is_exact() {
-        return if from.max(to) == 1 { Method::Exact } else { Method::Replicas };
+        return if from.max(to) == 1 {
+            Method::Exact
+        } else {
+            Method::Replicas
+        };
     }
     if from.min(to) >= RUNS_MIN && settings.between_runs.is_none() {
         return Method::Runs;
@@ -64,7 +89,11 @@ fn method(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings
         return Method::Blocks {
             blocks: (base.blocks().len(), candidate.blocks().len()),
             length_ns: (base.block(), candidate.block()),
-            is_too_short: base.runs.iter().chain(candidate.runs).any(|run| run.dependence_is_longer),
+            is_too_short: base
+                .runs
+                .iter()
+                .chain(candidate.runs)
+                .any(|run| run.dependence_is_longer),
         };
     }
     Method::OrderStatistics
@@ -81,23 +110,43 @@ fn between_runs(
     let seen = || estimate(&base.of_runs(quantile)?, &candidate.of_runs(quantile)?);
     match (method, settings.between_runs) {
         (Method::Exact, _) => None,
-        (Method::Runs | Method::Replicas, _) => seen().map(|share| BetweenRuns { share, source: SpreadSource::Runs }),
-        (_, Some(share)) => Some(BetweenRuns { share, source: SpreadSource::Stated }),
-        // Two or three runs a side can show that the documented share is too small, and never that it is too large.
+        (Method::Runs | Method::Replicas, _) => seen().map(|share| BetweenRuns {
+            share,
+            source: SpreadSource::Runs,
+        }),
+        (_, Some(share)) => Some(BetweenRuns {
+            share,
+            source: SpreadSource::Stated,
+        }),
+        // Two or three runs a side can show that the documented share is too small, and never that
+        // it is too large.
         (_, None) => Some(match seen() {
-            Some(share) if share > UNKNOWN_SPREAD => BetweenRuns { share, source: SpreadSource::Runs },
-            _ => BetweenRuns { share: UNKNOWN_SPREAD, source: SpreadSource::Documented },
+            Some(share) if share > UNKNOWN_SPREAD => BetweenRuns {
+                share,
+                source: SpreadSource::Runs,
+            },
+            _ => BetweenRuns {
+                share: UNKNOWN_SPREAD,
+                source: SpreadSource::Documented,
+            },
         }),
     }
 }
 
 fn undecided(method: Method, rows: &[Row]) -> Option<String> {
     match method {
-        Method::Blocks { is_too_short: true, length_ns, .. } => Some(format!(
-            "samples are correlated over longer than one block ({:.1} s), so that intervals would be too narrow: measure longer, or {RUNS_MIN} runs a side",
+        Method::Blocks {
+            is_too_short: true,
+            length_ns,
+            ..
+        } => Some(format!(
+            "samples are correlated over longer than one block ({:.1} s), so that intervals would \
+             be too narrow: measure longer, or {RUNS_MIN} runs a side",
             length_ns.0.max(length_ns.1).as_secs_f64()
         )),
-        _ if rows.is_empty() => Some("no quantile is known well enough on both sides: measure longer".to_owned()),
+        _ if rows.is_empty() => {
+            Some("no quantile is known well enough on both sides: measure longer".to_owned())
+        }
         _ => None,
     }
 }
@@ -119,15 +168,32 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference
 }
 
 /// One number a run, or a replica.
-fn rows_of_runs(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings, method: Method) -> (Vec<Row>, Vec<NotCompared>) {
-    let (known, not_compared) = split_by_bounds(base, candidate, settings, Bounds::OfRuns { is_exact: method != Method::Runs });
+fn rows_of_runs(
+    base: &PooledRuns<'_>,
+    candidate: &PooledRuns<'_>,
+    settings: &Settings,
+    method: Method,
+) -> (Vec<Row>, Vec<NotCompared>) {
+    let (known, not_compared) = split_by_bounds(
+        base,
+        candidate,
+        settings,
+        Bounds::OfRuns {
+            is_exact: method != Method::Runs,
+        },
+    );
     let of_quantile = |quantile: f64| {
         let (from, to) = (base.of_runs(quantile)?, candidate.of_runs(quantile)?);
         let found = shift(&from, &to, settings.confidence)?;
         let mut row = row(settings, quantile, middle(&from), middle(&to), found.shift);
         row.interval_ns = match method {
-            Method::Exact => Some(Interval { lower: found.shift, upper: found.shift }),
-            _ if from.len().min(to.len()) >= RUNS_MIN => Some(found.interval).filter(|interval| interval.is_finite()),
+            Method::Exact => Some(Interval {
+                lower: found.shift,
+                upper: found.shift,
+            }),
+            _ if from.len().min(to.len()) >= RUNS_MIN => {
+                Some(found.interval).filter(|interval| interval.is_finite())
+            }
             _ => interval_of_few(&from, &to, settings.confidence),
         };
         if method == Method::Runs {
@@ -135,63 +201,161 @@ fn rows_of_runs(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Se
         }
         Some(row)
     };
-    (known.into_iter().filter_map(of_quantile).collect(), not_compared)
+    (
+        known.into_iter().filter_map(of_quantile).collect(),
+        not_compared,
+    )
 }
 
-fn rows_of_blocks(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings) -> (Vec<Row>, Vec<NotCompared>) {
-    let resampling = Resampling { resamples: settings.resamples, seed: settings.seed, confidence: settings.confidence };
-    let found = quantile_differences(&base.blocks(), &candidate.blocks(), &settings.quantiles, resampling);
+fn rows_of_blocks(
+    base: &PooledRuns<'_>,
+    candidate: &PooledRuns<'_>,
+    settings: &Settings,
+) -> (Vec<Row>, Vec<NotCompared>) {
+    let resampling = Resampling {
+        resamples: settings.resamples,
+        seed: settings.seed,
+        confidence: settings.confidence,
+    };
+    let found = quantile_differences(
+        &base.blocks(),
+        &candidate.blocks(),
+        &settings.quantiles,
+        resampling,
+    );
     let effective = found.iter().map(|found| {
-        (found.quantile, base.effective(found.quantile, found.effective.0), candidate.effective(found.quantile, found.effective.1))
+        (
+            found.quantile,
+            base.effective(found.quantile, found.effective.0),
+            candidate.effective(found.quantile, found.effective.1),
+        )
     });
-    let (known, not_compared) = split_by_bounds(base, candidate, settings, Bounds::OfSamples { effective: effective.collect() });
+    let (known, not_compared) = split_by_bounds(
+        base,
+        candidate,
+        settings,
+        Bounds::OfSamples {
+            effective: effective.collect(),
+        },
+    );
     let (from, to) = (base.tally(), candidate.tally());
     let of_quantile = |found: &QuantileDifference| {
-        let (base_ns, candidate_ns) = (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
-        let mut row = row(settings, found.quantile, base_ns, candidate_ns, candidate_ns - base_ns);
-        // Blocks know values to 1/1024; what that moves the difference by, it moves the interval by too.
+        let (base_ns, candidate_ns) =
+            (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
+        let mut row = row(
+            settings,
+            found.quantile,
+            base_ns,
+            candidate_ns,
+            candidate_ns - base_ns,
+        );
+        // Blocks know values to 1/1024; what that moves the difference by, it moves the interval by
+        // too.
         let moved = row.difference_ns - found.difference;
-        row.interval_ns = found.interval.map(|interval| Interval { lower: interval.lower + moved, upper: interval.upper + moved });
+        row.interval_ns = found.interval.map(|interval| Interval {
+            lower: interval.lower + moved,
+            upper: interval.upper + moved,
+        });
         row.between_runs_ns = reach_of_runs(base, candidate, settings, &row);
         Some(row)
     };
-    (found.iter().filter(|found| known.contains(&found.quantile)).filter_map(of_quantile).collect(), not_compared)
+    (
+        found
+            .iter()
+            .filter(|found| known.contains(&found.quantile))
+            .filter_map(of_quantile)
+            .collect(),
+        not_compared,
+    )
 }
 
-fn reach_of_runs(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings, row: &Row) -> Reach {
-    let between = between_runs(base, candidate, settings, Method::OrderStatistics, row.quantile);
+fn reach_of_runs(
+    base: &PooledRuns<'_>,
+    candidate: &PooledRuns<'_>,
+    settings: &Settings,
+    row: &Row,
+) -> Reach {
+    let between = between_runs(
+        base,
+        candidate,
+        settings,
+        Method::OrderStatistics,
+        row.quantile,
+    );
     between.map_or(Reach::default(), |between| {
-        reach(between.share, (row.base_ns, base.runs.len()), (row.candidate_ns, candidate.runs.len()), settings.confidence)
+        reach(
+            between.share,
+            (row.base_ns, base.runs.len()),
+            (row.candidate_ns, candidate.runs.len()),
+            settings.confidence,
+        )
     })
 }
 
-/// Each side's quantile lies between two of its samples; the difference lies between the differences of those.
-fn rows_of_ranks(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings, tables: usize) -> (Vec<Row>, Vec<NotCompared>) {
+/// Each side's quantile lies between two of its samples; the difference lies between the
+/// differences of those.
+fn rows_of_ranks(
+    base: &PooledRuns<'_>,
+    candidate: &PooledRuns<'_>,
+    settings: &Settings,
+    tables: usize,
+) -> (Vec<Row>, Vec<NotCompared>) {
     let statements = u32::try_from(2 * settings.quantiles.len() * tables).unwrap_or(u32::MAX);
     let confidence = settings.confidence.shared_by(statements);
     let (from, to) = (base.tally(), candidate.tally());
-    let effective = |&quantile: &f64| (quantile, base.effective(quantile, f64::INFINITY), candidate.effective(quantile, f64::INFINITY));
-    let (known, not_compared) =
-        split_by_bounds(base, candidate, settings, Bounds::OfSamples { effective: settings.quantiles.iter().map(effective).collect() });
+    let effective = |&quantile: &f64| {
+        (
+            quantile,
+            base.effective(quantile, f64::INFINITY),
+            candidate.effective(quantile, f64::INFINITY),
+        )
+    };
+    let (known, not_compared) = split_by_bounds(
+        base,
+        candidate,
+        settings,
+        Bounds::OfSamples {
+            effective: settings.quantiles.iter().map(effective).collect(),
+        },
+    );
     let bounds = |tally: &Tally, quantile: f64, index: f64| {
         let ranks = quantile_ranks_of_clustered(tally.total(), quantile, index, confidence);
-        Some(Interval { lower: tally.at_rank(ranks.lower?)?, upper: tally.at_rank(ranks.upper?)? })
+        Some(Interval {
+            lower: tally.at_rank(ranks.lower?)?,
+            upper: tally.at_rank(ranks.upper?)?,
+        })
     };
     let of_quantile = |quantile: f64| {
         let (base_ns, candidate_ns) = (from.quantile(quantile)?, to.quantile(quantile)?);
-        let mut row = row(settings, quantile, base_ns, candidate_ns, candidate_ns - base_ns);
+        let mut row = row(
+            settings,
+            quantile,
+            base_ns,
+            candidate_ns,
+            candidate_ns - base_ns,
+        );
         let both = bounds(&from, quantile, base.index).zip(bounds(&to, quantile, candidate.index));
-        row.interval_ns = both.map(|(from, to)| Interval { lower: to.lower - from.upper, upper: to.upper - from.lower });
+        row.interval_ns = both.map(|(from, to)| Interval {
+            lower: to.lower - from.upper,
+            upper: to.upper - from.lower,
+        });
         row.between_runs_ns = reach_of_runs(base, candidate, settings, &row);
         Some(row)
     };
-    (known.into_iter().filter_map(of_quantile).collect(), not_compared)
+    (
+        known.into_iter().filter_map(of_quantile).collect(),
+        not_compared,
+    )
 }
 
 fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -> Overview {
     let is_of_runs = matches!(method, Method::Runs | Method::Replicas | Method::Exact);
     let value = |side: &PooledRuns<'_>, quantile: f64| {
-        let of_runs = if is_of_runs { side.of_runs(quantile).map(|values| middle(&values)) } else { side.tally().quantile(quantile) };
+        let of_runs = if is_of_runs {
+            side.of_runs(quantile).map(|values| middle(&values))
+        } else {
+            side.tally().quantile(quantile)
+        };
         side.known(of_runs.unwrap_or_default()).0
     };
     let is_bounded = |side: &PooledRuns<'_>, quantile: f64| match method {
@@ -202,63 +366,112 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     let pair = |quantile: f64| Pair {
         base_ns: value(base, quantile),
         candidate_ns: value(candidate, quantile),
-        is_bounded: [base, candidate].into_iter().all(|side| is_bounded(side, quantile) && !side.is_open_at(quantile)),
+        is_bounded: [base, candidate]
+            .into_iter()
+            .all(|side| is_bounded(side, quantile) && !side.is_open_at(quantile)),
     };
     let largest = |side: &PooledRuns<'_>| side.exact.max().unwrap_or_default() as f64;
     Overview {
         median: pair(0.5),
         high: pair(HIGH),
-        max: Pair { base_ns: largest(base), candidate_ns: largest(candidate), is_bounded: true },
+        max: Pair {
+            base_ns: largest(base),
+            candidate_ns: largest(candidate),
+            is_bounded: true,
+        },
     }
 }
 
 fn maxima(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> Option<Maxima> {
     let samples = base.shortest().min(candidate.shortest());
-    let values =
-        |side: &PooledRuns<'_>| -> Option<Vec<f64>> { side.runs.iter().map(|run| median_maximum(&tally(&run.exact), samples)).collect() };
+    let values = |side: &PooledRuns<'_>| -> Option<Vec<f64>> {
+        side.runs
+            .iter()
+            .map(|run| median_maximum(&tally(&run.exact), samples))
+            .collect()
+    };
     let (base_ns, candidate_ns) = (values(base)?, values(candidate)?);
     let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
-    let is_apart = smallest(&candidate_ns) > largest(&base_ns) || smallest(&base_ns) > largest(&candidate_ns);
+    let is_apart =
+        smallest(&candidate_ns) > largest(&base_ns) || smallest(&base_ns) > largest(&candidate_ns);
     let repeated = base_ns.len() > 1 && candidate_ns.len() > 1;
-    let chance = (is_apart && repeated).then(|| all_above_by_chance(base_ns.len() as u64, candidate_ns.len() as u64));
-    Some(Maxima { samples, base_ns, candidate_ns, all_above_by_chance: chance })
+    let chance = (is_apart && repeated)
+        .then(|| all_above_by_chance(base_ns.len() as u64, candidate_ns.len() as u64));
+    Some(Maxima {
+        samples,
+        base_ns,
+        candidate_ns,
+        all_above_by_chance: chance,
+    })
 }
 
-/// Widens the intervals so that those of all tables hold together, and gives rows and tables their verdicts: a row's verdict is what its interval says.
+/// Widens the intervals so that those of all tables hold together, and gives rows and tables their
+/// verdicts: a row's verdict is what its interval says.
 ///
-/// Rows of blocks share the confidence among all of them, those of runs and replicas among the tables: quantiles of one run go up and down together.
+/// Rows of blocks share the confidence among all of them, those of runs and replicas among the
+/// tables: quantiles of one run go up and down together.
 pub fn settle(tables: &mut [Table], settings: &Settings) {
     let is_of_blocks = |table: &&Table| matches!(table.method, Method::Blocks { .. });
-    let rows = tables.iter().filter(is_of_blocks).map(|table| table.rows.len()).sum();
+    let rows = tables
+        .iter()
+        .filter(is_of_blocks)
+        .map(|table| table.rows.len())
+        .sum();
     let count = tables.len();
     for table in tables {
         let factor = match table.method {
             Method::Blocks { .. } => stretched(rows, settings.confidence, normal_deviate),
             Method::Runs | Method::Replicas => {
-                let freedom = (table.base.runs + table.candidate.runs).saturating_sub(2).max(1) as f64;
-                stretched(count, settings.confidence, |confidence| student::deviate(confidence, freedom))
+                let freedom = (table.base.runs + table.candidate.runs)
+                    .saturating_sub(2)
+                    .max(1) as f64;
+                stretched(count, settings.confidence, |confidence| {
+                    student::deviate(confidence, freedom)
+                })
             }
             Method::Exact | Method::OrderStatistics => 1.0,
         };
         let is_undecided = table.undecided.is_some();
-        table.rows.iter_mut().for_each(|row| settle_row(row, factor, is_undecided));
-        let outcomes = table.rows.iter().filter_map(|row| row.verdict).chain(table.misses.and_then(|misses| misses.verdict));
+        table
+            .rows
+            .iter_mut()
+            .for_each(|row| settle_row(row, factor, is_undecided));
+        let outcomes = table
+            .rows
+            .iter()
+            .filter_map(|row| row.verdict)
+            .chain(table.misses.and_then(|misses| misses.verdict));
         let outcomes = outcomes.chain(is_undecided.then_some(Outcome::Inconclusive));
         table.verdict = Outcome::of_all(outcomes).unwrap_or(Outcome::Inconclusive);
     }
 }
 
 /// How many times as far a deviate reaches where so many statements have to hold together.
-fn stretched(statements: usize, confidence: Confidence, deviate: impl Fn(Confidence) -> f64) -> f64 {
-    deviate(confidence.shared_by(u32::try_from(statements).unwrap_or(u32::MAX))) / deviate(confidence)
+fn stretched(
+    statements: usize,
+    confidence: Confidence,
+    deviate: impl Fn(Confidence) -> f64,
+) -> f64 {
+    deviate(confidence.shared_by(u32::try_from(statements).unwrap_or(u32::MAX)))
+        / deviate(confidence)
 }
 
 fn settle_row(row: &mut Row, factor: f64, is_undecided: bool) {
-    row.interval_ns =
-        row.interval_ns.filter(|_| !is_undecided).map(|interval| widened(row.difference_ns, interval, factor, row.between_runs_ns));
-    let Some(interval) = row.interval_ns else { return };
+    row.interval_ns = row
+        .interval_ns
+        .filter(|_| !is_undecided)
+        .map(|interval| widened(row.difference_ns, interval, factor, row.between_runs_ns));
+    let Some(interval) = row.interval_ns else {
+        return;
+    };
     let found = equivalence(row.difference_ns, interval, row.margin_ns);
     row.verdict = Some(Outcome::from(found));
-    row.data_needed = samples_that_decide(found, row.difference_ns, interval, row.margin_ns, row.between_runs_ns);
+    row.data_needed = samples_that_decide(
+        found,
+        row.difference_ns,
+        interval,
+        row.margin_ns,
+        row.between_runs_ns,
+    );
 }

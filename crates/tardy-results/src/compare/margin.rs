@@ -45,10 +45,18 @@ impl FromStr for Margin {
         let error = || ParseMarginError(text.to_owned());
         if let Some(number) = text.trim().strip_suffix('%') {
             let percent: f64 = number.trim().parse().map_err(|_| error())?;
-            return if (0.0..=1000.0).contains(&percent) { Ok(Self::Share(percent / 100.0)) } else { Err(error()) };
+            return if (0.0..=1000.0).contains(&percent) {
+                Ok(Self::Share(percent / 100.0))
+            } else {
+                Err(error())
+            };
         }
         let time: Nanos = text.parse().map_err(|_| error())?;
-        if time >= Nanos::ZERO { Ok(Self::Time(time)) } else { Err(error()) }
+        if time >= Nanos::ZERO {
+            Ok(Self::Time(time))
+        } else {
+            Err(error())
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use super::margin::Margin;
 use super::model::{BetweenRuns, Method, Misses, Outcome, RUNS_MIN, Settings};
 use super::pooled::PooledRuns;
 
-/// How many times as often the candidate misses; `None` where no deadline was asked for. Where runs are what is counted, each is one number here too.
+/// How many times as often the candidate misses; `None` where no deadline was asked for. Where runs
+/// are what is counted, each is one number here too.
 pub(super) fn misses(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -21,12 +22,28 @@ pub(super) fn misses(
 ) -> Option<Misses> {
     let window = settings.window?;
     let (from, to) = (base.misses()?, candidate.misses()?);
-    let is_of_runs = matches!(method, Method::Runs | Method::Replicas) && base.runs.len().min(candidate.runs.len()) >= RUNS_MIN;
+    let is_of_runs = matches!(method, Method::Runs | Method::Replicas)
+        && base.runs.len().min(candidate.runs.len()) >= RUNS_MIN;
     let found = match method {
         Method::Exact => {
-            let exact = if from.0 == 0 && to.0 > 0 { f64::INFINITY } else { seen_ratio(from, to).unwrap_or(1.0) };
-            let probability = if from.0 * to.1 == to.0 * from.1 { 1.0 } else { 0.0 };
-            ShareRatio { ratio: Some(exact), interval: Interval { lower: exact, upper: exact }, probability }
+            let exact = if from.0 == 0 && to.0 > 0 {
+                f64::INFINITY
+            } else {
+                seen_ratio(from, to).unwrap_or(1.0)
+            };
+            let probability = if from.0 * to.1 == to.0 * from.1 {
+                1.0
+            } else {
+                0.0
+            };
+            ShareRatio {
+                ratio: Some(exact),
+                interval: Interval {
+                    lower: exact,
+                    upper: exact,
+                },
+                probability,
+            }
         }
         _ if is_of_runs => of_runs(&base.miss_shares(), &candidate.miss_shares(), settings),
         _ => of_clusters(base, candidate, between, window, settings),
@@ -50,8 +67,15 @@ pub(super) fn misses(
     Some(Misses {
         base: from,
         candidate: to,
-        ratio: found.ratio.filter(|ratio| from.0 + to.0 > 0 && ratio.is_finite()),
-        interval: (Some(lower).filter(|lower| lower.is_finite()).unwrap_or(to.0 as f64), Some(upper).filter(|upper| upper.is_finite())),
+        ratio: found
+            .ratio
+            .filter(|ratio| from.0 + to.0 > 0 && ratio.is_finite()),
+        interval: (
+            Some(lower)
+                .filter(|lower| lower.is_finite())
+                .unwrap_or(to.0 as f64),
+            Some(upper).filter(|upper| upper.is_finite()),
+        ),
         probability: found.probability,
         verdict,
     })
@@ -67,14 +91,21 @@ struct ShareRatio {
 /// One share a run, by ranks.
 fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     let found = shift_ratio(base, candidate, settings.confidence);
-    let probability = permutation(base, candidate, settings.seed).map_or(1.0, |found| found.probability);
-    ShareRatio { ratio: found.ratio, interval: found.interval, probability }
+    let probability =
+        permutation(base, candidate, settings.seed).map_or(1.0, |found| found.probability);
+    ShareRatio {
+        ratio: found.ratio,
+        interval: found.interval,
+        probability,
+    }
 }
 
-/// All runs of a side together: misses come in clusters, and what counts is how many of those there were.
+/// All runs of a side together: misses come in clusters, and what counts is how many of those there
+/// were.
 ///
-/// Runs whose levels differ miss unequally often though nothing changed: the ends of the interval are those of a candidate whose latencies are lower, and
-/// higher, by what two sides differ by among themselves.
+/// Runs whose levels differ miss unequally often though nothing changed: the ends of the interval
+/// are those of a candidate whose latencies are lower, and higher, by what two sides differ by
+/// among themselves.
 fn of_clusters(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -82,15 +113,41 @@ fn of_clusters(
     window: Window,
     settings: &Settings,
 ) -> ShareRatio {
-    let (from, to) = (base.misses().unwrap_or_default(), candidate.misses().unwrap_or_default());
-    let counted = |(misses, due): (u64, u64), index: f64| MissCount { events: misses as f64 * index, exposure: due as f64 * index };
+    let (from, to) = (
+        base.misses().unwrap_or_default(),
+        candidate.misses().unwrap_or_default(),
+    );
+    let counted = |(misses, due): (u64, u64), index: f64| MissCount {
+        events: misses as f64 * index,
+        exposure: due as f64 * index,
+    };
     let (of_base, of_candidate) = clusters_a_miss(base, candidate);
-    let ratio = |to: (u64, u64)| rate_ratio(counted(from, of_base), counted(to, of_candidate), settings.confidence);
-    let share =
-        between.map_or(0.0, |between| reach(between.share, (1.0, base.runs.len()), (1.0, candidate.runs.len()), settings.confidence).above);
+    let ratio = |to: (u64, u64)| {
+        rate_ratio(
+            counted(from, of_base),
+            counted(to, of_candidate),
+            settings.confidence,
+        )
+    };
+    let share = between.map_or(0.0, |between| {
+        reach(
+            between.share,
+            (1.0, base.runs.len()),
+            (1.0, candidate.runs.len()),
+            settings.confidence,
+        )
+        .above
+    });
     let end = |times: f64| ratio(moved(candidate, to, window, times)).interval;
-    let interval = Interval { lower: end(1.0 + share).lower, upper: end(1.0 / (1.0 + share)).upper };
-    ShareRatio { ratio: seen_ratio(from, to), interval, probability: ratio(to).probability }
+    let interval = Interval {
+        lower: end(1.0 + share).lower,
+        upper: end(1.0 / (1.0 + share)).upper,
+    };
+    ShareRatio {
+        ratio: seen_ratio(from, to),
+        interval,
+        probability: ratio(to).probability,
+    }
 }
 
 fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
@@ -98,17 +155,41 @@ fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     Some(share(to) / share(from)).filter(|ratio| ratio.is_finite())
 }
 
-/// How many clusters a miss of each side is. A side with few misses does not know: it has no more of them than a miss of both together.
+/// How many clusters a miss of each side is. A side with few misses does not know: it has no more
+/// of them than a miss of both together.
 fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f64) {
-    let sides = [base, candidate].map(|side| (side.misses().map_or(0.0, |(misses, _)| misses as f64), side.clusters_a_miss()));
+    let sides = [base, candidate].map(|side| {
+        (
+            side.misses().map_or(0.0, |(misses, _)| misses as f64),
+            side.clusters_a_miss(),
+        )
+    });
     let misses: f64 = sides.iter().map(|(misses, _)| misses).sum();
-    let together = if misses > 0.0 { sides.iter().map(|(misses, index)| misses * index).sum::<f64>() / misses } else { 1.0 };
+    let together = if misses > 0.0 {
+        sides
+            .iter()
+            .map(|(misses, index)| misses * index)
+            .sum::<f64>()
+            / misses
+    } else {
+        1.0
+    };
     (sides[0].1.min(together), sides[1].1.min(together))
 }
 
 /// What `side` would have missed with a deadline so many times as long.
-fn moved(side: &PooledRuns<'_>, (misses, due): (u64, u64), window: Window, times: f64) -> (u64, u64) {
+fn moved(
+    side: &PooledRuns<'_>,
+    (misses, due): (u64, u64),
+    window: Window,
+    times: f64,
+) -> (u64, u64) {
     let above = |deadline: f64| side.exact.above(deadline as i64);
     let deadline = window.latest.get() as f64;
-    ((misses + above(deadline * times)).saturating_sub(above(deadline)).min(due), due)
+    (
+        (misses + above(deadline * times))
+            .saturating_sub(above(deadline))
+            .min(due),
+        due,
+    )
 }

@@ -40,9 +40,11 @@ pub struct Settings {
     pub window: Option<Window>,
     /// Quantiles to compare.
     pub quantiles: Vec<f64>,
-    /// Whether the user named them: then each that both sides bound is compared, not only those with enough samples beyond for a difference.
+    /// Whether the user named them: then each that both sides bound is compared, not only those
+    /// with enough samples beyond for a difference.
     pub are_quantiles_given: bool,
-    /// Standard deviation between runs, as a share of their level; from the runs at hand where absent, and where those are too few, a documented one.
+    /// Standard deviation between runs, as a share of their level; from the runs at hand where
+    /// absent, and where those are too few, a documented one.
     pub between_runs: Option<f64>,
     /// Length of blocks; chosen from each run where absent.
     #[serde(rename = "block_ns")]
@@ -165,7 +167,8 @@ impl From<Equivalence> for Outcome {
     }
 }
 
-/// How much runs of one side are taken to differ among themselves: standard deviation, as a share of the level.
+/// How much runs of one side are taken to differ among themselves: standard deviation, as a share
+/// of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BetweenRuns {
     pub share: f64,
@@ -180,7 +183,8 @@ pub enum SpreadSource {
     Stated,
     /// Nobody: the documented share.
     Documented,
-    /// The runs at hand; with fewer than four a side only where they differ by more than the documented share.
+    /// The runs at hand; with fewer than four a side only where they differ by more than the
+    /// documented share.
     Runs,
 }
 
@@ -193,7 +197,8 @@ pub const RUNS_MIN: usize = 4;
 pub enum Method {
     /// One number a run: what repeats is the run.
     Runs,
-    /// Virtual time: each run is exact for its command line, and no interval is needed where there is one of each side.
+    /// Virtual time: each run is exact for its command line, and no interval is needed where there
+    /// is one of each side.
     Exact,
     /// Virtual time with several replicas: one number a replica.
     Replicas,
@@ -203,10 +208,12 @@ pub enum Method {
         blocks: (usize, usize),
         /// Their lengths.
         length_ns: (Nanos, Nanos),
-        /// Whether samples depend on each other over longer times than that: intervals are then too short to decide anything.
+        /// Whether samples depend on each other over longer times than that: intervals are then too
+        /// short to decide anything.
         is_too_short: bool,
     },
-    /// Only histograms are known: bounds of each side's quantile, put together, and the spread between runs.
+    /// Only histograms are known: bounds of each side's quantile, put together, and the spread
+    /// between runs.
     OrderStatistics,
 }
 
@@ -219,7 +226,8 @@ pub struct Table {
     pub verdict: Outcome,
     /// Where the intervals come from.
     pub method: Method,
-    /// What of the intervals comes from the runs; absent where they are exact, or a single run's own blocks say nothing of it.
+    /// What of the intervals comes from the runs; absent where they are exact, or a single run's
+    /// own blocks say nothing of it.
     pub between_runs: Option<BetweenRuns>,
     /// Why no row has a verdict; absent where rows have one.
     pub undecided: Option<String>,
@@ -268,7 +276,8 @@ pub struct NotCompared {
     pub base_ns: f64,
     /// The candidate's.
     pub candidate_ns: f64,
-    /// About how many times the data would do; absent where it would take more than a reader would measure.
+    /// About how many times the data would do; absent where it would take more than a reader would
+    /// measure.
     pub data_needed: Option<f64>,
 }
 
@@ -305,7 +314,8 @@ pub struct Row {
     pub between_runs_ns: Reach,
     /// Difference within which both count as the same.
     pub margin_ns: f64,
-    /// Of such a difference by chance, by relabelling runs; absent where the method gives none. It decides nothing: the interval does.
+    /// Of such a difference by chance, by relabelling runs; absent where the method gives none. It
+    /// decides nothing: the interval does.
     pub probability: Option<f64>,
     /// What the interval says; absent without one.
     pub verdict: Option<Outcome>,
@@ -318,11 +328,13 @@ pub struct Row {
 pub struct Maxima {
     /// Samples that each run's value is the largest of.
     pub samples: u64,
-    /// One for each run of the baseline; of a longer run the median over all ways to choose that many samples.
+    /// One for each run of the baseline; of a longer run the median over all ways to choose that
+    /// many samples.
     pub base_ns: Vec<f64>,
     /// One for each run of the candidate.
     pub candidate_ns: Vec<f64>,
-    /// Where all of one side lie above all of the other: how likely that is by chance; absent elsewhere.
+    /// Where all of one side lie above all of the other: how likely that is by chance; absent
+    /// elsewhere.
     pub all_above_by_chance: Option<f64>,
 }
 
@@ -333,7 +345,8 @@ pub struct Misses {
     pub base: (u64, u64),
     /// Misses and due times of the candidate.
     pub candidate: (u64, u64),
-    /// How many times as often the candidate misses, with four runs a side the median of their ratios; absent where the baseline, or neither, did.
+    /// How many times as often the candidate misses, with four runs a side the median of their
+    /// ratios; absent where the baseline, or neither, did.
     pub ratio: Option<f64>,
     /// Of the ratio; an absent end says that there is none.
     pub interval: (f64, Option<f64>),

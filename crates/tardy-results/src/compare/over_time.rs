@@ -43,7 +43,8 @@ pub struct Track {
     pub quantile: f64,
     /// Its value in each run.
     pub values_ns: Vec<f64>,
-    /// The largest value of each run at the length of the shortest, for the eye: it is too wild to be tested.
+    /// The largest value of each run at the length of the shortest, for the eye: it is too wild to
+    /// be tested.
     pub maxima_ns: Vec<f64>,
     /// Samples that those are the largest of.
     pub maxima_of: u64,
@@ -57,33 +58,58 @@ pub struct Track {
 /// [`CompareError`] where a run cannot be read, or the runs share nothing.
 pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, CompareError> {
     let folders = changes::folders_once(paths);
-    let mut runs = folders.iter().map(|folder| RunSide::read(folder, settings.window)).collect::<Result<Vec<_>, _>>()?;
+    let mut runs = folders
+        .iter()
+        .map(|folder| RunSide::read(folder, settings.window))
+        .collect::<Result<Vec<_>, _>>()?;
     runs.sort_by_key(|run| (run.record.started.realtime_ns, run.folder.clone()));
     if !settings.is_across_clocks {
         one_clock(runs.iter())?;
     }
-    let names: Vec<String> = paths.iter().take(2).map(|path| path.display().to_string()).collect();
+    let names: Vec<String> = paths
+        .iter()
+        .take(2)
+        .map(|path| path.display().to_string())
+        .collect();
     all_alike(&names.join(", "), &runs, false)?;
     let tracks = tracks(&runs, settings)?;
     let (verdict, reason) = verdict(&tracks, runs.len());
     let records: Vec<_> = runs.iter().map(|run| &run.record).collect();
     let changes = changes::changes(tracks.iter().flat_map(|track| &track.steps), &records);
-    let SideSummary { runs, .. } = summary(&Side { name: String::new(), runs });
-    Ok(OverTime { verdict, reason, settings: settings.clone(), runs, tracks, changes })
+    let SideSummary { runs, .. } = summary(&Side {
+        name: String::new(),
+        runs,
+    });
+    Ok(OverTime {
+        verdict,
+        reason,
+        settings: settings.clone(),
+        runs,
+        tracks,
+        changes,
+    })
 }
 
 fn tracks(runs: &[RunSide], settings: &Settings) -> Result<Vec<Track>, CompareError> {
     let mut of_key: BTreeMap<Key, Vec<Tally>> = BTreeMap::new();
     for run in runs {
-        for (key, group) in groups(run, settings.block)?.into_iter().filter(|(key, _)| key.load == settings.phase) {
+        for (key, group) in groups(run, settings.block)?
+            .into_iter()
+            .filter(|(key, _)| key.load == settings.phase)
+        {
             of_key.entry(key).or_default().push(tally(&group));
         }
     }
     let (whole, partial): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        of_key.into_iter().partition(|(_, tallies)| tallies.len() == runs.len() && tallies.iter().all(|tally| tally.total() > 0));
+        of_key.into_iter().partition(|(_, tallies)| {
+            tallies.len() == runs.len() && tallies.iter().all(|tally| tally.total() > 0)
+        });
     if whole.is_empty() {
         let names: Vec<String> = partial.keys().map(Key::to_string).collect();
-        let first = runs.first().map(|run| run.folder.display().to_string()).unwrap_or_default();
+        let first = runs
+            .first()
+            .map(|run| run.folder.display().to_string())
+            .unwrap_or_default();
         return Err(CompareError::NothingShared {
             base: first,
             base_has: names.join(", "),
@@ -91,7 +117,10 @@ fn tracks(runs: &[RunSide], settings: &Settings) -> Result<Vec<Track>, CompareEr
             other_has: "nothing that every run has".into(),
         });
     }
-    let mut tracks: Vec<Track> = whole.iter().flat_map(|(key, tallies)| tracks_of(key, tallies, settings)).collect();
+    let mut tracks: Vec<Track> = whole
+        .iter()
+        .flat_map(|(key, tallies)| tracks_of(key, tallies, settings))
+        .collect();
     let search = changes::search(tracks.len());
     for track in &mut tracks {
         track.steps = changes::steps(&track.values_ns, settings.margin, search);
@@ -101,22 +130,42 @@ fn tracks(runs: &[RunSide], settings: &Settings) -> Result<Vec<Track>, CompareEr
 
 fn tally(group: &RunGroup) -> Tally {
     let mut counts = Vec::new();
-    group.exact.for_each(|value, count| counts.push((value as f64, count)));
+    group
+        .exact
+        .for_each(|value, count| counts.push((value as f64, count)));
     Tally::from_counts(counts)
 }
 
 /// The median, and the highest quantile that every run has samples beyond.
 fn tracks_of(key: &Key, tallies: &[Tally], settings: &Settings) -> Vec<Track> {
     let shortest = tallies.iter().map(Tally::total).min().unwrap_or(0);
-    let maxima_ns: Vec<f64> = tallies.iter().filter_map(|tally| median_maximum(tally, shortest)).collect();
-    let highest = settings.quantiles.iter().copied().filter(|quantile| shortest as f64 * (1.0 - quantile) >= BEYOND_MIN).reduce(f64::max);
+    let maxima_ns: Vec<f64> = tallies
+        .iter()
+        .filter_map(|tally| median_maximum(tally, shortest))
+        .collect();
+    let highest = settings
+        .quantiles
+        .iter()
+        .copied()
+        .filter(|quantile| shortest as f64 * (1.0 - quantile) >= BEYOND_MIN)
+        .reduce(f64::max);
     let mut quantiles = vec![0.5];
     quantiles.extend(highest.filter(|&quantile| quantile > 0.5));
     quantiles
         .into_iter()
         .map(|quantile| {
-            let values_ns: Vec<f64> = tallies.iter().filter_map(|tally| tally.quantile(quantile)).collect();
-            Track { key: key.clone(), quantile, values_ns, maxima_ns: maxima_ns.clone(), maxima_of: shortest, steps: Vec::new() }
+            let values_ns: Vec<f64> = tallies
+                .iter()
+                .filter_map(|tally| tally.quantile(quantile))
+                .collect();
+            Track {
+                key: key.clone(),
+                quantile,
+                values_ns,
+                maxima_ns: maxima_ns.clone(),
+                maxima_of: shortest,
+                steps: Vec::new(),
+            }
         })
         .collect()
 }
@@ -125,8 +174,18 @@ fn verdict(tracks: &[Track], runs: usize) -> (Outcome, String) {
     let latest = |track: &Track| {
         let step = *track.steps.last()?;
         let percent = (track.quantile * 1e9).round() / 1e7;
-        let (before, after) = (three_digits(step.before_ns.round()), three_digits(step.after_ns.round()));
-        Some((step, format!("{percent} % quantile of {}: {before} -> {after} with run {}", track.key, step.run + 1)))
+        let (before, after) = (
+            three_digits(step.before_ns.round()),
+            three_digits(step.after_ns.round()),
+        );
+        Some((
+            step,
+            format!(
+                "{percent} % quantile of {}: {before} -> {after} with run {}",
+                track.key,
+                step.run + 1
+            ),
+        ))
     };
     changes::verdict(tracks.iter().filter_map(latest), runs)
 }

@@ -24,8 +24,18 @@ impl<'a> PooledRuns<'a> {
         runs.iter().for_each(|run| exact.merge(&run.exact));
         let numbers = || runs.iter().filter_map(|run| run.numbers.as_ref());
         let samples: u64 = numbers().map(|numbers| numbers.samples).sum();
-        let effective: f64 = numbers().map(|numbers| numbers.samples as f64 * numbers.extremal_index.unwrap_or(1.0)).sum();
-        Self { runs, exact, index: if samples > 0 { effective / samples as f64 } else { 1.0 } }
+        let effective: f64 = numbers()
+            .map(|numbers| numbers.samples as f64 * numbers.extremal_index.unwrap_or(1.0))
+            .sum();
+        Self {
+            runs,
+            exact,
+            index: if samples > 0 {
+                effective / samples as f64
+            } else {
+                1.0
+            },
+        }
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -38,21 +48,30 @@ impl<'a> PooledRuns<'a> {
         for run in self.runs {
             match run.stated_mean_ns {
                 Some(mean) => sum += mean * run.exact.count() as f64,
-                None => run.exact.for_each(|value, count| sum += value as f64 * count as f64),
+                None => run
+                    .exact
+                    .for_each(|value, count| sum += value as f64 * count as f64),
             }
         }
         Body {
             runs: self.runs.len(),
             samples: self.exact.count(),
             skipped: numbers().map(|numbers| numbers.skipped).sum(),
-            min_ns: numbers().map(|numbers| numbers.min_ns).min().or(self.exact.min()).unwrap_or_default(),
+            min_ns: numbers()
+                .map(|numbers| numbers.min_ns)
+                .min()
+                .or(self.exact.min())
+                .unwrap_or_default(),
             mean_ns: sum / self.exact.count().max(1) as f64,
             max_ns: self.exact.max().unwrap_or_default(),
         }
     }
 
     pub(super) fn blocks(&self) -> Vec<Tally> {
-        self.runs.iter().flat_map(|run| run.blocks.iter().cloned()).collect()
+        self.runs
+            .iter()
+            .flat_map(|run| run.blocks.iter().cloned())
+            .collect()
     }
 
     pub(super) fn has_blocks(&self) -> bool {
@@ -60,39 +79,66 @@ impl<'a> PooledRuns<'a> {
     }
 
     pub(super) fn block(&self) -> Nanos {
-        self.runs.iter().filter_map(|run| run.block).max().unwrap_or_default()
+        self.runs
+            .iter()
+            .filter_map(|run| run.block)
+            .max()
+            .unwrap_or_default()
     }
 
     pub(super) fn is_exact(&self) -> bool {
         self.runs.iter().all(|run| run.is_exact)
     }
 
-    /// A quantile's value, and whether it is one: from where on an import knows samples by their number alone, that is the least that it may be.
+    /// A quantile's value, and whether it is one: from where on an import knows samples by their
+    /// number alone, that is the least that it may be.
     pub(super) fn known(&self, value: f64) -> (f64, bool) {
-        let open = self.runs.iter().filter_map(|run| run.open_from).min().map(|from| from.get() as f64);
-        open.filter(|from| value >= *from).map_or((value, true), |from| (from, false))
+        let open = self
+            .runs
+            .iter()
+            .filter_map(|run| run.open_from)
+            .min()
+            .map(|from| from.get() as f64);
+        open.filter(|from| value >= *from)
+            .map_or((value, true), |from| (from, false))
     }
 
-    /// Whether a quantile of any of its runs lies where an import knows samples by their number alone.
+    /// Whether a quantile of any of its runs lies where an import knows samples by their number
+    /// alone.
     pub(super) fn is_open_at(&self, quantile: f64) -> bool {
-        self.runs.iter().any(|run| run.open_from.is_some_and(|from| tally(&run.exact).quantile(quantile) >= Some(from.get() as f64)))
-            || self.tally().quantile(quantile).is_some_and(|value| !self.known(value).1)
+        self.runs.iter().any(|run| {
+            run.open_from
+                .is_some_and(|from| tally(&run.exact).quantile(quantile) >= Some(from.get() as f64))
+        }) || self
+            .tally()
+            .quantile(quantile)
+            .is_some_and(|value| !self.known(value).1)
     }
 
     /// Samples of the shortest run.
     pub(super) fn shortest(&self) -> u64 {
-        self.runs.iter().map(|run| run.exact.count()).min().unwrap_or(0)
+        self.runs
+            .iter()
+            .map(|run| run.exact.count())
+            .min()
+            .unwrap_or(0)
     }
 
     /// One number a run.
     pub(super) fn of_runs(&self, quantile: f64) -> Option<Vec<f64>> {
-        self.runs.iter().map(|run| tally(&run.exact).quantile(quantile)).collect()
+        self.runs
+            .iter()
+            .map(|run| tally(&run.exact).quantile(quantile))
+            .collect()
     }
 
-    /// Independent samples that know a quantile as well: those that blocks of time tell, and at most those by which a summary bounds it.
+    /// Independent samples that know a quantile as well: those that blocks of time tell, and at
+    /// most those by which a summary bounds it.
     pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
         let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
-        let of_summary: Option<f64> = known().map(|numbers| effective_of_summary(numbers, quantile)).sum();
+        let of_summary: Option<f64> = known()
+            .map(|numbers| effective_of_summary(numbers, quantile))
+            .sum();
         of_blocks.min(of_summary.unwrap_or(self.index * self.exact.count() as f64))
     }
 
@@ -102,48 +148,80 @@ impl<'a> PooledRuns<'a> {
         if effective <= 0.0 {
             return false;
         }
-        let ranks = quantile_ranks_of_clustered(samples, quantile, effective / samples.max(1) as f64, Confidence::NINETY_FIVE);
+        let ranks = quantile_ranks_of_clustered(
+            samples,
+            quantile,
+            effective / samples.max(1) as f64,
+            Confidence::NINETY_FIVE,
+        );
         ranks.lower.is_some() && ranks.upper.is_some()
     }
 
     /// Whether the summary of each run bounds a quantile, as `tardy show` marks it.
     pub(super) fn is_bounded_in_summary(&self, quantile: f64) -> bool {
         let is_bounded = |numbers: &Numbers| {
-            let known = numbers.percentiles.iter().find(|percentile| percentile.probability == quantile);
+            let known = numbers
+                .percentiles
+                .iter()
+                .find(|percentile| percentile.probability == quantile);
             known.is_some_and(Percentile::is_bounded)
         };
-        self.runs.iter().all(|run| run.numbers.as_ref().is_some_and(is_bounded))
+        self.runs
+            .iter()
+            .all(|run| run.numbers.as_ref().is_some_and(is_bounded))
     }
 
     /// The share of due times that each run missed.
     pub(super) fn miss_shares(&self) -> Vec<f64> {
         let numbers = self.runs.iter().filter_map(|run| run.numbers.as_ref());
-        numbers.map(|numbers| numbers.misses.unwrap_or(0) as f64 / (numbers.samples + numbers.skipped) as f64).collect()
+        numbers
+            .map(|numbers| {
+                numbers.misses.unwrap_or(0) as f64 / (numbers.samples + numbers.skipped) as f64
+            })
+            .collect()
     }
 
-    /// How many clusters of misses one of them is: by the variance of their number, and at most what the largest samples say.
+    /// How many clusters of misses one of them is: by the variance of their number, and at most
+    /// what the largest samples say.
     pub(super) fn clusters_a_miss(&self) -> f64 {
         let (mut misses, mut clusters) = (0.0, 0.0);
         for numbers in self.runs.iter().filter_map(|run| run.numbers.as_ref()) {
-            let of_variance = numbers.misses_clustering.map_or(1.0, |clustering| 1.0 / clustering.dispersion);
+            let of_variance = numbers
+                .misses_clustering
+                .map_or(1.0, |clustering| 1.0 / clustering.dispersion);
             let of_run = numbers.misses.unwrap_or(0) as f64;
             misses += of_run;
             clusters += of_run * of_variance.min(numbers.extremal_index.unwrap_or(1.0));
         }
-        if misses > 0.0 { clusters / misses } else { self.index }
+        if misses > 0.0 {
+            clusters / misses
+        } else {
+            self.index
+        }
     }
 
     /// Misses and due times; `None` where no deadline was asked for.
     pub(super) fn misses(&self) -> Option<(u64, u64)> {
-        let numbers: Vec<_> = self.runs.iter().filter_map(|run| run.numbers.as_ref()).collect();
+        let numbers: Vec<_> = self
+            .runs
+            .iter()
+            .filter_map(|run| run.numbers.as_ref())
+            .collect();
         let misses: Option<Vec<u64>> = numbers.iter().map(|numbers| numbers.misses).collect();
-        let opportunities: u64 = numbers.iter().map(|numbers| numbers.samples + numbers.skipped).sum();
+        let opportunities: u64 = numbers
+            .iter()
+            .map(|numbers| numbers.samples + numbers.skipped)
+            .sum();
         Some((misses?.iter().sum(), opportunities)).filter(|_| !numbers.is_empty())
     }
 }
 
 fn effective_of_summary(numbers: &Numbers, quantile: f64) -> Option<f64> {
-    numbers.percentiles.iter().find(|percentile| percentile.probability == quantile)?.effective_samples
+    numbers
+        .percentiles
+        .iter()
+        .find(|percentile| percentile.probability == quantile)?
+        .effective_samples
 }
 
 pub(super) fn tally(histogram: &Histogram) -> Tally {

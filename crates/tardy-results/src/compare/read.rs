@@ -11,7 +11,10 @@ use super::alike::one_measurement;
 use super::facts;
 use super::group::{Key, RunGroup, groups};
 use super::judge::{settle, table};
-use super::model::{CandidateComparison, Comparison, Method, Outcome, RUNS_MIN, RunFacts, Settings, SideSummary, SpreadSource, Table};
+use super::model::{
+    CandidateComparison, Comparison, Method, Outcome, RUNS_MIN, RunFacts, Settings, SideSummary,
+    SpreadSource, Table,
+};
 use super::side::{CompareError, RunSide, Side};
 use super::verdict::of_tables;
 use crate::summary::model::ProbeSummary;
@@ -26,9 +29,16 @@ type Groups = BTreeMap<Key, Vec<RunGroup>>;
 ///
 /// # Errors
 /// [`CompareError`] where a run cannot be read, or cannot stand beside the others.
-pub fn compare(base: &Path, candidates: &[PathBuf], settings: &Settings) -> Result<Comparison, CompareError> {
+pub fn compare(
+    base: &Path,
+    candidates: &[PathBuf],
+    settings: &Settings,
+) -> Result<Comparison, CompareError> {
     let base = Side::read(base, settings.window)?;
-    let sides = candidates.iter().map(|path| Side::read(path, settings.window)).collect::<Result<Vec<Side>, _>>()?;
+    let sides = candidates
+        .iter()
+        .map(|path| Side::read(path, settings.window))
+        .collect::<Result<Vec<Side>, _>>()?;
     compare_sides(&base, sides, settings)
 }
 
@@ -36,19 +46,38 @@ pub fn compare(base: &Path, candidates: &[PathBuf], settings: &Settings) -> Resu
 ///
 /// # Errors
 /// As [`compare`].
-pub(super) fn compare_sides(base: &Side, sides: Vec<Side>, settings: &Settings) -> Result<Comparison, CompareError> {
+pub(super) fn compare_sides(
+    base: &Side,
+    sides: Vec<Side>,
+    settings: &Settings,
+) -> Result<Comparison, CompareError> {
     if !settings.is_across_clocks {
-        one_clock(base.runs.iter().chain(sides.iter().flat_map(|side| &side.runs)))?;
+        one_clock(
+            base.runs
+                .iter()
+                .chain(sides.iter().flat_map(|side| &side.runs)),
+        )?;
     }
-    std::iter::once(base).chain(&sides).try_for_each(one_measurement)?;
-    let needs_blocks = settings.between_runs.is_some() || base.runs.len() < RUNS_MIN || sides.iter().any(|side| side.runs.len() < RUNS_MIN);
+    std::iter::once(base)
+        .chain(&sides)
+        .try_for_each(one_measurement)?;
+    let needs_blocks = settings.between_runs.is_some()
+        || base.runs.len() < RUNS_MIN
+        || sides.iter().any(|side| side.runs.len() < RUNS_MIN);
     let base_groups = groups_of(base, settings, needs_blocks)?;
     let mut compared = Vec::new();
     for side in sides {
-        compared.push(candidate(base, &base_groups, &side, settings, needs_blocks)?);
+        compared.push(candidate(
+            base,
+            &base_groups,
+            &side,
+            settings,
+            needs_blocks,
+        )?);
     }
     Ok(Comparison {
-        verdict: Outcome::of_all(compared.iter().map(|candidate| candidate.verdict)).unwrap_or(Outcome::Inconclusive),
+        verdict: Outcome::of_all(compared.iter().map(|candidate| candidate.verdict))
+            .unwrap_or(Outcome::Inconclusive),
         settings: settings.clone(),
         base: summary(base),
         candidates: compared,
@@ -64,7 +93,10 @@ pub fn one_clock<'a>(runs: impl Iterator<Item = &'a RunSide>) -> Result<(), Comp
     for run in runs {
         let base = *first.get_or_insert(run);
         if base.record.clock != run.record.clock {
-            return Err(CompareError::clocks((&base.folder, base.record.clock), (&run.folder, run.record.clock)));
+            return Err(CompareError::clocks(
+                (&base.folder, base.record.clock),
+                (&run.folder, run.record.clock),
+            ));
         }
     }
     Ok(())
@@ -81,10 +113,19 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
         }
     }
     if let Some(phase) = &settings.phase {
-        let has: BTreeSet<String> = side.runs.iter().flat_map(|run| &run.record.phases).map(|phase| phase.name.clone()).collect();
+        let has: BTreeSet<String> = side
+            .runs
+            .iter()
+            .flat_map(|run| &run.record.phases)
+            .map(|phase| phase.name.clone())
+            .collect();
         if !has.contains(phase) {
             let has = has.into_iter().collect::<Vec<_>>().join(", ");
-            return Err(CompareError::NoPhase { side: side.name.clone(), phase: phase.clone(), has });
+            return Err(CompareError::NoPhase {
+                side: side.name.clone(),
+                phase: phase.clone(),
+                has,
+            });
         }
         // A run of one phase has no group for it: its whole is that phase.
         if has.len() > 1 {
@@ -94,17 +135,45 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
     Ok(all)
 }
 
-/// Where both sides have one probe each, and these measure the same quantity by other names, as cyclictest and `cyclic` do, they stand beside each other, with a
-/// warning.
+/// Where both sides have one probe each, and these measure the same quantity by other names, as
+/// cyclictest and `cyclic` do, they stand beside each other, with a warning.
 fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
     let only = |groups: &Groups| -> Option<Key> {
-        let mut keys = groups.keys().map(|key| Key { load: None, ..key.clone() }).collect::<BTreeSet<Key>>().into_iter();
+        let mut keys = groups
+            .keys()
+            .map(|key| Key {
+                load: None,
+                ..key.clone()
+            })
+            .collect::<BTreeSet<Key>>()
+            .into_iter();
         keys.next().filter(|_| keys.next().is_none())
     };
     match (only(base), only(&own)) {
-        (Some(one), Some(other)) if one.probe != other.probe && one.quantity == other.quantity && one.unit == other.unit => {
-            let renamed = own.into_iter().map(|(key, groups)| (Key { probe: one.probe.clone(), ..key }, groups)).collect();
-            (renamed, Some(format!("{} stands beside {}: a difference may come from how the two measure", other.probe, one.probe)))
+        (Some(one), Some(other))
+            if one.probe != other.probe
+                && one.quantity == other.quantity
+                && one.unit == other.unit =>
+        {
+            let renamed = own
+                .into_iter()
+                .map(|(key, groups)| {
+                    (
+                        Key {
+                            probe: one.probe.clone(),
+                            ..key
+                        },
+                        groups,
+                    )
+                })
+                .collect();
+            (
+                renamed,
+                Some(format!(
+                    "{} stands beside {}: a difference may come from how the two measure",
+                    other.probe, one.probe
+                )),
+            )
         }
         _ => (own, None),
     }
@@ -119,12 +188,23 @@ fn candidate(
 ) -> Result<CandidateComparison, CompareError> {
     let (own, other_probe) = beside(base_groups, groups_of(side, settings, needs_blocks)?);
     // A run of one phase stands beside the phase of that name of another run.
-    let counterpart = |key: &Key| own.get(key).or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)));
-    let shared: Vec<_> = base_groups.iter().filter_map(|(key, groups)| Some((key, groups, counterpart(key)?))).collect();
-    let mut tables: Vec<Table> =
-        shared.iter().filter_map(|(key, groups, found)| table(key, groups, found, settings, shared.len())).collect();
+    let counterpart = |key: &Key| {
+        own.get(key)
+            .or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)))
+    };
+    let shared: Vec<_> = base_groups
+        .iter()
+        .filter_map(|(key, groups)| Some((key, groups, counterpart(key)?)))
+        .collect();
+    let mut tables: Vec<Table> = shared
+        .iter()
+        .filter_map(|(key, groups, found)| table(key, groups, found, settings, shared.len()))
+        .collect();
     if tables.is_empty() && own.keys().any(|key| base_groups.contains_key(key)) {
-        return Err(CompareError::NoDistribution { base: base.name.clone(), other: side.name.clone() });
+        return Err(CompareError::NoDistribution {
+            base: base.name.clone(),
+            other: side.name.clone(),
+        });
     }
     if tables.is_empty() {
         return Err(CompareError::NothingShared {
@@ -138,7 +218,10 @@ fn candidate(
     worst_first(&mut tables);
     let (verdict, reason) = verdict(base, side, &tables);
     Ok(CandidateComparison {
-        warnings: other_probe.into_iter().chain(warnings(base, side, base_groups, &own, &tables)).collect(),
+        warnings: other_probe
+            .into_iter()
+            .chain(warnings(base, side, base_groups, &own, &tables))
+            .collect(),
         changed: facts::differences(&base.first().record, &side.first().record),
         side: summary(side),
         verdict,
@@ -150,13 +233,23 @@ fn candidate(
 fn of_kind<'a>(groups: &'a Groups, key: &Key) -> Option<&'a Vec<RunGroup>> {
     groups
         .iter()
-        .find(|(other, _)| (&other.probe, &other.quantity, &other.unit) == (&key.probe, &key.quantity, &key.unit))
+        .find(|(other, _)| {
+            (&other.probe, &other.quantity, &other.unit) == (&key.probe, &key.quantity, &key.unit)
+        })
         .map(|found| found.1)
 }
 
 fn names(groups: &Groups) -> String {
-    let names: BTreeSet<String> = groups.keys().filter(|key| key.load.is_none()).map(Key::to_string).collect();
-    if names.is_empty() { "no sample".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(", ") }
+    let names: BTreeSet<String> = groups
+        .keys()
+        .filter(|key| key.load.is_none())
+        .map(Key::to_string)
+        .collect();
+    if names.is_empty() {
+        "no sample".to_owned()
+    } else {
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    }
 }
 
 fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
@@ -164,17 +257,24 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     let (from, to) = (shortcomings(base), shortcomings(side));
     let is_short = !from.is_empty() || !to.is_empty();
     match seen {
-        Outcome::Worse if from != to => {
-            (Outcome::Inconclusive, "worse as measured, but the set-ups fell short of what was planned in different ways".to_owned())
-        }
-        Outcome::Better | Outcome::Equivalent if is_short => {
-            (Outcome::Inconclusive, format!("{} as measured, but a degraded or incomplete run decides nothing in favour", seen.word()))
-        }
+        Outcome::Worse if from != to => (
+            Outcome::Inconclusive,
+            "worse as measured, but the set-ups fell short of what was planned in different ways"
+                .to_owned(),
+        ),
+        Outcome::Better | Outcome::Equivalent if is_short => (
+            Outcome::Inconclusive,
+            format!(
+                "{} as measured, but a degraded or incomplete run decides nothing in favour",
+                seen.word()
+            ),
+        ),
         seen => (seen, reason),
     }
 }
 
-/// The tables in the order in which a reader needs them: worse, open, better, equivalent, and of these the largest change of a high quantile first.
+/// The tables in the order in which a reader needs them: worse, open, better, equivalent, and of
+/// these the largest change of a high quantile first.
 fn worst_first(tables: &mut [Table]) {
     let rank = |table: &Table| match table.verdict {
         Outcome::Worse => 0,
@@ -186,14 +286,32 @@ fn worst_first(tables: &mut [Table]) {
         let high = table.overview.high;
         (high.candidate_ns.max(1.0) / high.base_ns.max(1.0)).ln()
     };
-    tables.sort_by(|a, b| rank(a).cmp(&rank(b)).then(change(b).total_cmp(&change(a))).then(a.key.cmp(&b.key)));
+    tables.sort_by(|a, b| {
+        rank(a)
+            .cmp(&rank(b))
+            .then(change(b).total_cmp(&change(a)))
+            .then(a.key.cmp(&b.key))
+    });
 }
 
 /// What takes from a side's runs, by kind.
 fn shortcomings(side: &Side) -> BTreeSet<String> {
-    let serious = |warning: &&Warning| matches!(warning.severity(), Severity::Incomplete | Severity::Degraded);
-    let warnings = side.runs.iter().flat_map(|run| &run.summary.warnings).filter(serious);
-    let kind = |warning: &Warning| serde_json::to_value(warning).ok().and_then(|value| Some(value.get("warning")?.as_str()?.to_owned()));
+    let serious = |warning: &&Warning| {
+        matches!(
+            warning.severity(),
+            Severity::Incomplete | Severity::Degraded
+        )
+    };
+    let warnings = side
+        .runs
+        .iter()
+        .flat_map(|run| &run.summary.warnings)
+        .filter(serious);
+    let kind = |warning: &Warning| {
+        serde_json::to_value(warning)
+            .ok()
+            .and_then(|value| Some(value.get("warning")?.as_str()?.to_owned()))
+    };
     warnings.filter_map(kind).collect()
 }
 
@@ -205,28 +323,58 @@ pub(super) fn summary(side: &Side) -> SideSummary {
         started_realtime_ns: run.record.started.realtime_ns,
         measured_ns: run.summary.measured_ns,
         machine: run.record.machine.one_line(),
-        warnings: run.summary.warnings.iter().map(Warning::to_string).collect(),
+        warnings: run
+            .summary
+            .warnings
+            .iter()
+            .map(Warning::to_string)
+            .collect(),
     };
-    SideSummary { name: side.name.clone(), runs: side.runs.iter().map(facts).collect() }
+    SideSummary {
+        name: side.name.clone(),
+        runs: side.runs.iter().map(facts).collect(),
+    }
 }
 
-fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables: &[Table]) -> Vec<String> {
+fn warnings(
+    base: &Side,
+    side: &Side,
+    base_groups: &Groups,
+    own: &Groups,
+    tables: &[Table],
+) -> Vec<String> {
     let mut warnings = Vec::new();
     for (which, runs) in [("base", &base.runs), ("new", &side.runs)] {
         for run in runs {
-            for warning in run.summary.warnings.iter().filter(|warning| warning.severity() != Severity::Notice) {
+            for warning in run
+                .summary
+                .warnings
+                .iter()
+                .filter(|warning| warning.severity() != Severity::Notice)
+            {
                 warnings.push(format!("{which} ({}): {warning}", run.folder.display()));
             }
         }
     }
     let (from, to) = (base.first(), side.first());
     if from.record.clock != to.record.clock {
-        warnings.push("one side is in virtual time, the other in real time: lengths of code paths against times of a machine".to_owned());
+        warnings.push(
+            "one side is in virtual time, the other in real time: lengths of code paths against \
+             times of a machine"
+                .to_owned(),
+        );
     }
     let is_traced = |side: &Side| side.runs.iter().any(|run| run.record.tracing.is_some());
     if is_traced(base) != is_traced(side) {
-        let which = if is_traced(base) { &base.name } else { &side.name };
-        warnings.push(format!("only {which} recorded the kernel's trace (--explain): its latencies include the time of that"));
+        let which = if is_traced(base) {
+            &base.name
+        } else {
+            &side.name
+        };
+        warnings.push(format!(
+            "only {which} recorded the kernel's trace (--explain): its latencies include the time \
+             of that"
+        ));
     }
     warnings.extend(different_starts(from, to));
     let periods = |run: &RunSide| -> Vec<String> {
@@ -238,25 +386,58 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
         run.summary.probes.iter().map(worded).collect()
     };
     // Whose names alone differ is told beside.
-    let times = |run: &RunSide| run.summary.probes.iter().map(|probe| probe.period_ns).collect::<Vec<_>>();
+    let times = |run: &RunSide| {
+        run.summary
+            .probes
+            .iter()
+            .map(|probe| probe.period_ns)
+            .collect::<Vec<_>>()
+    };
     if periods(from) != periods(to) && (times(from) != times(to) || times(from).len() > 1) {
-        warnings.push(format!("the schedules differ: {} against {}", periods(from).join(", "), periods(to).join(", ")));
+        warnings.push(format!(
+            "the schedules differ: {} against {}",
+            periods(from).join(", "),
+            periods(to).join(", ")
+        ));
     }
-    let loads = |run: &RunSide| run.record.phases.iter().map(|phase| phase.name.clone()).collect::<BTreeSet<String>>();
+    let loads = |run: &RunSide| {
+        run.record
+            .phases
+            .iter()
+            .map(|phase| phase.name.clone())
+            .collect::<BTreeSet<String>>()
+    };
     if loads(from) != loads(to) {
         let list = |run: &RunSide| {
             let names = loads(run).into_iter().collect::<Vec<_>>().join(", ");
-            if names.is_empty() { "not known".to_owned() } else { names }
+            if names.is_empty() {
+                "not known".to_owned()
+            } else {
+                names
+            }
         };
-        warnings.push(format!("the phases differ ({} against {}): the whole runs are not alike; see --phase", list(from), list(to)));
+        warnings.push(format!(
+            "the phases differ ({} against {}): the whole runs are not alike; see --phase",
+            list(from),
+            list(to)
+        ));
     }
-    for (side, missing) in [(&base.name, missing(base_groups, own)), (&side.name, missing(own, base_groups))] {
+    for (side, missing) in [
+        (&base.name, missing(base_groups, own)),
+        (&side.name, missing(own, base_groups)),
+    ] {
         if !missing.is_empty() {
             warnings.push(format!("only in {side}, and left out: {}", few(&missing)));
         }
     }
-    if tables.iter().any(|table| matches!(table.method, Method::OrderStatistics)) {
-        warnings.push("only histograms are known: intervals are wide, and assume that samples do not cluster".to_owned());
+    if tables
+        .iter()
+        .any(|table| matches!(table.method, Method::OrderStatistics))
+    {
+        warnings.push(
+            "only histograms are known: intervals are wide, and assume that samples do not cluster"
+                .to_owned(),
+        );
     }
     warnings.extend(about_runs(base, side, tables));
     warnings
@@ -264,17 +445,33 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
 
 /// What the runs cannot say of how much they differ among themselves.
 fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
-    let of_source = |source: SpreadSource| tables.iter().filter_map(|table| table.between_runs).find(|between| between.source == source);
-    let count = |side: &Side| if side.runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs.len()) };
-    if tables.iter().any(|table| matches!(table.method, Method::Exact)) {
+    let of_source = |source: SpreadSource| {
+        tables
+            .iter()
+            .filter_map(|table| table.between_runs)
+            .find(|between| between.source == source)
+    };
+    let count = |side: &Side| {
+        if side.runs.len() == 1 {
+            "1 run".to_owned()
+        } else {
+            format!("{} runs", side.runs.len())
+        }
+    };
+    if tables
+        .iter()
+        .any(|table| matches!(table.method, Method::Exact))
+    {
         return Some(
-            "one replica a side in virtual time: the difference is exact for these command lines, and other replicas may show another"
+            "one replica a side in virtual time: the difference is exact for these command lines, \
+             and other replicas may show another"
                 .to_owned(),
         );
     }
     let between = of_source(SpreadSource::Documented)?;
     Some(format!(
-        "{} against {}: each is taken to be off by {} (standard deviation) for reasons of its own; {RUNS_MIN} runs a side would measure that, --between-runs states it",
+        "{} against {}: each is taken to be off by {} (standard deviation) for reasons of its \
+         own; {RUNS_MIN} runs a side would measure that, --between-runs states it",
         count(base),
         count(side),
         share(between.share)
@@ -286,25 +483,49 @@ fn share(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// Guests of the lab that differ in where they began: what they show differs as between two replicas, whatever else is the same.
+/// Guests of the lab that differ in where they began: what they show differs as between two
+/// replicas, whatever else is the same.
 fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     // A record that cannot be read does not concern a comparison: nothing in it is compared.
-    let (from, to) = (GuestStart::read(&from.folder)?, GuestStart::read(&to.folder)?);
+    let (from, to) = (
+        GuestStart::read(&from.folder)?,
+        GuestStart::read(&to.folder)?,
+    );
     let is_same_guest = from.kernel == to.kernel && from.command_line == to.command_line;
     let words = match (&from.snapshot, &to.snapshot) {
-        (Some(one), Some(other)) if is_same_guest && one != other => "the guests began from different snapshots",
-        (Some(_), None) | (None, Some(_)) => "one side's guest began from a snapshot, the other's booted",
+        (Some(one), Some(other)) if is_same_guest && one != other => {
+            "the guests began from different snapshots"
+        }
+        (Some(_), None) | (None, Some(_)) => {
+            "one side's guest began from a snapshot, the other's booted"
+        }
         _ => return None,
     };
-    Some(format!("{words}: a difference may come from that alone; run both with --snapshots, or both without"))
+    Some(format!(
+        "{words}: a difference may come from that alone; run both with --snapshots, or both \
+         without"
+    ))
 }
 
 /// The first of many names.
 fn few(names: &[String]) -> String {
-    let shown = names.iter().take(NAMES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > NAMES_SHOWN { format!("{shown} and {} more", names.len() - NAMES_SHOWN) } else { shown }
+    let shown = names
+        .iter()
+        .take(NAMES_SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > NAMES_SHOWN {
+        format!("{shown} and {} more", names.len() - NAMES_SHOWN)
+    } else {
+        shown
+    }
 }
 
 fn missing(groups: &Groups, other: &Groups) -> Vec<String> {
-    groups.keys().filter(|key| !other.contains_key(key)).map(Key::to_string).collect()
+    groups
+        .keys()
+        .filter(|key| !other.contains_key(key))
+        .map(Key::to_string)
+        .collect()
 }

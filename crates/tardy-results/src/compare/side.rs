@@ -1,4 +1,5 @@
-//! What one argument of `tardy compare` stands for: a run, or a folder of runs that repeat the same measurement.
+//! What one argument of `tardy compare` stands for: a run, or a folder of runs that repeat the same
+//! measurement.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,10 @@ impl Side {
         for folder in folders(path) {
             runs.push(RunSide::read(&folder, window)?);
         }
-        Ok(Self { name: path.display().to_string(), runs })
+        Ok(Self {
+            name: path.display().to_string(),
+            runs,
+        })
     }
 
     /// The run whose machine and plan stand for the side.
@@ -59,7 +63,11 @@ impl RunSide {
     pub fn read(folder: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let record = folder::open(folder)?;
         let summary = summarize(folder, &Requirement::window(window))?;
-        Ok(Self { folder: folder.to_owned(), record, summary })
+        Ok(Self {
+            folder: folder.to_owned(),
+            record,
+            summary,
+        })
     }
 }
 
@@ -79,7 +87,9 @@ pub enum CompareError {
     Stacks(PathBuf),
     /// The times are of different clocks.
     #[error(
-        "{base} has {base_clock} time and {other} {other_clock} time: the one is the length of code paths in instructions, the other what a machine needs; give --across-clocks to compare them nevertheless"
+        "{base} has {base_clock} time and {other} {other_clock} time: the one is the length of \
+         code paths in instructions, the other what a machine needs; give --across-clocks to \
+         compare them nevertheless"
     )]
     Clocks {
         /// One run.
@@ -93,7 +103,8 @@ pub enum CompareError {
     },
     /// One side is a folder of runs that measured different things.
     #[error(
-        "the runs of {side} do not repeat one measurement: {aspect} of {one} ({one_is}) and {other} ({other_is}) differ; name runs, or folders of equal runs"
+        "the runs of {side} do not repeat one measurement: {aspect} of {one} ({one_is}) and \
+         {other} ({other_is}) differ; name runs, or folders of equal runs"
     )]
     Mixed {
         /// As on the command line.
@@ -124,7 +135,10 @@ pub enum CompareError {
         groups: String,
     },
     /// No series of the one is of the same kind as one of the other.
-    #[error("{base} and {other} share no series: the one has {base_has}, the other {other_has}; compare runs of the same probe")]
+    #[error(
+        "{base} and {other} share no series: the one has {base_has}, the other {other_has}; \
+         compare runs of the same probe"
+    )]
     NothingShared {
         /// One side.
         base: String,
@@ -134,7 +148,10 @@ pub enum CompareError {
         other_has: String,
     },
     /// Of a series only the extremes are known.
-    #[error("of {base} or {other} only extremes and means are known, as cyclictest -q prints them: compare needs samples or histograms")]
+    #[error(
+        "of {base} or {other} only extremes and means are known, as cyclictest -q prints them: \
+         compare needs samples or histograms"
+    )]
     NoDistribution {
         /// One side.
         base: String,
@@ -154,18 +171,38 @@ pub enum CompareError {
 
 fn one_side(folder: &Path, runs: usize) -> String {
     let (subject, object) = if runs == 1 {
-        ("the run".to_owned(), "is one side: name what to compare it with")
+        (
+            "the run".to_owned(),
+            "is one side: name what to compare it with",
+        )
     } else {
-        (format!("the {runs} runs"), "are one side: name what to compare them with")
+        (
+            format!("the {runs} runs"),
+            "are one side: name what to compare them with",
+        )
     };
-    format!("{subject} of {} {object}, or give --over-time", folder.display())
+    format!(
+        "{subject} of {} {object}, or give --over-time",
+        folder.display()
+    )
 }
 
 impl CompareError {
     /// Of two runs with their clocks.
     pub(crate) fn clocks(base: (&Path, ClockKind), other: (&Path, ClockKind)) -> Self {
-        let word = |clock: ClockKind| if clock == ClockKind::Virtual { "virtual" } else { "real" };
-        Self::Clocks { base: base.0.to_owned(), base_clock: word(base.1), other: other.0.to_owned(), other_clock: word(other.1) }
+        let word = |clock: ClockKind| {
+            if clock == ClockKind::Virtual {
+                "virtual"
+            } else {
+                "real"
+            }
+        };
+        Self::Clocks {
+            base: base.0.to_owned(),
+            base_clock: word(base.1),
+            other: other.0.to_owned(),
+            other_clock: word(other.1),
+        }
     }
 }
 
@@ -175,8 +212,21 @@ mod tests {
 
     #[test]
     fn one_run_is_told_of_as_one() {
-        let text = |runs| CompareError::OneGroup { folder: "board7".into(), runs }.to_string();
-        assert_eq!(text(1), "the run of board7 is one side: name what to compare it with, or give --over-time");
-        assert_eq!(text(3), "the 3 runs of board7 are one side: name what to compare them with, or give --over-time");
+        let text = |runs| {
+            CompareError::OneGroup {
+                folder: "board7".into(),
+                runs,
+            }
+            .to_string()
+        };
+        assert_eq!(
+            text(1),
+            "the run of board7 is one side: name what to compare it with, or give --over-time"
+        );
+        assert_eq!(
+            text(3),
+            "the 3 runs of board7 are one side: name what to compare them with, or give \
+             --over-time"
+        );
     }
 }

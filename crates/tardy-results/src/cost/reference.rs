@@ -1,6 +1,7 @@
 //! Published costs, to set beside one's own.
 //!
-//! They are of other machines: what compares is the direction and the share by which a real-time kernel costs more, never the value.
+//! They are of other machines: what compares is the direction and the share by which a real-time
+//! kernel costs more, never the value.
 
 use serde::Serialize;
 use tardy_papers::published::{self, Table};
@@ -87,16 +88,43 @@ pub fn published(reference: Reference) -> PublishedTable {
 }
 
 fn koolwal2009() -> PublishedTable {
-    let (table, cut) = (table("koolwal2009_lmbench"), table("koolwal2009_lmbench_cut"));
+    let (table, cut) = (
+        table("koolwal2009_lmbench"),
+        table("koolwal2009_lmbench_cut"),
+    );
     let row = |cells: &Vec<&str>| {
-        let metric = KOOLWAL_METRICS.iter().find(|(_, published)| cells.first() == Some(published))?.0;
-        let values = cells.get(2..)?.iter().map(|cell| cell.parse().ok()).collect::<Option<Vec<f64>>>()?;
-        Some(PublishedRow { metric: metric.to_owned(), unit: (*cells.get(1)?).to_owned(), values })
+        let metric = KOOLWAL_METRICS
+            .iter()
+            .find(|(_, published)| cells.first() == Some(published))?
+            .0;
+        let values = cells
+            .get(2..)?
+            .iter()
+            .map(|cell| cell.parse().ok())
+            .collect::<Option<Vec<f64>>>()?;
+        Some(PublishedRow {
+            metric: metric.to_owned(),
+            unit: (*cells.get(1)?).to_owned(),
+            values,
+        })
     };
     PublishedTable {
-        source: format!("{}; of fork, exec, sh, mmap and select of files the scan has lost digits", table.source()),
-        columns: table.head().iter().skip(2).map(|column| (*column).to_owned()).collect(),
-        rows: table.rows().iter().chain(&cut.rows()).filter_map(row).collect(),
+        source: format!(
+            "{}; of fork, exec, sh, mmap and select of files the scan has lost digits",
+            table.source()
+        ),
+        columns: table
+            .head()
+            .iter()
+            .skip(2)
+            .map(|column| (*column).to_owned())
+            .collect(),
+        rows: table
+            .rows()
+            .iter()
+            .chain(&cut.rows())
+            .filter_map(row)
+            .collect(),
     }
 }
 
@@ -130,14 +158,25 @@ pub fn mckenney2009_builds() -> Vec<Build> {
             standard_deviation: number(7)?,
         })
     };
-    table("mckenney2009_build").rows().iter().filter_map(row).collect()
+    table("mckenney2009_build")
+        .rows()
+        .iter()
+        .filter_map(row)
+        .collect()
 }
 
 fn mckenney2009_published() -> PublishedTable {
     let builds = mckenney2009_builds();
-    let columns = [(2008, "real-fast"), (2008, "real-time"), (2009, "real-fast"), (2009, "real-time")];
+    let columns = [
+        (2008, "real-fast"),
+        (2008, "real-time"),
+        (2009, "real-fast"),
+        (2009, "real-time"),
+    ];
     let value = |time: &str, (year, kernel): (u32, &str)| {
-        let found = builds.iter().find(|build| build.time == time && build.year == year && build.kernel == kernel);
+        let found = builds
+            .iter()
+            .find(|build| build.time == time && build.year == year && build.kernel == kernel);
         found.map_or(f64::NAN, |build| build.average)
     };
     let row = |time: &&str| PublishedRow {
@@ -147,12 +186,16 @@ fn mckenney2009_published() -> PublishedTable {
     };
     PublishedTable {
         source: table("mckenney2009_build").source().to_owned(),
-        columns: columns.iter().map(|(year, kernel)| format!("{kernel} {year}")).collect(),
+        columns: columns
+            .iter()
+            .map(|(year, kernel)| format!("{kernel} {year}"))
+            .collect(),
         rows: ["real", "user", "sys"].iter().map(row).collect(),
     }
 }
 
-/// How many percent less `fast` takes as a share of itself: the paper's "throughput advantage of real fast".
+/// How many percent less `fast` takes as a share of itself: the paper's "throughput advantage of
+/// real fast".
 #[must_use]
 pub fn advantage_percent(fast: f64, slow: f64) -> f64 {
     (slow / fast - 1.0) * 100.0
@@ -169,9 +212,13 @@ mod tests {
     #[test]
     fn every_published_row_belongs_to_a_metric() {
         let published = koolwal2009();
-        let rows = ["koolwal2009_lmbench", "koolwal2009_lmbench_cut"].map(|name| table(name).rows().len());
+        let rows =
+            ["koolwal2009_lmbench", "koolwal2009_lmbench_cut"].map(|name| table(name).rows().len());
         assert_eq!(published.rows.len(), rows[0] + rows[1]);
-        assert_eq!(published.columns, ["2.6.26-default", "2.6.26-preempt", "2.6.26-rt1"]);
+        assert_eq!(
+            published.columns,
+            ["2.6.26-default", "2.6.26-preempt", "2.6.26-rt1"]
+        );
         for row in &published.rows {
             assert_eq!(row.values.len(), 3);
         }
@@ -182,30 +229,53 @@ mod tests {
         let builds = mckenney2009_builds();
         assert_eq!(builds.len(), 12);
         let average = |year: u32, kernel: &str, time: &str| {
-            builds.iter().find(|build| (build.year, &*build.kernel, &*build.time) == (year, kernel, time)).unwrap().average
+            builds
+                .iter()
+                .find(|build| (build.year, &*build.kernel, &*build.time) == (year, kernel, time))
+                .unwrap()
+                .average
         };
         let advantage = table("mckenney2009_advantage");
         let rows = advantage.rows();
         assert_eq!(advantage.head(), ["time", "2008", "2009"]);
         for cells in rows {
             for (year, printed) in [(2008, cells[1]), (2009, cells[2])] {
-                let advantage = advantage_percent(average(year, "real-fast", cells[0]), average(year, "real-time", cells[0]));
+                let advantage = advantage_percent(
+                    average(year, "real-fast", cells[0]),
+                    average(year, "real-time", cells[0]),
+                );
                 assert_eq!(format!("{advantage:.1}"), printed, "{} of {year}", cells[0]);
             }
         }
     }
 
-    /// The cells that differ in their last digit are those that the paper computed before it rounded the trials.
+    /// The cells that differ in their last digit are those that the paper computed before it
+    /// rounded the trials.
     #[test]
     fn published_averages_and_deviations_follow_from_the_published_trials() {
         let mut rounded = Vec::new();
         for build in mckenney2009_builds() {
             let average = build.trials.iter().sum::<f64>() / 3.0;
-            let deviation = (build.trials.iter().map(|trial| (trial - average).powi(2)).sum::<f64>() / 3.0).sqrt();
-            for (what, computed, printed) in [("average", average, build.average), ("deviation", deviation, build.standard_deviation)] {
-                assert!((computed - printed).abs() < 0.1 + 1e-9, "{what} of {build:?}: {computed}");
+            let deviation = (build
+                .trials
+                .iter()
+                .map(|trial| (trial - average).powi(2))
+                .sum::<f64>()
+                / 3.0)
+                .sqrt();
+            for (what, computed, printed) in [
+                ("average", average, build.average),
+                ("deviation", deviation, build.standard_deviation),
+            ] {
+                assert!(
+                    (computed - printed).abs() < 0.1 + 1e-9,
+                    "{what} of {build:?}: {computed}"
+                );
                 if format!("{computed:.1}") != format!("{printed:.1}") {
-                    rounded.push(format!("{} {} {} {what}: {computed:.2} printed {printed}", build.year, build.kernel, build.time));
+                    rounded.push(format!(
+                        "{} {} {} {what}: {computed:.2} printed {printed}",
+                        build.year, build.kernel, build.time
+                    ));
                 }
             }
         }

@@ -26,15 +26,30 @@ impl CostRun {
     pub fn read(path: &Path) -> Result<Self, CostSummaryError> {
         let record = folder::open(path)?;
         let summary = of_record(path, record.clone())?;
-        let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
+        let name = path
+            .file_name()
+            .or(path.components().next_back().map(|last| last.as_os_str()));
         let folder = path.display().to_string();
-        Ok(Self { name: name.map_or_else(|| folder.clone(), |name| name.to_string_lossy().into_owned()), folder, record, summary })
+        Ok(Self {
+            name: name.map_or_else(
+                || folder.clone(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
+            folder,
+            record,
+            summary,
+        })
     }
 
     /// The kernel in a word, for captions.
     #[must_use]
     pub fn kernel(&self) -> String {
-        self.record.machine.kernel.release.clone().unwrap_or_else(|| "unknown kernel".to_owned())
+        self.record
+            .machine
+            .kernel
+            .release
+            .clone()
+            .unwrap_or_else(|| "unknown kernel".to_owned())
     }
 }
 
@@ -49,11 +64,19 @@ pub fn is_cost(path: &Path) -> bool {
 /// # Errors
 /// What keeps them apart, in words.
 pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<CostRun>, String> {
-    let runs = paths.into_iter().map(CostRun::read).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    if let Some([one, other]) = runs.windows(2).find(|two| two[0].summary.how.unit != two[1].summary.how.unit) {
+    let runs = paths
+        .into_iter()
+        .map(CostRun::read)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| error.to_string())?;
+    if let Some([one, other]) = runs
+        .windows(2)
+        .find(|two| two[0].summary.how.unit != two[1].summary.how.unit)
+    {
         let (one_unit, other_unit) = (one.summary.how.unit, other.summary.how.unit);
         return Err(format!(
-            "{} counts {one_unit} and {} {other_unit}: a time says nothing of a length of code; give runs of one clock",
+            "{} counts {one_unit} and {} {other_unit}: a time says nothing of a length of code; \
+             give runs of one clock",
             one.folder, other.folder
         ));
     }

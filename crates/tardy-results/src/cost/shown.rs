@@ -16,7 +16,11 @@ impl DisplayUnit {
     /// Of a metric in its run.
     #[must_use]
     pub fn new(summary: &CostSummary, metric: &MetricSummary) -> Self {
-        Self::of(summary.how.unit, metric.bytes, metric.group == Group::Program)
+        Self::of(
+            summary.how.unit,
+            metric.bytes,
+            metric.group == Group::Program,
+        )
     }
 
     /// Of values in `unit` of the summary: `ns`, or `instructions`.
@@ -28,7 +32,10 @@ impl DisplayUnit {
             ("ns", None) => "us",
             _ => "instructions",
         };
-        Self { unit, bytes: bytes.unwrap_or(0) }
+        Self {
+            unit,
+            bytes: bytes.unwrap_or(0),
+        }
     }
 
     /// `value` of the summary (ns, or instructions, of one operation) in the unit shown.
@@ -70,7 +77,10 @@ mod tests {
 
     #[test]
     fn numbers_keep_three_digits_or_more() {
-        assert_eq!([0.0612, 12.345, 107.26, 3194.4].map(number), ["0.061", "12.35", "107.3", "3194"]);
+        assert_eq!(
+            [0.0612, 12.345, 107.26, 3194.4].map(number),
+            ["0.061", "12.35", "107.3", "3194"]
+        );
     }
 
     #[test]
@@ -82,6 +92,9 @@ mod tests {
         assert_eq!(text("ns", None, false, 1234.0), "1.234 us");
         assert_eq!(text("ns", Some(65536), false, 65536.0), "1000 MB/s");
         assert_eq!(text("ns", None, true, 1.5e9), "1.500 s");
-        assert_eq!(text("instructions", Some(65536), false, 65536.4), "65536 instructions");
+        assert_eq!(
+            text("instructions", Some(65536), false, 65536.4),
+            "65536 instructions"
+        );
     }
 }

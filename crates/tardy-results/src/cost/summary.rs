@@ -6,7 +6,9 @@ use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_run::cost::{CacheState, CostRecord, CostSet, CostUnit, Group, IdleTime, LeftOut, MetricRecord};
+use tardy_run::cost::{
+    CacheState, CostRecord, CostSet, CostUnit, Group, IdleTime, LeftOut, MetricRecord,
+};
 use tardy_run::folder::{self, FolderError};
 use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::{RunRecord, State};
@@ -96,9 +98,11 @@ pub struct MetricSummary {
     pub max: f64,
     /// Population standard deviation of all trials.
     pub standard_deviation: f64,
-    /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent where instructions are counted.
+    /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent where
+    /// instructions are counted.
     pub megabytes_per_second: Option<f64>,
-    /// The share of the trials' time in which the CPU was idle: that part of the figure is no instructions; absent where they are not counted.
+    /// The share of the trials' time in which the CPU was idle: that part of the figure is no
+    /// instructions; absent where they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
     /// Each trial, in the order in which they were made.
@@ -126,7 +130,10 @@ pub fn of_record(path: &Path, record: RunRecord) -> Result<CostSummary, CostSumm
     for metric in &cost.metrics {
         let (trials, damaged) = read_trials(&path.join("samples").join(&metric.file))?;
         if damaged > 0 {
-            warnings.push(Warning::DamagedFile { file: metric.file.clone(), bytes: damaged });
+            warnings.push(Warning::DamagedFile {
+                file: metric.file.clone(),
+                bytes: damaged,
+            });
         }
         metrics.extend(metric_summary(metric, &trials, &record, cost.unit));
     }
@@ -165,23 +172,48 @@ fn read_trials(path: &Path) -> Result<(Vec<(Nanos, i64)>, u64), SeriesError> {
     let file = SeriesFile::open(path)?;
     let schedule = file.descriptor().schedule;
     let mut trials = Vec::new();
-    let end = file.read(|chunk| trials.extend(chunk.samples(&schedule).map(|(_, sample)| (sample.due, sample.latency.get()))))?;
+    let end = file.read(|chunk| {
+        trials.extend(
+            chunk
+                .samples(&schedule)
+                .map(|(_, sample)| (sample.due, sample.latency.get())),
+        )
+    })?;
     Ok((trials, end.damaged_bytes))
 }
 
-fn metric_summary(metric: &MetricRecord, trials: &[(Nanos, i64)], record: &RunRecord, unit: CostUnit) -> Option<MetricSummary> {
+fn metric_summary(
+    metric: &MetricRecord,
+    trials: &[(Nanos, i64)],
+    record: &RunRecord,
+    unit: CostUnit,
+) -> Option<MetricSummary> {
     // Values are thousandths of the unit: ps of ns, 1/1000 of instructions.
-    let values: Vec<f64> = trials.iter().map(|(_, value)| *value as f64 / 1000.0).collect();
+    let values: Vec<f64> = trials
+        .iter()
+        .map(|(_, value)| *value as f64 / 1000.0)
+        .collect();
     let median_all = median(&values)?;
     let of_round = |begin: Nanos, end: Option<Nanos>| -> Vec<f64> {
         let within = |due: Nanos| due >= begin && end.is_none_or(|end| due < end);
-        trials.iter().filter(|(due, _)| within(*due)).map(|(_, value)| *value as f64 / 1000.0).collect()
+        trials
+            .iter()
+            .filter(|(due, _)| within(*due))
+            .map(|(_, value)| *value as f64 / 1000.0)
+            .collect()
     };
-    let rounds = record.phases.iter().filter_map(|phase| median(&of_round(phase.begin_ns, phase.end_ns)));
+    let rounds = record
+        .phases
+        .iter()
+        .filter_map(|phase| median(&of_round(phase.begin_ns, phase.end_ns)));
     let cost = rounds.fold(f64::INFINITY, f64::min);
     let cost = if cost.is_finite() { cost } else { median_all };
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    let variance = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / values.len() as f64;
     let bytes_a_second = |bytes: u64| bytes as f64 * 1e3 / cost;
     Some(MetricSummary {
         name: metric.name.clone(),
@@ -197,7 +229,10 @@ fn metric_summary(metric: &MetricRecord, trials: &[(Nanos, i64)], record: &RunRe
         mean,
         max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         standard_deviation: variance.sqrt(),
-        megabytes_per_second: metric.bytes.filter(|_| unit == CostUnit::Time && cost > 0.0).map(bytes_a_second),
+        megabytes_per_second: metric
+            .bytes
+            .filter(|_| unit == CostUnit::Time && cost > 0.0)
+            .map(bytes_a_second),
         idle_share: metric.waiting.map(IdleTime::share),
         values,
     })

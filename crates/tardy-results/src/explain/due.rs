@@ -1,4 +1,5 @@
-//! Due times of threads whose timers are not in the trace: a grid of their period, as late as it can be with no wake-up before its due time.
+//! Due times of threads whose timers are not in the trace: a grid of their period, as late as it
+//! can be with no wake-up before its due time.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,9 @@ use tardy_trace::merge::Item;
 /// The most threads of one name that get a grid.
 const THREADS_MAX: usize = 10_000;
 
-/// The grid of each thread that was woken in two periods or more, by its number. `explainer` finds the wake-ups. `has_own_clock`: the timers' clock is
-/// not that of the stamps, so that the period in the trace may differ from `period` by as much as clocks do.
+/// The grid of each thread that was woken in two periods or more, by its number. `explainer` finds
+/// the wake-ups. `has_own_clock`: the timers' clock is not that of the stamps, so that the period
+/// in the trace may differ from `period` by as much as clocks do.
 pub(super) fn grids(
     mut explainer: Explainer,
     items: impl Iterator<Item = Item>,
@@ -21,22 +23,40 @@ pub(super) fn grids(
     let mut fits: BTreeMap<i32, (Nanos, GridFit)> = BTreeMap::new();
     for item in items {
         explainer.take(&item);
-        for wake_up in explainer.finished().filter(|wake_up| wake_up.waker.may_be_timer()) {
-            let (Ok(waking), pid) = (i64::try_from(wake_up.waking).map(Nanos), wake_up.thread.pid) else { continue };
+        for wake_up in explainer
+            .finished()
+            .filter(|wake_up| wake_up.waker.may_be_timer())
+        {
+            let (Ok(waking), pid) = (i64::try_from(wake_up.waking).map(Nanos), wake_up.thread.pid)
+            else {
+                continue;
+            };
             if fits.len() < THREADS_MAX || fits.contains_key(&pid) {
-                fits.entry(pid).or_insert_with(|| (waking, GridFit::new(period, has_own_clock))).1.add(waking);
+                fits.entry(pid)
+                    .or_insert_with(|| (waking, GridFit::new(period, has_own_clock)))
+                    .1
+                    .add(waking);
             }
         }
     }
-    fits.into_iter().filter_map(|(pid, (first, fit))| Some((pid, grid(first, fit.line()?)?))).collect()
+    fits.into_iter()
+        .filter_map(|(pid, (first, fit))| Some((pid, grid(first, fit.line()?)?)))
+        .collect()
 }
 
 fn grid(first: Nanos, mut line: FittedGrid) -> Option<Grid> {
     let origin = first.get() - line.lateness(first).get();
     // The line may begin before the clock does.
     let period_ns = line.period_ns();
-    let periods = if origin < 0 { (-origin as f64 / period_ns).ceil() } else { 0.0 };
-    Some(Grid { origin: u64::try_from(origin + (periods * period_ns).round() as i64).ok()?, period_ns })
+    let periods = if origin < 0 {
+        (-origin as f64 / period_ns).ceil()
+    } else {
+        0.0
+    };
+    Some(Grid {
+        origin: u64::try_from(origin + (periods * period_ns).round() as i64).ok()?,
+        period_ns,
+    })
 }
 
 #[cfg(test)]
@@ -52,14 +72,52 @@ mod tests {
 
     /// Wake-ups by an interrupt, each followed by the switch.
     fn fitted(wakings: &[u64], has_own_clock: bool) -> Option<Grid> {
-        let event = |time, flags, kind| Item::Event(Event { time, cpu: 0, head: Head { flags, preempt_count: 0, pid: 0 }, kind });
-        let this = Thread { pid: PID, priority: 19, name: "loop".into() };
+        let event = |time, flags, kind| {
+            Item::Event(Event {
+                time,
+                cpu: 0,
+                head: Head {
+                    flags,
+                    preempt_count: 0,
+                    pid: 0,
+                },
+                kind,
+            })
+        };
+        let this = Thread {
+            pid: PID,
+            priority: 19,
+            name: "loop".into(),
+        };
         let items = wakings.iter().flat_map(|&time| {
             let idle = Thread::default();
             [
-                event(time, 0x09, Kind::Waking { thread: this, target_cpu: 0 }),
-                event(time + 10, 0, Kind::Switch { previous: idle, previous_state: 0, next: this }),
-                event(time + 20, 0, Kind::Switch { previous: this, previous_state: 1, next: idle }),
+                event(
+                    time,
+                    0x09,
+                    Kind::Waking {
+                        thread: this,
+                        target_cpu: 0,
+                    },
+                ),
+                event(
+                    time + 10,
+                    0,
+                    Kind::Switch {
+                        previous: idle,
+                        previous_state: 0,
+                        next: this,
+                    },
+                ),
+                event(
+                    time + 20,
+                    0,
+                    Kind::Switch {
+                        previous: this,
+                        previous_state: 1,
+                        next: idle,
+                    },
+                ),
             ]
         });
         let explainer = Explainer::new(Target::Pids(vec![PID]), Facts::default(), &HashMap::new());
@@ -69,10 +127,15 @@ mod tests {
     #[test]
     fn the_grid_lies_below_all_wake_ups_and_touches_the_earliest() {
         let lateness = |cycle: u64| 2_000 + cycle * 7_919 % 300_000;
-        let wakings: Vec<u64> = (1..500).map(|cycle| cycle * 1_000_000 + lateness(cycle)).collect();
+        let wakings: Vec<u64> = (1..500)
+            .map(|cycle| cycle * 1_000_000 + lateness(cycle))
+            .collect();
         let earliest = (1..500).map(lateness).min().unwrap();
         let grid = fitted(&wakings, false).unwrap();
-        assert_eq!((grid.period_ns.to_bits(), grid.origin % 1_000_000), (1_000_000_f64.to_bits(), earliest));
+        assert_eq!(
+            (grid.period_ns.to_bits(), grid.origin % 1_000_000),
+            (1_000_000_f64.to_bits(), earliest)
+        );
         for (cycle, waking) in (1..500).zip(wakings) {
             assert_eq!(waking - grid.last_due(waking).1, lateness(cycle) - earliest);
         }
@@ -81,10 +144,17 @@ mod tests {
     #[test]
     fn a_clock_that_runs_otherwise_has_its_own_period() {
         // 100 ns a period slower: after 5,000 periods half of one.
-        let wakings: Vec<u64> = (1..5_000).map(|cycle| cycle * 1_000_100 + 2_000 + cycle * 7_919 % 1_000).collect();
+        let wakings: Vec<u64> = (1..5_000)
+            .map(|cycle| cycle * 1_000_100 + 2_000 + cycle * 7_919 % 1_000)
+            .collect();
         let grid = fitted(&wakings, true).unwrap();
         assert!((grid.period_ns - 1_000_100.0).abs() < 1.0, "{grid:?}");
-        assert!(wakings.iter().all(|&waking| waking - grid.last_due(waking).1 < 1_100), "{grid:?}");
+        assert!(
+            wakings
+                .iter()
+                .all(|&waking| waking - grid.last_due(waking).1 < 1_100),
+            "{grid:?}"
+        );
     }
 
     #[test]

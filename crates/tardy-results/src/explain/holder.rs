@@ -30,20 +30,52 @@ impl HolderFacts {
     pub(super) fn of(holder: &Holder, known: Certainty, symbols: &Symbols) -> Self {
         let work = holder.work.map(|address| symbols.name_or_address(address));
         let sender = holder.sender.map(|sender| sender.to_string());
-        Self { sender, ..Self::new(holder.cause, holder.name.to_string(), holder.priority, work, known) }
+        Self {
+            sender,
+            ..Self::new(
+                holder.cause,
+                holder.name.to_string(),
+                holder.priority,
+                work,
+                known,
+            )
+        }
     }
 
     pub(super) fn of_run(holder: &DelayHolder) -> Self {
-        let known = Self::new(holder.cause, holder.name.clone(), holder.priority, holder.work.clone(), holder.known);
-        Self { sender: holder.sender.clone(), ..known }
+        let known = Self::new(
+            holder.cause,
+            holder.name.clone(),
+            holder.priority,
+            holder.work.clone(),
+            holder.known,
+        );
+        Self {
+            sender: holder.sender.clone(),
+            ..known
+        }
     }
 
-    fn new(cause: Cause, name: String, priority: Option<i32>, work: Option<String>, known: Certainty) -> Self {
+    fn new(
+        cause: Cause,
+        name: String,
+        priority: Option<i32>,
+        work: Option<String>,
+        known: Certainty,
+    ) -> Self {
         let (word, or) = match known {
             Certainty::Seen => ("seen", None),
             Certainty::Inferred => ("inferred", None),
             Certainty::CannotTell(other) => ("cannot_tell", Some(other)),
         };
-        Self { cause, name, priority, work, sender: None, known: word, or }
+        Self {
+            cause,
+            name,
+            priority,
+            work,
+            sender: None,
+            known: word,
+            or,
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Who made the samples of a watched guest late, from what its plugin wrote: by the model and in the words of traced runs.
+//! Who made the samples of a watched guest late, from what its plugin wrote: by the model and in
+//! the words of traced runs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +27,9 @@ const FUNCTIONS_MAX: usize = 200;
 /// What the watching of a run left to explain, if anything.
 pub(super) fn facts_of(run: &Path) -> Result<Option<OutsideFacts>, RunError> {
     let unreadable = |error: store::StoreError| RunError::Outside(error);
-    let watched = store::read(run).map_err(unreadable)?.filter(|watched| watched.windows > 0);
+    let watched = store::read(run)
+        .map_err(unreadable)?
+        .filter(|watched| watched.windows > 0);
     Ok(watched.map(|watched| OutsideFacts {
         windows: watched.windows,
         left_out: watched.left_out_windows,
@@ -37,14 +40,33 @@ pub(super) fn facts_of(run: &Path) -> Result<Option<OutsideFacts>, RunError> {
 
 /// What of the guest causes hang on.
 fn facts(record: &RunRecord) -> Facts {
-    let preemption = record.machine.kernel.preemption.as_ref().and_then(|found| found.is_full());
-    let preemption = preemption.map(|is_full| if is_full { Preemption::Full } else { Preemption::No });
+    let preemption = record
+        .machine
+        .kernel
+        .preemption
+        .as_ref()
+        .and_then(|found| found.is_full());
+    let preemption = preemption.map(|is_full| {
+        if is_full {
+            Preemption::Full
+        } else {
+            Preemption::No
+        }
+    });
     // No host takes time away that does not pass.
-    Facts { preemption, is_guest: Some(false), ..Facts::default() }
+    Facts {
+        preemption,
+        is_guest: Some(false),
+        ..Facts::default()
+    }
 }
 
 /// Explains a watched run.
-pub(super) fn explain_outside(folder: &Path, question: RunQuestion, mut outside: OutsideFacts) -> Result<RunExplanation, RunError> {
+pub(super) fn explain_outside(
+    folder: &Path,
+    question: RunQuestion,
+    mut outside: OutsideFacts,
+) -> Result<RunExplanation, RunError> {
     let record = folder::open(folder)?;
     let mut reading = Reading::new(&record, question);
     let mut series: BTreeMap<String, ExplainedSeries> = BTreeMap::new();
@@ -59,18 +81,28 @@ pub(super) fn explain_outside(folder: &Path, question: RunQuestion, mut outside:
             left_out: 0,
             bytes: 0,
         };
-        series.entry(thread_name(&explained).to_string()).or_insert(explained);
+        series
+            .entry(thread_name(&explained).to_string())
+            .or_insert(explained);
     }
     let mut latencies: BTreeMap<String, Vec<(Nanos, u64)>> = BTreeMap::new();
-    late_samples(folder, facts(&record), |sample| match series.get(&sample.thread) {
-        None => outside.of_nobody += 1,
-        Some(series) => {
-            latencies.entry(series.file.clone()).or_default().push((sample.due(), sample.delay.samples[0].sum()));
-            take(&mut reading, series, sample);
+    late_samples(folder, facts(&record), |sample| {
+        match series.get(&sample.thread) {
+            None => outside.of_nobody += 1,
+            Some(series) => {
+                latencies
+                    .entry(series.file.clone())
+                    .or_default()
+                    .push((sample.due(), sample.delay.samples[0].sum()));
+                take(&mut reading, series, sample);
+            }
         }
     })
     .map_err(RunError::Outside)?;
-    let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
+    let samples = record
+        .samples_folder
+        .clone()
+        .unwrap_or_else(|| folder.join("samples"));
     for (file, expected) in latencies {
         let series = SeriesFile::open(&samples.join(&file))?;
         let schedule = series.descriptor().schedule;
@@ -87,18 +119,31 @@ pub(super) fn explain_outside(folder: &Path, question: RunQuestion, mut outside:
 }
 
 fn take(reading: &mut Reading<'_>, series: &ExplainedSeries, sample: LateSample) {
-    let LateSample { delay, sections, functions, stacks, .. } = sample;
+    let LateSample {
+        delay,
+        sections,
+        functions,
+        stacks,
+        ..
+    } = sample;
     let places = reading.places(&delay);
     let told = reading.sample(series, &delay.samples[0], &delay, &places);
     if !told.is_ranked {
         return;
     }
     for stack in stacks {
-        let holder = DelayHolder { stack: stack.functions, ended: Vec::new(), ..delay.holders[stack.holder].clone() };
+        let holder = DelayHolder {
+            stack: stack.functions,
+            ended: Vec::new(),
+            ..delay.holders[stack.holder].clone()
+        };
         reading.stack(&holder, stack.ns);
     }
     if let Some(story) = told.story {
-        let mut executed = ExecutedCode { sections, functions };
+        let mut executed = ExecutedCode {
+            sections,
+            functions,
+        };
         executed.sections.truncate(SECTIONS_MAX);
         executed.functions.truncate(FUNCTIONS_MAX);
         reading.worst[story].executed = Some(executed);
@@ -109,7 +154,10 @@ fn take(reading: &mut Reading<'_>, series: &ExplainedSeries, sample: LateSample)
 pub(super) fn perfetto_outside(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
     let mut samples = Vec::new();
-    late_samples(folder, facts(&record), |sample| samples.push((sample.due(), sample.events))).map_err(RunError::Outside)?;
+    late_samples(folder, facts(&record), |sample| {
+        samples.push((sample.due(), sample.events))
+    })
+    .map_err(RunError::Outside)?;
     samples.sort_by_key(|&(due, _)| due);
     let mut writer = Writer::new(out, true);
     // Windows may overlap: each goes on where the one before it ended.

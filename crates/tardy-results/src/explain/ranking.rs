@@ -7,7 +7,9 @@ use tardy_trace::explain::{Cause, Certainty, DueFrom, Holder, WakeUp};
 use tardy_trace::symbols::Symbols;
 
 use super::tally::Tally;
-use super::{Explanation, HolderFacts, Question, RuleRow, Story, ThreadFacts, TraceFacts, WakeUpCounts};
+use super::{
+    Explanation, HolderFacts, Question, RuleRow, Story, ThreadFacts, TraceFacts, WakeUpCounts,
+};
 
 /// Takes wake-ups in.
 #[derive(Debug)]
@@ -24,7 +26,14 @@ pub(super) struct Ranking<'a> {
 impl<'a> Ranking<'a> {
     pub(super) fn new(question: &'a Question) -> Self {
         let tally = Tally::new();
-        Self { question, counts: WakeUpCounts::default(), pids: BTreeSet::new(), thread: None, tally, worst: Vec::new() }
+        Self {
+            question,
+            counts: WakeUpCounts::default(),
+            pids: BTreeSet::new(),
+            thread: None,
+            tally,
+            worst: Vec::new(),
+        }
     }
 
     /// The thread as it was woken last.
@@ -44,8 +53,14 @@ impl<'a> Ranking<'a> {
             return;
         }
         self.counts.ranked += 1;
-        let pieces = wake_up.pieces.iter().map(|piece| (piece.component, (piece.holder, piece.known), piece.length()));
-        let others = Holder { name: "too many names".into(), ..Holder::of(Cause::Unknown) };
+        let pieces = wake_up
+            .pieces
+            .iter()
+            .map(|piece| (piece.component, (piece.holder, piece.known), piece.length()));
+        let others = Holder {
+            name: "too many names".into(),
+            ..Holder::of(Cause::Unknown)
+        };
         self.tally.take(late, pieces, (others, Certainty::Seen));
         // Of equally late ones the first stays.
         let place = self.worst.partition_point(|other| other.lateness() >= late);
@@ -55,19 +70,39 @@ impl<'a> Ranking<'a> {
         }
     }
 
-    pub(super) fn explanation(self, trace: TraceFacts, rules: Vec<RuleRow>, unfinished: u64, symbols: &Symbols) -> Explanation {
-        let tallied = self.tally.finish(|(holder, known)| HolderFacts::of(holder, *known, symbols));
+    pub(super) fn explanation(
+        self,
+        trace: TraceFacts,
+        rules: Vec<RuleRow>,
+        unfinished: u64,
+        symbols: &Symbols,
+    ) -> Explanation {
+        let tallied = self
+            .tally
+            .finish(|(holder, known)| HolderFacts::of(holder, *known, symbols));
         let thread = self.thread.unwrap_or_default();
         Explanation {
             trace,
-            thread: ThreadFacts { name: thread.name.to_string(), pids: self.pids, priority: thread.priority, period_ns: None },
-            wake_ups: WakeUpCounts { unfinished, ..self.counts },
+            thread: ThreadFacts {
+                name: thread.name.to_string(),
+                pids: self.pids,
+                priority: thread.priority,
+                period_ns: None,
+            },
+            wake_ups: WakeUpCounts {
+                unfinished,
+                ..self.counts
+            },
             unexplained_ns: tallied.unexplained_ns(),
             cannot_tell_ns: tallied.cannot_tell_ns(),
             lateness: tallied.lateness,
             components: tallied.components,
             holders: tallied.holders,
-            worst: self.worst.iter().map(|wake_up| Story::of(wake_up, symbols)).collect(),
+            worst: self
+                .worst
+                .iter()
+                .map(|wake_up| Story::of(wake_up, symbols))
+                .collect(),
             rules,
             left_out_of_perfetto: None,
         }

@@ -1,4 +1,5 @@
-//! What a loop that must be on time does not do: counts with their remedy. A rule whose events the trace has none of has no count, not zero.
+//! What a loop that must be on time does not do: counts with their remedy. A rule whose events the
+//! trace has none of has no count, not zero.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -45,7 +46,11 @@ pub struct LoopRow {
 
 impl LoopRow {
     pub(super) fn of(rules: &LoopRules) -> Self {
-        Self { thread: rules.thread.clone(), priority: rules.priority, rules: rows(rules) }
+        Self {
+            thread: rules.thread.clone(),
+            priority: rules.priority,
+            rules: rows(rules),
+        }
     }
 }
 
@@ -59,7 +64,11 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
         rule,
         what,
         count: is_recorded.then_some(count),
-        detail: if is_recorded && count > 0 { detail } else { String::new() },
+        detail: if is_recorded && count > 0 {
+            detail
+        } else {
+            String::new()
+        },
         remedy: if is_recorded { remedy } else { record },
     };
     let faults = rules.page_faults_user + rules.page_faults_kernel;
@@ -69,14 +78,26 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
     };
     let lower: u64 = rules.woken_by_lower.iter().map(|waker| waker.count).sum();
     let wakers = rules.woken_by_lower.iter().take(3);
-    let wakers: Vec<String> = wakers.map(|waker| format!("{} by {} ({})", waker.count, waker.name, priority(waker.priority))).collect();
+    let wakers: Vec<String> = wakers
+        .map(|waker| {
+            format!(
+                "{} by {} ({})",
+                waker.count,
+                waker.name,
+                priority(waker.priority)
+            )
+        })
+        .collect();
     let mut rows = vec![
         row(
             "page_faults",
             "page faults",
             recorded.page_faults,
             faults,
-            format!("{} by the program, {} by the kernel for it{at_start}", rules.page_faults_user, rules.page_faults_kernel),
+            format!(
+                "{} by the program, {} by the kernel for it{at_start}",
+                rules.page_faults_user, rules.page_faults_kernel
+            ),
             "call mlockall(MCL_CURRENT | MCL_FUTURE), and touch stack and memory before the loop",
             "record exceptions:page_fault_user and page_fault_kernel",
         ),
@@ -104,7 +125,8 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             recorded.wakings,
             lower,
             wakers.join(", "),
-            "give the waker at least the same priority, or share with it by a lock with priority inheritance",
+            "give the waker at least the same priority, or share with it by a lock with priority \
+             inheritance",
             "record sched:sched_waking",
         ),
         row(
@@ -113,7 +135,8 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             recorded.wakings,
             rules.woken_from_softirq,
             "a softirq waits for all others of its CPU".to_owned(),
-            "wait with clock_nanosleep instead of timerfd; on PREEMPT_RT give the softirq's thread (ktimers) a priority",
+            "wait with clock_nanosleep instead of timerfd; on PREEMPT_RT give the softirq's \
+             thread (ktimers) a priority",
             "record sched:sched_waking",
         ),
         row(
@@ -130,7 +153,11 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             "waits for locks of the kernel",
             recorded.contention,
             rules.lock_waits,
-            format!("{} in all, {} the longest", nanos(rules.lock_waits_sum_ns), nanos(rules.lock_waits_max_ns)),
+            format!(
+                "{} in all, {} the longest",
+                nanos(rules.lock_waits_sum_ns),
+                nanos(rules.lock_waits_max_ns)
+            ),
             "keep system calls that allocate, map memory or do I/O out of the loop",
             "record lock:contention_begin and contention_end",
         ),

@@ -1,4 +1,5 @@
-//! Who made the samples of a run late, from its folder alone: the delays beside its series, and the series to check them by.
+//! Who made the samples of a run late, from its folder alone: the delays beside its series, and the
+//! series to check them by.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -20,7 +21,10 @@ use tardy_trace::text::Text;
 use super::executed::{ExecutedCode, OutsideFacts};
 use super::stacks::{StackRow, StackTally};
 use super::tally::Tally;
-use super::{ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, LoopRow, Question, StoryPiece, explain};
+use super::{
+    ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, LoopRow, Question, StoryPiece,
+    explain,
+};
 
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +50,10 @@ pub enum RunError {
         why: Option<String>,
     },
     /// It was not watched from outside, or nothing was kept.
-    #[error("the run was not watched from outside with samples kept: measure with `tardy lab run --watch`")]
+    #[error(
+        "the run was not watched from outside with samples kept: measure with `tardy lab run \
+         --watch`"
+    )]
     NotWatched,
     /// What was seen from outside cannot be read.
     #[error(transparent)]
@@ -66,7 +73,8 @@ pub enum RunError {
     Write(#[from] io::Error),
     /// Its pages are not there.
     #[error(
-        "the run kept the kernel's trace around its worst samples only (trace/worst.dat): measure with `tardy run --explain --keep-trace`"
+        "the run kept the kernel's trace around its worst samples only (trace/worst.dat): measure \
+         with `tardy run --explain --keep-trace`"
     )]
     NotKept,
     /// The trace around the worst samples is damaged.
@@ -95,7 +103,8 @@ pub struct RunExplanation {
     pub components: Vec<ComponentRow>,
     /// Who held the CPU, most lateness first.
     pub holders: Vec<HolderRow>,
-    /// Of the lateness that is ranked, what has no holder, because events were lost or came too late.
+    /// Of the lateness that is ranked, what has no holder, because events were lost or came too
+    /// late.
     pub unexplained_ns: u64,
     /// Of it what is one of two causes.
     pub cannot_tell_ns: u64,
@@ -110,10 +119,16 @@ pub struct RunExplanation {
 }
 
 impl RunExplanation {
-    /// Explanations that the run wrote, and those of them that its files no longer have: they were cut off, or are damaged.
+    /// Explanations that the run wrote, and those of them that its files no longer have: they were
+    /// cut off, or are damaged.
     #[must_use]
     pub fn written_and_missing(&self) -> (u64, u64) {
-        let written = self.tracing.iter().flat_map(|tracing| &tracing.series).map(|series| series.explained).sum::<u64>();
+        let written = self
+            .tracing
+            .iter()
+            .flat_map(|tracing| &tracing.series)
+            .map(|series| series.explained)
+            .sum::<u64>();
         (written, written.saturating_sub(self.samples.explained))
     }
 }
@@ -131,7 +146,8 @@ pub struct SampleCounts {
     pub with_unknown: u64,
     /// Those that did not reach the explainer.
     pub left_out: u64,
-    /// Explained samples whose latency is stored, so that the sum of the pieces could be compared with it.
+    /// Explained samples whose latency is stored, so that the sum of the pieces could be compared
+    /// with it.
     pub checked: u64,
     /// Those of them that do not add up to their latency: none, or something is broken.
     pub not_adding_up: u64,
@@ -175,12 +191,20 @@ const CPUS_MAX: usize = 8192;
 /// The kernel keeps so many bytes of a thread's name.
 const NAME_BYTES: usize = 15;
 
-/// Writes the trace around the worst samples of the traced run in `folder` for Perfetto, with the wake-ups of its probes' threads.
+/// Writes the trace around the worst samples of the traced run in `folder` for Perfetto, with the
+/// wake-ups of its probes' threads.
 pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
-    let tracing = record.tracing.as_ref().ok_or(RunError::NotTraced { why: None })?;
+    let tracing = record
+        .tracing
+        .as_ref()
+        .ok_or(RunError::NotTraced { why: None })?;
     let path = folder.join(EVIDENCE);
-    let bytes = regular_file::read(&path, FILE_BYTES_MAX).map_err(|error| RunError::Unreadable { path: path.clone(), error })?;
+    let bytes =
+        regular_file::read(&path, FILE_BYTES_MAX).map_err(|error| RunError::Unreadable {
+            path: path.clone(),
+            error,
+        })?;
     let question = Question {
         target: Target::Names(tracing.series.iter().map(thread_name).collect()),
         buffer: None,
@@ -215,9 +239,17 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     let page_bytes = tardy_trace::file::page_bytes(&head).map_or(1, u64::from);
     // A file has all CPUs up to the last one, whether they have pages or not.
     let mut pages: BTreeMap<usize, (PathBuf, u64)> = BTreeMap::new();
-    for entry in std::fs::read_dir(&place).map_err(unreadable(&place))?.flatten() {
+    for entry in std::fs::read_dir(&place)
+        .map_err(unreadable(&place))?
+        .flatten()
+    {
         let name = entry.file_name();
-        let cpu = name.to_str().and_then(|name| name.strip_prefix("cpu")?.strip_suffix(".pages")?.parse().ok());
+        let cpu = name.to_str().and_then(|name| {
+            name.strip_prefix("cpu")?
+                .strip_suffix(".pages")?
+                .parse()
+                .ok()
+        });
         if let Some(cpu) = cpu.filter(|&cpu: &usize| cpu < CPUS_MAX) {
             let length = entry.metadata().map_err(unreadable(&entry.path()))?.len();
             // A run that was killed may have been amid a page.
@@ -225,9 +257,13 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         }
     }
     let count = pages.last_key_value().map_or(0, |(cpu, _)| cpu + 1);
-    let lengths: Vec<u64> = (0..count).map(|cpu| pages.get(&cpu).map_or(0, |&(_, length)| length)).collect();
-    let damaged =
-        || RunError::Unreadable { path: head_path.clone(), error: io::Error::new(io::ErrorKind::InvalidData, "it is no head of a trace") };
+    let lengths: Vec<u64> = (0..count)
+        .map(|cpu| pages.get(&cpu).map_or(0, |&(_, length)| length))
+        .collect();
+    let damaged = || RunError::Unreadable {
+        path: head_path.clone(),
+        error: io::Error::new(io::ErrorKind::InvalidData, "it is no head of a trace"),
+    };
     let head = tardy_trace::file::with_lengths(&head, &lengths).ok_or_else(damaged)?;
     out.write_all(&head)?;
     for (path, length) in pages.values() {
@@ -237,26 +273,40 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     Ok(out.flush()?)
 }
 
-/// Whether a trace is what a run kept around its worst samples. Figures from it are of these alone, and what lies between was never kept.
+/// Whether a trace is what a run kept around its worst samples. Figures from it are of these alone,
+/// and what lies between was never kept.
 #[must_use]
 pub fn is_evidence(trace: &Path) -> bool {
     let is_named_so = trace.file_name() == Path::new(EVIDENCE).file_name();
-    is_named_so && trace.parent().is_some_and(|place| place.join("../run.json").is_file())
+    is_named_so
+        && trace
+            .parent()
+            .is_some_and(|place| place.join("../run.json").is_file())
 }
 
 /// The name of the thread that took the samples of a series, as the kernel keeps it.
 pub(super) fn thread_name(series: &ExplainedSeries) -> Text {
-    let cpu = series.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
+    let cpu = series
+        .cpu
+        .map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
     let name = format!("{}/{cpu}", series.probe);
     name[..name.floor_char_boundary(NAME_BYTES)].into()
 }
 
 /// Explains the traced run in `folder`.
-pub(super) fn explain_traced(folder: &Path, question: RunQuestion) -> Result<RunExplanation, RunError> {
+pub(super) fn explain_traced(
+    folder: &Path,
+    question: RunQuestion,
+) -> Result<RunExplanation, RunError> {
     let record = folder::open(folder)?;
     let Some(tracing) = record.tracing.clone() else {
-        let why = record.warnings.iter().find(|warning| matches!(warning, tardy_core::warning::Warning::NotExplained { .. }));
-        return Err(RunError::NotTraced { why: why.map(ToString::to_string) });
+        let why = record
+            .warnings
+            .iter()
+            .find(|warning| matches!(warning, tardy_core::warning::Warning::NotExplained { .. }));
+        return Err(RunError::NotTraced {
+            why: why.map(ToString::to_string),
+        });
     };
     let mut reading = Reading::new(&record, question);
     for series in explained_series(&record, &tracing, folder) {
@@ -266,11 +316,18 @@ pub(super) fn explain_traced(folder: &Path, question: RunQuestion) -> Result<Run
 }
 
 /// Those that the run says; of a run that was cut off, those whose files are there.
-fn explained_series(record: &RunRecord, tracing: &TracingRecord, folder: &Path) -> Vec<ExplainedSeries> {
+fn explained_series(
+    record: &RunRecord,
+    tracing: &TracingRecord,
+    folder: &Path,
+) -> Vec<ExplainedSeries> {
     if !tracing.series.is_empty() {
         return tracing.series.clone();
     }
-    let there = record.series.iter().filter(|series| delays::path(folder, &series.file).exists());
+    let there = record
+        .series
+        .iter()
+        .filter(|series| delays::path(folder, &series.file).exists());
     let unknown = |file: &String, probe: &String, cpu| ExplainedSeries {
         file: file.clone(),
         probe: probe.clone(),
@@ -281,7 +338,9 @@ fn explained_series(record: &RunRecord, tracing: &TracingRecord, folder: &Path) 
         left_out: 0,
         bytes: 0,
     };
-    there.map(|series| unknown(&series.file, &series.probe, series.cpu)).collect()
+    there
+        .map(|series| unknown(&series.file, &series.probe, series.cpu))
+        .collect()
 }
 
 /// Place of whoever stands for all, where there are too many.
@@ -349,11 +408,26 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    pub(super) fn finish(self, tracing: Option<TracingRecord>, outside: Option<OutsideFacts>) -> RunExplanation {
-        let Self { holders, counts, tally, worst, stacks, .. } = self;
+    pub(super) fn finish(
+        self,
+        tracing: Option<TracingRecord>,
+        outside: Option<OutsideFacts>,
+    ) -> RunExplanation {
+        let Self {
+            holders,
+            counts,
+            tally,
+            worst,
+            stacks,
+            ..
+        } = self;
         let tallied = tally.finish(|&place| holders.facts[place].clone());
         RunExplanation {
-            loops: tracing.iter().flat_map(|tracing| &tracing.loops).map(LoopRow::of).collect(),
+            loops: tracing
+                .iter()
+                .flat_map(|tracing| &tracing.loops)
+                .map(LoopRow::of)
+                .collect(),
             tracing,
             outside,
             samples: counts,
@@ -369,7 +443,11 @@ impl<'a> Reading<'a> {
 
     /// The places of a chunk's holders.
     pub(super) fn places(&mut self, chunk: &DelayChunk) -> Vec<usize> {
-        chunk.holders.iter().map(|holder| self.holders.place(holder)).collect()
+        chunk
+            .holders
+            .iter()
+            .map(|holder| self.holders.place(holder))
+            .collect()
     }
 
     /// Lays so much of a sample to a stack.
@@ -387,7 +465,10 @@ impl<'a> Reading<'a> {
         self.counts.late += series.samples;
         self.counts.left_out += series.left_out;
         let path = delays::path(folder, &series.file);
-        let unreadable = |error| RunError::Unreadable { path: path.clone(), error };
+        let unreadable = |error| RunError::Unreadable {
+            path: path.clone(),
+            error,
+        };
         let mut reader = DelayReader::open(&path).map_err(unreadable)?;
         while let Some(chunk) = reader.next_chunk().map_err(unreadable)? {
             let places = self.places(&chunk);
@@ -400,32 +481,65 @@ impl<'a> Reading<'a> {
             }
         }
         self.counts.damaged_bytes += reader.damaged_bytes();
-        let samples = self.record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
+        let samples = self
+            .record
+            .samples_folder
+            .clone()
+            .unwrap_or_else(|| folder.join("samples"));
         self.check(&SeriesFile::open(&samples.join(&series.file))?, &path)
     }
 
-    pub(super) fn sample(&mut self, series: &ExplainedSeries, sample: &SampleDelay, chunk: &DelayChunk, places: &[usize]) -> SampleOutcome {
+    pub(super) fn sample(
+        &mut self,
+        series: &ExplainedSeries,
+        sample: &SampleDelay,
+        chunk: &DelayChunk,
+        places: &[usize],
+    ) -> SampleOutcome {
         self.counts.explained += 1;
-        let is_unknown = sample.pieces.iter().any(|piece| chunk.holders[piece.holder].cause.is_unexplained());
+        let is_unknown = sample
+            .pieces
+            .iter()
+            .any(|piece| chunk.holders[piece.holder].cause.is_unexplained());
         self.counts.with_unknown += u64::from(is_unknown);
         let latency = sample.sum();
         if i64::try_from(latency).is_ok_and(|latency| latency <= self.question.above.get()) {
-            return SampleOutcome { is_ranked: false, story: None };
+            return SampleOutcome {
+                is_ranked: false,
+                story: None,
+            };
         }
         self.counts.ranked += 1;
-        self.tally.take(latency, sample.pieces.iter().map(|piece| (piece.component, places[piece.holder], piece.length)), OTHERS);
+        self.tally.take(
+            latency,
+            sample
+                .pieces
+                .iter()
+                .map(|piece| (piece.component, places[piece.holder], piece.length)),
+            OTHERS,
+        );
         // Of equally late ones the first stays.
-        let place = self.worst.partition_point(|other| other.latency_ns >= latency);
+        let place = self
+            .worst
+            .partition_point(|other| other.latency_ns >= latency);
         if place < self.question.worst {
-            self.worst.insert(place, story(self.record, series, sample, chunk));
+            self.worst
+                .insert(place, story(self.record, series, sample, chunk));
             self.worst.truncate(self.question.worst);
         }
-        SampleOutcome { is_ranked: true, story: Some(place).filter(|&place| place < self.question.worst) }
+        SampleOutcome {
+            is_ranked: true,
+            story: Some(place).filter(|&place| place < self.question.worst),
+        }
     }
 
-    /// Compares the sum of each sample's pieces with the latency that its series has. Both files have samples in the same order.
+    /// Compares the sum of each sample's pieces with the latency that its series has. Both files
+    /// have samples in the same order.
     fn check(&mut self, series: &SeriesFile, delays: &Path) -> Result<(), RunError> {
-        let mut reader = DelayReader::open(delays).map_err(|error| RunError::Unreadable { path: delays.to_owned(), error })?;
+        let mut reader = DelayReader::open(delays).map_err(|error| RunError::Unreadable {
+            path: delays.to_owned(),
+            error,
+        })?;
         let mut chunk = DelayChunk::default().samples.into_iter();
         let mut next = || loop {
             match chunk.next() {
@@ -450,19 +564,38 @@ impl<'a> Reading<'a> {
     }
 }
 
-fn story(record: &RunRecord, series: &ExplainedSeries, sample: &SampleDelay, chunk: &DelayChunk) -> SampleStory {
+fn story(
+    record: &RunRecord,
+    series: &ExplainedSeries,
+    sample: &SampleDelay,
+    chunk: &DelayChunk,
+) -> SampleStory {
     let mut at = 0;
     let pieces = sample.pieces.iter().map(|piece| {
         let start_ns = at;
         at += piece.length;
         let holder = &chunk.holders[piece.holder];
-        let [stack, ended] = [&holder.stack, &holder.ended].map(|functions| functions.iter().map(ToString::to_string).collect());
+        let [stack, ended] = [&holder.stack, &holder.ended]
+            .map(|functions| functions.iter().map(ToString::to_string).collect());
         let holder = HolderFacts::of_run(holder);
-        StoryPiece { start_ns, length_ns: piece.length, component: piece.component, cpu: piece.cpu, holder, stack, ended }
+        StoryPiece {
+            start_ns,
+            length_ns: piece.length,
+            component: piece.component,
+            cpu: piece.cpu,
+            holder,
+            stack,
+            ended,
+        }
     });
     let pieces = pieces.collect();
-    let is_in = |begin: Nanos, end: Option<Nanos>| begin <= sample.due && end.is_none_or(|end| sample.due < end);
-    let phase = record.phases.iter().find(|phase| is_in(phase.begin_ns, phase.end_ns));
+    let is_in = |begin: Nanos, end: Option<Nanos>| {
+        begin <= sample.due && end.is_none_or(|end| sample.due < end)
+    };
+    let phase = record
+        .phases
+        .iter()
+        .find(|phase| is_in(phase.begin_ns, phase.end_ns));
     SampleStory {
         probe: series.probe.clone(),
         series_cpu: series.cpu,

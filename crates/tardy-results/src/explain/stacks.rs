@@ -21,7 +21,8 @@ pub struct StackRow {
     pub cause: Cause,
     /// Of the thread or softirq.
     pub name: String,
-    /// Whether these functions gave the CPU up in the end. Else they were under way when the timer interrupt came.
+    /// Whether these functions gave the CPU up in the end. Else they were under way when the timer
+    /// interrupt came.
     pub is_end: bool,
     /// Functions, the innermost first.
     pub functions: Vec<String>,
@@ -37,7 +38,15 @@ impl StackRow {
     #[must_use]
     pub fn who(&self) -> String {
         let (cause, name) = (self.cause, self.name.clone());
-        words::holder(&HolderFacts { cause, name, priority: None, work: None, sender: None, known: "seen", or: None })
+        words::holder(&HolderFacts {
+            cause,
+            name,
+            priority: None,
+            work: None,
+            sender: None,
+            known: "seen",
+            or: None,
+        })
     }
 }
 
@@ -56,7 +65,12 @@ impl StackTally {
             ([], ended) => (true, ended),
             (stack, _) => (false, stack),
         };
-        let key = (holder.cause, holder.name.clone(), is_end, functions.to_vec());
+        let key = (
+            holder.cause,
+            holder.name.clone(),
+            is_end,
+            functions.to_vec(),
+        );
         if self.0.len() >= STACKS_MAX && !self.0.contains_key(&key) {
             return;
         }
@@ -66,22 +80,29 @@ impl StackTally {
 
     /// Most lateness first.
     pub(super) fn rows(self) -> Vec<StackRow> {
-        let row = |((cause, name, is_end, functions), (sum_ns, samples, max_ns)): (Key, _)| StackRow {
-            cause,
-            name,
-            is_end,
-            functions: functions.iter().map(ToString::to_string).collect(),
-            sum_ns,
-            samples,
-            max_ns,
-        };
+        let row =
+            |((cause, name, is_end, functions), (sum_ns, samples, max_ns)): (Key, _)| StackRow {
+                cause,
+                name,
+                is_end,
+                functions: functions.iter().map(ToString::to_string).collect(),
+                sum_ns,
+                samples,
+                max_ns,
+            };
         let mut rows: Vec<StackRow> = self.0.into_iter().map(row).collect();
-        rows.sort_by(|one, other| other.sum_ns.cmp(&one.sum_ns).then_with(|| one.functions.cmp(&other.functions)));
+        rows.sort_by(|one, other| {
+            other
+                .sum_ns
+                .cmp(&one.sum_ns)
+                .then_with(|| one.functions.cmp(&other.functions))
+        });
         rows
     }
 }
 
-/// Writes stacks folded, a line each, as flame graph tools read them: frames from the outermost to the innermost, and ns.
+/// Writes stacks folded, a line each, as flame graph tools read them: frames from the outermost to
+/// the innermost, and ns.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -121,16 +142,31 @@ mod tests {
     #[test]
     fn lateness_is_added_up_by_the_functions_that_were_interrupted() {
         let mut tally = StackTally::default();
-        tally.take(&holder("dd", &["clear_page", "do_read"], &["__cond_resched"]), 70);
+        tally.take(
+            &holder("dd", &["clear_page", "do_read"], &["__cond_resched"]),
+            70,
+        );
         tally.take(&holder("dd", &["clear_page", "do_read"], &[]), 30);
         tally.take(&holder("dd", &[], &["__cond_resched"]), 5);
         tally.take(&holder("dd", &[], &[]), 1_000);
         let rows = tally.rows();
-        let told: Vec<_> = rows.iter().map(|row| (row.is_end, row.functions.len(), row.sum_ns, row.samples, row.max_ns)).collect();
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                (
+                    row.is_end,
+                    row.functions.len(),
+                    row.sum_ns,
+                    row.samples,
+                    row.max_ns,
+                )
+            })
+            .collect();
         assert_eq!(told, [(false, 2, 100, 2, 70), (true, 1, 5, 1, 5)]);
         let mut folded = Vec::new();
         write_folded(&rows, &mut folded).unwrap();
-        let expected = "preemption off in dd;do_read;clear_page 100\npreemption off in dd;__cond_resched 5\n";
+        let expected =
+            "preemption off in dd;do_read;clear_page 100\npreemption off in dd;__cond_resched 5\n";
         assert_eq!(String::from_utf8(folded).unwrap(), expected);
     }
 }

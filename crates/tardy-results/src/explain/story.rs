@@ -22,7 +22,8 @@ pub struct Story {
     pub waker: String,
     /// From due to running.
     pub lateness_ns: u64,
-    /// Where the switch is not in the trace, the first event of the thread, in ns from due: the lateness is at most so much.
+    /// Where the switch is not in the trace, the first event of the thread, in ns from due: the
+    /// lateness is at most so much.
     pub first_sign_ns: Option<u64>,
     /// In the order of time.
     pub marks: Vec<Mark>,
@@ -51,7 +52,8 @@ pub struct StoryPiece {
     /// Who.
     #[serde(flatten)]
     pub holder: HolderFacts,
-    /// The functions that the timer interrupt found under way, the innermost first; empty where no stack was recorded.
+    /// The functions that the timer interrupt found under way, the innermost first; empty where no
+    /// stack was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
     /// Those that gave the CPU up in the end.
@@ -62,7 +64,11 @@ pub struct StoryPiece {
 impl Story {
     pub(super) fn of(wake_up: &WakeUp, symbols: &Symbols) -> Self {
         let since = |time: u64| time.saturating_sub(wake_up.due);
-        let ran = if wake_up.first_sign.is_some() { "last event before the thread runs" } else { "the thread runs" };
+        let ran = if wake_up.first_sign.is_some() {
+            "last event before the thread runs"
+        } else {
+            "the thread runs"
+        };
         let times = [
             (Some(wake_up.due), "due"),
             (wake_up.interrupt, "timer interrupt"),
@@ -71,7 +77,11 @@ impl Story {
             (Some(wake_up.ran), ran),
         ];
         // A wake-up without a timer is due when it is woken.
-        let times = if wake_up.due_from == DueFrom::Waking { &times[3..] } else { &times[..] };
+        let times = if wake_up.due_from == DueFrom::Waking {
+            &times[3..]
+        } else {
+            &times[..]
+        };
         Self {
             pid: wake_up.thread.pid,
             cpu: wake_up.cpu,
@@ -85,7 +95,15 @@ impl Story {
             },
             lateness_ns: wake_up.lateness(),
             first_sign_ns: wake_up.first_sign.map(since),
-            marks: times.iter().filter_map(|&(time, what)| Some(Mark { at_ns: since(time?), what })).collect(),
+            marks: times
+                .iter()
+                .filter_map(|&(time, what)| {
+                    Some(Mark {
+                        at_ns: since(time?),
+                        what,
+                    })
+                })
+                .collect(),
             pieces: wake_up
                 .pieces
                 .iter()

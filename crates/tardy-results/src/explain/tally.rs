@@ -63,7 +63,8 @@ impl HolderTotal {
     }
 }
 
-/// Lengths of time: their sum, and quantiles that are values that occurred, as long as there are not too many different ones.
+/// Lengths of time: their sum, and quantiles that are values that occurred, as long as there are
+/// not too many different ones.
 #[derive(Debug)]
 struct Lengths {
     histogram: Histogram,
@@ -72,7 +73,10 @@ struct Lengths {
 
 impl Default for Lengths {
     fn default() -> Self {
-        Self { histogram: Histogram::new(Budget::ANALYSIS), sum_ns: 0 }
+        Self {
+            histogram: Histogram::new(Budget::ANALYSIS),
+            sum_ns: 0,
+        }
     }
 }
 
@@ -86,9 +90,23 @@ impl Lengths {
     fn lateness(&self) -> Option<Lateness> {
         let count = self.histogram.count();
         let rank = |hundredths: u64| (count * hundredths).div_ceil(100).max(1);
-        let at: Vec<u64> = self.histogram.values_at(&[1, rank(50), rank(99), count]).into_iter().flatten().map(i64::unsigned_abs).collect();
-        let [min_ns, median_ns, p99_ns, max_ns] = at[..] else { return None };
-        Some(Lateness { sum_ns: self.sum_ns, min_ns, median_ns, p99_ns, max_ns })
+        let at: Vec<u64> = self
+            .histogram
+            .values_at(&[1, rank(50), rank(99), count])
+            .into_iter()
+            .flatten()
+            .map(i64::unsigned_abs)
+            .collect();
+        let [min_ns, median_ns, p99_ns, max_ns] = at[..] else {
+            return None;
+        };
+        Some(Lateness {
+            sum_ns: self.sum_ns,
+            min_ns,
+            median_ns,
+            p99_ns,
+            max_ns,
+        })
     }
 }
 
@@ -124,17 +142,31 @@ impl LatenessBreakdown {
     }
 
     fn sum(&self, is_it: impl Fn(&HolderRow) -> bool) -> u64 {
-        self.holders.iter().filter(|row| is_it(row)).map(|row| row.sum_ns).sum()
+        self.holders
+            .iter()
+            .filter(|row| is_it(row))
+            .map(|row| row.sum_ns)
+            .sum()
     }
 }
 
 impl<K: Ord + Copy> Tally<K> {
     pub(super) fn new() -> Self {
-        Self { all: Lengths::default(), components: BTreeMap::new(), holders: BTreeMap::new() }
+        Self {
+            all: Lengths::default(),
+            components: BTreeMap::new(),
+            holders: BTreeMap::new(),
+        }
     }
 
-    /// Takes in a wake-up that was so late, with its pieces. `others` is who stands for all once there are too many.
-    pub(super) fn take(&mut self, lateness: u64, pieces: impl Iterator<Item = (Component, K, u64)>, others: K) {
+    /// Takes in a wake-up that was so late, with its pieces. `others` is who stands for all once
+    /// there are too many.
+    pub(super) fn take(
+        &mut self,
+        lateness: u64,
+        pieces: impl Iterator<Item = (Component, K, u64)>,
+        others: K,
+    ) {
         self.all.add(lateness);
         let (mut components, mut holders) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
         for (component, holder, ns) in pieces {
@@ -146,7 +178,10 @@ impl<K: Ord + Copy> Tally<K> {
         }
         for (holder, ns) in holders {
             let is_room = self.holders.len() < HOLDERS_MAX || self.holders.contains_key(&holder);
-            self.holders.entry(if is_room { holder } else { others }).or_default().add(ns);
+            self.holders
+                .entry(if is_room { holder } else { others })
+                .or_default()
+                .add(ns);
         }
     }
 
@@ -157,7 +192,11 @@ impl<K: Ord + Copy> Tally<K> {
         let row = |(holder, held): (&K, &HolderTotal)| HolderRow {
             holder: facts(holder),
             sum_ns: held.sum_ns,
-            share: if all == 0 { 0.0 } else { held.sum_ns as f64 / all as f64 },
+            share: if all == 0 {
+                0.0
+            } else {
+                held.sum_ns as f64 / all as f64
+            },
             wake_ups: held.wake_ups,
             max_ns: held.max_ns,
         };
@@ -165,10 +204,25 @@ impl<K: Ord + Copy> Tally<K> {
         holders.sort_by_key(|row| std::cmp::Reverse(row.sum_ns));
         let component = |(&component, lengths): (&Component, &Lengths)| {
             let lateness = lengths.lateness()?;
-            let Lateness { sum_ns, median_ns, max_ns, .. } = lateness;
-            Some(ComponentRow { component, sum_ns, median_ns, max_ns, wake_ups: lengths.histogram.count() })
+            let Lateness {
+                sum_ns,
+                median_ns,
+                max_ns,
+                ..
+            } = lateness;
+            Some(ComponentRow {
+                component,
+                sum_ns,
+                median_ns,
+                max_ns,
+                wake_ups: lengths.histogram.count(),
+            })
         };
-        LatenessBreakdown { lateness, components: self.components.iter().filter_map(component).collect(), holders }
+        LatenessBreakdown {
+            lateness,
+            components: self.components.iter().filter_map(component).collect(),
+            holders,
+        }
     }
 }
 
@@ -184,8 +238,25 @@ mod tests {
             lengths.lateness()
         };
         assert_eq!(of(&mut [].into_iter()), None);
-        assert_eq!(of(&mut [7].into_iter()), Some(Lateness { sum_ns: 7, min_ns: 7, median_ns: 7, p99_ns: 7, max_ns: 7 }));
+        assert_eq!(
+            of(&mut [7].into_iter()),
+            Some(Lateness {
+                sum_ns: 7,
+                min_ns: 7,
+                median_ns: 7,
+                p99_ns: 7,
+                max_ns: 7
+            })
+        );
         let hundred = of(&mut (1..=100).rev()).expect("there are some");
-        assert_eq!((hundred.median_ns, hundred.p99_ns, hundred.max_ns, hundred.sum_ns), (50, 99, 100, 5050));
+        assert_eq!(
+            (
+                hundred.median_ns,
+                hundred.p99_ns,
+                hundred.max_ns,
+                hundred.sum_ns
+            ),
+            (50, 99, 100, 5050)
+        );
     }
 }

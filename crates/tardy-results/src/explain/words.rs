@@ -24,10 +24,25 @@ pub fn component(component: Component) -> &'static str {
 /// Who held the CPU, and how that is known.
 #[must_use]
 pub fn holder(facts: &HolderFacts) -> String {
-    let HolderFacts { cause, name, priority: of, work, sender, known, or } = facts;
-    let work = work.as_ref().map_or_else(String::new, |work| format!(", at work on {work}"));
-    let thread = of.map_or_else(|| name.clone(), |of| format!("{name} ({}{work})", priority(of)));
-    let sent = sender.as_ref().map_or_else(String::new, |sender| format!(", sent by {sender}"));
+    let HolderFacts {
+        cause,
+        name,
+        priority: of,
+        work,
+        sender,
+        known,
+        or,
+    } = facts;
+    let work = work
+        .as_ref()
+        .map_or_else(String::new, |work| format!(", at work on {work}"));
+    let thread = of.map_or_else(
+        || name.clone(),
+        |of| format!("{name} ({}{work})", priority(of)),
+    );
+    let sent = sender
+        .as_ref()
+        .map_or_else(String::new, |sender| format!(", sent by {sender}"));
     let said = words(*cause, &thread) + &sent;
     match (or, *known) {
         (Some(other), _) => format!("{said}, or {} (cannot tell)", words(*other, &thread)),
@@ -37,7 +52,13 @@ pub fn holder(facts: &HolderFacts) -> String {
 }
 
 fn words(cause: Cause, who: &str) -> String {
-    let named = |what: &str| if who.is_empty() { what.to_owned() } else { format!("{what} {who}") };
+    let named = |what: &str| {
+        if who.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what} {who}")
+        }
+    };
     match cause {
         Cause::Nmi => "non-maskable interrupt".to_owned(),
         Cause::Interrupt => named("interrupt"),
@@ -52,11 +73,15 @@ fn words(cause: Cause, who: &str) -> String {
         Cause::BeforeSoftirq => format!("{who} ran before the softirq's thread"),
         Cause::Switch => format!("the switch from {who}"),
         Cause::LeavingIdle => "leaving idle".to_owned(),
-        Cause::LateInterrupt => "the timer interrupt came late (hardware, firmware, host)".to_owned(),
+        Cause::LateInterrupt => {
+            "the timer interrupt came late (hardware, firmware, host)".to_owned()
+        }
         Cause::Slack => "timer slack that the thread allows (PR_SET_TIMERSLACK)".to_owned(),
         Cause::Itself => "the thread itself, not yet asleep".to_owned(),
         Cause::OwnCode => "the thread's own code".to_owned(),
-        Cause::Blocked if who.is_empty() => "the thread waited again before it read the clock".to_owned(),
+        Cause::Blocked if who.is_empty() => {
+            "the thread waited again before it read the clock".to_owned()
+        }
         Cause::Blocked => format!("the thread waited in the kernel until {who} woke it"),
         Cause::PageFault if who.is_empty() => "page fault of the thread".to_owned(),
         Cause::PageFault => format!("page fault of the thread, until {who} woke it"),
@@ -99,10 +124,34 @@ mod tests {
             known,
             or,
         };
-        let said = holder(&facts(Cause::InterruptsOff, "dd", Some(120), None, "cannot_tell", Some(Cause::LateInterrupt)));
-        assert_eq!(said, "interrupts off in dd (nice 0), or the timer interrupt came late (hardware, firmware, host) (cannot tell)");
-        assert_eq!(holder(&facts(Cause::Interrupt, "", None, None, "inferred", None)), "interrupt (inferred)");
-        let worker = holder(&facts(Cause::EqualPriority, "kworker/1:1", Some(98), Some("vmstat_update"), "seen", None));
-        assert_eq!(worker, "thread of the same priority: kworker/1:1 (real-time 1, at work on vmstat_update)");
+        let said = holder(&facts(
+            Cause::InterruptsOff,
+            "dd",
+            Some(120),
+            None,
+            "cannot_tell",
+            Some(Cause::LateInterrupt),
+        ));
+        assert_eq!(
+            said,
+            "interrupts off in dd (nice 0), or the timer interrupt came late (hardware, firmware, \
+             host) (cannot tell)"
+        );
+        assert_eq!(
+            holder(&facts(Cause::Interrupt, "", None, None, "inferred", None)),
+            "interrupt (inferred)"
+        );
+        let worker = holder(&facts(
+            Cause::EqualPriority,
+            "kworker/1:1",
+            Some(98),
+            Some("vmstat_update"),
+            "seen",
+            None,
+        ));
+        assert_eq!(
+            worker,
+            "thread of the same priority: kworker/1:1 (real-time 1, at work on vmstat_update)"
+        );
     }
 }

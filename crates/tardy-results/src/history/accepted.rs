@@ -23,7 +23,10 @@ pub enum AcceptedError {
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
     #[error("{}: is no list of accepted builds ({error})", path.display())]
-    Content { path: PathBuf, error: serde_json::Error },
+    Content {
+        path: PathBuf,
+        error: serde_json::Error,
+    },
 }
 
 /// Builds that are accepted for the runs in `folder`; none where it has no such file.
@@ -32,12 +35,24 @@ pub enum AcceptedError {
 /// [`AcceptedError`] where the file cannot be read, or is no list.
 pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     let path = folder.join(FILE);
-    let error = |error| AcceptedError::File { path: path.clone(), error };
+    let error = |error| AcceptedError::File {
+        path: path.clone(),
+        error,
+    };
     let text = match regular_file::read(&path, LENGTH_MAX) {
-        Err(missing) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&missing.kind()) => return Ok(BTreeSet::new()),
+        Err(missing)
+            if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory]
+                .contains(&missing.kind()) =>
+        {
+            return Ok(BTreeSet::new());
+        }
         read => read.map_err(error)?,
     };
-    let accepted: AcceptedBuilds = serde_json::from_slice(&text).map_err(|error| AcceptedError::Content { path: path.clone(), error })?;
+    let accepted: AcceptedBuilds =
+        serde_json::from_slice(&text).map_err(|error| AcceptedError::Content {
+            path: path.clone(),
+            error,
+        })?;
     Ok(accepted.builds)
 }
 
@@ -47,10 +62,17 @@ pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
 /// [`AcceptedError`] where the file cannot be read or written.
 pub fn accept(folder: &Path, builds: &[String]) -> Result<PathBuf, AcceptedError> {
     let path = folder.join(FILE);
-    let mut accepted = AcceptedBuilds { builds: accepted(folder)? };
+    let mut accepted = AcceptedBuilds {
+        builds: accepted(folder)?,
+    };
     accepted.builds.extend(builds.iter().cloned());
     let text = serde_json::to_string_pretty(&accepted).expect("names are text") + "\n";
-    let written = tardy_run::output_file::replace(&path, |mut file| io::Write::write_all(&mut file, text.as_bytes()));
-    written.map_err(|error| AcceptedError::File { path: path.clone(), error })?;
+    let written = tardy_run::output_file::replace(&path, |mut file| {
+        io::Write::write_all(&mut file, text.as_bytes())
+    });
+    written.map_err(|error| AcceptedError::File {
+        path: path.clone(),
+        error,
+    })?;
     Ok(path)
 }

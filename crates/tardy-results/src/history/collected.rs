@@ -1,4 +1,5 @@
-//! Runs on their way into a history: many of them, so that each leaves its numbers and its place only.
+//! Runs on their way into a history: many of them, so that each leaves its numbers and its place
+//! only.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -22,7 +23,10 @@ struct Interner<T> {
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { values: Vec::new(), places: HashMap::new() }
+        Self {
+            values: Vec::new(),
+            places: HashMap::new(),
+        }
     }
 }
 
@@ -75,73 +79,130 @@ impl RunCollection {
     /// # Errors
     /// [`CompareError::Clocks`] where its clock is not that of the others.
     pub fn add(&mut self, run: &HistoryRun) -> Result<bool, CompareError> {
-        let (base, clock) = self.first.get_or_insert_with(|| (run.folder.clone(), run.clock));
+        let (base, clock) = self
+            .first
+            .get_or_insert_with(|| (run.folder.clone(), run.clock));
         if *clock != run.clock {
-            return Err(CompareError::clocks((base, *clock), (&run.folder, run.clock)));
+            return Err(CompareError::clocks(
+                (base, *clock),
+                (&run.folder, run.clock),
+            ));
         }
-        if !self.known.insert(digest(&(&run.folder, run.started_realtime_ns, &run.board, &run.build))) {
+        if !self.known.insert(digest(&(
+            &run.folder,
+            run.started_realtime_ns,
+            &run.board,
+            &run.build,
+        ))) {
             return Ok(false);
         }
         let (board, build) = (self.boards.place(&run.board), self.builds.place(&run.build));
         for numbers in &run.numbers {
             let key = self.keys.place(&numbers.key);
             let quantiles = numbers.quantiles.map(|value| value.unwrap_or(f64::NAN));
-            self.values.entry((board, key)).or_default().push(RunValues { build, quantiles });
+            self.values
+                .entry((board, key))
+                .or_default()
+                .push(RunValues { build, quantiles });
         }
         let facts = self.facts.place(&run.facts);
-        self.runs.push(RunPlace { board, build, facts, started: run.started_realtime_ns, folder: run.folder.as_path().into() });
+        self.runs.push(RunPlace {
+            board,
+            build,
+            facts,
+            started: run.started_realtime_ns,
+            folder: run.folder.as_path().into(),
+        });
         Ok(true)
     }
 
     /// All builds in the order of their first runs, and the place there of each that was collected.
     pub(super) fn builds(&self, accepted: &BTreeSet<String>) -> (Vec<Build>, Vec<usize>) {
-        let build =
-            |name: &String| Build { name: name.clone(), started_realtime_ns: Nanos::MAX, runs: 0, is_accepted: accepted.contains(name) };
-        let mut builds: Vec<(usize, Build)> = self.builds.values.iter().map(build).enumerate().collect();
+        let build = |name: &String| Build {
+            name: name.clone(),
+            started_realtime_ns: Nanos::MAX,
+            runs: 0,
+            is_accepted: accepted.contains(name),
+        };
+        let mut builds: Vec<(usize, Build)> =
+            self.builds.values.iter().map(build).enumerate().collect();
         for run in &self.runs {
             let (_, build) = &mut builds[run.build as usize];
             build.runs += 1;
             build.started_realtime_ns = build.started_realtime_ns.min(run.started);
         }
-        builds.sort_by(|(_, a), (_, b)| (a.started_realtime_ns, &a.name).cmp(&(b.started_realtime_ns, &b.name)));
+        builds.sort_by(|(_, a), (_, b)| {
+            (a.started_realtime_ns, &a.name).cmp(&(b.started_realtime_ns, &b.name))
+        });
         let mut places = vec![0; builds.len()];
-        builds.iter().enumerate().for_each(|(place, (collected, _))| places[*collected] = place);
+        builds
+            .iter()
+            .enumerate()
+            .for_each(|(place, (collected, _))| places[*collected] = place);
         (builds.into_iter().map(|(_, build)| build).collect(), places)
     }
 
     /// The numbers of each board, in the order of boards and keys; `places` as of [`Self::builds`].
     pub(super) fn series(&self, places: &[usize]) -> Vec<Series> {
         let mut all: Vec<(&String, &Key, &Vec<RunValues>)> = Vec::with_capacity(self.values.len());
-        all.extend(
-            self.values
-                .iter()
-                .map(|(&(board, key), values)| (&self.boards.values[board as usize], &self.keys.values[key as usize], values)),
-        );
+        all.extend(self.values.iter().map(|(&(board, key), values)| {
+            (
+                &self.boards.values[board as usize],
+                &self.keys.values[key as usize],
+                values,
+            )
+        }));
         all.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-        all.into_iter().flat_map(|(board, key, values)| series_of(board, key, values, places)).collect()
+        all.into_iter()
+            .flat_map(|(board, key, values)| series_of(board, key, values, places))
+            .collect()
     }
 
     /// What differs between the last run of a board before a build and its first one from there on.
-    pub(super) fn changed(&self, board: &str, places: &[usize], from: usize) -> Vec<FactDifference> {
-        let Some(&board) = self.boards.places.get(board) else { return Vec::new() };
+    pub(super) fn changed(
+        &self,
+        board: &str,
+        places: &[usize],
+        from: usize,
+    ) -> Vec<FactDifference> {
+        let Some(&board) = self.boards.places.get(board) else {
+            return Vec::new();
+        };
         let of_board = || self.runs.iter().filter(|run| run.board == board);
         let order = |run: &&RunPlace| (run.started, run.folder.clone());
-        let before = of_board().filter(|run| places[run.build as usize] < from).max_by_key(order);
-        let after = of_board().filter(|run| places[run.build as usize] >= from).min_by_key(order);
-        before.zip(after).map_or_else(Vec::new, |(before, after)| self.differences(before, after))
+        let before = of_board()
+            .filter(|run| places[run.build as usize] < from)
+            .max_by_key(order);
+        let after = of_board()
+            .filter(|run| places[run.build as usize] >= from)
+            .min_by_key(order);
+        before
+            .zip(after)
+            .map_or_else(Vec::new, |(before, after)| self.differences(before, after))
     }
 
     /// All that the runs say, where their folders are still there; else what was collected.
     fn differences(&self, before: &RunPlace, after: &RunPlace) -> Vec<FactDifference> {
-        let record = |run: &RunPlace| folder::open(&run.folder).ok().filter(|record| record.started.realtime_ns == run.started);
+        let record = |run: &RunPlace| {
+            folder::open(&run.folder)
+                .ok()
+                .filter(|record| record.started.realtime_ns == run.started)
+        };
         if let Some((before, after)) = record(before).zip(record(after)) {
             return facts::differences(&before, &after);
         }
         let facts = |run: &RunPlace| &self.facts.values[run.facts as usize];
         let both = facts(before).iter().zip(facts(after));
-        let differ = FACTS.iter().zip(both).filter(|(_, (base, candidate))| base != candidate);
+        let differ = FACTS
+            .iter()
+            .zip(both)
+            .filter(|(_, (base, candidate))| base != candidate);
         differ
-            .map(|(fact, (base, candidate))| FactDifference { fact: (*fact).to_owned(), base: base.clone(), candidate: candidate.clone() })
+            .map(|(fact, (base, candidate))| FactDifference {
+                fact: (*fact).to_owned(),
+                base: base.clone(),
+                candidate: candidate.clone(),
+            })
             .collect()
     }
 }
@@ -157,7 +218,10 @@ fn digest(value: &impl Hash) -> u64 {
 fn series_of(board: &str, key: &Key, values: &[RunValues], places: &[usize]) -> Vec<Series> {
     let is_whole = |quantile: &usize| values.iter().all(|run| !run.quantiles[*quantile].is_nan());
     let highest = (0..QUANTILES.len()).rev().find(is_whole);
-    let quantiles: BTreeSet<usize> = highest.into_iter().chain(is_whole(&0).then_some(0)).collect();
+    let quantiles: BTreeSet<usize> = highest
+        .into_iter()
+        .chain(is_whole(&0).then_some(0))
+        .collect();
     let series = |quantile: usize| {
         let mut sums = vec![(0.0, 0_u32); places.len()];
         for run in values {
@@ -165,8 +229,16 @@ fn series_of(board: &str, key: &Key, values: &[RunValues], places: &[usize]) -> 
             *sum += run.quantiles[quantile].max(1.0).ln();
             *count += 1;
         }
-        let values_ns = sums.into_iter().map(|(sum, count)| (count > 0).then(|| (sum / f64::from(count)).exp())).collect();
-        Series { board: board.to_owned(), key: key.clone(), quantile: QUANTILES[quantile], values_ns }
+        let values_ns = sums
+            .into_iter()
+            .map(|(sum, count)| (count > 0).then(|| (sum / f64::from(count)).exp()))
+            .collect();
+        Series {
+            board: board.to_owned(),
+            key: key.clone(),
+            quantile: QUANTILES[quantile],
+            values_ns,
+        }
     };
     quantiles.into_iter().map(series).collect()
 }

@@ -11,7 +11,8 @@ use crate::compare::facts;
 use crate::compare::group::{Key, RunGroup, groups};
 use crate::compare::side::{CompareError, RunSide};
 
-/// Quantiles that are followed: the median, and the highest of the others that every run of a series has samples beyond.
+/// Quantiles that are followed: the median, and the highest of the others that every run of a
+/// series has samples beyond.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// What is kept of machine and plan, as in `run.json`.
 pub const FACTS: [&str; 7] = [
@@ -78,7 +79,9 @@ impl HistoryRun {
         let label = |name: &str| record.plan.labels.get(name).cloned();
         Ok(Self {
             folder: folder.canonicalize().unwrap_or_else(|_| folder.to_owned()),
-            board: label(BOARD).or_else(|| record.machine.host_name.clone()).unwrap_or_else(|| "board without a name".to_owned()),
+            board: label(BOARD)
+                .or_else(|| record.machine.host_name.clone())
+                .unwrap_or_else(|| "board without a name".to_owned()),
             build: label(BUILD).unwrap_or_else(|| day(started)),
             started_realtime_ns: started,
             clock: record.clock,
@@ -95,7 +98,9 @@ impl HistoryRun {
 /// Nothing where there is no sample.
 fn numbers(key: Key, group: &RunGroup) -> Option<RunNumbers> {
     let mut counts = Vec::new();
-    group.exact.for_each(|value, count| counts.push((value as f64, count)));
+    group
+        .exact
+        .for_each(|value, count| counts.push((value as f64, count)));
     let tally = Tally::from_counts(counts);
     let quantile = |quantile: f64| {
         let is_known = tally.total() as f64 * (1.0 - quantile) >= BEYOND_MIN;
@@ -116,7 +121,10 @@ fn numbers(key: Key, group: &RunGroup) -> Option<RunNumbers> {
 
 /// The day of a time in UTC, as in 2026-11-23.
 fn day(time: Nanos) -> String {
-    Timestamp::from_nanosecond(i128::from(time.get())).unwrap_or_default().strftime("%Y-%m-%d").to_string()
+    Timestamp::from_nanosecond(i128::from(time.get()))
+        .unwrap_or_default()
+        .strftime("%Y-%m-%d")
+        .to_string()
 }
 
 #[cfg(test)]
@@ -125,7 +133,12 @@ mod tests {
 
     #[test]
     fn a_day_is_that_of_the_calendar() {
-        let days = [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_795_392_000, "2026-11-23"), (-1, "1969-12-31")];
+        let days = [
+            (0, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (1_795_392_000, "2026-11-23"),
+            (-1, "1969-12-31"),
+        ];
         for (seconds, expected) in days {
             assert_eq!(day(Nanos(seconds * 1_000_000_000)), expected);
         }

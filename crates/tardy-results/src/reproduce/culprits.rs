@@ -1,4 +1,5 @@
-//! Who made samples late in experiments that are run to learn it: functions of the kernel, from stacks on this machine, from every instruction in the lab.
+//! Who made samples late in experiments that are run to learn it: functions of the kernel, from
+//! stacks on this machine, from every instruction in the lab.
 
 use std::path::{Path, PathBuf};
 
@@ -28,25 +29,56 @@ pub struct Culprit {
 
 /// Of the runs of an experiment, each with the name of its kernel; the first of each kernel tells.
 pub(super) fn culprits(runs: &[(String, PathBuf)]) -> Vec<Culprit> {
-    runs.iter().flat_map(|(kernel, path)| of_run(kernel, path)).collect()
+    runs.iter()
+        .flat_map(|(kernel, path)| of_run(kernel, path))
+        .collect()
 }
 
 fn of_run(kernel: &str, path: &Path) -> Vec<Culprit> {
-    let question = RunQuestion { worst: TOLD, above: Nanos::ZERO, from_outside: false };
-    explain_run(path, question).map(|found| of_explanation(kernel, &found)).unwrap_or_default()
+    let question = RunQuestion {
+        worst: TOLD,
+        above: Nanos::ZERO,
+        from_outside: false,
+    };
+    explain_run(path, question)
+        .map(|found| of_explanation(kernel, &found))
+        .unwrap_or_default()
 }
 
 fn of_explanation(kernel: &str, found: &RunExplanation) -> Vec<Culprit> {
-    let culprit = |late_ns, who, functions: Vec<String>| Culprit { kernel: kernel.to_owned(), late_ns, who, functions };
+    let culprit = |late_ns, who, functions: Vec<String>| Culprit {
+        kernel: kernel.to_owned(),
+        late_ns,
+        who,
+        functions,
+    };
     if !found.stacks.is_empty() {
         let shown = found.stacks.iter().take(TOLD);
-        return shown.map(|row| culprit(row.max_ns, row.who(), row.functions.iter().take(FUNCTIONS).cloned().collect())).collect();
+        return shown
+            .map(|row| {
+                culprit(
+                    row.max_ns,
+                    row.who(),
+                    row.functions.iter().take(FUNCTIONS).cloned().collect(),
+                )
+            })
+            .collect();
     }
     let of_sample = |story: &crate::explain::run::SampleStory| {
         let longest = story.pieces.iter().max_by_key(|piece| piece.length_ns)?;
-        let executed = story.executed.iter().flat_map(|executed| &executed.functions);
-        let functions = executed.take(FUNCTIONS).map(|row| row.function.clone()).collect();
-        Some(culprit(story.latency_ns, words::holder(&longest.holder), functions))
+        let executed = story
+            .executed
+            .iter()
+            .flat_map(|executed| &executed.functions);
+        let functions = executed
+            .take(FUNCTIONS)
+            .map(|row| row.function.clone())
+            .collect();
+        Some(culprit(
+            story.latency_ns,
+            words::holder(&longest.holder),
+            functions,
+        ))
     };
     found.worst.iter().filter_map(of_sample).collect()
 }

@@ -18,7 +18,8 @@ use crate::summary::read::{LoadedRun, read};
 
 /// The phase that stands for the whole run, with samples that were counted and not stored.
 const WHOLE: &str = "run";
-/// The phase that stands for the last one under load, whatever its loads: `tardy run --load` names it after them.
+/// The phase that stands for the last one under load, whatever its loads: `tardy run --load` names
+/// it after them.
 const LOADED: &str = "load";
 
 /// The file that says why an experiment has no folder.
@@ -45,17 +46,25 @@ enum Run {
 }
 
 impl PaperRuns {
-    /// Reads what there is below `folder`: a folder an experiment, in it a run, or a folder of runs a kernel.
+    /// Reads what there is below `folder`: a folder an experiment, in it a run, or a folder of runs
+    /// a kernel.
     #[must_use]
     pub fn read(paper: &Paper, folder: &Path) -> Self {
-        let mut found = Self { runs: BTreeMap::new(), unreadable: Vec::new() };
+        let mut found = Self {
+            runs: BTreeMap::new(),
+            unreadable: Vec::new(),
+        };
         for experiment in &paper.experiments {
             if let Ok(why) = std::fs::read_to_string(why_file(folder, &experiment.name)) {
                 found.unreadable.push((experiment.name.clone(), why));
             }
             for path in runs_below(&folder.join(&experiment.name)) {
                 match run(&path) {
-                    Ok((kernel, run)) => found.runs.entry((experiment.name.clone(), kernel)).or_default().push(run),
+                    Ok((kernel, run)) => found
+                        .runs
+                        .entry((experiment.name.clone(), kernel))
+                        .or_default()
+                        .push(run),
                     Err(error) => found.unreadable.push((experiment.name.clone(), error)),
                 }
             }
@@ -67,17 +76,32 @@ impl PaperRuns {
     #[must_use]
     pub fn kernels(&self, experiment: &str) -> Vec<(String, usize)> {
         let of_experiment = self.runs.iter().filter(|((name, _), _)| name == experiment);
-        of_experiment.map(|((_, kernel), runs)| (kernel.clone(), runs.len())).collect()
+        of_experiment
+            .map(|((_, kernel), runs)| (kernel.clone(), runs.len()))
+            .collect()
     }
 
     /// What was not as asked for.
     #[must_use]
     pub fn remarks(&self, experiment: &str) -> Vec<String> {
-        let unreadable = self.unreadable.iter().filter(|(name, _)| name == experiment).map(|(_, error)| error.clone());
+        let unreadable = self
+            .unreadable
+            .iter()
+            .filter(|(name, _)| name == experiment)
+            .map(|(_, error)| error.clone());
         let mut remarks: Vec<String> = unreadable.collect();
         for ((_, kernel), runs) in self.runs.iter().filter(|((name, _), _)| name == experiment) {
-            let latencies = runs.iter().filter_map(|run| if let Run::Latencies(run) = run { Some(run) } else { None });
-            for warning in latencies.flat_map(|run| &run.record.warnings).filter(|warning| matches!(warning, Warning::LoadAbsent { .. })) {
+            let latencies = runs.iter().filter_map(|run| {
+                if let Run::Latencies(run) = run {
+                    Some(run)
+                } else {
+                    None
+                }
+            });
+            for warning in latencies
+                .flat_map(|run| &run.record.warnings)
+                .filter(|warning| matches!(warning, Warning::LoadAbsent { .. }))
+            {
                 let remark = format!("{kernel}: {warning}");
                 if !remarks.contains(&remark) {
                     remarks.push(remark);
@@ -92,7 +116,9 @@ impl PaperRuns {
     pub fn first_runs(experiment: &str, folder: &Path) -> Vec<(String, PathBuf)> {
         let mut found: Vec<(String, PathBuf)> = Vec::new();
         for path in runs_below(&folder.join(experiment)) {
-            let Ok(record) = folder::open(&path) else { continue };
+            let Ok(record) = folder::open(&path) else {
+                continue;
+            };
             let kernel = kernel_of(&record);
             if record.kind != RunKind::Cost && !found.iter().any(|(known, _)| *known == kernel) {
                 found.push((kernel, path));
@@ -104,57 +130,112 @@ impl PaperRuns {
     /// How many replicas there are of what a quantity is of.
     #[must_use]
     pub fn replicas(&self, quantity: &Quantity, experiment: &str) -> usize {
-        self.runs.get(&key(quantity, experiment)).map_or(0, Vec::len)
+        self.runs
+            .get(&key(quantity, experiment))
+            .map_or(0, Vec::len)
     }
 
     /// The quantity, in one replica.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn value(&self, quantity: &Quantity, experiment: &str, replica: usize) -> Result<f64, Refusal> {
+    pub fn value(
+        &self,
+        quantity: &Quantity,
+        experiment: &str,
+        replica: usize,
+    ) -> Result<f64, Refusal> {
         let key = key(quantity, experiment);
-        let run = self.runs.get(&key).and_then(|runs| runs.get(replica)).ok_or_else(|| self.absent(&key))?;
+        let run = self
+            .runs
+            .get(&key)
+            .and_then(|runs| runs.get(replica))
+            .ok_or_else(|| self.absent(&key))?;
         match (&quantity.of, run) {
             (QuantitySource::Cost { metric }, Run::Costs(costs)) => {
                 let found = costs.metrics.iter().find(|found| found.name == *metric);
-                found.map(|found| found.cost).ok_or_else(|| Refusal(format!("{} was not measured on {}", metric, key.1)))
+                found
+                    .map(|found| found.cost)
+                    .ok_or_else(|| Refusal(format!("{} was not measured on {}", metric, key.1)))
             }
-            (QuantitySource::Phase { phase, probe, statistic }, Run::Latencies(run)) => {
+            (
+                QuantitySource::Phase {
+                    phase,
+                    probe,
+                    statistic,
+                },
+                Run::Latencies(run),
+            ) => {
                 let cell = cell(run, phase, probe.as_deref())?;
-                worth(&cell, *statistic).ok_or_else(|| Refusal(format!("there is no sample in the phase {phase} of {}", key.1)))
+                worth(&cell, *statistic).ok_or_else(|| {
+                    Refusal(format!(
+                        "there is no sample in the phase {phase} of {}",
+                        key.1
+                    ))
+                })
             }
-            _ => Err(Refusal(format!("the folder of {} holds runs of another kind", key.0))),
+            _ => Err(Refusal(format!(
+                "the folder of {} holds runs of another kind",
+                key.0
+            ))),
         }
     }
 
     fn absent(&self, (experiment, kernel): &(String, String)) -> Refusal {
-        let kernels: Vec<String> = self.kernels(experiment).into_iter().map(|(kernel, _)| kernel).collect();
-        Refusal(match (kernels.is_empty(), self.unreadable.iter().find(|(name, _)| name == experiment)) {
-            (_, Some((_, error))) => error.clone(),
-            (true, None) => format!("there is no run of {experiment}"),
-            (false, None) => format!("it needs a kernel of the kind {kernel}; what was measured is {}", kernels.join(", ")),
-        })
+        let kernels: Vec<String> = self
+            .kernels(experiment)
+            .into_iter()
+            .map(|(kernel, _)| kernel)
+            .collect();
+        Refusal(
+            match (
+                kernels.is_empty(),
+                self.unreadable.iter().find(|(name, _)| name == experiment),
+            ) {
+                (_, Some((_, error))) => error.clone(),
+                (true, None) => format!("there is no run of {experiment}"),
+                (false, None) => format!(
+                    "it needs a kernel of the kind {kernel}; what was measured is {}",
+                    kernels.join(", ")
+                ),
+            },
+        )
     }
 }
 
 fn key(quantity: &Quantity, experiment: &str) -> (String, String) {
-    (quantity.experiment.clone().unwrap_or_else(|| experiment.to_owned()), quantity.kernel.clone())
+    (
+        quantity
+            .experiment
+            .clone()
+            .unwrap_or_else(|| experiment.to_owned()),
+        quantity.kernel.clone(),
+    )
 }
 
 /// In the order of replicas.
 fn runs_below(folder: &Path) -> Vec<PathBuf> {
-    if folder.exists() { folder::folders(folder) } else { Vec::new() }
+    if folder.exists() {
+        folder::folders(folder)
+    } else {
+        Vec::new()
+    }
 }
 
 /// A run, and the name of its kernel.
 fn run(path: &Path) -> Result<(String, Run), String> {
     // What is said of a folder must not depend on where it lies.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let record = folder::open(path).map_err(|_| format!("{name}: the guest or the run left no result"))?;
+    let record =
+        folder::open(path).map_err(|_| format!("{name}: the guest or the run left no result"))?;
     let kernel = kernel_of(&record);
     let run = match record.kind {
-        RunKind::Cost => of_record(path, record).map(|costs| Run::Costs(Box::new(costs))).map_err(|error| error.to_string())?,
-        _ => read(path, &Requirement::default()).map(|run| Run::Latencies(Box::new(run))).map_err(|error| error.to_string())?,
+        RunKind::Cost => of_record(path, record)
+            .map(|costs| Run::Costs(Box::new(costs)))
+            .map_err(|error| error.to_string())?,
+        _ => read(path, &Requirement::default())
+            .map(|run| Run::Latencies(Box::new(run)))
+            .map_err(|error| error.to_string())?,
     };
     Ok((kernel, run))
 }
@@ -163,21 +244,32 @@ fn kernel_of(record: &RunRecord) -> String {
     name_of(&record.machine.kernel)
 }
 
-/// As claims name kernels: the preemption model, older ones and those whose timers fire on ticks marked.
+/// As claims name kernels: the preemption model, older ones and those whose timers fire on ticks
+/// marked.
 fn name_of(kernel: &KernelFacts) -> String {
     let mode = match &kernel.preemption {
         Some(preemption) if preemption.compiled == CompiledPreemption::RealTime => "rt",
-        Some(preemption) => preemption.mode.as_deref().unwrap_or(match preemption.compiled {
-            CompiledPreemption::Full => "full",
-            CompiledPreemption::Lazy => "lazy",
-            // Distributions that have neither build with PREEMPT_VOLUNTARY.
-            CompiledPreemption::VoluntaryOrNone => "voluntary",
-            _ => "unknown",
-        }),
+        Some(preemption) => preemption
+            .mode
+            .as_deref()
+            .unwrap_or(match preemption.compiled {
+                CompiledPreemption::Full => "full",
+                CompiledPreemption::Lazy => "lazy",
+                // Distributions that have neither build with PREEMPT_VOLUNTARY.
+                CompiledPreemption::VoluntaryOrNone => "voluntary",
+                _ => "unknown",
+            }),
         None => "unknown",
     };
-    let major: Option<u32> = kernel.release.as_deref().and_then(|release| release.split('.').next()?.parse().ok());
-    kernel_name(mode, major.is_some_and(|major| major < 6), kernel.high_resolution_timers == Some(false))
+    let major: Option<u32> = kernel
+        .release
+        .as_deref()
+        .and_then(|release| release.split('.').next()?.parse().ok());
+    kernel_name(
+        mode,
+        major.is_some_and(|major| major < 6),
+        kernel.high_resolution_timers == Some(false),
+    )
 }
 
 fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refusal> {
@@ -190,13 +282,20 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     if phase == WHOLE {
         return Ok(run.of_probe(probe));
     }
-    let is_meant = |found: &&PhaseRecord| found.name == phase || (phase == LOADED && !found.loads.is_empty());
+    let is_meant =
+        |found: &&PhaseRecord| found.name == phase || (phase == LOADED && !found.loads.is_empty());
     let found = run.record.phases.iter().rfind(is_meant);
     let found = found.ok_or_else(|| Refusal(format!("the run has no phase {phase}")))?;
-    let absent = run.record.warnings.iter().find(|warning| matches!(warning, Warning::LoadAbsent { .. }));
+    let absent = run
+        .record
+        .warnings
+        .iter()
+        .find(|warning| matches!(warning, Warning::LoadAbsent { .. }));
     match absent {
         // A phase that was to be under load and has none is idle.
-        Some(absent) if found.loads.is_empty() && !matches!(phase, "idle" | "no-load") => Err(Refusal(absent.to_string())),
+        Some(absent) if found.loads.is_empty() && !matches!(phase, "idle" | "no-load") => {
+            Err(Refusal(absent.to_string()))
+        }
         _ => Ok(run.of_load(probe, &found.name, &tardy_core::cpu::CpuList::default())),
     }
 }
@@ -215,10 +314,13 @@ fn worth(cell: &Cell, statistic: Statistic) -> Option<f64> {
         Statistic::Mean => mean(cell),
         Statistic::StandardDeviation => {
             let (mean, mut squares) = (mean(cell), 0.0);
-            latency.for_each(|value, count| squares += (value as f64 - mean).powi(2) * count as f64);
+            latency
+                .for_each(|value, count| squares += (value as f64 - mean).powi(2) * count as f64);
             (squares / samples as f64).sqrt()
         }
-        Statistic::Quantile(share) => latency.values_at(&[((share * samples as f64).ceil() as u64).clamp(1, samples)])[0]? as f64,
+        Statistic::Quantile(share) => latency
+            .values_at(&[((share * samples as f64).ceil() as u64).clamp(1, samples)])[0]?
+            as f64,
         Statistic::Below(limit) => 1.0 - latency.above(limit - 1) as f64 / samples as f64,
     })
 }
@@ -239,8 +341,14 @@ mod tests {
             cell.sum += i128::from(value);
         }
         let of = |text: &str| worth(&cell, text.parse().unwrap()).unwrap();
-        assert_eq!([of("min"), of("max"), of("range"), of("magnitude")], [-40_000.0, 30_000.0, 70_000.0, 40_000.0]);
-        assert_eq!([of("mean"), of("samples"), of("p50"), of("p100")], [5_000.0, 4.0, 10_000.0, 30_000.0]);
+        assert_eq!(
+            [of("min"), of("max"), of("range"), of("magnitude")],
+            [-40_000.0, 30_000.0, 70_000.0, 40_000.0]
+        );
+        assert_eq!(
+            [of("mean"), of("samples"), of("p50"), of("p100")],
+            [5_000.0, 4.0, 10_000.0, 30_000.0]
+        );
         assert_eq!([of("<20us"), of("<20001ns")], [0.5, 0.75]);
         // The population's: sqrt of the mean of 45^2, 5^2, 15^2 and 25^2.
         assert!((of("sd") - 26_925.824).abs() < 0.001, "{}", of("sd"));
@@ -252,12 +360,26 @@ mod tests {
         let named = |json: serde_json::Value| name_of(&serde_json::from_value(json).unwrap());
         let of = |release: &str, compiled: &str, mode: Option<&str>, highres: Option<bool>| {
             let preemption = serde_json::json!({"compiled": compiled, "mode": mode});
-            named(serde_json::json!({"release": release, "preemption": preemption, "high_resolution_timers": highres}))
+            named(
+                serde_json::json!({"release": release, "preemption": preemption, "high_resolution_timers": highres}),
+            )
         };
-        assert_eq!(of("6.1.0-56-amd64", "dynamic", Some("none"), Some(true)), "none");
-        assert_eq!(of("6.1.0-56-amd64", "dynamic", Some("voluntary"), Some(false)), "voluntary+ticks");
-        assert_eq!(of("6.1.0-56-rt-amd64", "real-time", Some("full"), None), "rt");
-        assert_eq!(of("5.10.0-30-amd64", "voluntary-or-none", None, None), "older-voluntary");
+        assert_eq!(
+            of("6.1.0-56-amd64", "dynamic", Some("none"), Some(true)),
+            "none"
+        );
+        assert_eq!(
+            of("6.1.0-56-amd64", "dynamic", Some("voluntary"), Some(false)),
+            "voluntary+ticks"
+        );
+        assert_eq!(
+            of("6.1.0-56-rt-amd64", "real-time", Some("full"), None),
+            "rt"
+        );
+        assert_eq!(
+            of("5.10.0-30-amd64", "voluntary-or-none", None, None),
+            "older-voluntary"
+        );
         assert_eq!(named(serde_json::json!({})), "unknown");
     }
 }

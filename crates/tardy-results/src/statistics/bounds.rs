@@ -1,5 +1,6 @@
-//! What holds whatever the distribution: percentiles between order statistics, shares above limits, and how far the maximum reaches. All of it
-//! counts the effective number of samples: they depend on each other, in time and over CPUs.
+//! What holds whatever the distribution: percentiles between order statistics, shares above limits,
+//! and how far the maximum reaches. All of it counts the effective number of samples: they depend
+//! on each other, in time and over CPUs.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -10,7 +11,17 @@ use tardy_statistics::confidence::Confidence;
 use tardy_statistics::tolerance::samples_needed;
 
 /// The percentiles that are bounded.
-pub const PERCENTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.999_99, 0.999_999, 0.999_999_9];
+pub const PERCENTILES: [f64; 9] = [
+    0.5,
+    0.9,
+    0.95,
+    0.99,
+    0.999,
+    0.9999,
+    0.999_99,
+    0.999_999,
+    0.999_999_9,
+];
 const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 
 /// The second layer.
@@ -26,7 +37,8 @@ pub struct Bounds {
     pub percentiles: Vec<Percentile>,
     /// Shares above limits.
     pub exceedances: Vec<Exceedance>,
-    /// The share of samples that lie at or below the maximum seen, at least (Wilks; the rule of three turned round).
+    /// The share of samples that lie at or below the maximum seen, at least (Wilks; the rule of
+    /// three turned round).
     pub covered_by_max: f64,
     /// Shares that the maximum would cover with more samples, and how many.
     pub needed: Vec<SamplesNeeded>,
@@ -40,7 +52,8 @@ pub struct Exceedance {
     pub samples: u64,
     /// Their share, at most (Clopper and Pearson).
     pub share_upper: f64,
-    /// Samples an hour of all series together, at most, at the rate at which they were taken; absent where the length of the run is not known, or nothing is bounded.
+    /// Samples an hour of all series together, at most, at the rate at which they were taken;
+    /// absent where the length of the run is not known, or nothing is bounded.
     pub an_hour_upper: Option<f64>,
 }
 
@@ -54,7 +67,12 @@ pub struct SamplesNeeded {
 
 /// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
 #[must_use]
-pub fn bounds(histogram: &Histogram, dependence: &Dependence, length: Nanos, limits: &[Nanos]) -> Option<Bounds> {
+pub fn bounds(
+    histogram: &Histogram,
+    dependence: &Dependence,
+    length: Nanos,
+    limits: &[Nanos],
+) -> Option<Bounds> {
     let samples = histogram.count();
     let of_max = dependence.above(0.0);
     if samples == 0 {
@@ -63,19 +81,29 @@ pub fn bounds(histogram: &Histogram, dependence: &Dependence, length: Nanos, lim
     let exceedance = |&limit_ns: &Nanos| {
         let above = histogram.above(limit_ns.get());
         let hours = length.as_secs_f64() / 3600.0;
-        let share_upper = dependence.above(above as f64 / samples as f64).share_upper(above as f64, samples as f64, CONFIDENCE);
+        let share_upper = dependence.above(above as f64 / samples as f64).share_upper(
+            above as f64,
+            samples as f64,
+            CONFIDENCE,
+        );
         let is_bounded = share_upper < 1.0 || above == samples;
         Exceedance {
             limit_ns,
             samples: above,
             share_upper,
-            an_hour_upper: (hours > 0.0 && is_bounded).then(|| share_upper * samples as f64 / hours),
+            an_hour_upper: (hours > 0.0 && is_bounded)
+                .then(|| share_upper * samples as f64 / hours),
         }
     };
-    let needed = (5..=9).map(|digits| 1.0 - 10_f64.powi(-digits)).filter_map(|share| {
-        let samples = samples_needed(share, 1, CONFIDENCE)? as f64 * of_max.unseen;
-        Some(SamplesNeeded { share, samples: samples.ceil() as u64 })
-    });
+    let needed = (5..=9)
+        .map(|digits| 1.0 - 10_f64.powi(-digits))
+        .filter_map(|share| {
+            let samples = samples_needed(share, 1, CONFIDENCE)? as f64 * of_max.unseen;
+            Some(SamplesNeeded {
+                share,
+                samples: samples.ceil() as u64,
+            })
+        });
     Some(Bounds {
         confidence: CONFIDENCE.get(),
         effective_samples: dependence.above(0.5).effective(samples),
@@ -83,22 +111,30 @@ pub fn bounds(histogram: &Histogram, dependence: &Dependence, length: Nanos, lim
         percentiles: percentiles(histogram, dependence),
         exceedances: limits.iter().map(exceedance).collect(),
         covered_by_max: CONFIDENCE.miss().powf(of_max.unseen / samples as f64),
-        needed: needed.filter(|needed| needed.samples > samples && of_max.unseen.is_finite()).take(2).collect(),
+        needed: needed
+            .filter(|needed| needed.samples > samples && of_max.unseen.is_finite())
+            .take(2)
+            .collect(),
     })
 }
 
 fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile> {
     let samples = histogram.count() as f64;
     // Beyond the last sample there is nothing to give a value to.
-    let wanted: Vec<f64> = PERCENTILES.into_iter().filter(|probability| (1.0 - probability) * samples >= 0.1).collect();
+    let wanted: Vec<f64> = PERCENTILES
+        .into_iter()
+        .filter(|probability| (1.0 - probability) * samples >= 0.1)
+        .collect();
     percentiles_at(histogram, dependence, &wanted)
 }
 
 impl Bounds {
     /// Forgets what is not known where samples at or above `open` have no values of their own.
     pub fn forget_from(&mut self, open: Nanos) {
-        self.percentiles.retain(|percentile| percentile.value_ns < open.get());
-        self.exceedances.retain(|exceedance| exceedance.limit_ns < open);
+        self.percentiles
+            .retain(|percentile| percentile.value_ns < open.get());
+        self.exceedances
+            .retain(|exceedance| exceedance.limit_ns < open);
     }
 }
 
@@ -115,27 +151,62 @@ mod tests {
 
     #[test]
     fn a_million_without_a_miss_bound_the_share_by_the_rule_of_three() {
-        let found =
-            bounds(&uniform(1_000_000), &Dependence::of_extremal_index(1_000_000, 1.0), Nanos::from_secs(1000), &[Nanos(1_000_000)])
-                .unwrap();
+        let found = bounds(
+            &uniform(1_000_000),
+            &Dependence::of_extremal_index(1_000_000, 1.0),
+            Nanos::from_secs(1000),
+            &[Nanos(1_000_000)],
+        )
+        .unwrap();
         // Golden: 0 of 1e6, one-sided 95 %.
         assert!((found.exceedances[0].share_upper - 2.995_727_8e-6).abs() < 1e-12);
         assert!((1.0 - found.covered_by_max - 2.995_727_8e-6).abs() < 1e-12);
         // Golden: Wilks for 1e-6 and 1e-7.
-        assert_eq!(found.needed.iter().map(|needed| needed.samples).collect::<Vec<_>>(), [2_995_731, 29_957_322]);
+        assert_eq!(
+            found
+                .needed
+                .iter()
+                .map(|needed| needed.samples)
+                .collect::<Vec<_>>(),
+            [2_995_731, 29_957_322]
+        );
         // Golden: ranks 999983 to 999997 around the 99.999 % quantile.
-        let percentile = found.percentiles.iter().find(|percentile| percentile.probability == 0.999_99).unwrap();
-        assert_eq!((percentile.lower_ns, percentile.upper_ns), (Some(999_983), Some(999_997)));
+        let percentile = found
+            .percentiles
+            .iter()
+            .find(|percentile| percentile.probability == 0.999_99)
+            .unwrap();
+        assert_eq!(
+            (percentile.lower_ns, percentile.upper_ns),
+            (Some(999_983), Some(999_997))
+        );
     }
 
     #[test]
     fn clustered_samples_say_less() {
         let of = |index| {
-            bounds(&uniform(100_000), &Dependence::of_extremal_index(100_000, index), Nanos::from_secs(100), &[Nanos(99_990)]).unwrap()
+            bounds(
+                &uniform(100_000),
+                &Dependence::of_extremal_index(100_000, index),
+                Nanos::from_secs(100),
+                &[Nanos(99_990)],
+            )
+            .unwrap()
         };
         let (alone, clustered) = (of(1.0), of(0.25));
         assert!(clustered.exceedances[0].share_upper > alone.exceedances[0].share_upper);
-        assert!(clustered.covered_by_max < alone.covered_by_max && clustered.needed[0].samples > alone.needed[0].samples);
-        assert!(bounds(&Histogram::new(Budget::ANALYSIS), &Dependence::unknown(0, 1), Nanos::ZERO, &[]).is_none());
+        assert!(
+            clustered.covered_by_max < alone.covered_by_max
+                && clustered.needed[0].samples > alone.needed[0].samples
+        );
+        assert!(
+            bounds(
+                &Histogram::new(Budget::ANALYSIS),
+                &Dependence::unknown(0, 1),
+                Nanos::ZERO,
+                &[]
+            )
+            .is_none()
+        );
     }
 }

@@ -20,7 +20,8 @@ pub struct ObservedStatistics {
     pub max_ns: i64,
     /// The arithmetic mean.
     pub mean_ns: f64,
-    /// The middle value, or the smaller of both middle ones; absent where an import does not know it.
+    /// The middle value, or the smaller of both middle ones; absent where an import does not know
+    /// it.
     pub median_ns: Option<i64>,
     /// Lower edge of the fullest bucket; of several the lowest.
     pub mode_ns: i64,
@@ -32,7 +33,8 @@ pub struct ObservedStatistics {
     pub standard_deviation_ns: Option<f64>,
     /// Shares below limits.
     pub below: Vec<ShareBelow>,
-    /// The smallest value that 99.999 % of the samples do not exceed; absent with fewer than 100,000.
+    /// The smallest value that 99.999 % of the samples do not exceed; absent with fewer than
+    /// 100,000.
     pub five_nines_ns: Option<i64>,
 }
 
@@ -48,7 +50,11 @@ pub struct ShareBelow {
 
 /// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
 #[must_use]
-pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Option<ObservedStatistics> {
+pub fn observed(
+    histogram: &Histogram,
+    bucket: Nanos,
+    limits: &[Nanos],
+) -> Option<ObservedStatistics> {
     let samples = histogram.count();
     let width = bucket.get().max(1);
     let mut moments = Moments::default();
@@ -69,10 +75,14 @@ pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Optio
             mode = (edge, filled);
         }
         let first = limits.partition_point(|limit| limit.get() <= value);
-        below[first..].iter_mut().for_each(|samples| *samples += count);
+        below[first..]
+            .iter_mut()
+            .for_each(|samples| *samples += count);
     });
     let ranks = [samples.div_ceil(2), samples - samples / 100_000];
-    let [median, five_nines] = histogram.values_at(&ranks)[..] else { return None };
+    let [median, five_nines] = histogram.values_at(&ranks)[..] else {
+        return None;
+    };
     let share = |samples_below: u64| samples_below as f64 / samples as f64;
     Some(ObservedStatistics {
         samples,
@@ -87,7 +97,15 @@ pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Optio
         mode_samples: mode.1,
         variance_ns2: moments.variance(),
         standard_deviation_ns: moments.standard_deviation(),
-        below: limits.iter().zip(below).map(|(&limit_ns, samples)| ShareBelow { limit_ns, samples, share: share(samples) }).collect(),
+        below: limits
+            .iter()
+            .zip(below)
+            .map(|(&limit_ns, samples)| ShareBelow {
+                limit_ns,
+                samples,
+                share: share(samples),
+            })
+            .collect(),
         five_nines_ns: five_nines.filter(|_| samples >= 100_000),
     })
 }
@@ -118,9 +136,25 @@ mod tests {
     #[test]
     fn a_few_values_by_hand() {
         let found = of(&[1_000, 1_999, 2_000, 10_000, -1]).unwrap();
-        assert_eq!((found.samples, found.buckets, found.median_ns, found.mode_ns, found.mode_samples), (5, 4, Some(1_999), 1_000, 2));
+        assert_eq!(
+            (
+                found.samples,
+                found.buckets,
+                found.median_ns,
+                found.mode_ns,
+                found.mode_samples
+            ),
+            (5, 4, Some(1_999), 1_000, 2)
+        );
         assert_eq!(found.mode_middle_ns, 1_500);
-        assert_eq!(found.below.iter().map(|below| below.samples).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(
+            found
+                .below
+                .iter()
+                .map(|below| below.samples)
+                .collect::<Vec<_>>(),
+            [4, 5]
+        );
         assert!((found.mean_ns - 2_999.6).abs() < 1e-9);
         assert_eq!(found.five_nines_ns, None);
         assert!(of(&[]).is_none());

@@ -28,7 +28,9 @@ impl Preset {
     /// Its limits, ascending.
     #[must_use]
     pub fn limits(self) -> Vec<Nanos> {
-        [100, 200, 500, 700, 1_000, 5_000, 10_000, 50_000, 100_000].map(Nanos::from_micros).to_vec()
+        [100, 200, 500, 700, 1_000, 5_000, 10_000, 50_000, 100_000]
+            .map(Nanos::from_micros)
+            .to_vec()
     }
 }
 
@@ -40,7 +42,10 @@ mod tests {
     #[test]
     fn the_limits_are_the_columns_of_the_published_table() {
         let table = published::find("williams2002_below").unwrap();
-        let columns: Vec<Nanos> = table.head()[1..].iter().map(|column| column.parse().unwrap()).collect();
+        let columns: Vec<Nanos> = table.head()[1..]
+            .iter()
+            .map(|column| column.parse().unwrap())
+            .collect();
         assert_eq!(Preset::Williams2002.limits(), columns);
     }
 }

@@ -28,7 +28,8 @@ pub struct Question {
     pub bucket: Nanos,
     /// How far the model is asked to reach.
     pub horizon: Nanos,
-    /// Series of a probe that are looked at one by one, the worst; all of them together are looked at anyway.
+    /// Series of a probe that are looked at one by one, the worst; all of them together are looked
+    /// at anyway.
     pub series_max: usize,
     /// Clock rate of the CPUs in MHz, in place of what the machine says.
     pub mhz: Option<f64>,
@@ -84,7 +85,8 @@ pub struct Group {
     pub copy: Option<u32>,
     /// Whether it is all series of the probe together.
     pub is_together: bool,
-    /// Periods that passed while the previous wake-up was still late: they have no sample, and a deadline counts those that were too late.
+    /// Periods that passed while the previous wake-up was still late: they have no sample, and a
+    /// deadline counts those that were too late.
     pub skipped: u64,
     /// Series of the probe, also those that have no group of their own.
     #[serde(skip)]
@@ -109,38 +111,75 @@ pub type TailReaders = BTreeMap<PathBuf, TailReader>;
 /// Those of reading its series.
 pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, SeriesError> {
     let mut readers = tail_readers(run, question);
-    let read = |(file, reader): (&PathBuf, &mut TailReader)| SeriesFile::open(file)?.read(|chunk| reader.add(chunk)).map(drop);
-    side_by_side(readers.iter_mut(), read).into_iter().collect::<Result<(), SeriesError>>()?;
+    let read = |(file, reader): (&PathBuf, &mut TailReader)| {
+        SeriesFile::open(file)?
+            .read(|chunk| reader.add(chunk))
+            .map(drop)
+    };
+    side_by_side(readers.iter_mut(), read)
+        .into_iter()
+        .collect::<Result<(), SeriesError>>()?;
     Ok(statistics_of(run, question, &readers))
 }
 
-/// The readers of the series that are looked at one by one: the worst of each probe. They want all chunks of their files.
+/// The readers of the series that are looked at one by one: the worst of each probe. They want all
+/// chunks of their files.
 #[must_use]
 pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
     let loads = run.load_spans();
     let reader = |read: &&SeriesData| {
-        let is_stressed = |load: &&(LoadSpans, CpuList)| read.descriptor().cpu.is_none_or(|cpu| !load.1.contains(cpu));
-        let spans = loads.iter().filter(is_stressed).map(|(spans, _)| spans.clone()).collect();
+        let is_stressed = |load: &&(LoadSpans, CpuList)| {
+            read.descriptor()
+                .cpu
+                .is_none_or(|cpu| !load.1.contains(cpu))
+        };
+        let spans = loads
+            .iter()
+            .filter(is_stressed)
+            .map(|(spans, _)| spans.clone())
+            .collect();
         Some((read.file().to_owned(), TailReader::new(read, spans)?))
     };
-    by_probe(run).iter().flat_map(|series| worst(series, question)).filter_map(|read| reader(&read)).collect()
+    by_probe(run)
+        .iter()
+        .flat_map(|series| worst(series, question))
+        .filter_map(|read| reader(&read))
+        .collect()
 }
 
 /// The same as [`statistics`], from readers that have had their series.
 #[must_use]
 pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
-    let groups: Vec<Group> = by_probe(run).iter().flat_map(|series| of_series(run, series, question, readers)).collect();
+    let groups: Vec<Group> = by_probe(run)
+        .iter()
+        .flat_map(|series| of_series(run, series, question, readers))
+        .collect();
     let latencies = groups.iter().filter(|group| group.quantity == "latency");
-    let maxima: Vec<(&str, i64)> = latencies.map(|group| (group.probe.as_str(), group.observed.max_ns)).collect();
+    let maxima: Vec<(&str, i64)> = latencies
+        .map(|group| (group.probe.as_str(), group.observed.max_ns))
+        .collect();
     let rule_of_thumb = RuleOfThumb::new(&run.record, question.mhz, &maxima);
-    Statistics { groups, rule_of_thumb_ns: rule_of_thumb.worst_case_ns.zip(rule_of_thumb.mhz), rule_of_thumb }
+    Statistics {
+        groups,
+        rule_of_thumb_ns: rule_of_thumb.worst_case_ns.zip(rule_of_thumb.mhz),
+        rule_of_thumb,
+    }
 }
 
 /// The series of each probe.
 fn by_probe(run: &LoadedRun) -> Vec<Vec<&SeriesData>> {
     let mut series: Vec<&SeriesData> = run.series.iter().collect();
-    series.sort_by_key(|read| (&read.descriptor().probe, read.descriptor().cpu, read.descriptor().copy));
-    series.chunk_by(|a, b| a.descriptor().probe == b.descriptor().probe).map(<[&SeriesData]>::to_vec).collect()
+    series.sort_by_key(|read| {
+        (
+            &read.descriptor().probe,
+            read.descriptor().cpu,
+            read.descriptor().copy,
+        )
+    });
+    series
+        .chunk_by(|a, b| a.descriptor().probe == b.descriptor().probe)
+        .map(<[&SeriesData]>::to_vec)
+        .collect()
 }
 
 /// Those that are looked at one by one.
@@ -152,7 +191,10 @@ fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesDa
 }
 
 /// What `make` makes of each, as many at a time as there are CPUs, in their order.
-pub fn side_by_side<T: Send, R: Send>(items: impl Iterator<Item = T>, make: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub fn side_by_side<T: Send, R: Send>(
+    items: impl Iterator<Item = T>,
+    make: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (mut items, mut made) = (items.peekable(), Vec::new());
     while items.peek().is_some() {
@@ -170,64 +212,118 @@ impl LoadedRun {
             return Vec::new();
         }
         let span = |&index: &usize| self.record.under_load(index, None);
-        let of_load =
-            |load: OfName<'_>| (LoadSpans { load: load.name.to_owned(), spans: load.phases.iter().map(span).collect() }, load.not_stressed);
+        let of_load = |load: OfName<'_>| {
+            (
+                LoadSpans {
+                    load: load.name.to_owned(),
+                    spans: load.phases.iter().map(span).collect(),
+                },
+                load.not_stressed,
+            )
+        };
         loads.into_iter().map(of_load).collect()
     }
 }
 
 /// Series of one probe.
-fn of_series(run: &LoadedRun, series: &[&SeriesData], question: &Question, readers: &TailReaders) -> Vec<Group> {
+fn of_series(
+    run: &LoadedRun,
+    series: &[&SeriesData],
+    question: &Question,
+    readers: &TailReaders,
+) -> Vec<Group> {
     let worst = worst(series, question);
-    let wanted = TailOptions { horizon: question.horizon, is_refused_kept: question.show_refused };
-    let tails = |read: &&SeriesData| readers.get(read.file()).map_or_else(Tails::default, |reader| reader.tails(read, wanted));
+    let wanted = TailOptions {
+        horizon: question.horizon,
+        is_refused_kept: question.show_refused,
+    };
+    let tails = |read: &&SeriesData| {
+        readers
+            .get(read.file())
+            .map_or_else(Tails::default, |reader| reader.tails(read, wanted))
+    };
     let of_each = side_by_side(worst.iter(), tails);
     let mut together = Histogram::new(Budget::ANALYSIS);
-    series.iter().for_each(|read| together.merge(&read.whole().latency));
-    let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
-    // Each sample has a period, also the last one, after which nothing was measured.
-    let periods = |read: &&SeriesData| i64::try_from(read.whole().latency.count() + read.whole().skipped).unwrap_or(i64::MAX);
-    let of_periods = |read: &&SeriesData| Nanos(read.descriptor().schedule.period().get().saturating_mul(periods(read)));
-    let length = run.measured().max(series.iter().map(of_periods).max().unwrap_or_default());
-    let group = |histogram: &Histogram, dependence: &Dependence, one: Option<&SeriesData>, tails: Tails| {
-        let descriptor = one.map(SeriesData::descriptor);
-        let of: Vec<&SeriesData> = one.map_or_else(|| series.to_vec(), |one| vec![one]);
-        let (mut observed, mut bounds) = (observed(histogram, question.bucket, &limits)?, bounds(histogram, dependence, length, &limits)?);
-        (observed.mean_ns, observed.min_ns) = mean_and_least(&of, (observed.mean_ns, observed.min_ns));
-        if let Some(open) = of.iter().filter_map(|read| read.open_from()).min() {
-            observed.forget_from(open);
-            bounds.forget_from(open);
-        }
-        Some(Group {
-            probe: series[0].descriptor().probe.clone(),
-            quantity: series[0].descriptor().quantity.clone(),
-            cpu: descriptor.and_then(|descriptor| descriptor.cpu),
-            copy: descriptor.and_then(|descriptor| descriptor.copy),
-            is_together: one.is_none(),
-            skipped: one.map_or_else(|| series.iter().map(|read| read.whole().skipped).sum(), |one| one.whole().skipped),
-            of_series: series.len(),
-            observed,
-            bounds,
-            tail: tails.whole,
-            tail_by_load: tails.by_load,
-        })
+    series
+        .iter()
+        .for_each(|read| together.merge(&read.whole().latency));
+    let limits = if question.limits.is_empty() {
+        round_limits(&together)
+    } else {
+        question.limits.clone()
     };
+    // Each sample has a period, also the last one, after which nothing was measured.
+    let periods = |read: &&SeriesData| {
+        i64::try_from(read.whole().latency.count() + read.whole().skipped).unwrap_or(i64::MAX)
+    };
+    let of_periods = |read: &&SeriesData| {
+        Nanos(
+            read.descriptor()
+                .schedule
+                .period()
+                .get()
+                .saturating_mul(periods(read)),
+        )
+    };
+    let length = run
+        .measured()
+        .max(series.iter().map(of_periods).max().unwrap_or_default());
+    let group =
+        |histogram: &Histogram, dependence: &Dependence, one: Option<&SeriesData>, tails: Tails| {
+            let descriptor = one.map(SeriesData::descriptor);
+            let of: Vec<&SeriesData> = one.map_or_else(|| series.to_vec(), |one| vec![one]);
+            let (mut observed, mut bounds) = (
+                observed(histogram, question.bucket, &limits)?,
+                bounds(histogram, dependence, length, &limits)?,
+            );
+            (observed.mean_ns, observed.min_ns) =
+                mean_and_least(&of, (observed.mean_ns, observed.min_ns));
+            if let Some(open) = of.iter().filter_map(|read| read.open_from()).min() {
+                observed.forget_from(open);
+                bounds.forget_from(open);
+            }
+            Some(Group {
+                probe: series[0].descriptor().probe.clone(),
+                quantity: series[0].descriptor().quantity.clone(),
+                cpu: descriptor.and_then(|descriptor| descriptor.cpu),
+                copy: descriptor.and_then(|descriptor| descriptor.copy),
+                is_together: one.is_none(),
+                skipped: one.map_or_else(
+                    || series.iter().map(|read| read.whole().skipped).sum(),
+                    |one| one.whole().skipped,
+                ),
+                of_series: series.len(),
+                observed,
+                bounds,
+                tail: tails.whole,
+                tail_by_load: tails.by_load,
+            })
+        };
     let mut groups = Vec::new();
     for (read, tails) in worst.iter().zip(of_each) {
-        groups.extend(group(&read.whole().latency, &Dependence::of(&[read.whole()]), Some(read), tails));
+        groups.extend(group(
+            &read.whole().latency,
+            &Dependence::of(&[read.whole()]),
+            Some(read),
+            tails,
+        ));
     }
     // Worst first, as in the summary.
     groups.sort_by_key(|group| std::cmp::Reverse(group.observed.max_ns));
     if series.len() > 1 {
-        let dependence = Dependence::of(&series.iter().map(|read| read.whole()).collect::<Vec<_>>());
+        let dependence =
+            Dependence::of(&series.iter().map(|read| read.whole()).collect::<Vec<_>>());
         groups.extend(group(&together, &dependence, None, Tails::default()));
     }
     groups
 }
 
-/// 1, 2 and 5 times powers of ten, from the last one below the median to the first above the maximum.
+/// 1, 2 and 5 times powers of ten, from the last one below the median to the first above the
+/// maximum.
 fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
-    let Some(max) = histogram.max() else { return Vec::new() };
+    let Some(max) = histogram.max() else {
+        return Vec::new();
+    };
     let median = histogram.values_at(&[histogram.count().div_ceil(2)])[0].unwrap_or(0);
     let round = (2..18).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_i64.pow(power)));
     let mut limits: Vec<i64> = Vec::new();
@@ -250,8 +346,13 @@ mod tests {
     #[test]
     fn limits_reach_from_below_the_median_to_above_the_maximum() {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
-        [13_000, 14_000, 15_000, 230_000].iter().for_each(|&value| histogram.record(value));
-        assert_eq!(round_limits(&histogram), [10_000, 20_000, 50_000, 100_000, 200_000, 500_000].map(Nanos));
+        [13_000, 14_000, 15_000, 230_000]
+            .iter()
+            .for_each(|&value| histogram.record(value));
+        assert_eq!(
+            round_limits(&histogram),
+            [10_000, 20_000, 50_000, 100_000, 200_000, 500_000].map(Nanos)
+        );
         assert!(round_limits(&Histogram::new(Budget::ANALYSIS)).is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). A verdict on what was seen, never on more.
+//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). A
+//! verdict on what was seen, never on more.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -57,9 +58,22 @@ impl RuleOfThumb {
         let of_probe = |maxima: &[(&str, i64)]| {
             let (max_ns, worst) = (maxima.iter().map(|(_, max)| *max).max()?, worst_case_ns?);
             let of_worst_case = max_ns as f64 / worst;
-            Some(RuleVerdict { probe: maxima[0].0.to_owned(), max_ns, of_worst_case, is_kept: of_worst_case <= 1.0 })
+            Some(RuleVerdict {
+                probe: maxima[0].0.to_owned(),
+                max_ns,
+                of_worst_case,
+                is_kept: of_worst_case <= 1.0,
+            })
         };
-        Self { worst_case_ns, mhz, source, verdicts: maxima.chunk_by(|a, b| a.0 == b.0).filter_map(of_probe).collect() }
+        Self {
+            worst_case_ns,
+            mhz,
+            source,
+            verdicts: maxima
+                .chunk_by(|a, b| a.0 == b.0)
+                .filter_map(of_probe)
+                .collect(),
+        }
     }
 
     /// That of a probe.
@@ -93,7 +107,11 @@ fn rate(record: &RunRecord, given: Option<f64>) -> (Option<f64>, RateSource) {
     }
     let processors = &record.machine.processors;
     if let Some(rate) = processors.clock_rate {
-        let source = if rate.source == ClockRateSource::CpufreqMax { RateSource::CpufreqMax } else { RateSource::Cpuinfo };
+        let source = if rate.source == ClockRateSource::CpufreqMax {
+            RateSource::CpufreqMax
+        } else {
+            RateSource::Cpuinfo
+        };
         return (Some(rate.khz as f64 / 1e3), source);
     }
     match processors.model.as_deref().and_then(behind_the_name) {
@@ -102,14 +120,20 @@ fn rate(record: &RunRecord, given: Option<f64>) -> (Option<f64>, RateSource) {
     }
 }
 
-/// From a CPU's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz: runs of older versions have nothing else.
+/// From a CPU's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz: runs of older versions have
+/// nothing else.
 fn behind_the_name(model: &str) -> Option<f64> {
     let text = model.rsplit_once('@')?.1.trim();
     let (number, factor) = match text.strip_suffix("GHz") {
         Some(number) => (number, 1e3),
         None => (text.strip_suffix("MHz")?, 1.0),
     };
-    number.trim().parse::<f64>().ok().map(|number| number * factor).filter(|mhz| (1.0..100_000.0).contains(mhz))
+    number
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .map(|number| number * factor)
+        .filter(|mhz| (1.0..100_000.0).contains(mhz))
 }
 
 #[cfg(test)]
@@ -118,7 +142,13 @@ mod tests {
 
     #[test]
     fn a_clock_rate_stands_behind_the_name() {
-        assert_eq!(behind_the_name("Intel(R) Xeon(R) CPU @ 2.30GHz"), Some(2_300.0));
-        assert_eq!((behind_the_name("AMD EPYC"), behind_the_name("x @ fast")), (None, None));
+        assert_eq!(
+            behind_the_name("Intel(R) Xeon(R) CPU @ 2.30GHz"),
+            Some(2_300.0)
+        );
+        assert_eq!(
+            (behind_the_name("AMD EPYC"), behind_the_name("x @ fast")),
+            (None, None)
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! A model of the tail, and the level that it is asked for: the latency that is exceeded once in a horizon, if these conditions last. It is
-//! shown only when every check of its gate passed, or marked as refused where that was asked for.
+//! A model of the tail, and the level that it is asked for: the latency that is exceeded once in a
+//! horizon, if these conditions last. It is shown only when every check of its gate passed, or
+//! marked as refused where that was asked for.
 //!
-//! A run with several loads is a mixture, which hardly ever passes: each load has a model of its own too, of the samples due in its phases.
+//! A run with several loads is a mixture, which hardly ever passes: each load has a model of its
+//! own too, of the samples due in its phases.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -38,7 +40,8 @@ pub struct TailModel {
     pub checks: Vec<CheckResult>,
     /// The model; absent where a check failed.
     pub model: Option<Model>,
-    /// The model that a check refused, for those who want to look at the fit; absent where it was not asked for, or nothing could be fitted.
+    /// The model that a check refused, for those who want to look at the fit; absent where it was
+    /// not asked for, or nothing could be fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Model>,
 }
@@ -94,10 +97,12 @@ pub struct CheckResult {
 pub struct Model {
     /// Where the tail begins.
     pub threshold_ns: f64,
-    /// Shape of the generalised Pareto distribution of the excesses: above 0 heavy, below 0 bounded.
+    /// Shape of the generalised Pareto distribution of the excesses: above 0 heavy, below 0
+    /// bounded.
     pub shape: f64,
     pub scale_ns: f64,
-    /// Exceeded once in the horizon; by the profile of the likelihood between `lower` and `upper` at 95 %.
+    /// Exceeded once in the horizon; by the profile of the likelihood between `lower` and `upper`
+    /// at 95 %.
     pub level_ns: f64,
     /// See `level_ns`.
     pub level_interval_ns: Option<Interval>,
@@ -113,7 +118,8 @@ pub struct Model {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CurvePoint {
     pub value_ns: f64,
-    /// The share of samples above it, by the model. A cluster of late samples counts with all of them here, and once in `level_ns`.
+    /// The share of samples above it, by the model. A cluster of late samples counts with all of
+    /// them here, and once in `level_ns`.
     pub share: f64,
     /// Its interval at 95 %, from all models that the data do not exclude.
     pub share_interval: Interval,
@@ -132,7 +138,14 @@ struct Extremes {
 impl Extremes {
     fn new(samples: u64) -> Self {
         let block = samples.div_ceil(BLOCKS).max(BLOCK_SAMPLES_MIN);
-        Self { largest: BinaryHeap::new(), maxima: Vec::new(), block, in_block: 0, block_max: i64::MIN, place: 0 }
+        Self {
+            largest: BinaryHeap::new(),
+            maxima: Vec::new(),
+            block,
+            in_block: 0,
+            block_max: i64::MIN,
+            place: 0,
+        }
     }
 
     fn add(&mut self, latencies: &[i64]) {
@@ -167,14 +180,19 @@ impl Extremes {
         self.largest.push(Reverse((latency, self.place)));
     }
 
-    /// Places and values above the threshold, in order of time; at it and above where values are rounded. Empty where not all were kept.
+    /// Places and values above the threshold, in order of time; at it and above where values are
+    /// rounded. Empty where not all were kept.
     fn exceedances(&self, threshold: f64, width: f64) -> Vec<(u64, f64)> {
         if self.least() as f64 > threshold {
             return Vec::new();
         }
         let is_above = |value: f64| value > threshold || (width > 1.0 && value >= threshold);
-        let mut found: Vec<(u64, f64)> =
-            self.largest.iter().map(|&Reverse((latency, place))| (place, latency as f64)).filter(|&(_, value)| is_above(value)).collect();
+        let mut found: Vec<(u64, f64)> = self
+            .largest
+            .iter()
+            .map(|&Reverse((latency, place))| (place, latency as f64))
+            .filter(|&(_, value)| is_above(value))
+            .collect();
         found.sort_unstable_by_key(|&(place, _)| place);
         found
     }
@@ -188,13 +206,23 @@ struct Population {
 }
 
 impl Population {
-    /// The number of samples is expected, not certain: those at the edges of phases may belong to two.
+    /// The number of samples is expected, not certain: those at the edges of phases may belong to
+    /// two.
     fn new(spans: LoadSpans, samples: u64) -> Self {
-        Self { spans, cell: Cell::default(), extremes: Extremes::new(samples) }
+        Self {
+            spans,
+            cell: Cell::default(),
+            extremes: Extremes::new(samples),
+        }
     }
 
     fn add(&mut self, sample: Sample) {
-        if self.spans.spans.iter().any(|&(begin, end)| begin <= sample.due && sample.due < end) {
+        if self
+            .spans
+            .spans
+            .iter()
+            .any(|&(begin, end)| begin <= sample.due && sample.due < end)
+        {
             let latency = sample.latency.get();
             self.cell.top.add(latency, self.cell.latency.count());
             self.cell.latency.record(latency);
@@ -203,7 +231,8 @@ impl Population {
     }
 }
 
-/// What models of one series need of its samples, while they are read in their order: whoever reads the series for something else may add its chunks here too.
+/// What models of one series need of its samples, while they are read in their order: whoever reads
+/// the series for something else may add its chunks here too.
 pub struct TailReader {
     schedule: Schedule,
     extremes: Extremes,
@@ -211,7 +240,8 @@ pub struct TailReader {
 }
 
 impl TailReader {
-    /// For all samples of `read`, and for those of each of `loads`; none where its period is not known, so that a horizon is no number of samples.
+    /// For all samples of `read`, and for those of each of `loads`; none where its period is not
+    /// known, so that a horizon is no number of samples.
     #[must_use]
     pub fn new(read: &SeriesData, loads: Vec<LoadSpans>) -> Option<Self> {
         let schedule = read.descriptor().schedule;
@@ -220,14 +250,26 @@ impl TailReader {
             return None;
         }
         // Each load's share of the samples is about that of the phases' time.
-        let length = |spans: &LoadSpans| spans.spans.iter().map(|&(begin, end)| (end - begin).as_secs_f64()).sum::<f64>();
+        let length = |spans: &LoadSpans| {
+            spans
+                .spans
+                .iter()
+                .map(|&(begin, end)| (end - begin).as_secs_f64())
+                .sum::<f64>()
+        };
         let all: f64 = loads.iter().map(length).sum();
-        let expected = |spans: &LoadSpans| (samples as f64 * length(spans) / all.max(f64::MIN_POSITIVE)) as u64;
+        let expected = |spans: &LoadSpans| {
+            (samples as f64 * length(spans) / all.max(f64::MIN_POSITIVE)) as u64
+        };
         let population = |spans: LoadSpans| {
             let expected = expected(&spans);
             Population::new(spans, expected)
         };
-        Some(Self { schedule, extremes: Extremes::new(samples), populations: loads.into_iter().map(population).collect() })
+        Some(Self {
+            schedule,
+            extremes: Extremes::new(samples),
+            populations: loads.into_iter().map(population).collect(),
+        })
     }
 
     /// Adds the next chunk of the series.
@@ -235,7 +277,9 @@ impl TailReader {
         self.extremes.add(&chunk.latency);
         if !self.populations.is_empty() {
             for (_, sample) in chunk.samples(&self.schedule) {
-                self.populations.iter_mut().for_each(|population| population.add(sample));
+                self.populations
+                    .iter_mut()
+                    .for_each(|population| population.add(sample));
             }
         }
     }
@@ -243,14 +287,25 @@ impl TailReader {
     /// The models, once all chunks of `read` were added.
     #[must_use]
     pub fn tails(&self, read: &SeriesData, wanted: TailOptions) -> Tails {
-        let scale = Scale { period: self.schedule.period().get(), width: read.resolution().get() as f64 };
+        let scale = Scale {
+            period: self.schedule.period().get(),
+            width: read.resolution().get() as f64,
+        };
         let of_load = |population: &Population| LoadTail {
             load: population.spans.load.clone(),
             samples: population.cell.latency.count(),
             tail: tail(&population.cell, &population.extremes, scale, wanted),
         };
-        let by_load = self.populations.iter().filter(|population| population.cell.latency.count() > 0).map(of_load).collect();
-        Tails { whole: Some(tail(read.whole(), &self.extremes, scale, wanted)), by_load }
+        let by_load = self
+            .populations
+            .iter()
+            .filter(|population| population.cell.latency.count() > 0)
+            .map(of_load)
+            .collect();
+        Tails {
+            whole: Some(tail(read.whole(), &self.extremes, scale, wanted)),
+            by_load,
+        }
     }
 }
 
@@ -264,7 +319,12 @@ struct Scale {
 }
 
 /// The model of some samples of a series.
-fn tail(cell: &Cell, extremes: &Extremes, Scale { period, width }: Scale, wanted: TailOptions) -> TailModel {
+fn tail(
+    cell: &Cell,
+    extremes: &Extremes,
+    Scale { period, width }: Scale,
+    wanted: TailOptions,
+) -> TailModel {
     let histogram = &cell.latency;
     let samples = histogram.count();
     let horizon_samples = wanted.horizon.get() as f64 / period as f64;
@@ -272,42 +332,93 @@ fn tail(cell: &Cell, extremes: &Extremes, Scale { period, width }: Scale, wanted
     histogram.for_each(|value, count| counts.push((value as f64, count)));
     let tally = Tally::from_counts(counts);
     let extremal_index = cell.extremal_index().unwrap_or(1.0);
-    let question = Question { samples, width, horizon: horizon_samples, extremal_index };
+    let question = Question {
+        samples,
+        width,
+        horizon: horizon_samples,
+        extremal_index,
+    };
     let scan = scan(&tally, question);
-    let highest = || tally.at_rank(samples.saturating_sub(samples / 100).max(1)).unwrap_or_default();
+    let highest = || {
+        tally
+            .at_rank(samples.saturating_sub(samples / 100).max(1))
+            .unwrap_or_default()
+    };
     // Where no threshold is accepted the gate still says why.
-    let threshold = scan.chosen().or(scan.candidates.last()).map_or_else(highest, |candidate| candidate.threshold);
+    let threshold = scan
+        .chosen()
+        .or(scan.candidates.last())
+        .map_or_else(highest, |candidate| candidate.threshold);
     // Samples that were not kept have no order.
     let is_whole = extremes.place == samples;
-    let exceedances = if is_whole { extremes.exceedances(threshold, width) } else { Vec::new() };
+    let exceedances = if is_whole {
+        extremes.exceedances(threshold, width)
+    } else {
+        Vec::new()
+    };
     let maxima: &[f64] = if is_whole { &extremes.maxima } else { &[] };
-    let evidence = Evidence { samples, threshold, exceedances: &exceedances, block_maxima: maxima, width, horizon: horizon_samples };
+    let evidence = Evidence {
+        samples,
+        threshold,
+        exceedances: &exceedances,
+        block_maxima: maxima,
+        width,
+        horizon: horizon_samples,
+    };
     let gate = gate(&evidence);
     let is_open = gate.is_open() && scan.chosen().is_some();
-    let fitted = gate.tail.as_ref().filter(|_| is_open || wanted.is_refused_kept).and_then(|tail| {
-        Some(Model {
-            threshold_ns: tail.threshold,
-            shape: tail.fit.model.shape,
-            scale_ns: tail.fit.model.scale,
-            level_ns: tail.return_level(horizon_samples)?,
-            level_interval_ns: tail.return_level_interval(horizon_samples, Confidence::NINETY_FIVE),
-            spread_ns: scan.spread(),
-            level_by_blocks_ns: by_blocks(maxima, horizon_samples / extremes.block as f64),
-            curve: curve(tail, exceedances.len() as f64 / samples as f64, horizon_samples),
+    let fitted = gate
+        .tail
+        .as_ref()
+        .filter(|_| is_open || wanted.is_refused_kept)
+        .and_then(|tail| {
+            Some(Model {
+                threshold_ns: tail.threshold,
+                shape: tail.fit.model.shape,
+                scale_ns: tail.fit.model.scale,
+                level_ns: tail.return_level(horizon_samples)?,
+                level_interval_ns: tail
+                    .return_level_interval(horizon_samples, Confidence::NINETY_FIVE),
+                spread_ns: scan.spread(),
+                level_by_blocks_ns: by_blocks(maxima, horizon_samples / extremes.block as f64),
+                curve: curve(
+                    tail,
+                    exceedances.len() as f64 / samples as f64,
+                    horizon_samples,
+                ),
+            })
+        });
+    let mut checks: Vec<CheckResult> = gate
+        .checks
+        .iter()
+        .map(|check| CheckResult {
+            has_passed: check.passed(),
+            check: check.clone(),
         })
-    });
-    let mut checks: Vec<CheckResult> =
-        gate.checks.iter().map(|check| CheckResult { has_passed: check.passed(), check: check.clone() }).collect();
+        .collect();
     if scan.chosen().is_none() {
-        checks
-            .push(CheckResult { has_passed: false, check: Check::Unmeasured { what: "a threshold above which a model fits".to_owned() } });
+        checks.push(CheckResult {
+            has_passed: false,
+            check: Check::Unmeasured {
+                what: "a threshold above which a model fits".to_owned(),
+            },
+        });
     }
-    let (model, refused) = if is_open { (fitted, None) } else { (None, fitted) };
-    TailModel { horizon_ns: wanted.horizon, checks, model, refused }
+    let (model, refused) = if is_open {
+        (fitted, None)
+    } else {
+        (None, fitted)
+    };
+    TailModel {
+        horizon_ns: wanted.horizon,
+        checks,
+        model,
+        refused,
+    }
 }
 
-/// From the threshold to the level of `horizon`; `share` of all samples lie above the threshold. In steps that look equal on an axis of
-/// the share's logarithm.
+/// From the threshold to the level of `horizon`; `share` of all samples lie above the threshold. In
+/// steps that look equal on an axis of the share's logarithm.
 fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
     let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);
     let least = (horizon * tail.rate()).ln();
@@ -315,15 +426,25 @@ fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
         let survival = (-least * index as f64 / CURVE_POINTS as f64).exp();
         let excess = tail.fit.model.excess_at(survival);
         let band = plausible.survival(excess);
-        let share_interval = Interval { lower: share * band.lower, upper: share * band.upper };
-        CurvePoint { value_ns: tail.threshold + excess, share: share * survival, share_interval }
+        let share_interval = Interval {
+            lower: share * band.lower,
+            upper: share * band.upper,
+        };
+        CurvePoint {
+            value_ns: tail.threshold + excess,
+            share: share * survival,
+            share_interval,
+        }
     };
     (0..=CURVE_POINTS).map(point).collect()
 }
 
 fn by_blocks(maxima: &[f64], blocks: f64) -> Option<(f64, Interval)> {
     let fit = gev::fit::fit(maxima).ok().filter(|_| blocks > 1.0)?;
-    Some((fit.model.return_level(blocks), fit.return_level_interval(maxima, blocks, Confidence::NINETY_FIVE)))
+    Some((
+        fit.model.return_level(blocks),
+        fit.return_level_interval(maxima, blocks, Confidence::NINETY_FIVE),
+    ))
 }
 
 #[cfg(test)]
@@ -336,10 +457,17 @@ mod tests {
         let values: Vec<i64> = (0..50_000).map(|index| index * 7_919 % 50_021).collect();
         values.chunks(777).for_each(|chunk| extremes.add(chunk));
         let found = extremes.exceedances(45_000.0, 1.0);
-        let expected: Vec<(u64, f64)> =
-            values.iter().enumerate().filter(|(_, value)| **value > 45_000).map(|(place, &value)| (place as u64, value as f64)).collect();
+        let expected: Vec<(u64, f64)> = values
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| **value > 45_000)
+            .map(|(place, &value)| (place as u64, value as f64))
+            .collect();
         assert_eq!(found, expected);
-        let maxima: Vec<f64> = values.chunks(100).map(|block| *block.iter().max().unwrap() as f64).collect();
+        let maxima: Vec<f64> = values
+            .chunks(100)
+            .map(|block| *block.iter().max().unwrap() as f64)
+            .collect();
         assert_eq!(extremes.maxima, maxima);
         // Below what was kept nothing is known in order.
         assert!(extremes.exceedances(10.0, 1.0).is_empty());

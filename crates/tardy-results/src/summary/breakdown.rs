@@ -1,5 +1,7 @@
-//! The three sources of lateness of abeni2002 (section 2): timer resolution, scheduling jitter, non-preemptable sections. Each is taken from a phase that
-//! isolated it; what no phase isolated is named, with the reason. Nothing is computed by subtracting: quantiles and maxima of sums do not come apart.
+//! The three sources of lateness of abeni2002 (section 2): timer resolution, scheduling jitter,
+//! non-preemptable sections. Each is taken from a phase that isolated it; what no phase isolated is
+//! named, with the reason. Nothing is computed by subtracting: quantiles and maxima of sums do not
+//! come apart.
 
 use std::path::{Path, PathBuf};
 
@@ -23,9 +25,11 @@ use super::summarize::summarize;
 pub enum Source {
     /// The timer fires later than asked for. Isolated on an idle system, at the highest priority.
     TimerResolution,
-    /// Someone more important runs. Isolated where a competitor of higher priority is all that there is beside the probe.
+    /// Someone more important runs. Isolated where a competitor of higher priority is all that
+    /// there is beside the probe.
     SchedulingJitter,
-    /// Interrupts or preemption are off when the task should start. Isolated under load, at the highest priority, with high-resolution timers.
+    /// Interrupts or preemption are off when the task should start. Isolated under load, at the
+    /// highest priority, with high-resolution timers.
     NonPreemptableSections,
 }
 
@@ -43,8 +47,15 @@ pub struct Breakdown {
     pub warnings: Vec<(String, Warning)>,
 }
 
-fn as_texts<S: Serializer>(warnings: &[(String, Warning)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(warnings.iter().map(|(run, warning)| (run, warning.to_string())))
+fn as_texts<S: Serializer>(
+    warnings: &[(String, Warning)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(
+        warnings
+            .iter()
+            .map(|(run, warning)| (run, warning.to_string())),
+    )
 }
 
 /// A measurement of one source alone.
@@ -93,7 +104,11 @@ pub struct MixedMeasurement {
 pub fn breakdown(runs: &[PathBuf]) -> Result<Breakdown, SummaryError> {
     let mut breakdown = Breakdown::default();
     for run in runs.iter().flat_map(|path| folders(path)) {
-        breakdown.add(&run, &folder::open(&run)?, &summarize(&run, &Requirement::default())?);
+        breakdown.add(
+            &run,
+            &folder::open(&run)?,
+            &summarize(&run, &Requirement::default())?,
+        );
     }
     Ok(breakdown)
 }
@@ -101,34 +116,70 @@ pub fn breakdown(runs: &[PathBuf]) -> Result<Breakdown, SummaryError> {
 impl Breakdown {
     fn add(&mut self, path: &Path, record: &RunRecord, summary: &Summary) {
         let run = path.display().to_string();
-        self.warnings.extend(summary.warnings.iter().map(|warning| (run.clone(), warning.clone())));
+        self.warnings.extend(
+            summary
+                .warnings
+                .iter()
+                .map(|warning| (run.clone(), warning.clone())),
+        );
         let tick = summary.warnings.iter().find_map(|warning| match warning {
             Warning::NoHighResolutionTimers { resolution } => Some(*resolution),
             _ => None,
         });
-        for plan in record.plan.probes.iter().filter(|plan| plan.waits_for == WaitsFor::Timer) {
+        for plan in record
+            .plan
+            .probes
+            .iter()
+            .filter(|plan| plan.waits_for == WaitsFor::Timer)
+        {
             let probe = named(plan);
             let mut is_excluded = false;
             for phase in &summary.loads {
                 let Some(numbers) = numbers_of(phase, &plan.name) else {
-                    let reason = "no samples, or loads that used less than a tenth of every CPU".to_owned();
-                    self.mixed.push(MixedMeasurement { run: run.clone(), probe: probe.clone(), phase: phase.name.clone(), reason });
+                    let reason =
+                        "no samples, or loads that used less than a tenth of every CPU".to_owned();
+                    self.mixed.push(MixedMeasurement {
+                        run: run.clone(),
+                        probe: probe.clone(),
+                        phase: phase.name.clone(),
+                        reason,
+                    });
                     continue;
                 };
-                match isolated(plan.priority, &other_probes(record, plan), &loads_of(record, &phase.name), tick) {
+                match isolated(
+                    plan.priority,
+                    &other_probes(record, plan),
+                    &loads_of(record, &phase.name),
+                    tick,
+                ) {
                     Ok((source, by)) => {
                         is_excluded |= source != Source::SchedulingJitter;
                         let (phase, loads) = (phase.name.clone(), phase.loads.clone());
                         let (run, probe, clock) = (run.clone(), probe.clone(), record.clock);
-                        self.isolated.push(IsolatedSource { source, run, clock, probe, phase, loads, by, numbers: numbers.clone() });
+                        self.isolated.push(IsolatedSource {
+                            source,
+                            run,
+                            clock,
+                            probe,
+                            phase,
+                            loads,
+                            by,
+                            numbers: numbers.clone(),
+                        });
                     }
-                    Err(reason) => {
-                        self.mixed.push(MixedMeasurement { run: run.clone(), probe: probe.clone(), phase: phase.name.clone(), reason })
-                    }
+                    Err(reason) => self.mixed.push(MixedMeasurement {
+                        run: run.clone(),
+                        probe: probe.clone(),
+                        phase: phase.name.clone(),
+                        reason,
+                    }),
                 }
             }
             if is_excluded {
-                self.excluded.push(ExcludedProbe { run: run.clone(), probe });
+                self.excluded.push(ExcludedProbe {
+                    run: run.clone(),
+                    probe,
+                });
             }
         }
     }
@@ -136,17 +187,24 @@ impl Breakdown {
 
 fn named(plan: &ProbePlan) -> String {
     match plan.priority {
-        Some(priority) if plan.policy == PolicyName::Rr => format!("{} at SCHED_RR {priority}", plan.name),
+        Some(priority) if plan.policy == PolicyName::Rr => {
+            format!("{} at SCHED_RR {priority}", plan.name)
+        }
         Some(priority) => format!("{} at SCHED_FIFO {priority}", plan.name),
         None => format!("{} at SCHED_OTHER", plan.name),
     }
 }
 
 fn numbers_of<'a>(phase: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
-    phase.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref())
+    phase
+        .probes
+        .iter()
+        .find(|(name, _)| name == probe)
+        .and_then(|(_, numbers)| numbers.as_ref())
 }
 
-/// Who else may run while a probe waits: a load, or another probe, with its real-time priority; 0 for an ordinary one.
+/// Who else may run while a probe waits: a load, or another probe, with its real-time priority; 0
+/// for an ordinary one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Competitor {
     name: String,
@@ -155,20 +213,47 @@ struct Competitor {
 
 /// The loads of the phases of that name, which are the same for each of them.
 fn loads_of(record: &RunRecord, phase: &str) -> Vec<Competitor> {
-    let planned = record.plan.phases.iter().find(|planned| planned.name == phase);
-    let beside = |load: &LoadPlan| Competitor { name: load.name.clone(), priority: load.parameters.number("priority") };
-    planned.map_or_else(Vec::new, |planned| planned.loads.iter().map(beside).collect())
+    let planned = record
+        .plan
+        .phases
+        .iter()
+        .find(|planned| planned.name == phase);
+    let beside = |load: &LoadPlan| Competitor {
+        name: load.name.clone(),
+        priority: load.parameters.number("priority"),
+    };
+    planned.map_or_else(Vec::new, |planned| {
+        planned.loads.iter().map(beside).collect()
+    })
 }
 
 fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Competitor> {
-    let others = record.plan.probes.iter().filter(|other| other.name != plan.name);
-    others.map(|other| Competitor { name: other.name.clone(), priority: other.priority.map_or(0, u64::from) }).collect()
+    let others = record
+        .plan
+        .probes
+        .iter()
+        .filter(|other| other.name != plan.name);
+    others
+        .map(|other| Competitor {
+            name: other.name.clone(),
+            priority: other.priority.map_or(0, u64::from),
+        })
+        .collect()
 }
 
-/// Which source is alone for a probe of this priority, and by what; or why none is. `tick` is the timers' resolution where it is not high.
-fn isolated(priority: Option<u32>, probes: &[Competitor], loads: &[Competitor], tick: Option<Nanos>) -> Result<(Source, String), String> {
+/// Which source is alone for a probe of this priority, and by what; or why none is. `tick` is the
+/// timers' resolution where it is not high.
+fn isolated(
+    priority: Option<u32>,
+    probes: &[Competitor],
+    loads: &[Competitor],
+    tick: Option<Nanos>,
+) -> Result<(Source, String), String> {
     let Some(priority) = priority.map(u64::from) else {
-        return Err("an ordinary task waits for others at any time: give the probe a real-time priority".to_owned());
+        return Err(
+            "an ordinary task waits for others at any time: give the probe a real-time priority"
+                .to_owned(),
+        );
     };
     let above: Vec<String> = loads
         .iter()
@@ -177,15 +262,24 @@ fn isolated(priority: Option<u32>, probes: &[Competitor], loads: &[Competitor], 
         .map(|beside| format!("{} at {}", beside.name, beside.priority))
         .collect();
     let has_loads_below = loads.iter().any(|load| load.priority < priority);
-    let timers = tick.map_or_else(|| "high-resolution timers".to_owned(), |tick| format!("timers that fire at ticks of {}", tick.exact()));
+    let timers = tick.map_or_else(
+        || "high-resolution timers".to_owned(),
+        |tick| format!("timers that fire at ticks of {}", tick.exact()),
+    );
     match (above.is_empty(), has_loads_below, tick) {
         (true, false, _) => Ok((Source::TimerResolution, format!("idle, {timers}"))),
         (true, true, None) => Ok((Source::NonPreemptableSections, timers)),
-        (false, false, None) => Ok((Source::SchedulingJitter, format!("below {}", above.join(" and ")))),
-        (_, _, Some(_)) => Err(format!("{timers} hide the rest: measure it with highres=on")),
-        (false, true, None) => {
-            Err(format!("what the loads do delays it, and so does {}: give the probe the highest priority", above.join(" and ")))
-        }
+        (false, false, None) => Ok((
+            Source::SchedulingJitter,
+            format!("below {}", above.join(" and ")),
+        )),
+        (_, _, Some(_)) => Err(format!(
+            "{timers} hide the rest: measure it with highres=on"
+        )),
+        (false, true, None) => Err(format!(
+            "what the loads do delays it, and so does {}: give the probe the highest priority",
+            above.join(" and ")
+        )),
     }
 }
 
@@ -194,37 +288,64 @@ mod tests {
     use super::*;
 
     fn beside(name: &str, priority: u64) -> Vec<Competitor> {
-        vec![Competitor { name: name.to_owned(), priority }]
+        vec![Competitor {
+            name: name.to_owned(),
+            priority,
+        }]
     }
 
     const TICK: Option<Nanos> = Some(Nanos::from_millis(4));
 
     #[test]
     fn each_source_is_alone_where_the_paper_says_so() {
-        let source =
-            |priority, probes: &[Competitor], loads: &[Competitor], tick| isolated(priority, probes, loads, tick).map(|(source, _)| source);
-        assert_eq!(source(Some(98), &[], &[], None), Ok(Source::TimerResolution));
-        assert_eq!(source(Some(98), &[], &[], TICK), Ok(Source::TimerResolution));
-        assert_eq!(source(Some(98), &beside("nanosleep", 50), &beside("io", 0), None), Ok(Source::NonPreemptableSections));
-        assert_eq!(source(Some(98), &[], &beside("busy", 97), None), Ok(Source::NonPreemptableSections));
-        assert_eq!(source(Some(50), &[], &beside("busy", 90), None), Ok(Source::SchedulingJitter));
+        let source = |priority, probes: &[Competitor], loads: &[Competitor], tick| {
+            isolated(priority, probes, loads, tick).map(|(source, _)| source)
+        };
+        assert_eq!(
+            source(Some(98), &[], &[], None),
+            Ok(Source::TimerResolution)
+        );
+        assert_eq!(
+            source(Some(98), &[], &[], TICK),
+            Ok(Source::TimerResolution)
+        );
+        assert_eq!(
+            source(Some(98), &beside("nanosleep", 50), &beside("io", 0), None),
+            Ok(Source::NonPreemptableSections)
+        );
+        assert_eq!(
+            source(Some(98), &[], &beside("busy", 97), None),
+            Ok(Source::NonPreemptableSections)
+        );
+        assert_eq!(
+            source(Some(50), &[], &beside("busy", 90), None),
+            Ok(Source::SchedulingJitter)
+        );
     }
 
     #[test]
     fn what_is_mixed_says_what_it_is_mixed_with() {
-        let reason = |priority, probes: &[Competitor], loads: &[Competitor], tick| isolated(priority, probes, loads, tick).unwrap_err();
+        let reason = |priority, probes: &[Competitor], loads: &[Competitor], tick| {
+            isolated(priority, probes, loads, tick).unwrap_err()
+        };
         assert!(reason(None, &[], &[], None).contains("ordinary task"));
         assert!(
             reason(Some(98), &[], &beside("io", 0), TICK).contains("ticks of 4ms hide the rest"),
             "{}",
             reason(Some(98), &[], &beside("io", 0), TICK)
         );
-        assert!(reason(Some(50), &beside("cyclic", 98), &beside("io", 0), None).contains("cyclic at 98"));
+        assert!(
+            reason(Some(50), &beside("cyclic", 98), &beside("io", 0), None)
+                .contains("cyclic at 98")
+        );
     }
 
     #[test]
     fn a_probe_of_the_same_priority_is_a_competitor() {
         let (source, by) = isolated(Some(95), &beside("timerfd", 95), &[], None).unwrap();
-        assert_eq!((source, by.as_str()), (Source::SchedulingJitter, "below timerfd at 95"));
+        assert_eq!(
+            (source, by.as_str()),
+            (Source::SchedulingJitter, "below timerfd at 95")
+        );
     }
 }

@@ -21,9 +21,15 @@ pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSumm
     let summary = |(index, phase): (usize, &PhaseRecord)| {
         let end = phase.end_ns.unwrap_or(last);
         // A phase that somebody has yet to end is no shorter than planned.
-        let is_open = record.plan.until_stopped && phase.end_ns.is_none() && index + 1 == record.plan.phases.len();
+        let is_open = record.plan.until_stopped
+            && phase.end_ns.is_none()
+            && index + 1 == record.plan.phases.len();
         let planned_end = if is_open { end } else { phase.planned_ns.1 };
-        let not_stressed = if phase.loads.is_empty() { CpuList::default() } else { not_stressed(record, &[index], end - phase.begin_ns) };
+        let not_stressed = if phase.loads.is_empty() {
+            CpuList::default()
+        } else {
+            not_stressed(record, &[index], end - phase.begin_ns)
+        };
         PhaseSummary {
             name: phase.name.clone(),
             loads: phase.loads.clone(),
@@ -48,7 +54,8 @@ pub(crate) struct OfName<'a> {
     pub(crate) not_stressed: CpuList,
 }
 
-/// The phases by their names, in the order in which those first came. What has not ended lasts to the last sample.
+/// The phases by their names, in the order in which those first came. What has not ended lasts to
+/// the last sample.
 pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<OfName<'a>> {
     let last = record.started.monotonic_ns + measured(series);
     let mut names: Vec<&str> = Vec::new();
@@ -58,47 +65,97 @@ pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<O
         }
     }
     let of_name = |name: &'a str| {
-        let phases: Vec<usize> = (0..record.phases.len()).filter(|&index| record.phases[index].name == name).collect();
+        let phases: Vec<usize> = (0..record.phases.len())
+            .filter(|&index| record.phases[index].name == name)
+            .collect();
         let each = |&index: &usize| {
-            let (begin, end) = (record.phases[index].begin_ns, record.phases[index].end_ns.unwrap_or(last));
+            let (begin, end) = (
+                record.phases[index].begin_ns,
+                record.phases[index].end_ns.unwrap_or(last),
+            );
             end - begin - record.away(begin, end)
         };
-        let length = phases.iter().map(each).fold(Nanos::ZERO, |sum, length| sum + length);
+        let length = phases
+            .iter()
+            .map(each)
+            .fold(Nanos::ZERO, |sum, length| sum + length);
         let is_idle = record.phases[phases[0]].loads.is_empty();
-        let not_stressed = if is_idle { CpuList::default() } else { not_stressed(record, &phases, length) };
-        OfName { name, phases, length, not_stressed }
+        let not_stressed = if is_idle {
+            CpuList::default()
+        } else {
+            not_stressed(record, &phases, length)
+        };
+        OfName {
+            name,
+            phases,
+            length,
+            not_stressed,
+        }
     };
     names.into_iter().map(of_name).collect()
 }
 
 /// Phases of the same name as one, worst first.
-pub(super) fn loads(record: &RunRecord, series: &[SeriesData], judge: &Judge<'_>) -> Vec<LoadSummary> {
+pub(super) fn loads(
+    record: &RunRecord,
+    series: &[SeriesData],
+    judge: &Judge<'_>,
+) -> Vec<LoadSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
-    let summary = |OfName { name, phases, length, not_stressed }: OfName<'_>| {
+    let summary = |OfName {
+                       name,
+                       phases,
+                       length,
+                       not_stressed,
+                   }: OfName<'_>| {
         let loads = record.phases[phases[0]].loads.clone();
         let probes = numbers_of(series, &phases, &not_stressed, start);
         let under_load = |&index: &usize| {
             let (begin, end) = record.under_load(index, None);
             (end.min(last) - begin - record.away(begin, end.min(last))).max(Nanos::ZERO)
         };
-        let under_load_ns = phases.iter().map(under_load).fold(Nanos::ZERO, |sum, time| sum + time);
-        let verdicts = verdicts_of(series, &phases, &not_stressed, |parts| judge.load(parts, under_load_ns, !loads.is_empty()));
+        let under_load_ns = phases
+            .iter()
+            .map(under_load)
+            .fold(Nanos::ZERO, |sum, time| sum + time);
+        let verdicts = verdicts_of(series, &phases, &not_stressed, |parts| {
+            judge.load(parts, under_load_ns, !loads.is_empty())
+        });
         let shares = shares(record, &phases, &loads);
-        LoadSummary { name: name.to_owned(), loads, phases: phases.len(), length_ns: length, not_stressed, shares, probes, verdicts }
+        LoadSummary {
+            name: name.to_owned(),
+            loads,
+            phases: phases.len(),
+            length_ns: length,
+            not_stressed,
+            shares,
+            probes,
+            verdicts,
+        }
     };
-    let mut summaries: Vec<LoadSummary> = by_name(record, series).into_iter().map(summary).collect();
-    let worst = |load: &LoadSummary| load.probes.iter().filter_map(|(_, numbers)| Some(numbers.as_ref()?.max_ns)).max();
+    let mut summaries: Vec<LoadSummary> =
+        by_name(record, series).into_iter().map(summary).collect();
+    let worst = |load: &LoadSummary| {
+        load.probes
+            .iter()
+            .filter_map(|(_, numbers)| Some(numbers.as_ref()?.max_ns))
+            .max()
+    };
     if is_ranked(record) {
         summaries.sort_by_key(|load| std::cmp::Reverse(worst(load)));
     }
     summaries
 }
 
-/// What each of `loads` got of the CPU time that all of them used; nothing where there is one, or none used any.
+/// What each of `loads` got of the CPU time that all of them used; nothing where there is one, or
+/// none used any.
 fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadShare> {
     let of_load = |load: &&String| {
-        let work = record.load_work.iter().filter(|work| phases.contains(&work.phase) && work.load == **load);
+        let work = record
+            .load_work
+            .iter()
+            .filter(|work| phases.contains(&work.phase) && work.load == **load);
         work.fold(Nanos::ZERO, |sum, work| sum + work.cpu_time_ns)
     };
     let times: Vec<Nanos> = loads.iter().map(|load| of_load(&load)).collect();
@@ -108,35 +165,77 @@ fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadSha
     }
     let share = |(load, &time): (&String, &Nanos)| {
         let share = time.get() as f64 / all as f64;
-        LoadShare { load: load.clone(), cpu_time_ns: time, share, is_small: share < 0.5 / loads.len() as f64 }
+        LoadShare {
+            load: load.clone(),
+            cpu_time_ns: time,
+            share,
+            is_small: share < 0.5 / loads.len() as f64,
+        }
     };
     loads.iter().zip(&times).map(share).collect()
 }
 
 /// One pass in a fixed order cannot tell a load from its place in the run.
 pub(super) fn is_ranked(record: &RunRecord) -> bool {
-    let is_repeated = record.phases.iter().any(|phase| record.phases.iter().filter(|other| other.name == phase.name).count() > 1);
+    let is_repeated = record.phases.iter().any(|phase| {
+        record
+            .phases
+            .iter()
+            .filter(|other| other.name == phase.name)
+            .count()
+            > 1
+    });
     record.plan.is_shuffled && is_repeated
 }
 
-/// Measured CPUs on which the loads of these phases did nothing, though they did something on others. Where loads were not to run on any of those measured,
-/// they ran beside them, which is what was to be measured.
+/// Measured CPUs on which the loads of these phases did nothing, though they did something on
+/// others. Where loads were not to run on any of those measured, they ran beside them, which is
+/// what was to be measured.
 fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList {
-    let of_plan = |index: &usize| record.plan.phases.get(*index).map_or(&[][..], |phase| &phase.loads);
-    let load_cpus: CpuList = phases.iter().flat_map(of_plan).flat_map(|load| load.cpus.iter()).collect();
-    if !load_cpus.is_empty() && !record.measured_cpus.iter().any(|cpu| load_cpus.contains(cpu)) {
+    let of_plan = |index: &usize| {
+        record
+            .plan
+            .phases
+            .get(*index)
+            .map_or(&[][..], |phase| &phase.loads)
+    };
+    let load_cpus: CpuList = phases
+        .iter()
+        .flat_map(of_plan)
+        .flat_map(|load| load.cpus.iter())
+        .collect();
+    if !load_cpus.is_empty()
+        && !record
+            .measured_cpus
+            .iter()
+            .any(|cpu| load_cpus.contains(cpu))
+    {
         return CpuList::default();
     }
-    record.measured_cpus.iter().filter(|&cpu| !is_stressed(record, phases, cpu, length)).collect()
+    record
+        .measured_cpus
+        .iter()
+        .filter(|&cpu| !is_stressed(record, phases, cpu, length))
+        .collect()
 }
 
-/// Whether a load did something on `cpu`, by its own count. One that moves between CPUs and uses their time was where they were not idle; one that hardly uses
-/// any, such as output to a console, works by what it asks of devices, and is everywhere. Where nothing is known the benefit of the doubt is the load's.
+/// Whether a load did something on `cpu`, by its own count. One that moves between CPUs and uses
+/// their time was where they were not idle; one that hardly uses any, such as output to a console,
+/// works by what it asks of devices, and is everywhere. Where nothing is known the benefit of the
+/// doubt is the load's.
 fn is_stressed(record: &RunRecord, phases: &[usize], cpu: CpuId, length: Nanos) -> bool {
     let least = Nanos(length.get() / 100 * STRESSED_PERCENT);
-    let mut work = record.load_work.iter().filter(|work| phases.contains(&work.phase)).peekable();
-    let busy: Vec<Nanos> = phases.iter().filter_map(|&phase| record.phases[phase].cpu_busy_ns.get(&cpu).copied()).collect();
-    let is_busy = || busy.is_empty() || busy.iter().fold(Nanos::ZERO, |sum, &time| sum + time) >= least;
+    let mut work = record
+        .load_work
+        .iter()
+        .filter(|work| phases.contains(&work.phase))
+        .peekable();
+    let busy: Vec<Nanos> = phases
+        .iter()
+        .filter_map(|&phase| record.phases[phase].cpu_busy_ns.get(&cpu).copied())
+        .collect();
+    let is_busy =
+        || busy.is_empty() || busy.iter().fold(Nanos::ZERO, |sum, &time| sum + time) >= least;
     if work.peek().is_none() {
         return is_busy();
     }
@@ -160,15 +259,27 @@ fn numbers_of(
     let probes = names(series);
     let of_probe = |probe: &str| {
         let counted = series.iter().filter(|read| read.descriptor.probe == probe);
-        let counted = counted.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
-        let is_judged = series.iter().any(|read| read.descriptor.probe == probe && read.has_window());
-        let cells: Vec<Cell> = counted.map(|read| read.accumulator.phases(phases)).collect();
-        (probe.to_owned(), numbers_together(&cells.iter().collect::<Vec<_>>(), start.get(), is_judged))
+        let counted = counted.filter(|read| {
+            read.descriptor
+                .cpu
+                .is_none_or(|cpu| !left_out.contains(cpu))
+        });
+        let is_judged = series
+            .iter()
+            .any(|read| read.descriptor.probe == probe && read.has_window());
+        let cells: Vec<Cell> = counted
+            .map(|read| read.accumulator.phases(phases))
+            .collect();
+        (
+            probe.to_owned(),
+            numbers_together(&cells.iter().collect::<Vec<_>>(), start.get(), is_judged),
+        )
     };
     probes.into_iter().map(of_probe).collect()
 }
 
-/// What `judge` says of each probe in `phases`, without the CPUs in `left_out`; nothing of a probe without all its samples.
+/// What `judge` says of each probe in `phases`, without the CPUs in `left_out`; nothing of a probe
+/// without all its samples.
 fn verdicts_of(
     series: &[SeriesData],
     phases: &[usize],
@@ -176,13 +287,26 @@ fn verdicts_of(
     judge: impl Fn(&[Part<'_>]) -> Option<Verdict>,
 ) -> Vec<(String, Verdict)> {
     let of_probe = |probe: &str| {
-        let of_name = || series.iter().filter(|read| read.descriptor.probe == probe && read.is_judged());
+        let of_name = || {
+            series
+                .iter()
+                .filter(|read| read.descriptor.probe == probe && read.is_judged())
+        };
         if of_name().next().is_none() || of_name().any(|read| !read.has_every_sample()) {
             return None;
         }
-        let counted = of_name().filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
-        let cells: Vec<(&SeriesData, Cell)> = counted.map(|read| (read, read.accumulator.phases(phases))).collect();
-        let parts: Vec<Part<'_>> = cells.iter().map(|(read, cell)| Part::of_phases(read, cell)).collect();
+        let counted = of_name().filter(|read| {
+            read.descriptor
+                .cpu
+                .is_none_or(|cpu| !left_out.contains(cpu))
+        });
+        let cells: Vec<(&SeriesData, Cell)> = counted
+            .map(|read| (read, read.accumulator.phases(phases)))
+            .collect();
+        let parts: Vec<Part<'_>> = cells
+            .iter()
+            .map(|(read, cell)| Part::of_phases(read, cell))
+            .collect();
         Some((probe.to_owned(), judge(&parts)?))
     };
     names(series).into_iter().filter_map(of_probe).collect()

@@ -1,4 +1,5 @@
-//! Interval errors as latenesses: the events of a series against the grid of expiries behind them, one pass for the grid, which is that of the summary, and one for the latenesses.
+//! Interval errors as latenesses: the events of a series against the grid of expiries behind them,
+//! one pass for the grid, which is that of the summary, and one for the latenesses.
 
 use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;
@@ -27,7 +28,11 @@ pub(super) struct GridFitter {
 
 impl GridFitter {
     pub(super) fn new(schedule: Schedule, has_own_clock: bool) -> Self {
-        Self { schedule, fit: GridFit::new(schedule.period(), has_own_clock), is_first: true }
+        Self {
+            schedule,
+            fit: GridFit::new(schedule.period(), has_own_clock),
+            is_first: true,
+        }
     }
 
     pub(super) fn add(&mut self, chunk: &Chunk) {
@@ -41,10 +46,16 @@ impl GridFitter {
     }
 }
 
-/// Reads the latenesses against the grid that was fitted; `None` where there were too few events for one.
-pub(super) fn read(file: &SeriesFile, fitting: GridFitter) -> Result<Option<FittedLateness>, SeriesError> {
+/// Reads the latenesses against the grid that was fitted; `None` where there were too few events
+/// for one.
+pub(super) fn read(
+    file: &SeriesFile,
+    fitting: GridFitter,
+) -> Result<Option<FittedLateness>, SeriesError> {
     let schedule = fitting.schedule;
-    let Some(mut grid) = fitting.fit.line() else { return Ok(None) };
+    let Some(mut grid) = fitting.fit.line() else {
+        return Ok(None);
+    };
     let mut lateness = Cell::default();
     let mut place = 0;
     let mut note = |grid: &mut FittedGrid, at: Nanos| {
@@ -54,7 +65,11 @@ pub(super) fn read(file: &SeriesFile, fitting: GridFitter) -> Result<Option<Fitt
         lateness.sum += i128::from(late.get());
         lateness.top.add(late.get(), place);
         lateness.batches.add_all(0, at - late, &[late.get()], 0);
-        lateness.note_worst(Some(Sample { due: at - late, latency: late, skipped: 0 }));
+        lateness.note_worst(Some(Sample {
+            due: at - late,
+            latency: late,
+            skipped: 0,
+        }));
     };
     let mut is_first = true;
     file.read(|chunk| {
@@ -75,7 +90,12 @@ impl FittedLateness {
             period_ns: self.grid.period_ns(),
             expiries: self.grid.expiries,
             without_event: self.grid.expiries.saturating_sub(self.grid.events),
-            lateness: numbers(&self.lateness, &Dependence::of(&[&self.lateness]), start.get(), false),
+            lateness: numbers(
+                &self.lateness,
+                &Dependence::of(&[&self.lateness]),
+                start.get(),
+                false,
+            ),
         }
     }
 }

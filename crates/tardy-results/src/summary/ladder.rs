@@ -1,4 +1,5 @@
-//! What a run says of deadlines when none was asked for: how many of some common ones were missed, and which one was not.
+//! What a run says of deadlines when none was asked for: how many of some common ones were missed,
+//! and which one was not.
 
 use tardy_core::series::{ClockKind, Meaning};
 use tardy_core::summary::cell::Cell;
@@ -13,63 +14,118 @@ use super::stated;
 use super::verdict::{Judge, Part};
 
 /// The deadlines, beside the probe's own period.
-const DEADLINES: [Nanos; 5] =
-    [Nanos::from_micros(50), Nanos::from_micros(100), Nanos::from_micros(200), Nanos::from_micros(500), Nanos::from_millis(1)];
+const DEADLINES: [Nanos; 5] = [
+    Nanos::from_micros(50),
+    Nanos::from_micros(100),
+    Nanos::from_micros(200),
+    Nanos::from_micros(500),
+    Nanos::from_millis(1),
+];
 
-/// The ladder of a probe; `all` are the samples of all its series together. Absent where values are no lateness, where the time is not that of a
-/// machine, or where there is no sample.
-pub(super) fn ladder(judge: &Judge<'_>, series: &[&SeriesData], all: &Cell, measured: Nanos, loads: &[LoadSummary]) -> Option<Ladder> {
+/// The ladder of a probe; `all` are the samples of all its series together. Absent where values are
+/// no lateness, where the time is not that of a machine, or where there is no sample.
+pub(super) fn ladder(
+    judge: &Judge<'_>,
+    series: &[&SeriesData],
+    all: &Cell,
+    measured: Nanos,
+    loads: &[LoadSummary],
+) -> Option<Ladder> {
     let descriptor = series.first()?.descriptor();
-    let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. }) && series[0].is_judged();
+    let is_lateness =
+        matches!(descriptor.meaning, Meaning::Lateness { .. }) && series[0].is_judged();
     let largest = Nanos(all.latency.max()?);
     // Of extremes alone nothing is counted.
-    let is_counted = series.iter().all(|read| read.whole().latency.count() > 0 || read.counts().expected == 0);
+    let is_counted = series
+        .iter()
+        .all(|read| read.whole().latency.count() > 0 || read.counts().expected == 0);
     if !is_counted || !is_lateness || descriptor.clock == ClockKind::Virtual {
         return None;
     }
     let parts: Vec<Part<'_>> = series.iter().map(|read| Part::whole(read)).collect();
-    let seen = judge.evidence(&Requirement::deadline(largest), &parts, measured, judge.stress());
+    let seen = judge.evidence(
+        &Requirement::deadline(largest),
+        &parts,
+        measured,
+        judge.stress(),
+    );
     let dependence = Dependence::of(&series.iter().map(|read| read.whole()).collect::<Vec<_>>());
     let rung = |deadline| of_deadline(&seen, &dependence, series, all, deadline);
     let mut deadlines = DEADLINES.to_vec();
     deadlines.extend(Some(descriptor.schedule.period()).filter(|period| *period > Nanos::ZERO));
     deadlines.sort_unstable();
     deadlines.dedup();
-    let is_decided = |deadline: &Nanos| stated::undecided_of_buckets(series, Window::deadline(*deadline)) == 0;
-    let latest = all.latency_skipped_at_most.max().map_or(largest, |bound| largest.max(Nanos(bound)));
+    let is_decided =
+        |deadline: &Nanos| stated::undecided_of_buckets(series, Window::deadline(*deadline)) == 0;
+    let latest = all
+        .latency_skipped_at_most
+        .max()
+        .map_or(largest, |bound| largest.max(Nanos(bound)));
     // A value that was rounded down may have been larger.
     let latest = latest.saturating_add(resolution(series) - Nanos(1));
     Some(Ladder {
         rungs: deadlines.into_iter().filter(is_decided).map(rung).collect(),
         // Where work was skipped, or nothing is known of what was skipped, no deadline held.
-        smallest: Some(latest.max(Nanos::ZERO)).filter(is_decided).map(rung).filter(|rung| rung.misses == 0),
+        smallest: Some(latest.max(Nanos::ZERO))
+            .filter(is_decided)
+            .map(rung)
+            .filter(|rung| rung.misses == 0),
         stress: judge.stress(),
         processors: seen.processors,
         worst_load: worst_load(&descriptor.probe, loads),
     })
 }
 
-fn of_deadline(seen: &Evidence, dependence: &Dependence, series: &[&SeriesData], all: &Cell, deadline: Nanos) -> Rung {
+fn of_deadline(
+    seen: &Evidence,
+    dependence: &Dependence,
+    series: &[&SeriesData],
+    all: &Cell,
+    deadline: Nanos,
+) -> Rung {
     let requirement = Requirement::deadline(deadline);
     let mut evidence = seen.clone();
     let counted_at = deadline.saturating_add(Nanos(1) - resolution(series));
-    (evidence.misses, evidence.misses_skipped) = all.misses_of(&Window::deadline(counted_at), series[0].descriptor().is_work());
+    (evidence.misses, evidence.misses_skipped) = all.misses_of(
+        &Window::deadline(counted_at),
+        series[0].descriptor().is_work(),
+    );
     // As late samples come together at this deadline's own level.
-    evidence.clustering = Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
+    evidence.clustering =
+        Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);
-    Rung { deadline_ns: deadline, misses: verdict.evidence.misses, misses_an_hour_at_most: verdict.misses_an_hour_at_most() }
+    Rung {
+        deadline_ns: deadline,
+        misses: verdict.evidence.misses,
+        misses_an_hour_at_most: verdict.misses_an_hour_at_most(),
+    }
 }
 
 /// The coarsest one of the series.
 fn resolution(series: &[&SeriesData]) -> Nanos {
-    series.iter().map(|read| read.resolution()).max().unwrap_or(Nanos(1))
+    series
+        .iter()
+        .map(|read| read.resolution())
+        .max()
+        .unwrap_or(Nanos(1))
 }
 
 /// The load with the largest value; nothing to choose from where there is one.
 fn worst_load(probe: &str, loads: &[LoadSummary]) -> Option<WorstLoad> {
     let of_load = |load: &LoadSummary| {
-        let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref())?;
-        Some(WorstLoad { name: load.name.clone(), max_ns: Nanos(numbers.max_ns) })
+        let numbers = load
+            .probes
+            .iter()
+            .find(|(name, _)| name == probe)
+            .and_then(|(_, numbers)| numbers.as_ref())?;
+        Some(WorstLoad {
+            name: load.name.clone(),
+            max_ns: Nanos(numbers.max_ns),
+        })
     };
-    loads.iter().filter_map(of_load).max_by_key(|load| load.max_ns).filter(|_| loads.len() > 1)
+    loads
+        .iter()
+        .filter_map(of_load)
+        .max_by_key(|load| load.max_ns)
+        .filter(|_| loads.len() > 1)
 }

@@ -14,7 +14,8 @@ use tardy_core::warning::Warning;
 use tardy_run::overhead::Overhead;
 use tardy_run::record::{LoadWork, State};
 
-/// The whole summary; warnings and verdict stand first, because the numbers mean nothing without them.
+/// The whole summary; warnings and verdict stand first, because the numbers mean nothing without
+/// them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Folder of the run.
@@ -25,7 +26,8 @@ pub struct Summary {
     pub clock: ClockKind,
     /// What must be known before the numbers, what matters most first.
     pub warnings: Vec<Warning>,
-    /// What the samples say about the deadline, of several probes the worst; absent where none was asked for.
+    /// What the samples say about the deadline, of several probes the worst; absent where none was
+    /// asked for.
     pub verdict: Option<Verdict>,
     /// From the first due time to the last wake-up.
     pub measured_ns: Nanos,
@@ -39,7 +41,8 @@ pub struct Summary {
     pub phases: Vec<PhaseSummary>,
     /// Phases of the same name as one, on the CPUs that their loads stressed; worst first.
     pub loads: Vec<LoadSummary>,
-    /// Whether the order of `loads` tells which hurts most: only where phases were repeated in a drawn order.
+    /// Whether the order of `loads` tells which hurts most: only where phases were repeated in a
+    /// drawn order.
     pub is_ranked: bool,
     /// What the loads did.
     pub load_work: Vec<LoadWork>,
@@ -66,12 +69,20 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The verdicts on each probe where several are judged, in the order of the plan; nothing where there is one, whose verdict is that on the run.
+    /// The verdicts on each probe where several are judged, in the order of the plan; nothing where
+    /// there is one, whose verdict is that on the run.
     #[must_use]
     pub fn verdicts_of_probes(&self) -> Vec<(&str, &Verdict)> {
-        let of_probes = self.probes.iter().filter_map(|probe| Some((probe.probe.as_str(), probe.verdict.as_ref()?)));
+        let of_probes = self
+            .probes
+            .iter()
+            .filter_map(|probe| Some((probe.probe.as_str(), probe.verdict.as_ref()?)));
         let of_probes: Vec<_> = of_probes.collect();
-        if of_probes.len() > 1 { of_probes } else { Vec::new() }
+        if of_probes.len() > 1 {
+            of_probes
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -109,10 +120,12 @@ pub struct ProbeSummary {
     pub numbers: Option<Numbers>,
     /// Counts of all series.
     pub counts: Counts,
-    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and unknown.
+    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and
+    /// unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// What its samples say about the deadline; absent where none was asked for, and where its values say nothing about one.
+    /// What its samples say about the deadline; absent where none was asked for, and where its
+    /// values say nothing about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// What they say about common deadlines; absent where one was asked for.
@@ -125,7 +138,8 @@ pub struct ProbeSummary {
 pub struct Ladder {
     /// Common ones and the period, from short to long.
     pub rungs: Vec<Rung>,
-    /// The shortest one that none of the samples missed; absent where every deadline was missed, because work was skipped.
+    /// The shortest one that none of the samples missed; absent where every deadline was missed,
+    /// because work was skipped.
     pub smallest: Option<Rung>,
     /// Which loads the rates are of.
     pub stress: Stress,
@@ -164,10 +178,12 @@ pub struct SeriesSummary {
     pub numbers: Option<Numbers>,
     /// The counts, as far as the file goes.
     pub counts: Counts,
-    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and unknown.
+    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and
+    /// unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// Difference of successive wake-ups from the time between their due times, as percentiles of its magnitude, and its maximum.
+    /// Difference of successive wake-ups from the time between their due times, as percentiles of
+    /// its magnitude, and its maximum.
     pub jitter: Vec<Percentile>,
     /// See `jitter`.
     pub jitter_max_ns: Option<i64>,
@@ -175,7 +191,8 @@ pub struct SeriesSummary {
     pub misses_longest_run: Option<Run>,
     /// Wake-ups before their time.
     pub early: u64,
-    /// Error of the clock that the probe reads, where it has one: earlier wake-ups than that are early, others may be the clock's.
+    /// Error of the clock that the probe reads, where it has one: earlier wake-ups than that are
+    /// early, others may be the clock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
     /// Which copy of the probe's thread this is, where they have no CPU of their own.
@@ -206,7 +223,8 @@ pub struct GapSummary {
     pub share: Option<f64>,
 }
 
-/// An interval probe's events against the grid of expiries that lies closest below them all. What all events are late by does not show.
+/// An interval probe's events against the grid of expiries that lies closest below them all. What
+/// all events are late by does not show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedSummary {
     /// The timer's period as its events show it.
@@ -229,14 +247,16 @@ pub struct LoadSummary {
     pub phases: usize,
     /// How long they lasted in all.
     pub length_ns: Nanos,
-    /// Measured CPUs on which the loads did nothing, though they did on others; their samples are not in the numbers.
+    /// Measured CPUs on which the loads did nothing, though they did on others; their samples are
+    /// not in the numbers.
     pub not_stressed: CpuList,
     /// What each of several loads got of the CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
     /// Each probe's numbers while all of the loads worked; absent where there is no sample.
     pub probes: Vec<(String, Option<Numbers>)>,
-    /// The verdict on each probe under this load; absent where none was asked for, where its values say nothing about one, and where not every sample was kept.
+    /// The verdict on each probe under this load; absent where none was asked for, where its values
+    /// say nothing about one, and where not every sample was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<(String, Verdict)>,
 }
@@ -245,7 +265,10 @@ impl LoadSummary {
     /// The verdict on a probe under this load.
     #[must_use]
     pub fn verdict_of(&self, probe: &str) -> Option<&Verdict> {
-        self.verdicts.iter().find(|(name, _)| name == probe).map(|(_, verdict)| verdict)
+        self.verdicts
+            .iter()
+            .find(|(name, _)| name == probe)
+            .map(|(_, verdict)| verdict)
     }
 }
 
@@ -257,7 +280,8 @@ pub struct LoadShare {
     pub cpu_time_ns: Nanos,
     /// Its share of what all of them used.
     pub share: f64,
-    /// Whether that is less than half of an equal share: it waited for something else, or got too little.
+    /// Whether that is less than half of an equal share: it waited for something else, or got too
+    /// little.
     pub is_small: bool,
 }
 
@@ -272,6 +296,7 @@ pub struct PhaseSummary {
     pub end_ns: Nanos,
     /// How much later it ended than planned, and how much later it began.
     pub deviation_ns: (Nanos, Nanos),
-    /// Each probe's numbers in this phase, while all of its loads worked; absent where there is no sample.
+    /// Each probe's numbers in this phase, while all of its loads worked; absent where there is no
+    /// sample.
     pub probes: Vec<(String, Option<Numbers>)>,
 }

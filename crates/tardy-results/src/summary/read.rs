@@ -1,4 +1,5 @@
-//! Reads a run folder, each series on as many threads as there are CPUs. Summaries are made from what was read, and charts.
+//! Reads a run folder, each series on as many threads as there are CPUs. Summaries are made from
+//! what was read, and charts.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,9 @@ use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::series::{Descriptor, Meaning, Schedule};
-use tardy_core::summary::accumulator::{EarlierSamples, PhaseSpan, SeriesAccumulator, SummaryOptions};
+use tardy_core::summary::accumulator::{
+    EarlierSamples, PhaseSpan, SeriesAccumulator, SummaryOptions,
+};
 use tardy_core::summary::batches::BATCHES_MOST;
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
@@ -51,7 +54,8 @@ pub struct SeriesData {
     pub(super) file: PathBuf,
     /// For how long gaps were looked for.
     pub(super) observed: Option<Nanos>,
-    /// Due time of the first sample that is there by itself, where those before it are counted by hour; the end of time if there is none.
+    /// Due time of the first sample that is there by itself, where those before it are counted by
+    /// hour; the end of time if there is none.
     pub(super) single_from: Option<Nanos>,
 }
 
@@ -67,7 +71,8 @@ pub struct LoadedRun {
     requirement: Requirement,
 }
 
-/// Reads the run in `path`, to be held to `requirement`, and where that is silent, to what it was made with.
+/// Reads the run in `path`, to be held to `requirement`, and where that is silent, to what it was
+/// made with.
 ///
 /// # Errors
 /// [`SummaryError`] where the folder, or a series that it names, cannot be read.
@@ -75,25 +80,58 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, Summary
     let record = folder::open(path)?;
     let requirement = requirement.or(record.plan.requirement());
     let questions = questions(&record, requirement.window);
-    let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
+    let samples = record
+        .samples_folder
+        .clone()
+        .unwrap_or_else(|| path.join("samples"));
     let read_one = |index: usize, threads: u64| {
         let entry = &record.series[index];
-        let stated = record.imported.as_ref().and_then(|imported| imported.series.get(index)).copied();
-        let questions = SummaryOptions { phases: spans(&record, entry.cpu), ..questions.clone() };
-        let read = read_series(&samples.join(&entry.file), entry.counts, stated, &questions, threads)?;
-        Ok(SeriesData { observed: entry.observed_ns, ..read })
+        let stated = record
+            .imported
+            .as_ref()
+            .and_then(|imported| imported.series.get(index))
+            .copied();
+        let questions = SummaryOptions {
+            phases: spans(&record, entry.cpu),
+            ..questions.clone()
+        };
+        let read = read_series(
+            &samples.join(&entry.file),
+            entry.counts,
+            stated,
+            &questions,
+            threads,
+        )?;
+        Ok(SeriesData {
+            observed: entry.observed_ns,
+            ..read
+        })
     };
     let series = read_all(record.series.len(), read_one)?;
-    Ok(LoadedRun { folder: path.to_owned(), record, series, questions, requirement })
+    Ok(LoadedRun {
+        folder: path.to_owned(),
+        record,
+        series,
+        questions,
+        requirement,
+    })
 }
 
-/// Reads `count` series with all CPUs: many series side by side, few ones in parts. `read` takes the place of a series, and the threads that it may use.
-fn read_all(count: usize, read: impl Fn(usize, u64) -> Result<SeriesData, SummaryError> + Sync) -> Result<Vec<SeriesData>, SummaryError> {
+/// Reads `count` series with all CPUs: many series side by side, few ones in parts. `read` takes
+/// the place of a series, and the threads that it may use.
+fn read_all(
+    count: usize,
+    read: impl Fn(usize, u64) -> Result<SeriesData, SummaryError> + Sync,
+) -> Result<Vec<SeriesData>, SummaryError> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if count < 2 * threads {
-        return (0..count).map(|index| read(index, threads as u64)).collect();
+        return (0..count)
+            .map(|index| read(index, threads as u64))
+            .collect();
     }
-    scoped::map((0..count).collect(), threads, |index| read(index, 1)).into_iter().collect()
+    scoped::map((0..count).collect(), threads, |index| read(index, 1))
+        .into_iter()
+        .collect()
 }
 
 impl LoadedRun {
@@ -118,53 +156,85 @@ impl LoadedRun {
     /// The names of the probes, in the order of their series.
     #[must_use]
     pub fn probes(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.series.iter().map(|read| read.descriptor.probe.as_str()).collect();
+        let mut names: Vec<&str> = self
+            .series
+            .iter()
+            .map(|read| read.descriptor.probe.as_str())
+            .collect();
         names.dedup();
         names
     }
 
-    /// When the last sample of all was taken, on the run's clock; `None` where only their order is known.
+    /// When the last sample of all was taken, on the run's clock; `None` where only their order is
+    /// known.
     #[must_use]
     pub fn last_wake(&self) -> Option<Nanos> {
         if has_no_times(&self.record) {
             return None;
         }
-        self.series.iter().filter_map(|read| read.accumulator.last_wake).max()
+        self.series
+            .iter()
+            .filter_map(|read| read.accumulator.last_wake)
+            .max()
     }
 
     /// The samples of a probe in the phases of this name, without those of the CPUs in `left_out`.
     #[must_use]
     pub fn of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Cell {
         let mut together = Cell::default();
-        self.cells_of_load(probe, load, left_out).iter().for_each(|cell| together.merge_counts(cell));
+        self.cells_of_load(probe, load, left_out)
+            .iter()
+            .for_each(|cell| together.merge_counts(cell));
         together
     }
 
     fn cells_of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Vec<Cell> {
-        let phases: Vec<usize> = (0..self.record.phases.len()).filter(|&index| self.record.phases[index].name == load).collect();
-        let of_probe = self.series.iter().filter(|read| read.descriptor.probe == probe);
-        let counted = of_probe.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
-        counted.map(|read| read.accumulator.phases(&phases)).collect()
+        let phases: Vec<usize> = (0..self.record.phases.len())
+            .filter(|&index| self.record.phases[index].name == load)
+            .collect();
+        let of_probe = self
+            .series
+            .iter()
+            .filter(|read| read.descriptor.probe == probe);
+        let counted = of_probe.filter(|read| {
+            read.descriptor
+                .cpu
+                .is_none_or(|cpu| !left_out.contains(cpu))
+        });
+        counted
+            .map(|read| read.accumulator.phases(&phases))
+            .collect()
     }
 
     /// How the samples of a probe depend on each other, those of all its CPUs on one time line.
     #[must_use]
     pub fn dependence_of_probe(&self, probe: &str) -> Dependence {
-        let of_probe = self.series.iter().filter(|read| read.descriptor.probe == probe);
+        let of_probe = self
+            .series
+            .iter()
+            .filter(|read| read.descriptor.probe == probe);
         Dependence::of(&of_probe.map(|read| &read.whole).collect::<Vec<_>>())
     }
 
     /// The same for the samples of [`Self::of_load`].
     #[must_use]
     pub fn dependence_of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Dependence {
-        Dependence::of(&self.cells_of_load(probe, load, left_out).iter().collect::<Vec<_>>())
+        Dependence::of(
+            &self
+                .cells_of_load(probe, load, left_out)
+                .iter()
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// All samples of a probe, whatever their CPU.
     #[must_use]
     pub fn of_probe(&self, probe: &str) -> Cell {
         let mut together = Cell::default();
-        self.series.iter().filter(|read| read.descriptor.probe == probe).for_each(|read| together.merge_counts(&read.whole));
+        self.series
+            .iter()
+            .filter(|read| read.descriptor.probe == probe)
+            .for_each(|read| together.merge_counts(&read.whole));
         together
     }
 }
@@ -195,24 +265,34 @@ impl SeriesData {
 
     /// Whether its file has every sample that was recorded.
     pub(super) fn has_every_sample(&self) -> bool {
-        self.whole.latency.count() <= self.accumulator.samples && self.accumulator.counts.unstored == 0
+        self.whole.latency.count() <= self.accumulator.samples
+            && self.accumulator.counts.unstored == 0
     }
 
-    /// From where on an import knows samples by their number alone; absent where all have their values.
+    /// From where on an import knows samples by their number alone; absent where all have their
+    /// values.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// What its values are multiples of: 1 ns for what this tool measured, what another tool rounds to for an import.
+    /// What its values are multiples of: 1 ns for what this tool measured, what another tool rounds
+    /// to for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
-        self.stated.map_or(Nanos(1), |stated| stated.resolution_ns.max(Nanos(1)))
+        self.stated
+            .map_or(Nanos(1), |stated| stated.resolution_ns.max(Nanos(1)))
     }
 }
 
 fn questions(record: &RunRecord, window: Option<Window>) -> SummaryOptions {
-    let kind = |phase: &PhaseRecord| record.phases.iter().position(|other| other.name == phase.name).unwrap_or_default();
+    let kind = |phase: &PhaseRecord| {
+        record
+            .phases
+            .iter()
+            .position(|other| other.name == phase.name)
+            .unwrap_or_default()
+    };
     SummaryOptions {
         window,
         stall: throttling(record).map(|gap| gap.gap),
@@ -230,7 +310,10 @@ fn stretches(series: usize) -> usize {
 /// When each phase was under its loads, as far as `cpu` is concerned.
 fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
     let span = |index| record.under_load(index, cpu);
-    (0..record.phases.len()).map(span).map(|(begin, end)| PhaseSpan { begin, end }).collect()
+    (0..record.phases.len())
+        .map(span)
+        .map(|(begin, end)| PhaseSpan { begin, end })
+        .collect()
 }
 
 /// `counts_at_end` are those of `run.json`, absent where the run was cut off.
@@ -244,14 +327,23 @@ fn read_series(
     let file = SeriesFile::open(path)?;
     let descriptor = file.descriptor().clone();
     let mut questions = questions_of(&descriptor, questions);
-    questions.window = questions.window.map(|window| stated.map_or(window, |stated| stated.of_rounded(window)));
+    questions.window = questions
+        .window
+        .map(|window| stated.map_or(window, |stated| stated.of_rounded(window)));
     let has_own_clock = match descriptor.meaning {
         Meaning::IntervalError { has_own_clock } => Some(has_own_clock),
         _ => None,
     };
-    let fitting = || has_own_clock.map(|has_own_clock| GridFitter::new(descriptor.schedule, has_own_clock));
-    let new = || (SeriesAccumulator::new(descriptor.schedule, questions.clone()), fitting());
-    let add = |(accumulator, fitting): &mut (SeriesAccumulator, Option<GridFitter>), chunk: &Chunk| {
+    let fitting =
+        || has_own_clock.map(|has_own_clock| GridFitter::new(descriptor.schedule, has_own_clock));
+    let new = || {
+        (
+            SeriesAccumulator::new(descriptor.schedule, questions.clone()),
+            fitting(),
+        )
+    };
+    let add = |(accumulator, fitting): &mut (SeriesAccumulator, Option<GridFitter>),
+               chunk: &Chunk| {
         accumulator.add(chunk);
         if let Some(fitting) = fitting {
             fitting.add(chunk);
@@ -265,21 +357,48 @@ fn read_series(
     })?;
     let first_single = accumulator.first_due;
     add_earlier(&mut accumulator, &file, &questions);
-    // The last chunk, and with it the last counts, may be among what a full disk did not take; `run.json` has its room reserved.
+    // The last chunk, and with it the last counts, may be among what a full disk did not take;
+    // `run.json` has its room reserved.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
-    let single_from = file.hours().filter(|hours| hours.samples > 0).map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
+    let single_from = file
+        .hours()
+        .filter(|hours| hours.samples > 0)
+        .map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
     // Those that are counted at the maximum, and may have been in time.
-    let undecided = accumulator.window().zip(stated).map_or(0, |(window, stated)| stated.undecided(&window));
-    whole.misses = whole.misses.saturating_sub(if whole.latency.count() > accumulator.samples { undecided } else { 0 });
+    let undecided = accumulator
+        .window()
+        .zip(stated)
+        .map_or(0, |(window, stated)| stated.undecided(&window));
+    whole.misses = whole
+        .misses
+        .saturating_sub(if whole.latency.count() > accumulator.samples {
+            undecided
+        } else {
+            0
+        });
     whole.pack(whole.latency.count());
     whole.keep_serial();
     accumulator.pack();
     // Where samples are missing, their expiries would pass for late ones.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
-    let fitted = fitting.filter(|_| is_every_sample).map(|fitting| fitted_lateness::read(&file, fitting)).transpose()?.flatten();
-    Ok(SeriesData { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned(), observed: None, single_from })
+    let fitted = fitting
+        .filter(|_| is_every_sample)
+        .map(|fitting| fitted_lateness::read(&file, fitting))
+        .transpose()?
+        .flatten();
+    Ok(SeriesData {
+        descriptor,
+        accumulator,
+        whole,
+        stated,
+        fitted,
+        end,
+        file: path.to_owned(),
+        observed: None,
+        single_from,
+    })
 }
 
 /// Adds the samples that gave way to histograms by hour.
@@ -293,14 +412,30 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     for mut stretch in hours.stretches() {
         if hours.window != questions.window {
             let cell = &mut stretch.cell;
-            (cell.misses, cell.misses_skipped) = questions.window.map_or((0, 0), |window| cell.misses_of(&window, questions.is_work));
+            (cell.misses, cell.misses_skipped) = questions
+                .window
+                .map_or((0, 0), |window| cell.misses_of(&window, questions.is_work));
         }
-        let Stretch { first_due, last_wake, skipping, gaps, cell, .. } = &stretch;
-        accumulator.add_earlier(&EarlierSamples { first_due: *first_due, last_wake: *last_wake, skipping: *skipping, gaps: *gaps, cell });
+        let Stretch {
+            first_due,
+            last_wake,
+            skipping,
+            gaps,
+            cell,
+            ..
+        } = &stretch;
+        accumulator.add_earlier(&EarlierSamples {
+            first_due: *first_due,
+            last_wake: *last_wake,
+            skipping: *skipping,
+            gaps: *gaps,
+            cell,
+        });
     }
 }
 
-/// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of its clock.
+/// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of
+/// its clock.
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {
@@ -314,11 +449,17 @@ fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryO
     }
 }
 
-fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>, descriptor: &Descriptor) -> Cell {
+fn whole(
+    accumulator: &SeriesAccumulator,
+    stored: Option<&StoredHistogram>,
+    descriptor: &Descriptor,
+) -> Cell {
     let mut whole = accumulator.whole();
     if let Some(stored) = stored.filter(|stored| stored.histogram.count() > whole.latency.count()) {
         let mut sum = 0_i128;
-        stored.histogram.for_each(|value, count| sum += i128::from(value) * i128::from(count));
+        stored
+            .histogram
+            .for_each(|value, count| sum += i128::from(value) * i128::from(count));
         whole.sum = sum;
         whole.latency = stored.histogram.clone();
         whole.top = tardy_core::summary::top::Top::default();
@@ -345,19 +486,26 @@ impl SeriesData {
         }
     }
 
-    /// Whether periods may have passed unused that the tool of an import does not count. Between a rest and the next nothing can.
+    /// Whether periods may have passed unused that the tool of an import does not count. Between a
+    /// rest and the next nothing can.
     pub(super) fn is_skipped_unknown(&self) -> bool {
-        let has_schedule = self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
+        let has_schedule =
+            self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
         let is_gap = matches!(self.descriptor.meaning, Meaning::Gap { .. });
         let is_stated = self.stated.is_none_or(|stated| stated.skipped.is_some());
         has_schedule && !is_gap && !is_stated && self.accumulator.counts.skipped == 0
     }
 
-    /// Samples that were stored, and are neither in the file any more nor in a histogram. An import that states no more than its extremes lacks none.
+    /// Samples that were stored, and are neither in the file any more nor in a histogram. An import
+    /// that states no more than its extremes lacks none.
     pub(super) fn missing(&self) -> u64 {
         let (counts, known) = (self.accumulator.counts, self.whole.latency.count());
         let is_counted = known >= counts.recorded || (known == 0 && self.stated.is_some());
-        if is_counted { 0 } else { counts.stored().saturating_sub(self.accumulator.samples) }
+        if is_counted {
+            0
+        } else {
+            counts.stored().saturating_sub(self.accumulator.samples)
+        }
     }
 
     /// Whether its values say something about a deadline.
@@ -380,26 +528,47 @@ impl SeriesData {
 
 /// Whether an import knows the order of its samples and nothing of their times.
 pub(super) fn has_no_times(record: &RunRecord) -> bool {
-    record.imported.as_ref().is_some_and(|imported| imported.has_no_times)
+    record
+        .imported
+        .as_ref()
+        .is_some_and(|imported| imported.has_no_times)
 }
 
-/// From the samples; where not all of them were kept, from the first due time to the last probe's end, which are known all the same. Of an import without
-/// samples it is how long the tool says that it measured.
+/// From the samples; where not all of them were kept, from the first due time to the last probe's
+/// end, which are known all the same. Of an import without samples it is how long the tool says
+/// that it measured.
 fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
-    let of_samples = if has_no_times(record) { Nanos::ZERO } else { measured(series) };
-    let is_every_sample = series.iter().all(|read| read.accumulator.counts.unstored == 0);
-    let grids = series.iter().filter_map(|read| match read.descriptor.schedule {
-        Schedule::Grid { start, .. } if record.imported.is_none() => Some(start),
-        _ => None,
-    });
+    let of_samples = if has_no_times(record) {
+        Nanos::ZERO
+    } else {
+        measured(series)
+    };
+    let is_every_sample = series
+        .iter()
+        .all(|read| read.accumulator.counts.unstored == 0);
+    let grids = series
+        .iter()
+        .filter_map(|read| match read.descriptor.schedule {
+            Schedule::Grid { start, .. } if record.imported.is_none() => Some(start),
+            _ => None,
+        });
     let begin = grids.min().unwrap_or(record.started.monotonic_ns);
-    let known = record.ended_ns.filter(|_| !is_every_sample || of_samples == Nanos::ZERO).map_or(Nanos::ZERO, |end| end - begin);
+    let known = record
+        .ended_ns
+        .filter(|_| !is_every_sample || of_samples == Nanos::ZERO)
+        .map_or(Nanos::ZERO, |end| end - begin);
     of_samples.max(known)
 }
 
 pub(super) fn measured(series: &[SeriesData]) -> Nanos {
-    let first = series.iter().filter_map(|read| read.accumulator.first_due).min();
-    let last = series.iter().filter_map(|read| read.accumulator.last_wake).max();
+    let first = series
+        .iter()
+        .filter_map(|read| read.accumulator.first_due)
+        .min();
+    let last = series
+        .iter()
+        .filter_map(|read| read.accumulator.last_wake)
+        .max();
     match (first, last) {
         (Some(first), Some(last)) => last - first,
         _ => Nanos::ZERO,
@@ -408,10 +577,15 @@ pub(super) fn measured(series: &[SeriesData]) -> Nanos {
 
 /// By which rule real-time tasks are stopped on this machine, and for how long.
 pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
-    record.measured_cpus.iter().flat_map(|cpu| record.machine.throttling.gaps(cpu)).next()
+    record
+        .measured_cpus
+        .iter()
+        .flat_map(|cpu| record.machine.throttling.gaps(cpu))
+        .next()
 }
 
-/// The names of all series, each once, in the order of the plan; those of a probe with several series alternate.
+/// The names of all series, each once, in the order of the plan; those of a probe with several
+/// series alternate.
 pub(super) fn names(series: &[SeriesData]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for read in series {

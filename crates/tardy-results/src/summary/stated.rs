@@ -1,4 +1,5 @@
-//! Imported series without their samples: what the other tool states stands in for what cannot be computed.
+//! Imported series without their samples: what the other tool states stands in for what cannot be
+//! computed.
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
@@ -7,8 +8,8 @@ use tardy_run::imported::StatedTotals;
 
 use super::read::SeriesData;
 
-/// The numbers of one series: those that were computed, with the mean that the tool states where a histogram's end is open; or no more than
-/// it states.
+/// The numbers of one series: those that were computed, with the mean that the tool states where a
+/// histogram's end is open; or no more than it states.
 pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Numbers> {
     let window = read.window();
     match (computed, read.stated) {
@@ -19,7 +20,8 @@ pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Nu
     }
 }
 
-/// The numbers of several series as one. Percentiles are those of the series that have them; with one that has none there are none.
+/// The numbers of several series as one. Percentiles are those of the series that have them; with
+/// one that has none there are none.
 pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) -> Option<Numbers> {
     let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
     if stated.len() < series.len() {
@@ -32,11 +34,17 @@ pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) 
     computed.map(|computed| mended(computed, &stated, window))
 }
 
-/// A mean and a least value that the tool states know the values that have no bucket too. A percentile from where on a file has no buckets is not known.
+/// A mean and a least value that the tool states know the values that have no bucket too. A
+/// percentile from where on a file has no buckets is not known.
 fn mended(mut computed: Numbers, stated: &[StatedTotals], window: Option<Window>) -> Numbers {
     if let Some(open) = stated.iter().filter_map(StatedTotals::open_from).min() {
-        computed.percentiles.retain(|percentile| percentile.value_ns < open.get());
-        computed.percentiles_corrected.iter_mut().for_each(|corrected| corrected.retain(|percentile| percentile.value_ns < open.get()));
+        computed
+            .percentiles
+            .retain(|percentile| percentile.value_ns < open.get());
+        computed
+            .percentiles_corrected
+            .iter_mut()
+            .for_each(|corrected| corrected.retain(|percentile| percentile.value_ns < open.get()));
     }
     if window.is_some_and(|window| stated.iter().any(|stated| stated.undecided(&window) > 0)) {
         computed.misses = None;
@@ -46,28 +54,59 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], window: Option<Window>
     computed
 }
 
-/// The least value: the stated one, unless that would contradict the least bucket, which may be a bucket's lower edge.
+/// The least value: the stated one, unless that would contradict the least bucket, which may be a
+/// bucket's lower edge.
 fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
-    let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else { return of_buckets };
+    let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else {
+        return of_buckets;
+    };
     let is_of_all = stated.iter().all(|stated| stated.min_ns.is_some());
-    let width = stated.iter().map(|stated| stated.resolution_ns.get()).max().unwrap_or(0);
+    let width = stated
+        .iter()
+        .map(|stated| stated.resolution_ns.get())
+        .max()
+        .unwrap_or(0);
     let is_inside = is_of_all && least.get() < of_buckets.saturating_add(width);
-    if is_inside { least.get() } else { of_buckets.min(least.get()) }
+    if is_inside {
+        least.get()
+    } else {
+        of_buckets.min(least.get())
+    }
 }
 
-/// The mean and the least value of imported series, where the file states them better than its buckets do; of other series the given ones.
-pub(crate) fn mean_and_least(series: &[&SeriesData], (of_samples, of_buckets): (f64, i64)) -> (f64, i64) {
+/// The mean and the least value of imported series, where the file states them better than its
+/// buckets do; of other series the given ones.
+pub(crate) fn mean_and_least(
+    series: &[&SeriesData],
+    (of_samples, of_buckets): (f64, i64),
+) -> (f64, i64) {
     let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
     if stated.len() < series.len() {
         return (of_samples, of_buckets);
     }
-    (mean(&stated).unwrap_or(of_samples), least(&stated, of_buckets))
+    (
+        mean(&stated).unwrap_or(of_samples),
+        least(&stated, of_buckets),
+    )
 }
 
 fn of_stated(stated: &[StatedTotals]) -> Option<Numbers> {
-    let some: Vec<&StatedTotals> = stated.iter().filter(|stated| stated.samples.is_some_and(|samples| samples > 0)).collect();
-    let min = some.iter().map(|stated| stated.min_ns).collect::<Option<Vec<Nanos>>>()?.into_iter().min()?;
-    let max = some.iter().map(|stated| stated.max_ns).collect::<Option<Vec<Nanos>>>()?.into_iter().max()?;
+    let some: Vec<&StatedTotals> = stated
+        .iter()
+        .filter(|stated| stated.samples.is_some_and(|samples| samples > 0))
+        .collect();
+    let min = some
+        .iter()
+        .map(|stated| stated.min_ns)
+        .collect::<Option<Vec<Nanos>>>()?
+        .into_iter()
+        .min()?;
+    let max = some
+        .iter()
+        .map(|stated| stated.max_ns)
+        .collect::<Option<Vec<Nanos>>>()?
+        .into_iter()
+        .max()?;
     Some(Numbers {
         samples: some.iter().filter_map(|stated| stated.samples).sum(),
         min_ns: min.get(),
@@ -77,7 +116,10 @@ fn of_stated(stated: &[StatedTotals]) -> Option<Numbers> {
         percentiles: Vec::new(),
         percentiles_corrected: None,
         extremal_index: None,
-        skipped: some.iter().filter_map(|stated| stated.skipped).fold(0, u64::saturating_add),
+        skipped: some
+            .iter()
+            .filter_map(|stated| stated.skipped)
+            .fold(0, u64::saturating_add),
         misses: None,
         misses_skipped: None,
         misses_clustering: None,
@@ -87,35 +129,64 @@ fn of_stated(stated: &[StatedTotals]) -> Option<Numbers> {
 
 fn mean(stated: &[StatedTotals]) -> Option<f64> {
     let of = |stated: &StatedTotals| Some((stated.mean_ns?, stated.samples? as f64));
-    let weighted: Vec<(f64, f64)> = stated.iter().filter(|stated| stated.samples != Some(0)).map(of).collect::<Option<_>>()?;
+    let weighted: Vec<(f64, f64)> = stated
+        .iter()
+        .filter(|stated| stated.samples != Some(0))
+        .map(of)
+        .collect::<Option<_>>()?;
     let samples: f64 = weighted.iter().map(|(_, samples)| samples).sum();
-    (samples > 0.0).then(|| weighted.iter().map(|(mean, samples)| mean * samples).sum::<f64>() / samples)
+    (samples > 0.0).then(|| {
+        weighted
+            .iter()
+            .map(|(mean, samples)| mean * samples)
+            .sum::<f64>()
+            / samples
+    })
 }
 
-/// Misses that samples do not show, of series that are known by their extremes only: each extreme beyond the deadline is at least one.
+/// Misses that samples do not show, of series that are known by their extremes only: each extreme
+/// beyond the deadline is at least one.
 pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
 
 fn late_extremes(read: &SeriesData, window: Window) -> u64 {
-    let Some(stated) = read.stated.filter(|_| read.is_judged() && read.whole.latency.count() == 0) else { return 0 };
+    let Some(stated) = read
+        .stated
+        .filter(|_| read.is_judged() && read.whole.latency.count() == 0)
+    else {
+        return 0;
+    };
     let (samples, window) = (stated.samples.unwrap_or(0), stated.of_rounded(window));
     if stated.min_ns.is_some_and(|least| least > window.latest) {
         return samples;
     }
-    let is_late = |extreme: Option<Nanos>| u64::from(extreme.is_some_and(|extreme| window.misses(extreme)));
+    let is_late =
+        |extreme: Option<Nanos>| u64::from(extreme.is_some_and(|extreme| window.misses(extreme)));
     is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Samples that may have missed the window or not: of series that are known by their extremes all but those, of others those without a bucket.
+/// Samples that may have missed the window or not: of series that are known by their extremes all
+/// but those, of others those without a bucket.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
-        Some(stated) if read.whole.latency.count() > 0 => read.window().map_or(0, |window| stated.undecided(&window)),
+        Some(stated) if read.whole.latency.count() > 0 => {
+            read.window().map_or(0, |window| stated.undecided(&window))
+        }
         Some(stated) => {
             let rounded = stated.of_rounded(window);
-            let is_in_time = |extreme: Option<Nanos>| extreme.is_some_and(|extreme| !rounded.misses(extreme));
-            let is_decided = is_in_time(stated.max_ns) && (window.earliest.is_none() || is_in_time(stated.min_ns));
-            if is_decided { 0 } else { stated.samples.unwrap_or(0).saturating_sub(late_extremes(read, window)) }
+            let is_in_time =
+                |extreme: Option<Nanos>| extreme.is_some_and(|extreme| !rounded.misses(extreme));
+            let is_decided = is_in_time(stated.max_ns)
+                && (window.earliest.is_none() || is_in_time(stated.min_ns));
+            if is_decided {
+                0
+            } else {
+                stated
+                    .samples
+                    .unwrap_or(0)
+                    .saturating_sub(late_extremes(read, window))
+            }
         }
         None => 0,
     };
@@ -125,15 +196,20 @@ pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
 /// Of series with buckets, samples without one that may miss `window` or not.
 pub(super) fn undecided_of_buckets(series: &[&SeriesData], window: Window) -> u64 {
     let counted = series.iter().filter(|read| read.whole.latency.count() > 0);
-    counted.filter_map(|read| read.stated).map(|stated| stated.undecided(&stated.of_rounded(window))).sum()
+    counted
+        .filter_map(|read| read.stated)
+        .map(|stated| stated.undecided(&stated.of_rounded(window)))
+        .sum()
 }
 
 /// Why misses cannot be counted.
 pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<String> {
-    let is_without_buckets = |read: &&SeriesData| read.stated.is_some() && read.whole.latency.count() == 0;
+    let is_without_buckets =
+        |read: &&SeriesData| read.stated.is_some() && read.whole.latency.count() == 0;
     (undecided(series, window) > 0).then(|| match series.iter().any(is_without_buckets) {
         true => "of a series only the extremes are known: more may be late".to_owned(),
-        false => "samples without a bucket may be late or not: measure with a larger histogram".to_owned(),
+        false => "samples without a bucket may be late or not: measure with a larger histogram"
+            .to_owned(),
     })
 }
 
@@ -143,8 +219,21 @@ mod tests {
 
     #[test]
     fn a_stated_least_value_is_that_of_its_bucket_unless_it_contradicts_it() {
-        let of = |least| [StatedTotals { min_ns: Some(Nanos(least)), resolution_ns: Nanos(1_000), ..StatedTotals::default() }];
-        assert_eq!([least(&of(590), 0), least(&of(3_500), 2_000), least(&of(1_000), 2_000)], [590, 2_000, 1_000]);
+        let of = |least| {
+            [StatedTotals {
+                min_ns: Some(Nanos(least)),
+                resolution_ns: Nanos(1_000),
+                ..StatedTotals::default()
+            }]
+        };
+        assert_eq!(
+            [
+                least(&of(590), 0),
+                least(&of(3_500), 2_000),
+                least(&of(1_000), 2_000)
+            ],
+            [590, 2_000, 1_000]
+        );
         assert_eq!(least(&[StatedTotals::default()], 2_000), 2_000);
     }
 }

@@ -11,13 +11,16 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_run::record::RunRecord;
 
-use super::model::{GapSummary, InterruptCount, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary};
+use super::model::{
+    GapSummary, InterruptCount, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary,
+};
 use super::read::{LoadedRun, SeriesData, SummaryError, has_no_times, names, read};
 use super::verdict::Judge;
 use super::warnings::warnings;
 use super::{by_phase, ladder, stated, verdict};
 
-/// Makes the summary of the run in `path`, held to `requirement`, and where that is silent, to what the run was made with.
+/// Makes the summary of the run in `path`, held to `requirement`, and where that is silent, to what
+/// the run was made with.
 ///
 /// # Errors
 /// [`SummaryError`] where the folder, or a series that it names, cannot be read.
@@ -35,13 +38,21 @@ impl LoadedRun {
         let loads = by_phase::loads(record, series, &judge);
         let mut probes = self.probe_summaries(&judge, &loads);
         let start = record.started.monotonic_ns;
-        let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
+        let mut summaries: Vec<SeriesSummary> =
+            series.iter().map(|read| read.summary(start)).collect();
         if has_no_times(record) {
-            let numbers = summaries.iter_mut().map(|series| &mut series.numbers).chain(probes.iter_mut().map(|probe| &mut probe.numbers));
+            let numbers = summaries
+                .iter_mut()
+                .map(|series| &mut series.numbers)
+                .chain(probes.iter_mut().map(|probe| &mut probe.numbers));
             numbers.flatten().for_each(|numbers| numbers.max_at_ns = 0);
         }
         summaries.sort_by_key(|series| {
-            (std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)), series.probe.clone(), series.cpu)
+            (
+                std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)),
+                series.probe.clone(),
+                series.cpu,
+            )
         });
         Summary {
             run: self.folder.display().to_string(),
@@ -62,7 +73,12 @@ impl LoadedRun {
             defaults: record.plan.defaults.clone(),
             measured_cpus: record.measured_cpus.clone(),
             machine: record.machine.two_lines(),
-            grave_settings: record.doctor.iter().filter(|finding| finding.is_grave()).map(|finding| finding.check.clone()).collect(),
+            grave_settings: record
+                .doctor
+                .iter()
+                .filter(|finding| finding.is_grave())
+                .map(|finding| finding.check.clone())
+                .collect(),
             interrupts: interrupts(&record.interference),
             overhead: record.overhead.clone(),
         }
@@ -71,8 +87,15 @@ impl LoadedRun {
     fn probe_summaries(&self, judge: &Judge<'_>, loads: &[LoadSummary]) -> Vec<ProbeSummary> {
         let start = self.record.started.monotonic_ns;
         let summary = |name: &str| {
-            let of_probe: Vec<&SeriesData> = self.series.iter().filter(|read| read.descriptor.probe == name).collect();
-            let (first, cells) = (of_probe[0], of_probe.iter().map(|read| &read.whole).collect::<Vec<_>>());
+            let of_probe: Vec<&SeriesData> = self
+                .series
+                .iter()
+                .filter(|read| read.descriptor.probe == name)
+                .collect();
+            let (first, cells) = (
+                of_probe[0],
+                of_probe.iter().map(|read| &read.whole).collect::<Vec<_>>(),
+            );
             let mut all = Cell::default();
             cells.iter().for_each(|cell| all.merge_counts(cell));
             let ladder = || ladder::ladder(judge, &of_probe, &all, self.measured(), loads);
@@ -82,10 +105,24 @@ impl LoadedRun {
                 has_no_period: matches!(first.descriptor.meaning, Meaning::Gap { .. }),
                 period_ns: first.descriptor.schedule.period(),
                 is_skipped_unknown: of_probe.iter().any(|read| read.is_skipped_unknown()),
-                numbers: stated::numbers_of_all(&of_probe, numbers(&all, &Dependence::of(&cells), start.get(), first.has_window())),
-                counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
+                numbers: stated::numbers_of_all(
+                    &of_probe,
+                    numbers(
+                        &all,
+                        &Dependence::of(&cells),
+                        start.get(),
+                        first.has_window(),
+                    ),
+                ),
+                counts: of_probe.iter().fold(Counts::default(), |sum, read| {
+                    sum.plus(&read.accumulator.counts)
+                }),
                 verdict: judge.probe(&of_probe, loads),
-                ladder: if self.window().is_none() { ladder() } else { None },
+                ladder: if self.window().is_none() {
+                    ladder()
+                } else {
+                    None
+                },
             }
         };
         names(&self.series).into_iter().map(summary).collect()
@@ -94,16 +131,28 @@ impl LoadedRun {
 
 impl SeriesData {
     fn gaps(&self) -> Option<GapSummary> {
-        let Meaning::Gap { least } = self.descriptor.meaning else { return None };
-        // Those in the series; shorter ones that were counted without their time are in the histogram alone.
+        let Meaning::Gap { least } = self.descriptor.meaning else {
+            return None;
+        };
+        // Those in the series; shorter ones that were counted without their time are in the
+        // histogram alone.
         let gaps = self.accumulator.whole();
-        // Of an import without samples the number of gaps is that of its histogram, and their length is in no file.
+        // Of an import without samples the number of gaps is that of its histogram, and their
+        // length is in no file.
         if self.stated.is_some() && self.accumulator.samples == 0 {
             return None;
         }
         let length = Nanos(i64::try_from(gaps.sum).unwrap_or(i64::MAX));
-        let share = self.observed.map(|observed| length.get() as f64 / observed.get() as f64);
-        Some(GapSummary { least_ns: least, count: gaps.latency.count(), length_ns: length, observed_ns: self.observed, share })
+        let share = self
+            .observed
+            .map(|observed| length.get() as f64 / observed.get() as f64);
+        Some(GapSummary {
+            least_ns: least,
+            count: gaps.latency.count(),
+            length_ns: length,
+            observed_ns: self.observed,
+            share,
+        })
     }
 
     fn summary(&self, start: Nanos) -> SeriesSummary {
@@ -115,13 +164,27 @@ impl SeriesData {
             probe: self.descriptor.probe.clone(),
             cpu: self.descriptor.cpu,
             schedule: self.descriptor.schedule,
-            numbers: stated::numbers(self, numbers(whole, &dependence, start.get(), self.has_window())),
+            numbers: stated::numbers(
+                self,
+                numbers(whole, &dependence, start.get(), self.has_window()),
+            ),
             counts: self.accumulator.counts,
             is_skipped_unknown: self.is_skipped_unknown(),
-            // Between samples that were not kept there is no telling how far apart two wake-ups were.
-            jitter: if is_every_sample { percentiles(&self.accumulator.jitter, &dependence) } else { Vec::new() },
-            jitter_max_ns: is_every_sample.then(|| self.accumulator.jitter.max()).flatten(),
-            misses_longest_run: if is_every_sample { self.accumulator.miss_runs.longest() } else { None },
+            // Between samples that were not kept there is no telling how far apart two wake-ups
+            // were.
+            jitter: if is_every_sample {
+                percentiles(&self.accumulator.jitter, &dependence)
+            } else {
+                Vec::new()
+            },
+            jitter_max_ns: is_every_sample
+                .then(|| self.accumulator.jitter.max())
+                .flatten(),
+            misses_longest_run: if is_every_sample {
+                self.accumulator.miss_runs.longest()
+            } else {
+                None
+            },
             early: self.accumulator.early.count,
             clock_error_ns: match self.descriptor.meaning {
                 Meaning::Lateness { clock_error } if clock_error > Nanos::ZERO => Some(clock_error),
@@ -136,11 +199,26 @@ impl SeriesData {
 }
 
 fn mark(record: &RunRecord, at: Nanos) -> MarkSummary {
-    let phase = record.phases.iter().rev().find(|phase| phase.begin_ns <= at);
-    MarkSummary { at_ns: at - record.started.monotonic_ns, phase: phase.map(|phase| phase.name.clone()) }
+    let phase = record
+        .phases
+        .iter()
+        .rev()
+        .find(|phase| phase.begin_ns <= at);
+    MarkSummary {
+        at_ns: at - record.started.monotonic_ns,
+        phase: phase.map(|phase| phase.name.clone()),
+    }
 }
 
 fn interrupts(interference: &Option<tardy_run::interference::Interference>) -> Vec<InterruptCount> {
-    let lines = interference.iter().flat_map(|interference| &interference.interrupts);
-    lines.map(|line| InterruptCount { label: line.label.clone(), description: line.description.clone(), count: line.total() }).collect()
+    let lines = interference
+        .iter()
+        .flat_map(|interference| &interference.interrupts);
+    lines
+        .map(|line| InterruptCount {
+            label: line.label.clone(),
+            description: line.description.clone(),
+            count: line.total(),
+        })
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! The verdicts of a run: what its samples come to, held to what was asked for. Each probe and each load is a population of its own, and has one.
+//! The verdicts of a run: what its samples come to, held to what was asked for. Each probe and each
+//! load is a population of its own, and has one.
 
 use std::collections::BTreeSet;
 
@@ -36,68 +37,149 @@ impl<'a> Part<'a> {
     pub(super) fn whole(read: &'a SeriesData) -> Self {
         let (counts, cell, missing) = (read.counts(), read.whole(), read.missing());
         // What a damaged file lacks was not seen either.
-        let skipped_there = if missing > 0 { counts.skipped.saturating_sub(cell.skipped) } else { 0 };
-        let unseen = counts.lost.saturating_add(missing).saturating_add(skipped_there);
-        Self { descriptor: read.descriptor(), cell, due_times: counts.expected.saturating_sub(unseen) }
+        let skipped_there = if missing > 0 {
+            counts.skipped.saturating_sub(cell.skipped)
+        } else {
+            0
+        };
+        let unseen = counts
+            .lost
+            .saturating_add(missing)
+            .saturating_add(skipped_there);
+        Self {
+            descriptor: read.descriptor(),
+            cell,
+            due_times: counts.expected.saturating_sub(unseen),
+        }
     }
 
     /// Those of a series in `cell`.
     pub(super) fn of_phases(read: &'a SeriesData, cell: &'a Cell) -> Self {
-        Self { descriptor: read.descriptor(), cell, due_times: cell.latency.count() + cell.skipped }
+        Self {
+            descriptor: read.descriptor(),
+            cell,
+            due_times: cell.latency.count() + cell.skipped,
+        }
     }
 
-    /// How long its due times last at least: each has a period, also the last one, after which nothing was measured.
+    /// How long its due times last at least: each has a period, also the last one, after which
+    /// nothing was measured.
     fn length(&self) -> Nanos {
         let due_times = i64::try_from(self.due_times).unwrap_or(i64::MAX);
-        Nanos(self.descriptor.schedule.period().get().saturating_mul(due_times))
+        Nanos(
+            self.descriptor
+                .schedule
+                .period()
+                .get()
+                .saturating_mul(due_times),
+        )
     }
 }
 
 impl<'a> Judge<'a> {
     /// For a run with these warnings, which say what its samples cannot decide.
     pub(super) fn new(run: &'a LoadedRun, warnings: &[Warning]) -> Self {
-        let of = |severity| warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect();
-        Self { run, stress: stress(&run.record), degraded: of(Severity::Degraded), incomplete: of(Severity::Incomplete) }
+        let of = |severity| {
+            warnings
+                .iter()
+                .filter(|warning| warning.severity() == severity)
+                .map(Warning::to_string)
+                .collect()
+        };
+        Self {
+            run,
+            stress: stress(&run.record),
+            degraded: of(Severity::Degraded),
+            incomplete: of(Severity::Incomplete),
+        }
     }
 
-    /// The verdict on a probe: all its series together; where a share may miss, none of them alone beyond it, and no load either.
+    /// The verdict on a probe: all its series together; where a share may miss, none of them alone
+    /// beyond it, and no load either.
     pub(super) fn probe(&self, series: &[&SeriesData], loads: &[LoadSummary]) -> Option<Verdict> {
         let requirement = self.run.requirement();
-        let first = series.first().filter(|read| read.is_judged() && requirement.is_asked())?;
+        let first = series
+            .first()
+            .filter(|read| read.is_judged() && requirement.is_asked())?;
         let of = |series: &[&SeriesData]| {
             let parts: Vec<Part> = series.iter().map(|read| Part::whole(read)).collect();
             let mut evidence = self.evidence(requirement, &parts, self.run.measured(), self.stress);
-            evidence.misses += requirement.window.map_or(0, |window| stated::misses(series, window));
-            evidence.misses_undecided = requirement.window.map_or(0, |window| stated::undecided(series, window));
+            evidence.misses += requirement
+                .window
+                .map_or(0, |window| stated::misses(series, window));
+            evidence.misses_undecided = requirement
+                .window
+                .map_or(0, |window| stated::undecided(series, window));
             evidence.incomplete.extend(self.shortcomings(series));
             // A number that is not known would pass for 0.
-            evidence.skipped_limited = evidence.skipped_limited.filter(|&skipped| skipped > 0 || !self.is_limited_and_unknown(series));
+            evidence.skipped_limited = evidence
+                .skipped_limited
+                .filter(|&skipped| skipped > 0 || !self.is_limited_and_unknown(series));
             judge(requirement, evidence)
         };
         let together = of(series);
         if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
             return Some(together);
         }
-        // A CPU, or a load, with which surely more than the share is missed is not made good by the others.
-        let alone = series.iter().map(|read| (format!("{} alone", read.place()), of(&[read])));
+        // A CPU, or a load, with which surely more than the share is missed is not made good by the
+        // others.
+        let alone = series
+            .iter()
+            .map(|read| (format!("{} alone", read.place()), of(&[read])));
         let name = &first.descriptor().probe;
-        let under = loads.iter().filter_map(|load| Some((format!("under {}", load.name), load.verdict_of(name)?.clone())));
-        let failed = alone.chain(under).find(|(_, verdict)| verdict.outcome == Outcome::Failed);
-        Some(failed.map_or(together, |(who, verdict)| Verdict { sentence: format!("{who}: {}", verdict.sentence), ..verdict }))
+        let under = loads.iter().filter_map(|load| {
+            Some((
+                format!("under {}", load.name),
+                load.verdict_of(name)?.clone(),
+            ))
+        });
+        let failed = alone
+            .chain(under)
+            .find(|(_, verdict)| verdict.outcome == Outcome::Failed);
+        Some(failed.map_or(together, |(who, verdict)| Verdict {
+            sentence: format!("{who}: {}", verdict.sentence),
+            ..verdict
+        }))
     }
 
     /// The verdict on a probe while a load ran, for `length` in all.
-    pub(super) fn load(&self, parts: &[Part<'_>], length: Nanos, is_loaded: bool) -> Option<Verdict> {
+    pub(super) fn load(
+        &self,
+        parts: &[Part<'_>],
+        length: Nanos,
+        is_loaded: bool,
+    ) -> Option<Verdict> {
         let requirement = self.run.requirement();
-        let stress = if is_loaded { Stress::Same } else { Stress::None };
-        requirement.is_asked().then(|| judge(requirement, self.evidence(requirement, parts, length, stress)))
+        let stress = if is_loaded {
+            Stress::Same
+        } else {
+            Stress::None
+        };
+        requirement.is_asked().then(|| {
+            judge(
+                requirement,
+                self.evidence(requirement, parts, length, stress),
+            )
+        })
     }
 
     /// What is known of these samples.
-    pub(super) fn evidence(&self, requirement: &Requirement, parts: &[Part<'_>], measured: Nanos, stress: Stress) -> Evidence {
+    pub(super) fn evidence(
+        &self,
+        requirement: &Requirement,
+        parts: &[Part<'_>],
+        measured: Nanos,
+        stress: Stress,
+    ) -> Evidence {
         let sum = |of: fn(&Part<'_>) -> u64| parts.iter().map(of).sum::<u64>();
-        let is_limited = |part: &&Part<'_>| requirement.limits_skipped(part.descriptor.schedule.period(), part.descriptor.is_work());
-        let limited: Vec<u64> = parts.iter().filter(is_limited).map(|part| part.cell.skipped).collect();
+        let is_limited = |part: &&Part<'_>| {
+            requirement.limits_skipped(part.descriptor.schedule.period(), part.descriptor.is_work())
+        };
+        let limited: Vec<u64> = parts
+            .iter()
+            .filter(is_limited)
+            .map(|part| part.cell.skipped)
+            .collect();
         let dependence = Dependence::of(&parts.iter().map(|part| part.cell).collect::<Vec<_>>());
         Evidence {
             misses: sum(|part| part.cell.misses),
@@ -108,7 +190,11 @@ impl<'a> Judge<'a> {
             due_times: sum(|part| part.due_times),
             extremal_index: dependence.extremal_index(),
             clustering: Some(dependence.misses()),
-            processors: parts.iter().filter_map(|part| part.descriptor.cpu).collect::<BTreeSet<_>>().len(),
+            processors: parts
+                .iter()
+                .filter_map(|part| part.descriptor.cpu)
+                .collect::<BTreeSet<_>>()
+                .len(),
             measured: measured.max(parts.iter().map(Part::length).max().unwrap_or_default()),
             stress,
             degraded: self.degraded.clone(),
@@ -121,45 +207,80 @@ impl<'a> Judge<'a> {
         self.stress
     }
 
-    /// Whether skipped periods are limited, by a number or by a deadline that may be up to the period, that the tool of an import did not count.
+    /// Whether skipped periods are limited, by a number or by a deadline that may be up to the
+    /// period, that the tool of an import did not count.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
-        let is_of_timers = self.run.record.imported.as_ref().is_some_and(ImportRecord::is_of_timers);
+        let is_of_timers = self
+            .run
+            .record
+            .imported
+            .as_ref()
+            .is_some_and(ImportRecord::is_of_timers);
         let is_limited = |read: &SeriesData| {
-            let (period, is_work) = (read.descriptor().schedule.period(), read.descriptor().is_work());
+            let (period, is_work) = (
+                read.descriptor().schedule.period(),
+                read.descriptor().is_work(),
+            );
             // A period that is not known may be longer than the deadline.
-            requirement.limits_skipped(period, is_work) || (period == Nanos::ZERO && requirement.window.is_some() && !is_of_timers)
+            requirement.limits_skipped(period, is_work)
+                || (period == Nanos::ZERO && requirement.window.is_some() && !is_of_timers)
         };
-        series.iter().any(|read| is_limited(read) && read.is_skipped_unknown())
+        series
+            .iter()
+            .any(|read| is_limited(read) && read.is_skipped_unknown())
     }
 
     /// What an import does not tell, and would have to for this requirement.
     fn shortcomings(&self, series: &[&SeriesData]) -> Vec<String> {
         let requirement = self.run.requirement();
-        let of_extremes = requirement.window.and_then(|window| stated::shortcoming(series, window));
-        let is_open = requirement.skipped_allowed.is_some() && self.run.record.imported.is_some() || self.is_limited_and_unknown(series);
-        let of_skipped = is_open.then(|| "the tool that measured this need not count every skipped period".to_owned());
+        let of_extremes = requirement
+            .window
+            .and_then(|window| stated::shortcoming(series, window));
+        let is_open = requirement.skipped_allowed.is_some() && self.run.record.imported.is_some()
+            || self.is_limited_and_unknown(series);
+        let of_skipped = is_open
+            .then(|| "the tool that measured this need not count every skipped period".to_owned());
         of_extremes.into_iter().chain(of_skipped).collect()
     }
 }
 
-/// The verdict on the run: that on its probe, and of several the worst, with the probe's name before it. Absent where nothing was asked for.
+/// The verdict on the run: that on its probe, and of several the worst, with the probe's name
+/// before it. Absent where nothing was asked for.
 pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict> {
-    let verdicts: Vec<(&str, &Verdict)> = probes.iter().filter_map(|probe| Some((probe.probe.as_str(), probe.verdict.as_ref()?))).collect();
+    let verdicts: Vec<(&str, &Verdict)> = probes
+        .iter()
+        .filter_map(|probe| Some((probe.probe.as_str(), probe.verdict.as_ref()?)))
+        .collect();
     match verdicts.as_slice() {
-        [] => run.requirement().is_asked().then(|| judge(run.requirement(), Evidence::default())),
+        [] => run
+            .requirement()
+            .is_asked()
+            .then(|| judge(run.requirement(), Evidence::default())),
         [(_, verdict)] => Some((*verdict).clone()),
         several => {
-            let worst = several.iter().map(|(_, verdict)| verdict.outcome).fold(Outcome::Passed, Outcome::worse);
-            let (probe, verdict) = several.iter().find(|(_, verdict)| verdict.outcome == worst)?;
-            Some(Verdict { sentence: format!("{probe}: {}", verdict.sentence), ..(*verdict).clone() })
+            let worst = several
+                .iter()
+                .map(|(_, verdict)| verdict.outcome)
+                .fold(Outcome::Passed, Outcome::worse);
+            let (probe, verdict) = several
+                .iter()
+                .find(|(_, verdict)| verdict.outcome == worst)?;
+            Some(Verdict {
+                sentence: format!("{probe}: {}", verdict.sentence),
+                ..(*verdict).clone()
+            })
         }
     }
 }
 
 /// Which loads ran while the run measured. Of an import nothing is known.
 fn stress(record: &RunRecord) -> Stress {
-    let mut loads: Vec<&[String]> = record.phases.iter().map(|phase| phase.loads.as_slice()).collect();
+    let mut loads: Vec<&[String]> = record
+        .phases
+        .iter()
+        .map(|phase| phase.loads.as_slice())
+        .collect();
     loads.dedup();
     match loads.as_slice() {
         loads if loads.iter().all(|loads| loads.is_empty()) => Stress::None,
@@ -177,12 +298,28 @@ mod tests {
 
     #[test]
     fn a_rate_is_never_above_the_due_times_of_an_hour() {
-        let schedule = Schedule::Grid { period: Nanos::from_millis(1), start: Nanos::ZERO, dither: Nanos::ZERO };
-        let descriptor = Descriptor::latency("cyclic", Some(CpuId(0)), ClockKind::Hardware, schedule);
-        let part = Part { descriptor: &descriptor, cell: &Cell::default(), due_times: 1 };
+        let schedule = Schedule::Grid {
+            period: Nanos::from_millis(1),
+            start: Nanos::ZERO,
+            dither: Nanos::ZERO,
+        };
+        let descriptor =
+            Descriptor::latency("cyclic", Some(CpuId(0)), ClockKind::Hardware, schedule);
+        let part = Part {
+            descriptor: &descriptor,
+            cell: &Cell::default(),
+            due_times: 1,
+        };
         // From the first due time to the last wake-up were the 15 us that it was late by.
-        let evidence = Evidence { due_times: 1, misses: 1, measured: Nanos::from_micros(15).max(part.length()), ..Evidence::default() };
-        let an_hour = judge(&Requirement::deadline(Nanos(1)), evidence).misses_an_hour_at_most().unwrap();
+        let evidence = Evidence {
+            due_times: 1,
+            misses: 1,
+            measured: Nanos::from_micros(15).max(part.length()),
+            ..Evidence::default()
+        };
+        let an_hour = judge(&Requirement::deadline(Nanos(1)), evidence)
+            .misses_an_hour_at_most()
+            .unwrap();
         assert!(an_hour <= 3_600_000.5, "{an_hour}");
     }
 }

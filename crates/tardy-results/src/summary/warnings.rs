@@ -14,12 +14,19 @@ const MOST_PERIODS: f64 = 0.5;
 /// Stalls of one series from which on they may be the work of a rule.
 const STALLS_OF_THROTTLING: u64 = 2;
 
-/// Up to when after the start every series with due times has its samples; of others the last sample tells nothing of what came after it.
+/// Up to when after the start every series with due times has its samples; of others the last
+/// sample tells nothing of what came after it.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
-    let counted = series.iter().filter(|read| read.descriptor.schedule.is_grid() == has_grid);
+    let counted = series
+        .iter()
+        .filter(|read| read.descriptor.schedule.is_grid() == has_grid);
     let last = counted.map(|read| read.accumulator.last_wake);
-    let until = if has_grid { last.min().flatten() } else { last.max().flatten() };
+    let until = if has_grid {
+        last.min().flatten()
+    } else {
+        last.max().flatten()
+    };
     until.map(|wake| wake - record.started.monotonic_ns)
 }
 
@@ -32,60 +39,113 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
     } else {
         format!("single samples are kept from {since} after the start on")
     };
-    let disk = record.plan.disk.map_or_else(String::new, |disk| format!(" (--disk {})", format_bytes(disk)));
-    Some(Warning::Note { text: format!("{from}: those before that are in histograms by hour{disk}, and all are counted") })
+    let disk = record.plan.disk.map_or_else(String::new, |disk| {
+        format!(" (--disk {})", format_bytes(disk))
+    });
+    Some(Warning::Note {
+        text: format!(
+            "{from}: those before that are in histograms by hour{disk}, and all are counted"
+        ),
+    })
 }
 
-/// All of a run, each once: those of `run.json`, and those that its series show. The gravest comes first.
+/// All of a run, each once: those of `run.json`, and those that its series show. The gravest comes
+/// first.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
         let stored_until = stored_until(record, series);
         let is_under_way = record.is_under_way(&Root::system());
-        warnings.push(if is_under_way { Warning::UnderWay { stored_until } } else { Warning::CutOff { stored_until } });
+        warnings.push(if is_under_way {
+            Warning::UnderWay { stored_until }
+        } else {
+            Warning::CutOff { stored_until }
+        });
     }
     warnings.extend(single_samples(record, series));
     for read in series {
         let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);
         let counts = read.accumulator.counts;
         if counts.lost > 0 {
-            warnings.push(Warning::SamplesLost { probe: probe.clone(), cpu, lost: counts.lost });
+            warnings.push(Warning::SamplesLost {
+                probe: probe.clone(),
+                cpu,
+                lost: counts.lost,
+            });
         }
         if !counts.is_exact() {
             let unexplained = i64::try_from(counts.unexplained()).unwrap_or(i64::MAX);
-            warnings.push(Warning::AccountingInexact { probe: probe.clone(), cpu, unexplained });
+            warnings.push(Warning::AccountingInexact {
+                probe: probe.clone(),
+                cpu,
+                unexplained,
+            });
         }
         if read.end.damaged_bytes > 0 {
-            warnings.push(Warning::DamagedFile { file: read.file.display().to_string(), bytes: read.end.damaged_bytes });
+            warnings.push(Warning::DamagedFile {
+                file: read.file.display().to_string(),
+                bytes: read.end.damaged_bytes,
+            });
         }
         // A run that was cut off has no counts but those of the file.
         let gone = counts.stored().saturating_sub(read.accumulator.samples);
         if gone > 0 && read.end.damaged_bytes == 0 && record.state != State::Running {
-            warnings.push(Warning::SamplesGone { file: read.file.display().to_string(), samples: gone });
+            warnings.push(Warning::SamplesGone {
+                file: read.file.display().to_string(),
+                samples: gone,
+            });
         }
         let share = counts.skipped as f64 / counts.expected.max(1) as f64;
         if share > MOST_PERIODS && skips_steadily(read) {
             let period = read.descriptor.schedule.period();
-            warnings.push(Warning::MostPeriodsSkipped { probe: probe.clone(), cpu, share, period });
+            warnings.push(Warning::MostPeriodsSkipped {
+                probe: probe.clone(),
+                cpu,
+                share,
+                period,
+            });
         }
         let early = read.accumulator.early;
         if early.count > 0 {
-            warnings.push(Warning::EarlyWakeUps { probe, cpu, count: early.count, earliest: Nanos(early.earliest) });
+            warnings.push(Warning::EarlyWakeUps {
+                probe,
+                cpu,
+                count: early.count,
+                earliest: Nanos(early.earliest),
+            });
         }
     }
-    // Throttling comes again and again while it lasts: a single latency of that length is a latency.
-    let is_throttled = series.iter().any(|read| read.accumulator.stalls >= STALLS_OF_THROTTLING);
+    // Throttling comes again and again while it lasts: a single latency of that length is a
+    // latency.
+    let is_throttled = series
+        .iter()
+        .any(|read| read.accumulator.stalls >= STALLS_OF_THROTTLING);
     if let (Some(gap), true) = (throttling(record), is_throttled) {
         let windows = series.iter().map(|read| read.accumulator.stalls).sum();
-        warnings.push(Warning::LooksLikeThrottling { windows, length: gap.gap, rule: gap.rule.to_string() });
+        warnings.push(Warning::LooksLikeThrottling {
+            windows,
+            length: gap.gap,
+            rule: gap.rule.to_string(),
+        });
     }
-    warnings.extend(record.series.iter().zip(series).filter_map(|(entry, read)| displaced(record, entry, read.accumulator.counts)));
-    warnings.extend(record.scheduling_changes.iter().map(|change| Warning::SchedulingChanged {
-        thread: change.thread.clone(),
-        before: change.before.clone(),
-        after: change.after.clone(),
-        since_start: change.seen_ns - record.started.monotonic_ns,
-    }));
+    warnings.extend(
+        record
+            .series
+            .iter()
+            .zip(series)
+            .filter_map(|(entry, read)| displaced(record, entry, read.accumulator.counts)),
+    );
+    warnings.extend(
+        record
+            .scheduling_changes
+            .iter()
+            .map(|change| Warning::SchedulingChanged {
+                thread: change.thread.clone(),
+                before: change.before.clone(),
+                after: change.after.clone(),
+                since_start: change.seen_ns - record.started.monotonic_ns,
+            }),
+    );
     warnings.sort_by_key(Warning::rank);
     let mut once: Vec<Warning> = Vec::with_capacity(warnings.len());
     for warning in warnings {
@@ -101,12 +161,24 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
     let first = entry.elsewhere.first()?;
     let was_displaced = |phase: &&PhaseRecord| {
         let end = phase.end_ns.unwrap_or(Nanos::MAX);
-        entry.elsewhere.iter().any(|stretch| stretch.first_due_ns < end && stretch.last_due_ns >= phase.begin_ns)
+        entry
+            .elsewhere
+            .iter()
+            .any(|stretch| stretch.first_due_ns < end && stretch.last_due_ns >= phase.begin_ns)
     };
-    let mut phases: Vec<String> = record.phases.iter().filter(was_displaced).map(|phase| phase.name.clone()).collect();
+    let mut phases: Vec<String> = record
+        .phases
+        .iter()
+        .filter(was_displaced)
+        .map(|phase| phase.name.clone())
+        .collect();
     phases.dedup();
     // Of a run without phases worth a name there is nothing to tell.
-    let phases = if record.phases.len() > 1 { phases } else { Vec::new() };
+    let phases = if record.phases.len() > 1 {
+        phases
+    } else {
+        Vec::new()
+    };
     Some(Warning::Displaced {
         probe: entry.probe.clone(),
         cpu: entry.cpu,
@@ -118,7 +190,8 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
     })
 }
 
-/// Whether wake-ups skip due times as a rule: a single long stall may skip most of a short run, and is no fault of the period.
+/// Whether wake-ups skip due times as a rule: a single long stall may skip most of a short run, and
+/// is no fault of the period.
 fn skips_steadily(read: &SeriesData) -> bool {
     let samples = read.accumulator.samples;
     samples == 0 || read.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS

@@ -2,23 +2,57 @@ use super::*;
 
 use proptest::prelude::*;
 
-const SCHEDULE: Schedule = Schedule::Grid { period: Nanos(1_000), start: Nanos(0), dither: Nanos(0) };
+const SCHEDULE: Schedule = Schedule::Grid {
+    period: Nanos(1_000),
+    start: Nanos(0),
+    dither: Nanos(0),
+};
 
 fn rule(cuts: Vec<Nanos>) -> CountingRule {
-    CountingRule { window: Some(Window { latest: Nanos(500), earliest: Some(Nanos(-3)) }), is_work: false, cuts, stretch: HOUR }
+    CountingRule {
+        window: Some(Window {
+            latest: Nanos(500),
+            earliest: Some(Nanos(-3)),
+        }),
+        is_work: false,
+        cuts,
+        stretch: HOUR,
+    }
 }
 
 fn hours_of(latencies: &[i64]) -> Hours {
     let mut stretch = Stretch::beginning(Nanos(0));
     for (index, &latency) in latencies.iter().enumerate() {
-        let sample = Sample { due: Nanos(index as i64 * 1_000), latency: Nanos(latency), skipped: u32::from(latency > 2_000) };
-        stretch.add(Gap { lost: 1, skipped: 0 }, sample, &rule(Vec::new()), &SCHEDULE);
+        let sample = Sample {
+            due: Nanos(index as i64 * 1_000),
+            latency: Nanos(latency),
+            skipped: u32::from(latency > 2_000),
+        };
+        stretch.add(
+            Gap {
+                lost: 1,
+                skipped: 0,
+            },
+            sample,
+            &rule(Vec::new()),
+            &SCHEDULE,
+        );
     }
     let mut hours = Hours::new(&rule(Vec::new()));
     hours.samples = latencies.len() as u64;
     hours.through = 12;
-    hours.counts = Counts { expected: 9, recorded: 8, skipped: 1, lost: 0, unstored: 3 };
-    hours.put(PackedStretch { part: 0, number: -1, bytes: stretch.encode() });
+    hours.counts = Counts {
+        expected: 9,
+        recorded: 8,
+        skipped: 1,
+        lost: 0,
+        unstored: 3,
+    };
+    hours.put(PackedStretch {
+        part: 0,
+        number: -1,
+        bytes: stretch.encode(),
+    });
     hours
 }
 
@@ -27,10 +61,33 @@ fn the_file_survives_a_round_trip_and_damage_is_noticed() {
     let mut hours = hours_of(&[-5, 7, 7, 12_000, 90_000_000]);
     let bytes = hours.encode(1 << 20);
     let read = Hours::decode(&bytes).unwrap();
-    assert_eq!((read.through, read.samples, read.counts, read.window, read.length), (12, 5, hours.counts, hours.window, HOUR));
+    assert_eq!(
+        (
+            read.through,
+            read.samples,
+            read.counts,
+            read.window,
+            read.length
+        ),
+        (12, 5, hours.counts, hours.window, HOUR)
+    );
     let stretch = read.stretches().next().unwrap();
-    assert_eq!((stretch.cell.sum, stretch.gaps.lost, stretch.cell.worst.unwrap().due), (90_012_009, 5, Nanos(4_000)));
-    assert_eq!((stretch.cell.latency.min(), stretch.cell.latency.max(), stretch.skipping), (Some(-5), Some(90_000_000), 2));
+    assert_eq!(
+        (
+            stretch.cell.sum,
+            stretch.gaps.lost,
+            stretch.cell.worst.unwrap().due
+        ),
+        (90_012_009, 5, Nanos(4_000))
+    );
+    assert_eq!(
+        (
+            stretch.cell.latency.min(),
+            stretch.cell.latency.max(),
+            stretch.skipping
+        ),
+        (Some(-5), Some(90_000_000), 2)
+    );
     for position in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[position] ^= 1;
@@ -43,37 +100,98 @@ fn another_clock_moves_all_times_and_no_count() {
     let later = Nanos(HOUR.get() * 3 + 7);
     let mut hours = hours_of(&[-5, 7, 12_000]);
     let mut next = Stretch::beginning(HOUR);
-    next.add(Gap::default(), Sample { due: HOUR, latency: Nanos(40), skipped: 0 }, &rule(Vec::new()), &SCHEDULE);
-    hours.put(PackedStretch { part: 0, number: 1, bytes: next.encode() });
+    next.add(
+        Gap::default(),
+        Sample {
+            due: HOUR,
+            latency: Nanos(40),
+            skipped: 0,
+        },
+        &rule(Vec::new()),
+        &SCHEDULE,
+    );
+    hours.put(PackedStretch {
+        part: 0,
+        number: 1,
+        bytes: next.encode(),
+    });
     let last = hours.last_wake().unwrap();
     let moved = hours.clone().shifted(later);
-    let times = |hours: &Hours| hours.stretches().map(|stretch| (stretch.first_due, stretch.cell.worst.unwrap().due)).collect::<Vec<_>>();
-    let expected: Vec<_> = times(&hours).into_iter().map(|(first, worst)| (first + later, worst + later)).collect();
-    assert_eq!((times(&moved), moved.last_wake()), (expected, Some(last + later)));
-    assert_eq!((moved.latency().count(), moved.samples, moved.counts), (4, hours.samples, hours.counts));
-    assert_eq!(moved.stretches.iter().map(|packed| packed.number).collect::<Vec<_>>(), [3, 4]);
+    let times = |hours: &Hours| {
+        hours
+            .stretches()
+            .map(|stretch| (stretch.first_due, stretch.cell.worst.unwrap().due))
+            .collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = times(&hours)
+        .into_iter()
+        .map(|(first, worst)| (first + later, worst + later))
+        .collect();
+    assert_eq!(
+        (times(&moved), moved.last_wake()),
+        (expected, Some(last + later))
+    );
+    assert_eq!(
+        (moved.latency().count(), moved.samples, moved.counts),
+        (4, hours.samples, hours.counts)
+    );
+    assert_eq!(
+        moved
+            .stretches
+            .iter()
+            .map(|packed| packed.number)
+            .collect::<Vec<_>>(),
+        [3, 4]
+    );
     assert_eq!(times(&moved.shifted(-later)), times(&hours));
     // A time that was the first of its hour is the last of the one before.
     let earlier = hours.shifted(Nanos(-1));
-    assert_eq!(earlier.stretches.iter().map(|packed| packed.number).collect::<Vec<_>>(), [-1, 0]);
+    assert_eq!(
+        earlier
+            .stretches
+            .iter()
+            .map(|packed| packed.number)
+            .collect::<Vec<_>>(),
+        [-1, 0]
+    );
 }
 
 #[test]
 fn an_hour_is_cut_where_a_phase_ends() {
     let cuts = rule(vec![Nanos(2_000), Nanos(4_000)]);
     let mut counting = Hours::new(&cuts).begin_segment(&cuts, SCHEDULE);
-    let descriptor = tardy_core::series::Descriptor::latency("cyclic", None, tardy_core::series::ClockKind::Hardware, SCHEDULE);
+    let descriptor = tardy_core::series::Descriptor::latency(
+        "cyclic",
+        None,
+        tardy_core::series::ClockKind::Hardware,
+        SCHEDULE,
+    );
     let mut encoder = tardy_core::chunk::ChunkEncoder::new(&descriptor);
     for index in 0..6 {
-        encoder.push(tardy_core::sample::Record::Sample(Sample { due: Nanos(index * 1_000), latency: Nanos(5), skipped: 0 }));
+        encoder.push(tardy_core::sample::Record::Sample(Sample {
+            due: Nanos(index * 1_000),
+            latency: Nanos(5),
+            skipped: 0,
+        }));
     }
     let mut bytes = Vec::new();
     encoder.finish(&Counts::default(), false, &mut bytes);
     let mut chunk = Chunk::default();
-    chunk.decode(&bytes[tardy_core::chunk::CHUNK_HEAD_BYTES..]).unwrap();
+    chunk
+        .decode(&bytes[tardy_core::chunk::CHUNK_HEAD_BYTES..])
+        .unwrap();
     counting.add(&chunk);
     let hours = counting.end_segment(1);
-    let spans: Vec<_> = hours.stretches().map(|stretch| (stretch.first_due.get(), stretch.last_wake.get(), stretch.samples)).collect();
+    let spans: Vec<_> = hours
+        .stretches()
+        .map(|stretch| {
+            (
+                stretch.first_due.get(),
+                stretch.last_wake.get(),
+                stretch.samples,
+            )
+        })
+        .collect();
     assert_eq!(spans, [(0, 1_005, 2), (2_000, 3_005, 2), (4_000, 5_005, 2)]);
 }
 

@@ -8,11 +8,16 @@ use tardy_core::series::{ClockKind, Schedule};
 use tardy_core::units::Nanos;
 
 fn descriptor() -> Descriptor {
-    let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
+    let schedule = Schedule::Grid {
+        period: Nanos(1000),
+        start: Nanos(0),
+        dither: Nanos(0),
+    };
     Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule)
 }
 
-/// A file of chunks with the given numbers of samples, whose latencies count up; returns where each chunk ends.
+/// A file of chunks with the given numbers of samples, whose latencies count up; returns where each
+/// chunk ends.
 fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
     let descriptor = descriptor();
     let mut writer = SeriesWriter::create(path, &descriptor).unwrap();
@@ -22,7 +27,11 @@ fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
     for (index, &size) in sizes.iter().enumerate() {
         for _ in 0..size {
             let number = counts.recorded as i64;
-            encoder.push(Record::Sample(Sample { due: Nanos(number * 1000), latency: Nanos(number), skipped: 0 }));
+            encoder.push(Record::Sample(Sample {
+                due: Nanos(number * 1000),
+                latency: Nanos(number),
+                skipped: 0,
+            }));
             counts.recorded += 1;
             counts.expected += 1;
         }
@@ -37,7 +46,9 @@ fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
 fn latencies(file: &SeriesFile, parts: u64) -> (Vec<i64>, u64, u64, bool) {
     let (mut all, mut damaged, mut torn, mut closed) = (Vec::new(), 0, 0, false);
     for part in file.parts(parts) {
-        let end = file.read_part(part, |chunk| all.extend(&chunk.latency)).unwrap();
+        let end = file
+            .read_part(part, |chunk| all.extend(&chunk.latency))
+            .unwrap();
         damaged += end.damaged_bytes;
         torn += end.torn_bytes;
         closed |= end.is_closed;
@@ -96,8 +107,18 @@ fn a_file_that_is_no_series_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.series");
     std::fs::write(&path, "# Histogram\n000001 000002\n").unwrap();
-    assert!(SeriesFile::open(&path).unwrap_err().to_string().contains("a.series: not a series file"));
-    assert!(SeriesFile::open(&folder.path().join("none")).unwrap_err().to_string().contains("cannot read"));
+    assert!(
+        SeriesFile::open(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("a.series: not a series file")
+    );
+    assert!(
+        SeriesFile::open(&folder.path().join("none"))
+            .unwrap_err()
+            .to_string()
+            .contains("cannot read")
+    );
 }
 
 #[test]
@@ -111,17 +132,33 @@ fn a_fold_takes_the_parts_together_in_order() {
     let latency = |number: i64| number.wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
     for chunk in 0..800 {
         for number in chunk * 1000..(chunk + 1) * 1000 {
-            encoder.push(Record::Sample(Sample { due: Nanos(number * 1000), latency: Nanos(latency(number)), skipped: 0 }));
+            encoder.push(Record::Sample(Sample {
+                due: Nanos(number * 1000),
+                latency: Nanos(latency(number)),
+                skipped: 0,
+            }));
         }
         let mut bytes = Vec::new();
-        encoder.finish(&Counts { recorded: 1000 * (chunk as u64 + 1), ..Counts::default() }, chunk == 799, &mut bytes);
+        encoder.finish(
+            &Counts {
+                recorded: 1000 * (chunk as u64 + 1),
+                ..Counts::default()
+            },
+            chunk == 799,
+            &mut bytes,
+        );
         writer.append(&bytes).unwrap();
     }
     let file = SeriesFile::open(&path).unwrap();
     assert!(file.bytes() > 2 * PART_BYTES, "{} bytes", file.bytes());
     for threads in [1, 3, 64] {
         let add = |all: &mut Vec<i64>, chunk: &Chunk| all.extend(&chunk.latency);
-        let (all, end) = file.fold(threads, Vec::new, add, |whole, part| whole.extend(part)).unwrap();
-        assert!(all.iter().copied().eq((0..800_000).map(latency)) && end.is_closed, "{threads} threads");
+        let (all, end) = file
+            .fold(threads, Vec::new, add, |whole, part| whole.extend(part))
+            .unwrap();
+        assert!(
+            all.iter().copied().eq((0..800_000).map(latency)) && end.is_closed,
+            "{threads} threads"
+        );
     }
 }

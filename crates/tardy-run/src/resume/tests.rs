@@ -7,23 +7,34 @@ use tardy_machine::facts::MachineFacts;
 
 use crate::record::RunKind;
 
-const NOW: StartTime = StartTime { realtime_ns: Nanos::from_secs(5_000), monotonic_ns: Nanos::from_secs(1_000) };
+const NOW: StartTime = StartTime {
+    realtime_ns: Nanos::from_secs(5_000),
+    monotonic_ns: Nanos::from_secs(1_000),
+};
 
 fn plan() -> Plan {
     let cpus = CpuList::default();
-    Plan { until_stopped: true, disk: Some(64 << 20), ..Plan::without_probes("week", &cpus, &cpus) }
+    Plan {
+        until_stopped: true,
+        disk: Some(64 << 20),
+        ..Plan::without_probes("week", &cpus, &cpus)
+    }
 }
 
 /// A run that was stopped, on a machine that says nothing of itself.
 fn make_run(path: &Path) {
-    let started = StartTime { realtime_ns: Nanos::from_secs(4_500), monotonic_ns: Nanos::from_secs(500) };
+    let started = StartTime {
+        realtime_ns: Nanos::from_secs(4_500),
+        monotonic_ns: Nanos::from_secs(500),
+    };
     let record = RunRecord::begun(RunKind::Latency, plan(), MachineFacts::default(), started);
     RunFolder::create(path).unwrap().finish(&record).unwrap();
 }
 
 fn resumed(path: &Path) -> Result<RunFolder, ResumeError> {
     let machine = tempfile::tempdir().unwrap();
-    resume(path, &plan(), NOW, &Root::at(machine.path())).map(|resumed| resumed.expect("the run is there").0)
+    resume(path, &plan(), NOW, &Root::at(machine.path()))
+        .map(|resumed| resumed.expect("the run is there").0)
 }
 
 fn interruptions(path: &Path) -> usize {
@@ -45,7 +56,10 @@ fn what_others_put_into_the_folder_stays_there() {
     fs::write(left.join("notes.txt"), "older").unwrap();
     resumed(&run).unwrap();
     let read = |name: &str| fs::read_to_string(run.join(name)).unwrap();
-    assert_eq!([read("notes.txt"), read("plots/a.svg"), read("report.html")], ["mine", "drawn", "older"]);
+    assert_eq!(
+        [read("notes.txt"), read("plots/a.svg"), read("report.html")],
+        ["mine", "drawn", "older"]
+    );
     assert_eq!((interruptions(&run), left.exists()), (1, false));
 }
 
@@ -54,7 +68,13 @@ fn what_others_put_among_the_samples_stays_there() {
     let place = tempfile::tempdir().unwrap();
     let run = place.path().join("week");
     make_run(&run);
-    let theirs = ["notes.txt", "cyclic.cpu0.series.bak", "cyclic.cpu0.series.copy.1", "my.cpu0.series", "my.cpu0.hours"];
+    let theirs = [
+        "notes.txt",
+        "cyclic.cpu0.series.bak",
+        "cyclic.cpu0.series.copy.1",
+        "my.cpu0.series",
+        "my.cpu0.hours",
+    ];
     for name in theirs {
         fs::write(run.join("samples").join(name), "mine").unwrap();
     }
@@ -67,7 +87,10 @@ fn what_others_put_among_the_samples_stays_there() {
     resumed(&run).unwrap();
     let read = |name: &str| fs::read_to_string(run.join("samples").join(name)).unwrap();
     assert!(theirs.iter().all(|name| read(name) == "mine"));
-    assert_eq!([read("plots/cyclic.cpu0.series"), read("older.txt")], ["drawn", "older"]);
+    assert_eq!(
+        [read("plots/cyclic.cpu0.series"), read("older.txt")],
+        ["drawn", "older"]
+    );
     assert_eq!((interruptions(&run), left.exists()), (1, false));
 }
 
@@ -91,7 +114,13 @@ fn a_run_that_another_tool_makes_is_refused_whatever_its_process_is() {
     let first = resumed(&run).unwrap();
     let refused = resumed(&run).unwrap_err();
     assert!(matches!(refused, ResumeError::UnderWay(..)), "{refused}");
-    assert_eq!((interruptions(&run), fs::read_dir(place.path()).unwrap().count()), (1, 1));
+    assert_eq!(
+        (
+            interruptions(&run),
+            fs::read_dir(place.path()).unwrap().count()
+        ),
+        (1, 1)
+    );
     drop(first);
     resumed(&run).unwrap();
     assert_eq!(interruptions(&run), 2);

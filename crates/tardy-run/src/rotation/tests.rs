@@ -11,7 +11,11 @@ use tardy_core::series::{ClockKind, Schedule};
 use crate::series_writer::SeriesWriter;
 
 const PERIOD: i64 = 1_000_000;
-const SCHEDULE: Schedule = Schedule::Grid { period: Nanos(PERIOD), start: Nanos(0), dither: Nanos(0) };
+const SCHEDULE: Schedule = Schedule::Grid {
+    period: Nanos(PERIOD),
+    start: Nanos(0),
+    dither: Nanos(0),
+};
 /// Short, so that a test passes many.
 const TEST_HOUR: Nanos = Nanos(700 * PERIOD);
 
@@ -20,7 +24,13 @@ fn descriptor() -> Descriptor {
 }
 
 fn rule(kept_bytes: u64, hours_bytes: u64) -> RotationRule {
-    RotationRule { kept_bytes, hours_bytes, window: Some(Window::deadline(Nanos(900))), cuts: Vec::new(), hour: TEST_HOUR }
+    RotationRule {
+        kept_bytes,
+        hours_bytes,
+        window: Some(Window::deadline(Nanos(900))),
+        cuts: Vec::new(),
+        hour: TEST_HOUR,
+    }
 }
 
 /// A series that is being written, with what went into it.
@@ -38,7 +48,14 @@ impl GrowingSeries {
         let rotation = Arc::new(Rotation::new(path, rule));
         let mut writer = SeriesWriter::without_head_in(Arc::clone(&rotation)).unwrap();
         writer.write_head(&descriptor()).unwrap();
-        Self { writer, rotation, encoder: ChunkEncoder::new(&descriptor()), counts: Counts::default(), samples: Vec::new(), next: 0 }
+        Self {
+            writer,
+            rotation,
+            encoder: ChunkEncoder::new(&descriptor()),
+            counts: Counts::default(),
+            samples: Vec::new(),
+            next: 0,
+        }
     }
 
     /// Writes a chunk of `count` samples; every 50th skips two due times.
@@ -46,7 +63,11 @@ impl GrowingSeries {
         for _ in 0..count {
             let skipped = if self.next % 50 == 7 { 2 } else { 0 };
             let latency = Nanos((self.next * 7919) % 1_000 + i64::from(skipped) * PERIOD);
-            let sample = Sample { due: Nanos(self.next * PERIOD), latency, skipped };
+            let sample = Sample {
+                due: Nanos(self.next * PERIOD),
+                latency,
+                skipped,
+            };
             self.encoder.push(Record::Sample(sample));
             self.samples.push(sample);
             self.counts.recorded += 1;
@@ -60,7 +81,8 @@ impl GrowingSeries {
     }
 }
 
-/// What a reader finds: how often each latency came, the counts, the worst, misses, and the samples that are there by themselves.
+/// What a reader finds: how often each latency came, the counts, the worst, misses, and the samples
+/// that are there by themselves.
 #[derive(Debug, PartialEq)]
 struct ReadTotals {
     latencies: BTreeMap<i64, u64>,
@@ -70,16 +92,27 @@ struct ReadTotals {
 }
 
 fn worse(worst: (i64, i64), latency: i64, due: i64) -> (i64, i64) {
-    if latency > worst.0 || (latency == worst.0 && due < worst.1) { (latency, due) } else { worst }
+    if latency > worst.0 || (latency == worst.0 && due < worst.1) {
+        (latency, due)
+    } else {
+        worst
+    }
 }
 
 fn misses(sample: Sample) -> u64 {
-    let skipped = (1..=i64::from(sample.skipped)).filter(|step| sample.latency.get() - step * PERIOD > 900).count() as u64;
+    let skipped = (1..=i64::from(sample.skipped))
+        .filter(|step| sample.latency.get() - step * PERIOD > 900)
+        .count() as u64;
     u64::from(sample.latency.get() > 900) + skipped
 }
 
 fn truth(samples: &[Sample]) -> ReadTotals {
-    let mut found = ReadTotals { latencies: BTreeMap::new(), skipped: 0, worst: (i64::MIN, 0), misses: 0 };
+    let mut found = ReadTotals {
+        latencies: BTreeMap::new(),
+        skipped: 0,
+        worst: (i64::MIN, 0),
+        misses: 0,
+    };
     samples.iter().for_each(|sample| found.add(*sample));
     found
 }
@@ -99,13 +132,19 @@ fn read(path: &Path) -> (ReadTotals, Vec<Sample>, Counts) {
     let hours = series.hours().unwrap();
     let mut samples = 0;
     for stretch in hours.stretches() {
-        stretch.cell.latency.for_each(|latency, count| *found.latencies.entry(latency).or_default() += count);
+        stretch
+            .cell
+            .latency
+            .for_each(|latency, count| *found.latencies.entry(latency).or_default() += count);
         found.skipped += stretch.cell.skipped;
         found.misses += stretch.cell.misses;
         let worst = stretch.cell.worst.unwrap();
         found.worst = worse(found.worst, worst.latency.get(), worst.due.get());
         samples += stretch.samples;
-        assert_eq!((stretch.cell.latency.count(), stretch.coarse), (stretch.samples, 0));
+        assert_eq!(
+            (stretch.cell.latency.count(), stretch.coarse),
+            (stretch.samples, 0)
+        );
     }
     assert_eq!(samples, hours.samples);
     let (mut single, mut counts) = (Vec::new(), hours.counts);
@@ -121,11 +160,17 @@ fn read(path: &Path) -> (ReadTotals, Vec<Sample>, Counts) {
 }
 
 fn folder_bytes(folder: &Path) -> u64 {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum()
 }
 
 fn files(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -141,16 +186,33 @@ fn the_oldest_samples_give_way_and_nothing_is_lost_or_counted_twice() {
         if written.rotation.wants_room() {
             written.rotation.make_room().unwrap();
         }
-        assert!(folder_bytes(folder.path()) <= kept + 2 * hours, "{:?}", files(folder.path()));
+        assert!(
+            folder_bytes(folder.path()) <= kept + 2 * hours,
+            "{:?}",
+            files(folder.path())
+        );
     }
     let (found, single, counts) = read(&path);
     assert_eq!(found, truth(&written.samples));
     assert_eq!(counts, written.counts);
     // What is there by itself is the newest, without a gap.
-    assert!(single.len() > 5_000 && single.len() < written.samples.len() / 2, "{}", single.len());
-    assert_eq!(single, written.samples[written.samples.len() - single.len()..]);
-    assert_eq!(written.rotation.given_way(), (written.samples.len() - single.len()) as u64);
-    let leftover = files(folder.path()).into_iter().filter(|name| name.ends_with(".new")).count();
+    assert!(
+        single.len() > 5_000 && single.len() < written.samples.len() / 2,
+        "{}",
+        single.len()
+    );
+    assert_eq!(
+        single,
+        written.samples[written.samples.len() - single.len()..]
+    );
+    assert_eq!(
+        written.rotation.given_way(),
+        (written.samples.len() - single.len()) as u64
+    );
+    let leftover = files(folder.path())
+        .into_iter()
+        .filter(|name| name.ends_with(".new"))
+        .count();
     assert_eq!(leftover, 0);
 }
 
@@ -168,7 +230,11 @@ fn a_reader_in_parts_finds_what_one_finds_alone() {
     for parts in [1, 2, 7, 40] {
         let mut all = Vec::new();
         for part in series.parts(parts) {
-            series.read_part(part, |chunk| all.extend(chunk.samples(&SCHEDULE).map(|(_, sample)| sample))).unwrap();
+            series
+                .read_part(part, |chunk| {
+                    all.extend(chunk.samples(&SCHEDULE).map(|(_, sample)| sample))
+                })
+                .unwrap();
         }
         assert_eq!(all, single, "{parts} parts");
     }
@@ -183,7 +249,11 @@ fn whoever_reads_on_gets_each_sample_once_while_older_ones_give_way() {
     let (mut place, mut seen) = (0, Vec::new());
     for _ in 0..200 {
         written.write(300).unwrap();
-        place = series.read_on(place, |chunk| seen.extend(chunk.samples(&SCHEDULE).map(|(_, sample)| sample))).unwrap();
+        place = series
+            .read_on(place, |chunk| {
+                seen.extend(chunk.samples(&SCHEDULE).map(|(_, sample)| sample))
+            })
+            .unwrap();
         written.rotation.make_room().unwrap();
     }
     assert!(written.rotation.given_way() > 0);
@@ -206,7 +276,9 @@ fn an_open_series_is_read_although_its_segments_give_way_meanwhile() {
         written.rotation.make_room().unwrap();
     }
     let mut samples = 0;
-    series.read(|chunk| samples += chunk.latency.len() as u64).unwrap();
+    series
+        .read(|chunk| samples += chunk.latency.len() as u64)
+        .unwrap();
     assert!(samples == expected, "{samples} of {expected}");
 }
 
@@ -215,7 +287,9 @@ fn samples_find_no_room_beyond_the_bound_and_the_error_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(descriptor().file_name());
     let mut written = GrowingSeries::new(&path, rule(64 << 10, 32 << 10));
-    let error = (0..1_000).find_map(|_| written.write(300).err()).expect("nobody makes room");
+    let error = (0..1_000)
+        .find_map(|_| written.write(300).err())
+        .expect("nobody makes room");
     assert!(error.to_string().contains("--disk"), "{error}");
     assert!(folder_bytes(folder.path()) <= (64 << 10) + (32 << 10));
     written.rotation.make_room().unwrap();
@@ -240,16 +314,33 @@ fn many_hours_become_longer_ones_and_one_too_large_loses_digits_but_no_count() {
     let sum = |of: &dyn Fn(&crate::hours::Stretch) -> u64| stretches.iter().map(of).sum::<u64>();
     let true_counts = truth(samples);
     assert_eq!(sum(&|stretch| stretch.samples), samples.len() as u64);
-    assert_eq!(sum(&|stretch| stretch.cell.latency.count()), samples.len() as u64);
-    assert_eq!((sum(&|stretch| stretch.cell.skipped), sum(&|stretch| stretch.cell.misses)), (true_counts.skipped, true_counts.misses));
+    assert_eq!(
+        sum(&|stretch| stretch.cell.latency.count()),
+        samples.len() as u64
+    );
+    assert_eq!(
+        (
+            sum(&|stretch| stretch.cell.skipped),
+            sum(&|stretch| stretch.cell.misses)
+        ),
+        (true_counts.skipped, true_counts.misses)
+    );
     assert!(sum(&|stretch| stretch.coarse) > 0);
     let worst = stretches
         .iter()
         .filter_map(|stretch| stretch.cell.worst)
-        .fold((i64::MIN, 0), |worst, sample| worse(worst, sample.latency.get(), sample.due.get()));
+        .fold((i64::MIN, 0), |worst, sample| {
+            worse(worst, sample.latency.get(), sample.due.get())
+        });
     assert_eq!(worst, true_counts.worst);
     let total: i128 = stretches.iter().map(|stretch| stretch.cell.sum).sum();
-    assert_eq!(total, samples.iter().map(|sample| i128::from(sample.latency.get())).sum::<i128>());
+    assert_eq!(
+        total,
+        samples
+            .iter()
+            .map(|sample| i128::from(sample.latency.get()))
+            .sum::<i128>()
+    );
 }
 
 #[test]
@@ -263,7 +354,9 @@ fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
     }
     written.rotation.settle().unwrap();
     let found = || {
-        let hours = Rotation::new(&path, rule(128 << 10, 64 << 10)).with_all_segments().unwrap();
+        let hours = Rotation::new(&path, rule(128 << 10, 64 << 10))
+            .with_all_segments()
+            .unwrap();
         (hours.samples, hours.through)
     };
     let (all, second) = (written.samples.len() as u64, segment_path(&path, 2));
@@ -277,7 +370,10 @@ fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
     for left in [&bytes[..0], &bytes[..20]] {
         fs::write(&second, left).unwrap();
         let (first, through) = found();
-        assert!(first < all && first + 300 >= all && through == 2, "{first} of {all}, {through}");
+        assert!(
+            first < all && first + 300 >= all && through == 2,
+            "{first} of {all}, {through}"
+        );
         fs::write(hours::path(&path), "").unwrap();
     }
     let head = fs::read(&path).unwrap();
@@ -298,13 +394,22 @@ fn the_head_of_the_part_before_stands_until_the_new_one_is_on_the_disk() {
     let path = folder.path().join(descriptor().file_name());
     let mut written = GrowingSeries::new(&path, rule(128 << 10, 64 << 10));
     written.write(300).unwrap();
-    let earlier = Rotation::new(&path, rule(128 << 10, 64 << 10)).with_all_segments().unwrap();
+    let earlier = Rotation::new(&path, rule(128 << 10, 64 << 10))
+        .with_all_segments()
+        .unwrap();
     fs::remove_file(segment_path(&path, 1)).unwrap();
     fs::write(hours::path(&path), earlier.clone().encode(64 << 10)).unwrap();
     let rotation = Arc::new(Rotation::behind(&path, rule(128 << 10, 64 << 10), &earlier));
     let mut writer = SeriesWriter::without_head_in(Arc::clone(&rotation)).unwrap();
     let start = Nanos(300 * PERIOD);
-    let next = Descriptor { schedule: Schedule::Grid { period: Nanos(PERIOD), start, dither: Nanos(0) }, ..descriptor() };
+    let next = Descriptor {
+        schedule: Schedule::Grid {
+            period: Nanos(PERIOD),
+            start,
+            dither: Nanos(0),
+        },
+        ..descriptor()
+    };
     writer.write_head(&next).unwrap();
     let head = || SeriesFile::open(&path).unwrap().descriptor().schedule;
     assert_eq!(head(), SCHEDULE);
@@ -367,7 +472,8 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever step the machine stops behind, a reader finds each sample once, and whoever goes on there loses none either.
+    /// Whatever step the machine stops behind, a reader finds each sample once, and whoever goes on
+    /// there loses none either.
     #[test]
     fn a_crash_between_two_steps_counts_nothing_twice(chunks in proptest::collection::vec(1_i64..600, 60..160), stop in 0_usize..40) {
         let folder = tempfile::tempdir().unwrap();
@@ -402,9 +508,14 @@ fn the_bytes_are_divided_so_that_all_of_it_fits() {
         let least = DiskDivision::of(0, series).unwrap_err();
         assert_eq!(DiskDivision::of(least - 1, series), Err(least));
         for bytes in [least, least + 1, 8 * least, 2 << 30, 1 << 40] {
-            let Ok(division) = DiskDivision::of(bytes, series) else { continue };
+            let Ok(division) = DiskDivision::of(bytes, series) else {
+                continue;
+            };
             let of_series = division.kept_bytes + 2 * division.hours_bytes + 3 * HISTOGRAM_BYTES;
-            assert!(RECORD_BYTES + 2 * division.state_bytes + series as u64 * of_series <= bytes, "{bytes} {series} {division:?}");
+            assert!(
+                RECORD_BYTES + 2 * division.state_bytes + series as u64 * of_series <= bytes,
+                "{bytes} {series} {division:?}"
+            );
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The energy distance between the beginning of a stretch and what follows it, for every split.
 
-/// The split of `values` whose two sides diverge most, and by how much; `None` with fewer than two values.
+/// The split of `values` whose two sides diverge most, and by how much; `None` with fewer than two
+/// values.
 ///
-/// The part after the split may end before the values do: a second change further on must not hide the first. Of equal ones the first split
-/// is given. Takes `n^2` steps and memory for as many numbers.
+/// The part after the split may end before the values do: a second change further on must not hide
+/// the first. Of equal ones the first split is given. Takes `n^2` steps and memory for as many
+/// numbers.
 pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     // sums[i][j] = sum of |values[i] - values[k]| over k < j
@@ -25,7 +27,13 @@ pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
         for end in split + 1..=n {
             between += sums[end - 1][split];
             within_after += sums[end - 1][end - 1] - sums[end - 1][split];
-            let divergence = divergence(split as f64, (end - split) as f64, between, within_before, within_after);
+            let divergence = divergence(
+                split as f64,
+                (end - split) as f64,
+                between,
+                within_before,
+                within_after,
+            );
             if best.is_none_or(|best| divergence > best.1) {
                 best = Some((split, divergence));
             }
@@ -36,7 +44,13 @@ pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
 
 /// Matteson and James' statistic with exponent 1, from sums over pairs.
 fn divergence(n: f64, m: f64, between: f64, within_before: f64, within_after: f64) -> f64 {
-    let mean = |sum: f64, count: f64| if count > 1.0 { 2.0 * sum / (count * (count - 1.0)) } else { 0.0 };
+    let mean = |sum: f64, count: f64| {
+        if count > 1.0 {
+            2.0 * sum / (count * (count - 1.0))
+        } else {
+            0.0
+        }
+    };
     n * m / (n + m) * (2.0 * between / (n * m) - mean(within_before, n) - mean(within_after, m))
 }
 
@@ -47,18 +61,26 @@ mod tests {
 
     fn by_pairs(before: &[f64], after: &[f64]) -> f64 {
         let within = |values: &[f64]| {
-            let pairs: f64 = (0..values.len()).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| (values[i] - values[j]).abs()).sum();
+            let pairs: f64 = (0..values.len())
+                .flat_map(|i| (0..i).map(move |j| (i, j)))
+                .map(|(i, j)| (values[i] - values[j]).abs())
+                .sum();
             let count = values.len() * (values.len() - 1) / 2;
             if count > 0 { pairs / count as f64 } else { 0.0 }
         };
         let (n, m) = (before.len() as f64, after.len() as f64);
-        let between: f64 = before.iter().flat_map(|x| after.iter().map(move |y| (x - y).abs())).sum();
+        let between: f64 = before
+            .iter()
+            .flat_map(|x| after.iter().map(move |y| (x - y).abs()))
+            .sum();
         n * m / (n + m) * (2.0 * between / (n * m) - within(before) - within(after))
     }
 
     #[test]
     fn the_split_of_the_whole_example_is_met() {
-        let values = [3., 4., 3., 5., 4., 3., 4., 10., 11., 9., 10., 12., 10., 11., 5., 4., 6., 5., 4., 5.];
+        let values = [
+            3., 4., 3., 5., 4., 3., 4., 10., 11., 9., 10., 12., 10., 11., 5., 4., 6., 5., 4., 5.,
+        ];
         assert!((by_pairs(&values[..7], &values[7..]) - 18.2333).abs() < 5e-5);
         let (split, divergence) = most_divergent(&values).unwrap();
         assert_eq!(split, 7);

@@ -1,8 +1,10 @@
-//! Differences of quantiles between two sides, with intervals from resampled blocks of time (the shift function).
+//! Differences of quantiles between two sides, with intervals from resampled blocks of time (the
+//! shift function).
 //!
-//! Samples near each other in time depend on each other: whole blocks are drawn, each given as the tally of its samples. Blocks have to be
-//! longer than the period of the load and than [`super::block_length`] says. The intervals speak of these runs; they leave out how much
-//! runs differ among themselves. Source: H. R. Kuensch, Annals of Statistics 17, 1989.
+//! Samples near each other in time depend on each other: whole blocks are drawn, each given as the
+//! tally of its samples. Blocks have to be longer than the period of the load and than
+//! [`super::block_length`] says. The intervals speak of these runs; they leave out how much runs
+//! differ among themselves. Source: H. R. Kuensch, Annals of Statistics 17, 1989.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +13,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::quantile::quantile_ranks;
 use crate::tally::Tally;
 
-/// Values between which a resampled quantile is looked up: their distance is a sixtieth of its standard deviation.
+/// Values between which a resampled quantile is looked up: their distance is a sixtieth of its
+/// standard deviation.
 const GRID: u64 = 1024;
 /// How far the grid reaches, in standard deviations of the resampled rank.
 const REACH: f64 = 8.0;
@@ -38,18 +41,29 @@ pub struct QuantileDifference {
     pub candidate: f64,
     /// Candidate less baseline.
     pub difference: f64,
-    /// Of the difference; `None` when one side has too few samples to bound this quantile from above at all.
+    /// Of the difference; `None` when one side has too few samples to bound this quantile from
+    /// above at all.
     pub interval: Option<Interval>,
-    /// How many independent samples would know the quantile of each side as well as its blocks do, at most as many as there are.
+    /// How many independent samples would know the quantile of each side as well as its blocks do,
+    /// at most as many as there are.
     pub effective: (f64, f64),
 }
 
-/// Compares `quantiles` (each between 0 and 1) of both sides; empty when a side has fewer than two blocks or no sample.
+/// Compares `quantiles` (each between 0 and 1) of both sides; empty when a side has fewer than two
+/// blocks or no sample.
 ///
 /// Costs `resamples * blocks * 10` steps for each quantile, whatever the number of samples.
 #[must_use]
-pub fn quantile_differences(baseline: &[Tally], candidate: &[Tally], quantiles: &[f64], resampling: Resampling) -> Vec<QuantileDifference> {
-    let (Some(first), Some(second)) = (Side::new(baseline, quantiles), Side::new(candidate, quantiles)) else {
+pub fn quantile_differences(
+    baseline: &[Tally],
+    candidate: &[Tally],
+    quantiles: &[f64],
+    resampling: Resampling,
+) -> Vec<QuantileDifference> {
+    let (Some(first), Some(second)) = (
+        Side::new(baseline, quantiles),
+        Side::new(candidate, quantiles),
+    ) else {
         return Vec::new();
     };
     let mut random = Random::new(resampling.seed);
@@ -68,10 +82,22 @@ pub fn quantile_differences(baseline: &[Tally], candidate: &[Tally], quantiles: 
         .map(|(index, (&quantile, drawn))| {
             drawn.sort_unstable_by(f64::total_cmp);
             let (from, to) = (first.grids[index].seen, second.grids[index].seen);
-            let bounded = |samples: u64| quantile_ranks(samples, quantile, resampling.confidence).upper.is_some();
-            let interval = percentile_interval(drawn, resampling.confidence).filter(|_| bounded(first.samples) && bounded(second.samples));
+            let bounded = |samples: u64| {
+                quantile_ranks(samples, quantile, resampling.confidence)
+                    .upper
+                    .is_some()
+            };
+            let interval = percentile_interval(drawn, resampling.confidence)
+                .filter(|_| bounded(first.samples) && bounded(second.samples));
             let effective = (first.effective(index), second.effective(index));
-            QuantileDifference { quantile, baseline: from, candidate: to, difference: to - from, interval, effective }
+            QuantileDifference {
+                quantile,
+                baseline: from,
+                candidate: to,
+                difference: to - from,
+                interval,
+                effective,
+            }
         })
         .collect()
 }
@@ -100,14 +126,30 @@ impl Side {
         if blocks.len() < 2 {
             return None;
         }
-        let all = Tally::from_counts(blocks.iter().flat_map(|block| block.entries().iter().copied()));
-        let grids = quantiles.iter().map(|&quantile| Grid::new(&blocks, &all, quantile)).collect::<Option<Vec<Grid>>>()?;
-        Some(Self { samples: all.total(), sizes: blocks.iter().map(|block| block.total()).collect(), grids })
+        let all = Tally::from_counts(
+            blocks
+                .iter()
+                .flat_map(|block| block.entries().iter().copied()),
+        );
+        let grids = quantiles
+            .iter()
+            .map(|&quantile| Grid::new(&blocks, &all, quantile))
+            .collect::<Option<Vec<Grid>>>()?;
+        Some(Self {
+            samples: all.total(),
+            sizes: blocks.iter().map(|block| block.total()).collect(),
+            grids,
+        })
     }
 
-    /// Independent samples have a binomial number up to the quantile: those of the blocks vary as that of so many.
+    /// Independent samples have a binomial number up to the quantile: those of the blocks vary as
+    /// that of so many.
     fn effective(&self, index: usize) -> f64 {
-        let Grid { quantile, deviation, .. } = self.grids[index];
+        let Grid {
+            quantile,
+            deviation,
+            ..
+        } = self.grids[index];
         let samples = self.samples as f64;
         (quantile * (1.0 - quantile) * (samples / deviation).powi(2)).min(samples)
     }
@@ -119,27 +161,47 @@ impl Side {
             weights[random.below(self.sizes.len())] += 1;
         }
         let samples = weighted(&weights, &self.sizes);
-        self.grids.iter().map(|grid| grid.value_at(&weights, samples)).collect()
+        self.grids
+            .iter()
+            .map(|grid| grid.value_at(&weights, samples))
+            .collect()
     }
 }
 
 impl Grid {
     fn new(blocks: &[&Tally], all: &Tally, quantile: f64) -> Option<Self> {
         let seen = all.quantile(quantile)?;
-        // The resampled number of samples up to the quantile spreads as the numbers of the blocks do.
-        let surplus = |block: &&Tally| block.count_up_to(seen) as f64 - quantile * block.total() as f64;
-        let deviation = blocks.iter().map(|block| surplus(block).powi(2)).sum::<f64>().sqrt();
+        // The resampled number of samples up to the quantile spreads as the numbers of the blocks
+        // do.
+        let surplus =
+            |block: &&Tally| block.count_up_to(seen) as f64 - quantile * block.total() as f64;
+        let deviation = blocks
+            .iter()
+            .map(|block| surplus(block).powi(2))
+            .sum::<f64>()
+            .sqrt();
         let rank = quantile * all.total() as f64;
         let reach = (REACH * deviation).max(1.0);
         let low = (rank - reach).max(1.0) as u64;
         let high = ((rank + reach) as u64).clamp(low, all.total());
         let step = (high - low).div_ceil(GRID).max(1);
-        let ranks = std::iter::once(1).chain((low..=high).step_by(step as usize)).chain([high, all.total()]);
+        let ranks = std::iter::once(1)
+            .chain((low..=high).step_by(step as usize))
+            .chain([high, all.total()]);
         let mut values: Vec<f64> = ranks.filter_map(|rank| all.at_rank(rank)).collect();
         values.sort_unstable_by(f64::total_cmp);
         values.dedup();
-        let counts = values.iter().flat_map(|&value| blocks.iter().map(move |block| block.count_up_to(value))).collect();
-        Some(Self { quantile, seen, deviation, values, counts })
+        let counts = values
+            .iter()
+            .flat_map(|&value| blocks.iter().map(move |block| block.count_up_to(value)))
+            .collect();
+        Some(Self {
+            quantile,
+            seen,
+            deviation,
+            values,
+            counts,
+        })
     }
 
     /// The least value up to which enough of the drawn samples lie.
@@ -160,12 +222,19 @@ impl Grid {
 }
 
 fn weighted(weights: &[u64], counts: &[u64]) -> u64 {
-    weights.iter().zip(counts).map(|(weight, count)| weight * count).sum()
+    weights
+        .iter()
+        .zip(counts)
+        .map(|(weight, count)| weight * count)
+        .sum()
 }
 
 fn percentile_interval(sorted: &[f64], confidence: Confidence) -> Option<Interval> {
     let left_out = (sorted.len() as f64 * confidence.miss() / 2.0) as usize;
-    Some(Interval { lower: *sorted.get(left_out)?, upper: *sorted.get(sorted.len().checked_sub(1 + left_out)?)? })
+    Some(Interval {
+        lower: *sorted.get(left_out)?,
+        upper: *sorted.get(sorted.len().checked_sub(1 + left_out)?)?,
+    })
 }
 
 #[cfg(test)]
@@ -173,25 +242,44 @@ mod tests {
     use super::*;
     use rand::{RngExt, SeedableRng};
 
-    const RESAMPLING: Resampling = Resampling { resamples: 2000, seed: 1, confidence: Confidence::NINETY_FIVE };
+    const RESAMPLING: Resampling = Resampling {
+        resamples: 2000,
+        seed: 1,
+        confidence: Confidence::NINETY_FIVE,
+    };
 
-    /// Exponential samples in blocks; each block has its own level, so that samples of a block depend on each other.
+    /// Exponential samples in blocks; each block has its own level, so that samples of a block
+    /// depend on each other.
     fn blocks(seed: u64, count: usize, shift: f64, level_spread: f64) -> Vec<Tally> {
         let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
         (0..count)
             .map(|_| {
                 let level = level_spread * random.random::<f64>();
-                Tally::from_counts((0..500).map(|_| (shift + level - 1000.0 * f64::ln(1.0 - random.random::<f64>()), 1)))
+                Tally::from_counts((0..500).map(|_| {
+                    (
+                        shift + level - 1000.0 * f64::ln(1.0 - random.random::<f64>()),
+                        1,
+                    )
+                }))
             })
             .collect()
     }
 
     #[test]
     fn the_interval_of_independent_samples_is_that_of_theory() {
-        let found = quantile_differences(&blocks(1, 100, 0.0, 0.0), &blocks(2, 100, 0.0, 0.0), &[0.5], RESAMPLING)[0];
-        // Standard error of a median of 50,000 exponentials of mean 1000: 1000 / sqrt(50,000) = 4.47; of the difference 6.32.
+        let found = quantile_differences(
+            &blocks(1, 100, 0.0, 0.0),
+            &blocks(2, 100, 0.0, 0.0),
+            &[0.5],
+            RESAMPLING,
+        )[0];
+        // Standard error of a median of 50,000 exponentials of mean 1000: 1000 / sqrt(50,000) =
+        // 4.47; of the difference 6.32.
         let width = found.interval.unwrap().width();
-        assert!((width / (2.0 * 1.96 * 6.325) - 1.0).abs() < 0.25, "{found:?}");
+        assert!(
+            (width / (2.0 * 1.96 * 6.325) - 1.0).abs() < 0.25,
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -199,20 +287,38 @@ mod tests {
         let quantiles = [0.5, 0.99];
         let mut covered = [0, 0];
         for seed in 0..100 {
-            let (a, b) = (blocks(2 * seed, 60, 0.0, 300.0), blocks(2 * seed + 1, 60, 25.0, 300.0));
-            let resampling = Resampling { resamples: 500, seed, ..RESAMPLING };
-            for (count, found) in covered.iter_mut().zip(quantile_differences(&a, &b, &quantiles, resampling)) {
+            let (a, b) = (
+                blocks(2 * seed, 60, 0.0, 300.0),
+                blocks(2 * seed + 1, 60, 25.0, 300.0),
+            );
+            let resampling = Resampling {
+                resamples: 500,
+                seed,
+                ..RESAMPLING
+            };
+            for (count, found) in covered
+                .iter_mut()
+                .zip(quantile_differences(&a, &b, &quantiles, resampling))
+            {
                 *count += u32::from(found.interval.unwrap().contains(25.0));
             }
         }
         // 95 of 100, standard deviation 2.2.
-        assert!(covered.iter().all(|&count| (87..=100).contains(&count)), "{covered:?}");
+        assert!(
+            covered.iter().all(|&count| (87..=100).contains(&count)),
+            "{covered:?}"
+        );
     }
 
     #[test]
     fn dependence_within_blocks_widens_the_interval() {
         let width = |spread: f64| {
-            let found = quantile_differences(&blocks(3, 60, 0.0, spread), &blocks(4, 60, 0.0, spread), &[0.5], RESAMPLING);
+            let found = quantile_differences(
+                &blocks(3, 60, 0.0, spread),
+                &blocks(4, 60, 0.0, spread),
+                &[0.5],
+                RESAMPLING,
+            );
             found[0].interval.unwrap().width()
         };
         assert!(width(2000.0) > 4.0 * width(0.0));
@@ -220,40 +326,77 @@ mod tests {
 
     #[test]
     fn samples_that_depend_on_each_other_count_as_fewer() {
-        let effective =
-            |spread: f64| quantile_differences(&blocks(3, 60, 0.0, spread), &blocks(4, 60, 0.0, spread), &[0.5], RESAMPLING)[0].effective.0;
-        assert!((20_000.0..=30_000.0).contains(&effective(0.0)), "{}", effective(0.0));
-        assert!(effective(5_000.0) < 300.0, "60 levels are hardly more than 60 samples: {}", effective(5_000.0));
+        let effective = |spread: f64| {
+            quantile_differences(
+                &blocks(3, 60, 0.0, spread),
+                &blocks(4, 60, 0.0, spread),
+                &[0.5],
+                RESAMPLING,
+            )[0]
+            .effective
+            .0
+        };
+        assert!(
+            (20_000.0..=30_000.0).contains(&effective(0.0)),
+            "{}",
+            effective(0.0)
+        );
+        assert!(
+            effective(5_000.0) < 300.0,
+            "60 levels are hardly more than 60 samples: {}",
+            effective(5_000.0)
+        );
     }
 
     #[test]
     fn a_shift_is_found_and_no_shift_is_not() {
         let base = blocks(5, 60, 0.0, 0.0);
-        let moved = quantile_differences(&base, &blocks(6, 60, 100.0, 0.0), &[0.1, 0.9], RESAMPLING);
-        assert!(moved.iter().all(|found| found.interval.unwrap().lower > 0.0), "{moved:?}");
+        let moved =
+            quantile_differences(&base, &blocks(6, 60, 100.0, 0.0), &[0.1, 0.9], RESAMPLING);
+        assert!(
+            moved
+                .iter()
+                .all(|found| found.interval.unwrap().lower > 0.0),
+            "{moved:?}"
+        );
         let same = quantile_differences(&base, &base, &[0.1, 0.9], RESAMPLING);
-        assert!(same.iter().all(|found| found.difference == 0.0 && found.interval.unwrap().contains(0.0)), "{same:?}");
+        assert!(
+            same.iter()
+                .all(|found| found.difference == 0.0 && found.interval.unwrap().contains(0.0)),
+            "{same:?}"
+        );
     }
 
     #[test]
     fn the_grid_gives_what_the_samples_themselves_give() {
         let blocks = blocks(7, 20, 0.0, 100.0);
         let refs: Vec<&Tally> = blocks.iter().collect();
-        let all = Tally::from_counts(blocks.iter().flat_map(|block| block.entries().iter().copied()));
+        let all = Tally::from_counts(
+            blocks
+                .iter()
+                .flat_map(|block| block.entries().iter().copied()),
+        );
         let mut random = Random::new(3);
         for quantile in [0.01, 0.5, 0.999] {
             let grid = Grid::new(&refs, &all, quantile).unwrap();
             for _ in 0..20 {
                 let mut weights = vec![0_u64; 20];
                 (0..20).for_each(|_| weights[random.below(20)] += 1);
-                let drawn = Tally::from_counts(
-                    blocks
-                        .iter()
-                        .zip(&weights)
-                        .flat_map(|(block, &weight)| block.entries().iter().map(move |&(value, n)| (value, n * weight))),
+                let drawn =
+                    Tally::from_counts(blocks.iter().zip(&weights).flat_map(|(block, &weight)| {
+                        block
+                            .entries()
+                            .iter()
+                            .map(move |&(value, n)| (value, n * weight))
+                    }));
+                let (exact, found) = (
+                    drawn.quantile(quantile).unwrap(),
+                    grid.value_at(&weights, drawn.total()),
                 );
-                let (exact, found) = (drawn.quantile(quantile).unwrap(), grid.value_at(&weights, drawn.total()));
-                assert!((found / exact - 1.0).abs() < 0.01, "{found} {exact} at {quantile}");
+                assert!(
+                    (found / exact - 1.0).abs() < 0.01,
+                    "{found} {exact} at {quantile}"
+                );
             }
         }
     }
@@ -261,19 +404,44 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_bytes_and_another_does_not() {
         let (a, b) = (blocks(8, 30, 0.0, 50.0), blocks(9, 30, 5.0, 50.0));
-        let with = |seed: u64| format!("{:?}", quantile_differences(&a, &b, &[0.5, 0.99], Resampling { seed, ..RESAMPLING }));
+        let with = |seed: u64| {
+            format!(
+                "{:?}",
+                quantile_differences(&a, &b, &[0.5, 0.99], Resampling { seed, ..RESAMPLING })
+            )
+        };
         assert_eq!(with(1), with(1));
         assert_ne!(with(1), with(2));
     }
 
     #[test]
     fn a_quantile_beyond_the_samples_has_no_interval() {
-        let found = quantile_differences(&blocks(1, 10, 0.0, 0.0), &blocks(2, 10, 0.0, 0.0), &[0.9999], RESAMPLING);
+        let found = quantile_differences(
+            &blocks(1, 10, 0.0, 0.0),
+            &blocks(2, 10, 0.0, 0.0),
+            &[0.9999],
+            RESAMPLING,
+        );
         assert_eq!(found[0].interval, None);
-        assert!(quantile_differences(&blocks(1, 1, 0.0, 0.0), &blocks(2, 10, 0.0, 0.0), &[0.5], RESAMPLING).is_empty());
+        assert!(
+            quantile_differences(
+                &blocks(1, 1, 0.0, 0.0),
+                &blocks(2, 10, 0.0, 0.0),
+                &[0.5],
+                RESAMPLING
+            )
+            .is_empty()
+        );
         assert!(quantile_differences(&[], &[], &[0.5], RESAMPLING).is_empty());
-        let none =
-            quantile_differences(&blocks(1, 4, 0.0, 0.0), &blocks(2, 4, 0.0, 0.0), &[0.5], Resampling { resamples: 0, ..RESAMPLING });
+        let none = quantile_differences(
+            &blocks(1, 4, 0.0, 0.0),
+            &blocks(2, 4, 0.0, 0.0),
+            &[0.5],
+            Resampling {
+                resamples: 0,
+                ..RESAMPLING
+            },
+        );
         assert_eq!(none[0].interval, None);
     }
 
@@ -284,23 +452,41 @@ mod tests {
         let mut side = |mean: f64| -> (Vec<Tally>, Vec<Tally>) {
             let mut block = || {
                 let level = 2_000.0 * random.random::<f64>();
-                let samples: Vec<i64> =
-                    (0..5_000).map(|_| (10_000.0 + level - mean * f64::ln(1.0 - random.random::<f64>())) as i64).collect();
+                let samples: Vec<i64> = (0..5_000)
+                    .map(|_| {
+                        (10_000.0 + level - mean * f64::ln(1.0 - random.random::<f64>())) as i64
+                    })
+                    .collect();
                 let mut buckets = LogBuckets::default();
                 samples.iter().for_each(|&sample| buckets.record(sample));
-                (Tally::from_counts(samples.iter().map(|&sample| (sample as f64, 1))), buckets.take().tally())
+                (
+                    Tally::from_counts(samples.iter().map(|&sample| (sample as f64, 1))),
+                    buckets.take().tally(),
+                )
             };
             (0..100).map(|_| block()).unzip()
         };
         let ((from, from_buckets), (to, to_buckets)) = (side(5_000.0), side(5_500.0));
         let quantiles = [0.5, 0.99, 0.9999];
         let exact = naive(&from, &to, &quantiles);
-        let found = quantile_differences(&from_buckets, &to_buckets, &quantiles, Resampling { resamples: 300, ..RESAMPLING });
+        let found = quantile_differences(
+            &from_buckets,
+            &to_buckets,
+            &quantiles,
+            Resampling {
+                resamples: 300,
+                ..RESAMPLING
+            },
+        );
         for (exact, found) in exact.iter().zip(found) {
             let (bucket, interval) = (found.candidate / 1024.0, found.interval.unwrap());
             // The grid of looked-up values adds a sixtieth of a standard deviation.
             let limit = bucket + exact.width() / 60.0;
-            assert!((interval.lower - exact.lower).abs() <= limit && (interval.upper - exact.upper).abs() <= limit, "{exact:?} {found:?}");
+            assert!(
+                (interval.lower - exact.lower).abs() <= limit
+                    && (interval.upper - exact.upper).abs() <= limit,
+                "{exact:?} {found:?}"
+            );
         }
     }
 
@@ -310,8 +496,14 @@ mod tests {
         let mut drawn: Vec<Vec<f64>> = vec![Vec::new(); quantiles.len()];
         for _ in 0..300 {
             let mut side = |blocks: &[Tally]| {
-                let chosen: Vec<&Tally> = (0..blocks.len()).map(|_| &blocks[random.below(blocks.len())]).collect();
-                Tally::from_counts(chosen.iter().flat_map(|block| block.entries().iter().copied()))
+                let chosen: Vec<&Tally> = (0..blocks.len())
+                    .map(|_| &blocks[random.below(blocks.len())])
+                    .collect();
+                Tally::from_counts(
+                    chosen
+                        .iter()
+                        .flat_map(|block| block.entries().iter().copied()),
+                )
             };
             let (from, to) = (side(from), side(to));
             for (drawn, &quantile) in drawn.iter_mut().zip(quantiles) {

@@ -1,12 +1,14 @@
 //! How long blocks have to be for a bootstrap to keep the dependence of a series.
 //!
-//! Sources: D. N. Politis and H. White, Econometric Reviews 23, 2004; A. Patton, D. N. Politis and H. White, ibid. 28, 2009 (correction).
+//! Sources: D. N. Politis and H. White, Econometric Reviews 23, 2004; A. Patton, D. N. Politis and
+//! H. White, ibid. 28, 2009 (correction).
 
 use serde::{Deserialize, Serialize};
 
 use crate::autocorrelation::product_at;
 
-/// Lengths in values; the next whole number is used. The caller keeps to the period of the load as a minimum.
+/// Lengths in values; the next whole number is used. The caller keeps to the period of the load as
+/// a minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockLength {
     /// Mean length for blocks of random length.
@@ -17,7 +19,8 @@ pub struct BlockLength {
 
 /// Of `values` in order of time; `None` with fewer than nine values or when all are equal.
 ///
-/// Takes `n` steps for each lag up to twice the distance at which correlations vanish, at most `2 sqrt(n)` lags.
+/// Takes `n` steps for each lag up to twice the distance at which correlations vanish, at most
+/// `2 sqrt(n)` lags.
 #[must_use]
 pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let n = values.len() as f64;
@@ -30,19 +33,34 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let longest = (3.0 * n.sqrt()).min(n / 3.0).ceil();
     let quiet = (n.log10() as usize).max(5);
     let last_lag = (n.sqrt().ceil() as usize + quiet).min(values.len() - 2);
-    let lags = (2 * first_quiet_lag(&centred, quiet, last_lag).unwrap_or(last_lag)).clamp(2, last_lag.max(2)).min(last_lag);
+    let lags = (2 * first_quiet_lag(&centred, quiet, last_lag).unwrap_or(last_lag))
+        .clamp(2, last_lag.max(2))
+        .min(last_lag);
     let (mut slope, mut level) = (0.0, square / n);
     for lag in 1..=lags {
         let share = lag as f64 / lags as f64;
         // A trapezoid: full weight for the first half, then down to nothing.
-        let weight = if share <= 0.5 { 1.0 } else { 2.0 * (1.0 - share) };
+        let weight = if share <= 0.5 {
+            1.0
+        } else {
+            2.0 * (1.0 - share)
+        };
         let covariance = product_at(&centred, lag) / n;
         slope += 2.0 * weight * lag as f64 * covariance;
         level += 2.0 * weight * covariance;
     }
     let length = |divisor: f64| (2.0 * slope * slope / (divisor * level * level)).cbrt() * n.cbrt();
-    let limited = |length: f64| if length.is_finite() { length.min(longest) } else { longest };
-    Some(BlockLength { stationary: limited(length(2.0)), circular: limited(length(4.0 / 3.0)) })
+    let limited = |length: f64| {
+        if length.is_finite() {
+            length.min(longest)
+        } else {
+            longest
+        }
+    };
+    Some(BlockLength {
+        stationary: limited(length(2.0)),
+        circular: limited(length(4.0 / 3.0)),
+    })
 }
 
 /// The lag before a stretch of `quiet` correlations that are all within chance.
@@ -69,12 +87,21 @@ mod tests {
 
     #[test]
     fn the_lengths_of_the_reference_data_are_met() {
-        let magnitudes: Vec<f64> = dow_jones_returns().iter().map(|change| change.abs()).collect();
-        let cases =
-            [(dow_jones_returns(), 0.936_12, 1.071_59, 5e-6), (magnitudes, 41.095_1, 47.042_2, 5e-5), (rain(), 66.426_8, 76.039_8, 5e-5)];
+        let magnitudes: Vec<f64> = dow_jones_returns()
+            .iter()
+            .map(|change| change.abs())
+            .collect();
+        let cases = [
+            (dow_jones_returns(), 0.936_12, 1.071_59, 5e-6),
+            (magnitudes, 41.095_1, 47.042_2, 5e-5),
+            (rain(), 66.426_8, 76.039_8, 5e-5),
+        ];
         for (values, stationary, circular, tolerance) in cases {
             let length = block_length(&values).unwrap();
-            assert!((length.stationary - stationary).abs() < tolerance, "{length:?}");
+            assert!(
+                (length.stationary - stationary).abs() < tolerance,
+                "{length:?}"
+            );
             assert!((length.circular - circular).abs() < tolerance, "{length:?}");
         }
     }
@@ -87,7 +114,10 @@ mod tests {
         for n in 9..40 {
             let values: Vec<f64> = (0..n).map(f64::from).collect();
             let length = block_length(&values).unwrap();
-            assert!(length.circular >= 0.0 && length.circular <= f64::from(n), "{length:?}");
+            assert!(
+                length.circular >= 0.0 && length.circular <= f64::from(n),
+                "{length:?}"
+            );
         }
     }
 }

@@ -1,11 +1,12 @@
-//! The maximum that a longer run would have shown if it had been as short as the other: maxima grow with the length of a run, so that those
-//! of unequal runs say nothing about each other.
+//! The maximum that a longer run would have shown if it had been as short as the other: maxima grow
+//! with the length of a run, so that those of unequal runs say nothing about each other.
 
 use statrs::function::gamma::ln_gamma;
 
 use crate::tally::Tally;
 
-/// The median of the largest of `draws` samples drawn from `tally` without putting them back; `None` when there are fewer, or none is drawn.
+/// The median of the largest of `draws` samples drawn from `tally` without putting them back;
+/// `None` when there are fewer, or none is drawn.
 ///
 /// `P(max <= x) = C(N(x), draws) / C(n, draws)`, with `N(x)` the number of samples up to `x`.
 #[must_use]

@@ -1,4 +1,5 @@
-//! From an interval and the user's margin to a verdict: which of three regions the difference surely lies in.
+//! From an interval and the user's margin to a verdict: which of three regions the difference
+//! surely lies in.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ pub enum Equivalence {
     Equivalent,
     /// The interval reaches into more than one of these regions.
     Inconclusive {
-        /// About how many times the data would decide, if the difference is what it seems; `None` when it seems to be at the margin.
+        /// About how many times the data would decide, if the difference is what it seems; `None`
+        /// when it seems to be at the margin.
         data_needed: Option<f64>,
     },
 }
@@ -34,11 +36,14 @@ pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivale
     } else if interval.lower >= -margin && interval.upper <= margin {
         Equivalence::Equivalent
     } else {
-        Equivalence::Inconclusive { data_needed: data_needed(difference, interval, margin) }
+        Equivalence::Inconclusive {
+            data_needed: data_needed(difference, interval, margin),
+        }
     }
 }
 
-/// Intervals shrink with the square root of the data: the longer half has to become shorter than the way to the nearest limit.
+/// Intervals shrink with the square root of the data: the longer half has to become shorter than
+/// the way to the nearest limit.
 fn data_needed(difference: f64, interval: Interval, margin: f64) -> Option<f64> {
     let reach = (interval.upper - difference).max(difference - interval.lower);
     let way = (difference.abs() - margin).abs();
@@ -68,10 +73,28 @@ mod tests {
     #[test]
     fn an_open_question_says_what_it_would_take() {
         // 5 +- 4 against a margin of 3: half the width has to become less than 2.
-        assert_eq!(judge(1.0, 9.0, 3.0), Equivalence::Inconclusive { data_needed: Some(4.0) });
-        assert_eq!(judge(-7.0, 13.0, 3.0), Equivalence::Inconclusive { data_needed: None });
-        assert_eq!(judge(f64::NEG_INFINITY, 1.0, 3.0), Equivalence::Inconclusive { data_needed: None });
-        let infinite = equivalence(1.0, Interval { lower: -1.0, upper: f64::INFINITY }, 3.0);
+        assert_eq!(
+            judge(1.0, 9.0, 3.0),
+            Equivalence::Inconclusive {
+                data_needed: Some(4.0)
+            }
+        );
+        assert_eq!(
+            judge(-7.0, 13.0, 3.0),
+            Equivalence::Inconclusive { data_needed: None }
+        );
+        assert_eq!(
+            judge(f64::NEG_INFINITY, 1.0, 3.0),
+            Equivalence::Inconclusive { data_needed: None }
+        );
+        let infinite = equivalence(
+            1.0,
+            Interval {
+                lower: -1.0,
+                upper: f64::INFINITY,
+            },
+            3.0,
+        );
         assert_eq!(infinite, Equivalence::Inconclusive { data_needed: None });
     }
 

@@ -1,5 +1,5 @@
-//! Whether runs of two sides differ by more than relabelling them would: no distribution and no large numbers are asked for, only that
-//! runs can be exchanged.
+//! Whether runs of two sides differ by more than relabelling them would: no distribution and no
+//! large numbers are asked for, only that runs can be exchanged.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,22 +30,31 @@ pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Per
     let (size, rest) = (candidate.len() as f64, baseline.len() as f64);
     let difference_of = |sum: f64| sum / size - (total - sum) / rest;
     let difference = difference_of(candidate.iter().sum());
-    // Sums in another order differ in the last digit; splits that are equal in truth count as equal.
+    // Sums in another order differ in the last digit; splits that are equal in truth count as
+    // equal.
     let limit = difference.abs() - 1e-12 * all.iter().map(|value| value.abs()).sum::<f64>();
     let extreme = |sum: f64| difference_of(sum).abs() >= limit;
-    let splits = splits(all.len() as u64, candidate.len() as u64).filter(|&splits| splits <= SPLITS_MAX);
+    let splits =
+        splits(all.len() as u64, candidate.len() as u64).filter(|&splits| splits <= SPLITS_MAX);
     let probability = match splits {
         Some(splits) => count_extreme(&all, candidate.len(), 0.0, &extreme) as f64 / splits as f64,
         None => share_of_drawn(all, candidate.len(), seed, extreme),
     };
-    Some(Permutation { difference, probability, exact: splits.is_some() })
+    Some(Permutation {
+        difference,
+        probability,
+        exact: splits.is_some(),
+    })
 }
 
-/// The probability that all maxima of `later` runs are above all maxima of `earlier` runs, if nothing changed between them.
+/// The probability that all maxima of `later` runs are above all maxima of `earlier` runs, if
+/// nothing changed between them.
 #[must_use]
 pub fn all_above_by_chance(earlier: u64, later: u64) -> f64 {
     let n = earlier.saturating_add(later);
-    (1..=later).map(|i| i as f64 / (n - later + i) as f64).product()
+    (1..=later)
+        .map(|i| i as f64 / (n - later + i) as f64)
+        .product()
 }
 
 /// The number of ways to choose `some` of `all`, `None` above 2^64.
@@ -58,10 +67,17 @@ fn count_extreme(values: &[f64], left: usize, sum: f64, extreme: &impl Fn(f64) -
     if left == 0 {
         return u64::from(extreme(sum));
     }
-    (0..=values.len() - left).map(|first| count_extreme(&values[first + 1..], left - 1, sum + values[first], extreme)).sum()
+    (0..=values.len() - left)
+        .map(|first| count_extreme(&values[first + 1..], left - 1, sum + values[first], extreme))
+        .sum()
 }
 
-fn share_of_drawn(mut values: Vec<f64>, size: usize, seed: u64, extreme: impl Fn(f64) -> bool) -> f64 {
+fn share_of_drawn(
+    mut values: Vec<f64>,
+    size: usize,
+    seed: u64,
+    extreme: impl Fn(f64) -> bool,
+) -> f64 {
     let mut random = Random::new(seed);
     let mut count = 0_u64;
     for _ in 0..SPLITS_MAX {
@@ -93,7 +109,12 @@ mod tests {
 
     #[test]
     fn equal_runs_do_not_differ_and_missing_ones_are_not_compared() {
-        assert_eq!(permutation(&[0.1, 0.2, 0.3], &[0.3, 0.1, 0.2], 1).unwrap().probability, 1.0);
+        assert_eq!(
+            permutation(&[0.1, 0.2, 0.3], &[0.3, 0.1, 0.2], 1)
+                .unwrap()
+                .probability,
+            1.0
+        );
         assert_eq!(permutation(&[], &[1.0], 1), None);
         assert_eq!(permutation(&[f64::NAN], &[1.0], 1), None);
     }
@@ -105,7 +126,8 @@ mod tests {
         let found = permutation(&a, &b, 9).unwrap();
         assert!(!found.exact);
         assert_eq!(found, permutation(&a, &b, 9).unwrap());
-        // Mean 3, standard error sqrt(2 * 20 / 15 + ...) = 1.72 over the pooled values: normal probability 0.080.
+        // Mean 3, standard error sqrt(2 * 20 / 15 + ...) = 1.72 over the pooled values: normal
+        // probability 0.080.
         assert!((found.probability - 0.08).abs() < 0.01, "{found:?}");
     }
 

@@ -1,4 +1,5 @@
-//! The random numbers of resampling: a seed gives the same ones on every machine and with every version of the libraries.
+//! The random numbers of resampling: a seed gives the same ones on every machine and with every
+//! version of the libraries.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -22,7 +23,8 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_for_ever() {
-        // What a comparison printed last year has to be reproducible: if this changes, results change.
+        // What a comparison printed last year has to be reproducible: if this changes, results
+        // change.
         let mut random = Random::new(42);
         let drawn: Vec<usize> = (0..8).map(|_| random.below(1000)).collect();
         assert_eq!(drawn, [226, 239, 760, 527, 970, 375, 187, 524]);

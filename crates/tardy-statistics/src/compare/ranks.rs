@@ -1,6 +1,8 @@
-//! Which side tends to be larger, whatever the distributions: for the body, since a tail is a thousandth of all ranks.
+//! Which side tends to be larger, whatever the distributions: for the body, since a tail is a
+//! thousandth of all ranks.
 //!
-//! With a million samples the probabilities are 0: report the effect, the chance that a value of one side is above one of the other.
+//! With a million samples the probabilities are 0: report the effect, the chance that a value of
+//! one side is above one of the other.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;
@@ -12,28 +14,32 @@ use crate::tally::Tally;
 /// How the candidate's values lie against the baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
-    /// The chance that a value of the candidate is above one of the baseline; equal ones count half. 0.5 = no tendency.
+    /// The chance that a value of the candidate is above one of the baseline; equal ones count
+    /// half. 0.5 = no tendency.
     pub superiority: f64,
     /// Mann and Whitney's statistic of the baseline: pairs in which its value is above.
     pub mann_whitney: f64,
-    /// Of Mann and Whitney's test if both distributions are one: normal law with corrections for ties and continuity.
+    /// Of Mann and Whitney's test if both distributions are one: normal law with corrections for
+    /// ties and continuity.
     pub mann_whitney_probability: f64,
-    /// Brunner and Munzel's statistic, for distributions that may differ in spread; `None` when the samples do not overlap.
+    /// Brunner and Munzel's statistic, for distributions that may differ in spread; `None` when the
+    /// samples do not overlap.
     pub brunner_munzel: Option<f64>,
     /// Of Brunner and Munzel's test if neither side tends to be larger.
     pub brunner_munzel_probability: Option<f64>,
 }
 
 impl Ranks {
-    /// Cliff's delta: -1 = every value of the candidate is below the baseline's, 0 = no tendency, 1 = above.
+    /// Cliff's delta: -1 = every value of the candidate is below the baseline's, 0 = no tendency, 1
+    /// = above.
     #[must_use]
     pub fn cliffs_delta(&self) -> f64 {
         2.0 * self.superiority - 1.0
     }
 }
 
-/// `None` when a side is empty. Sources: H. B. Mann and D. R. Whitney, Ann. Math. Statist. 18, 1947; E. Brunner and U. Munzel, Biometrical
-/// Journal 42, 2000.
+/// `None` when a side is empty. Sources: H. B. Mann and D. R. Whitney, Ann. Math. Statist. 18,
+/// 1947; E. Brunner and U. Munzel, Biometrical Journal 42, 2000.
 #[must_use]
 pub fn ranks(baseline: &Tally, candidate: &Tally) -> Option<Ranks> {
     let sizes = [baseline.total() as f64, candidate.total() as f64];
@@ -42,7 +48,10 @@ pub fn ranks(baseline: &Tally, candidate: &Tally) -> Option<Ranks> {
     }
     let steps = steps(baseline, candidate);
     let pairs = sizes[0] * sizes[1];
-    let rank_sum: f64 = steps.iter().map(|step| step.at[0] as f64 * step.rank()).sum();
+    let rank_sum: f64 = steps
+        .iter()
+        .map(|step| step.at[0] as f64 * step.rank())
+        .sum();
     let mann_whitney = rank_sum - sizes[0] * (sizes[0] + 1.0) / 2.0;
     let munzel = brunner_munzel(&steps, sizes);
     Some(Ranks {
@@ -56,20 +65,41 @@ pub fn ranks(baseline: &Tally, candidate: &Tally) -> Option<Ranks> {
 
 fn mann_whitney_probability(steps: &[Step], sizes: [f64; 2], statistic: f64) -> f64 {
     let n = sizes[0] + sizes[1];
-    let ties = steps.iter().map(|step| (step.at[0] + step.at[1]) as f64).map(|count| count * count * count - count).sum::<f64>();
+    let ties = steps
+        .iter()
+        .map(|step| (step.at[0] + step.at[1]) as f64)
+        .map(|count| count * count * count - count)
+        .sum::<f64>();
     let variance = sizes[0] * sizes[1] / 12.0 * (n + 1.0 - ties / (n * (n - 1.0)));
     let distance = ((statistic - sizes[0] * sizes[1] / 2.0).abs() - 0.5).max(0.0);
-    if variance.is_nan() || variance <= 0.0 { 1.0 } else { erfc(distance / (2.0 * variance).sqrt()).min(1.0) }
+    if variance.is_nan() || variance <= 0.0 {
+        1.0
+    } else {
+        erfc(distance / (2.0 * variance).sqrt()).min(1.0)
+    }
 }
 
 fn brunner_munzel(steps: &[Step], sizes: [f64; 2]) -> Option<(f64, f64)> {
     let n = sizes[0] + sizes[1];
-    let mean = |side: usize| steps.iter().map(|step| step.at[side] as f64 * step.rank()).sum::<f64>() / sizes[side];
+    let mean = |side: usize| {
+        steps
+            .iter()
+            .map(|step| step.at[side] as f64 * step.rank())
+            .sum::<f64>()
+            / sizes[side]
+    };
     let means = [mean(0), mean(1)];
     let variance = |side: usize| {
         let centre = means[side] - (sizes[side] + 1.0) / 2.0;
-        let distance = |step: &Step| step.at[side] as f64 * (step.rank() - step.own_rank(side) - centre).powi(2);
-        steps.iter().filter(|step| step.at[side] > 0).map(distance).sum::<f64>() / (sizes[side] - 1.0)
+        let distance = |step: &Step| {
+            step.at[side] as f64 * (step.rank() - step.own_rank(side) - centre).powi(2)
+        };
+        steps
+            .iter()
+            .filter(|step| step.at[side] > 0)
+            .map(distance)
+            .sum::<f64>()
+            / (sizes[side] - 1.0)
     };
     let weighted = [sizes[0] * variance(0), sizes[1] * variance(1)];
     let both = weighted[0] + weighted[1];
@@ -77,7 +107,8 @@ fn brunner_munzel(steps: &[Step], sizes: [f64; 2]) -> Option<(f64, f64)> {
         return None;
     }
     let statistic = sizes[0] * sizes[1] * (means[1] - means[0]) / (n * both.sqrt());
-    let freedom = both * both / (weighted[0].powi(2) / (sizes[0] - 1.0) + weighted[1].powi(2) / (sizes[1] - 1.0));
+    let freedom = both * both
+        / (weighted[0].powi(2) / (sizes[0] - 1.0) + weighted[1].powi(2) / (sizes[1] - 1.0));
     Some((statistic, student::both_tails(statistic, freedom)))
 }
 
@@ -90,25 +121,53 @@ mod tests {
     #[test]
     fn the_halves_of_fremantle_are_met() {
         let levels = fremantle();
-        let (first, last) = (Tally::from_samples(&levels[..43]), Tally::from_samples(&levels[levels.len() - 43..]));
+        let (first, last) = (
+            Tally::from_samples(&levels[..43]),
+            Tally::from_samples(&levels[levels.len() - 43..]),
+        );
         let found = ranks(&first, &last).unwrap();
         assert_eq!(found.mann_whitney, 599.0);
-        assert!((found.mann_whitney_probability - 0.004_904_30).abs() < 5e-9, "{found:?}");
+        assert!(
+            (found.mann_whitney_probability - 0.004_904_30).abs() < 5e-9,
+            "{found:?}"
+        );
         assert!((found.superiority - 0.676_041_1).abs() < 5e-8, "{found:?}");
-        assert!((found.cliffs_delta() - 0.352_082_2).abs() < 5e-8, "{found:?}");
-        assert!((found.brunner_munzel.unwrap() - 3.011_664_3).abs() < 5e-8, "{found:?}");
-        assert!((found.brunner_munzel_probability.unwrap() - 0.003_580_13).abs() < 5e-9, "{found:?}");
+        assert!(
+            (found.cliffs_delta() - 0.352_082_2).abs() < 5e-8,
+            "{found:?}"
+        );
+        assert!(
+            (found.brunner_munzel.unwrap() - 3.011_664_3).abs() < 5e-8,
+            "{found:?}"
+        );
+        assert!(
+            (found.brunner_munzel_probability.unwrap() - 0.003_580_13).abs() < 5e-9,
+            "{found:?}"
+        );
     }
 
     #[test]
     fn samples_apart_have_the_full_effect_and_empty_ones_none() {
-        let (low, high) = (Tally::from_samples(&[1.0, 2.0, 3.0]), Tally::from_samples(&[7.0, 8.0]));
+        let (low, high) = (
+            Tally::from_samples(&[1.0, 2.0, 3.0]),
+            Tally::from_samples(&[7.0, 8.0]),
+        );
         let found = ranks(&low, &high).unwrap();
-        assert_eq!((found.superiority, found.cliffs_delta(), found.brunner_munzel), (1.0, 1.0, None));
+        assert_eq!(
+            (
+                found.superiority,
+                found.cliffs_delta(),
+                found.brunner_munzel
+            ),
+            (1.0, 1.0, None)
+        );
         assert_eq!(ranks(&low, &Tally::default()), None);
         let equal = Tally::from_counts([(4.0, 1_000_000)]);
         let found = ranks(&equal, &equal).unwrap();
-        assert_eq!((found.superiority, found.mann_whitney_probability), (0.5, 1.0));
+        assert_eq!(
+            (found.superiority, found.mann_whitney_probability),
+            (0.5, 1.0)
+        );
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! How many times as often one side misses its deadline.
 //!
-//! Given the number of misses of both, those of one side are binomial, whatever the common rate: exact, and good with few misses. Source:
-//! J. Przyborowski and H. Wilenski, Biometrika 31, 1940.
+//! Given the number of misses of both, those of one side are binomial, whatever the common rate:
+//! exact, and good with few misses. Source: J. Przyborowski and H. Wilenski, Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +32,20 @@ pub struct RateRatio {
 /// Compares the rates of two sides; without exposure on one of them nothing is claimed.
 #[must_use]
 pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confidence) -> RateRatio {
-    let nothing = RateRatio { ratio: None, interval: Interval { lower: 0.0, upper: f64::INFINITY }, probability: 1.0 };
-    let usable = |side: MissCount| side.exposure > 0.0 && side.exposure.is_finite() && side.events >= 0.0 && side.events.is_finite();
+    let nothing = RateRatio {
+        ratio: None,
+        interval: Interval {
+            lower: 0.0,
+            upper: f64::INFINITY,
+        },
+        probability: 1.0,
+    };
+    let usable = |side: MissCount| {
+        side.exposure > 0.0
+            && side.exposure.is_finite()
+            && side.events >= 0.0
+            && side.events.is_finite()
+    };
     let total = baseline.events + candidate.events;
     if !usable(baseline) || !usable(candidate) || total == 0.0 {
         return nothing;
@@ -43,11 +55,16 @@ pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confide
     let (of_baseline, of_candidate) = (share(baseline), share(candidate));
     let per_exposure = baseline.exposure / candidate.exposure;
     let exposure = baseline.exposure + candidate.exposure;
-    // The chance that a side has at least the events it has, if each event falls on a side by its exposure. The other side's "at least" is
-    // this one's "at most".
+    // The chance that a side has at least the events it has, if each event falls on a side by its
+    // exposure. The other side's "at least" is this one's "at most".
     let at_least = |side: MissCount, other: MissCount| match side.events {
         0.0 => 1.0,
-        events => incomplete_beta(events, other.events + 1.0, side.exposure / exposure, other.exposure / exposure),
+        events => incomplete_beta(
+            events,
+            other.events + 1.0,
+            side.exposure / exposure,
+            other.exposure / exposure,
+        ),
     };
     let rarer = at_least(candidate, baseline).min(at_least(baseline, candidate));
     RateRatio {
@@ -72,23 +89,62 @@ mod tests {
     #[test]
     fn ten_against_two_is_met() {
         // Of 12 misses 2: Clopper-Pearson 0.0208626 to 0.4841378; P(at most 2 of 12) = 79 / 4096.
-        let found = rate_ratio(counted(10.0, 1e6), counted(2.0, 1e6), Confidence::NINETY_FIVE);
+        let found = rate_ratio(
+            counted(10.0, 1e6),
+            counted(2.0, 1e6),
+            Confidence::NINETY_FIVE,
+        );
         assert!((found.ratio.unwrap() - 0.2).abs() < 1e-12);
         assert!((found.probability - 2.0 * 79.0 / 4096.0).abs() < 1e-12);
-        assert!((found.interval.lower - 0.020_862_6 / (1.0 - 0.020_862_6)).abs() < 1e-6, "{found:?}");
-        assert!((found.interval.upper - 0.484_137_8 / (1.0 - 0.484_137_8)).abs() < 1e-6, "{found:?}");
+        assert!(
+            (found.interval.lower - 0.020_862_6 / (1.0 - 0.020_862_6)).abs() < 1e-6,
+            "{found:?}"
+        );
+        assert!(
+            (found.interval.upper - 0.484_137_8 / (1.0 - 0.484_137_8)).abs() < 1e-6,
+            "{found:?}"
+        );
     }
 
     #[test]
     fn none_at_all_claims_nothing_and_none_on_one_side_has_one_end() {
-        let none = rate_ratio(counted(0.0, 1e6), counted(0.0, 1e6), Confidence::NINETY_FIVE);
-        assert_eq!((none.ratio, none.probability, none.interval.upper), (None, 1.0, f64::INFINITY));
-        let fixed = rate_ratio(counted(8.0, 1e6), counted(0.0, 1e6), Confidence::NINETY_FIVE);
+        let none = rate_ratio(
+            counted(0.0, 1e6),
+            counted(0.0, 1e6),
+            Confidence::NINETY_FIVE,
+        );
+        assert_eq!(
+            (none.ratio, none.probability, none.interval.upper),
+            (None, 1.0, f64::INFINITY)
+        );
+        let fixed = rate_ratio(
+            counted(8.0, 1e6),
+            counted(0.0, 1e6),
+            Confidence::NINETY_FIVE,
+        );
         assert_eq!((fixed.ratio, fixed.interval.lower), (Some(0.0), 0.0));
-        assert!(fixed.interval.upper < 1.0 && (fixed.probability - 2.0 / 256.0).abs() < 1e-12, "{fixed:?}");
-        let broken = rate_ratio(counted(0.0, 1e6), counted(8.0, 1e6), Confidence::NINETY_FIVE);
-        assert_eq!((broken.ratio, broken.interval.upper), (Some(f64::INFINITY), f64::INFINITY));
-        assert_eq!(rate_ratio(counted(1.0, 0.0), counted(8.0, 1e6), Confidence::NINETY_FIVE).ratio, None);
+        assert!(
+            fixed.interval.upper < 1.0 && (fixed.probability - 2.0 / 256.0).abs() < 1e-12,
+            "{fixed:?}"
+        );
+        let broken = rate_ratio(
+            counted(0.0, 1e6),
+            counted(8.0, 1e6),
+            Confidence::NINETY_FIVE,
+        );
+        assert_eq!(
+            (broken.ratio, broken.interval.upper),
+            (Some(f64::INFINITY), f64::INFINITY)
+        );
+        assert_eq!(
+            rate_ratio(
+                counted(1.0, 0.0),
+                counted(8.0, 1e6),
+                Confidence::NINETY_FIVE
+            )
+            .ratio,
+            None
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! By which share one side takes longer than the other: times of builds and operations, which are positive and vary in proportion.
+//! By which share one side takes longer than the other: times of builds and operations, which are
+//! positive and vary in proportion.
 
 use crate::confidence::{Confidence, Interval};
 use crate::estimate::Estimate;
@@ -6,18 +7,27 @@ use crate::moments::Moments;
 
 use super::welch::welch;
 
-/// `candidate` over `baseline`, less one, of the arithmetic means (mckenney2009's "throughput advantage"), with the interval that Welch's has for the means of
-/// the logarithms, where both sides have two values and vary. `None` where a side has no value, or one that is not above zero.
+/// `candidate` over `baseline`, less one, of the arithmetic means (mckenney2009's "throughput
+/// advantage"), with the interval that Welch's has for the means of the logarithms, where both
+/// sides have two values and vary. `None` where a side has no value, or one that is not above zero.
 #[must_use]
 pub fn slowdown(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Estimate> {
     let mean = |values: &[f64]| -> Option<f64> {
         let all_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
-        values.iter().copied().collect::<Moments>().mean().filter(|_| all_positive)
+        values
+            .iter()
+            .copied()
+            .collect::<Moments>()
+            .mean()
+            .filter(|_| all_positive)
     };
     let value = mean(candidate)? / mean(baseline)? - 1.0;
     let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Moments>();
-    let interval = welch(&logarithms(baseline), &logarithms(candidate), confidence)
-        .map(|found| Interval { lower: found.interval.lower.exp_m1(), upper: found.interval.upper.exp_m1() });
+    let interval =
+        welch(&logarithms(baseline), &logarithms(candidate), confidence).map(|found| Interval {
+            lower: found.interval.lower.exp_m1(),
+            upper: found.interval.upper.exp_m1(),
+        });
     Some(Estimate { value, interval })
 }
 
@@ -27,12 +37,22 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_welchs_test_on_logarithms() {
-        // Real times of the kernel builds of 2008 in mckenney2009, table 5. The interval was computed apart, with the t
-        // distribution integrated numerically: 3.7321 degrees of freedom.
-        let found = slowdown(&[1350.4, 1332.7, 1314.5], &[1524.6, 1574.2, 1569.8], Confidence::NINETY_FIVE).unwrap();
+        // Real times of the kernel builds of 2008 in mckenney2009, table 5. The interval was
+        // computed apart, with the t distribution integrated numerically: 3.7321 degrees of
+        // freedom.
+        let found = slowdown(
+            &[1350.4, 1332.7, 1314.5],
+            &[1524.6, 1574.2, 1569.8],
+            Confidence::NINETY_FIVE,
+        )
+        .unwrap();
         assert!((found.value - 0.167_85).abs() < 1e-5, "{found:?}");
         let interval = found.interval.unwrap();
-        assert!((interval.lower - 0.125_683_1).abs() < 1e-6 && (interval.upper - 0.211_491_4).abs() < 1e-6, "{interval:?}");
+        assert!(
+            (interval.lower - 0.125_683_1).abs() < 1e-6
+                && (interval.upper - 0.211_491_4).abs() < 1e-6,
+            "{interval:?}"
+        );
     }
 
     #[test]
@@ -49,8 +69,14 @@ mod tests {
 
     #[test]
     fn without_spread_or_values_nothing_is_claimed() {
-        assert_eq!(slowdown(&[1.0], &[2.0], Confidence::NINETY_FIVE), Some(Estimate::exact(1.0)));
+        assert_eq!(
+            slowdown(&[1.0], &[2.0], Confidence::NINETY_FIVE),
+            Some(Estimate::exact(1.0))
+        );
         assert_eq!(slowdown(&[], &[2.0], Confidence::NINETY_FIVE), None);
-        assert_eq!(slowdown(&[0.0, 1.0], &[2.0, 2.0], Confidence::NINETY_FIVE), None);
+        assert_eq!(
+            slowdown(&[0.0, 1.0], &[2.0, 2.0], Confidence::NINETY_FIVE),
+            None
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! How much runs of one configuration differ among themselves, and what that adds to the interval of a difference.
+//! How much runs of one configuration differ among themselves, and what that adds to the interval
+//! of a difference.
 //!
-//! A run has a level of its own: where its memory lies, how warm the machine is, what else was started. Nothing in a single run shows it, so that the
-//! samples of two runs can tell them apart with certainty although nothing was changed between them.
+//! A run has a level of its own: where its memory lies, how warm the machine is, what else was
+//! started. Nothing in a single run shows it, so that the samples of two runs can tell them apart
+//! with certainty although nothing was changed between them.
 
 use crate::compare::equivalence::Equivalence;
 use crate::confidence::{Confidence, Interval};
@@ -11,10 +13,12 @@ use crate::student;
 
 /// Standard deviation between runs, as a share of the level, where nobody measured it.
 ///
-/// At a margin of 5 % it keeps false alarms below 5 % for pairs of runs whose levels spread by 10 %, and still finds a true +50 % in about 95 % of the pairs
-/// where they spread by 5 %; less keeps the one promise no longer, more the other: `cargo xtask bench compare`.
+/// At a margin of 5 % it keeps false alarms below 5 % for pairs of runs whose levels spread by 10
+/// %, and still finds a true +50 % in about 95 % of the pairs where they spread by 5 %; less keeps
+/// the one promise no longer, more the other: `cargo xtask bench compare`.
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// More than so many times the data is no advice: the estimate of the factor is worth nothing there, and nobody measures that long.
+/// More than so many times the data is no advice: the estimate of the factor is worth nothing
+/// there, and nobody measures that long.
 pub const FACTOR_MAX: f64 = 20.0;
 
 /// How far differing levels alone reach below and above a difference, both at least zero.
@@ -38,52 +42,78 @@ impl Reach {
     }
 }
 
-/// What runs that differ by `share` add to the interval of a difference; each side is a level and the number of runs that it is the mean of.
+/// What runs that differ by `share` add to the interval of a difference; each side is a level and
+/// the number of runs that it is the mean of.
 ///
-/// Levels are multiplied by what a run has of its own, so that the interval is one of the ratio of the two sides. Where a level is not above zero there is no
-/// ratio: each side then reaches as far as its share of the level.
+/// Levels are multiplied by what a run has of its own, so that the interval is one of the ratio of
+/// the two sides. Where a level is not above zero there is no ratio: each side then reaches as far
+/// as its share of the level.
 #[must_use]
-pub fn reach(share: f64, baseline: (f64, usize), candidate: (f64, usize), confidence: Confidence) -> Reach {
+pub fn reach(
+    share: f64,
+    baseline: (f64, usize),
+    candidate: (f64, usize),
+    confidence: Confidence,
+) -> Reach {
     let deviate = normal_deviate(confidence);
     let inverse = |runs: usize| 1.0 / runs.max(1) as f64;
     if baseline.0 > 0.0 && candidate.0 > 0.0 {
         let ratio = deviate * share * (inverse(baseline.1) + inverse(candidate.1)).sqrt();
-        return Reach { below: -candidate.0 * (-ratio).exp_m1(), above: candidate.0 * ratio.exp_m1() };
+        return Reach {
+            below: -candidate.0 * (-ratio).exp_m1(),
+            above: candidate.0 * ratio.exp_m1(),
+        };
     }
     let variance = |(level, runs): (f64, usize)| (share * level).powi(2) * inverse(runs);
     let half = deviate * (variance(baseline) + variance(candidate)).sqrt();
-    Reach { below: half, above: half }
+    Reach {
+        below: half,
+        above: half,
+    }
 }
 
-/// The standard deviation between runs of one side, from both sides together, as a share of the level; `None` without two runs on one side, or where a value is
-/// not above zero.
+/// The standard deviation between runs of one side, from both sides together, as a share of the
+/// level; `None` without two runs on one side, or where a value is not above zero.
 #[must_use]
 pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let (deviation, _) = pooled_deviation(&logarithms(baseline)?, &logarithms(candidate)?)?;
     Some(deviation)
 }
 
-/// The interval of a difference of few runs, by Student's t on the logarithms of their values, or on the values where one is not above zero. `None` without two
-/// runs on one side.
+/// The interval of a difference of few runs, by Student's t on the logarithms of their values, or
+/// on the values where one is not above zero. `None` without two runs on one side.
 #[must_use]
-pub fn interval_of_few(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Interval> {
+pub fn interval_of_few(
+    baseline: &[f64],
+    candidate: &[f64],
+    confidence: Confidence,
+) -> Option<Interval> {
     let mean = |values: &[f64]| values.iter().copied().collect::<Moments>().mean();
     let around = |from: &[f64], to: &[f64]| -> Option<Interval> {
         let (deviation, freedom) = pooled_deviation(from, to)?;
         let difference = mean(to)? - mean(from)?;
-        let reach = student::deviate(confidence, freedom) * deviation * (1.0 / from.len() as f64 + 1.0 / to.len() as f64).sqrt();
-        Some(Interval { lower: difference - reach, upper: difference + reach })
+        let reach = student::deviate(confidence, freedom)
+            * deviation
+            * (1.0 / from.len() as f64 + 1.0 / to.len() as f64).sqrt();
+        Some(Interval {
+            lower: difference - reach,
+            upper: difference + reach,
+        })
     };
     match (logarithms(baseline), logarithms(candidate)) {
         (Some(from), Some(to)) => {
             let (ratio, level) = (around(&from, &to)?, mean(&from)?.exp());
-            Some(Interval { lower: level * ratio.lower.exp_m1(), upper: level * ratio.upper.exp_m1() })
+            Some(Interval {
+                lower: level * ratio.lower.exp_m1(),
+                upper: level * ratio.upper.exp_m1(),
+            })
         }
         _ => around(baseline, candidate),
     }
 }
 
-/// `interval` of `difference` with its halves stretched by `factor`, and with the reach of the runs' levels added to each as independent errors add.
+/// `interval` of `difference` with its halves stretched by `factor`, and with the reach of the
+/// runs' levels added to each as independent errors add.
 #[must_use]
 pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -> Interval {
     let half = |half: f64, reach: f64| (factor * half).hypot(reach);
@@ -93,20 +123,35 @@ pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -
     }
 }
 
-/// How many times the samples would decide an open question; `None` where no number below [`FACTOR_MAX`] would, because the levels of the runs keep it open, or
-/// because the difference is too near to the margin.
+/// How many times the samples would decide an open question; `None` where no number below
+/// [`FACTOR_MAX`] would, because the levels of the runs keep it open, or because the difference is
+/// too near to the margin.
 #[must_use]
-pub fn samples_that_decide(found: Equivalence, difference: f64, interval: Interval, margin: f64, reach: Reach) -> Option<f64> {
-    let Equivalence::Inconclusive { .. } = found else { return None };
+pub fn samples_that_decide(
+    found: Equivalence,
+    difference: f64,
+    interval: Interval,
+    margin: f64,
+    reach: Reach,
+) -> Option<f64> {
+    let Equivalence::Inconclusive { .. } = found else {
+        return None;
+    };
     let half = (interval.upper - difference).max(difference - interval.lower);
     let of_levels = reach.longest().powi(2);
-    let (of_samples, way) = (half.powi(2) - of_levels, (difference.abs() - margin).powi(2) - of_levels);
+    let (of_samples, way) = (
+        half.powi(2) - of_levels,
+        (difference.abs() - margin).powi(2) - of_levels,
+    );
     let factor = of_samples / way;
     (way > 0.0 && factor.is_finite() && factor <= FACTOR_MAX).then(|| factor.max(1.0))
 }
 
 fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
-    values.iter().map(|&value| (value > 0.0).then(|| value.ln())).collect()
+    values
+        .iter()
+        .map(|&value| (value > 0.0).then(|| value.ln()))
+        .collect()
 }
 
 /// Standard deviation around each side's own mean, and its degrees of freedom.
@@ -115,8 +160,11 @@ fn pooled_deviation(baseline: &[f64], candidate: &[f64]) -> Option<(f64, f64)> {
         let moments: Moments = values.iter().copied().collect();
         moments.variance().unwrap_or(0.0) * values.len().saturating_sub(1) as f64
     };
-    let freedom = (baseline.len() + candidate.len()).checked_sub(2).filter(|&freedom| freedom > 0)? as f64;
-    Some(((squares(baseline) + squares(candidate)).max(0.0) / freedom).sqrt()).map(|deviation| (deviation, freedom))
+    let freedom = (baseline.len() + candidate.len())
+        .checked_sub(2)
+        .filter(|&freedom| freedom > 0)? as f64;
+    Some(((squares(baseline) + squares(candidate)).max(0.0) / freedom).sqrt())
+        .map(|deviation| (deviation, freedom))
 }
 
 #[cfg(test)]
@@ -129,14 +177,26 @@ mod tests {
     fn levels_that_spread_by_ten_percent_reach_a_quarter_down_and_a_third_up() {
         // exp(1.959964 * sqrt(2) * 0.1) = 1.319405, and its inverse 0.757917.
         let one = reach(0.1, (100.0, 1), (100.0, 1), Confidence::NINETY_FIVE);
-        assert!((one.above - 31.9405).abs() < 0.001 && (one.below - 24.2083).abs() < 0.001, "{one:?}");
+        assert!(
+            (one.above - 31.9405).abs() < 0.001 && (one.below - 24.2083).abs() < 0.001,
+            "{one:?}"
+        );
         // Four runs a side: half as far on the logarithm.
         let four = reach(0.1, (100.0, 4), (100.0, 4), Confidence::NINETY_FIVE);
-        assert!(((1.0 + four.above / 100.0).powi(2) - 1.319405).abs() < 1e-5, "{four:?}");
+        assert!(
+            ((1.0 + four.above / 100.0).powi(2) - 1.319405).abs() < 1e-5,
+            "{four:?}"
+        );
         // 1.959964 * 0.1 * sqrt(100^2 + 50^2)
         let around_zero = reach(0.1, (-100.0, 1), (50.0, 1), Confidence::NINETY_FIVE);
-        assert!((around_zero.above - 21.913).abs() < 0.001 && around_zero.above == around_zero.below, "{around_zero:?}");
-        assert!(reach(0.0, (100.0, 1), (100.0, 1), Confidence::NINETY_FIVE).is_none() && !four.is_none());
+        assert!(
+            (around_zero.above - 21.913).abs() < 0.001 && around_zero.above == around_zero.below,
+            "{around_zero:?}"
+        );
+        assert!(
+            reach(0.0, (100.0, 1), (100.0, 1), Confidence::NINETY_FIVE).is_none()
+                && !four.is_none()
+        );
     }
 
     #[test]
@@ -144,31 +204,72 @@ mod tests {
         let base = [0.9_f64, 1.0, 1.1].map(f64::exp);
         let moved = base.map(|value| value * 7.0);
         assert!((estimate(&base, &moved).unwrap() - 0.1).abs() < 1e-12);
-        assert_eq!((estimate(&[1.0], &[2.0]), estimate(&[1.0, 0.0], &[2.0])), (None, None));
+        assert_eq!(
+            (estimate(&[1.0], &[2.0]), estimate(&[1.0, 0.0], &[2.0])),
+            (None, None)
+        );
     }
 
     #[test]
     fn a_factor_of_hundreds_is_decided_by_two_runs_a_side() {
-        let found = interval_of_few(&[15_900.0, 10_200.0], &[45.8, 45.1], Confidence::NINETY_FIVE).unwrap();
-        assert!(found.upper < -9_000.0 && found.lower > -60_000.0, "{found:?}");
-        // t(0.975, 2) = 4.302653, standard deviation 1, standard error 1: differences of values that are not all above zero.
+        let found = interval_of_few(
+            &[15_900.0, 10_200.0],
+            &[45.8, 45.1],
+            Confidence::NINETY_FIVE,
+        )
+        .unwrap();
+        assert!(
+            found.upper < -9_000.0 && found.lower > -60_000.0,
+            "{found:?}"
+        );
+        // t(0.975, 2) = 4.302653, standard deviation 1, standard error 1: differences of values
+        // that are not all above zero.
         let linear = interval_of_few(&[-1.0, 1.0, 0.0], &[9.0], Confidence::NINETY_FIVE).unwrap();
         let reach = 4.302_653 * (4.0_f64 / 3.0).sqrt();
-        assert!((linear.lower - (9.0 - reach)).abs() < 1e-4 && (linear.upper - (9.0 + reach)).abs() < 1e-4, "{linear:?}");
-        assert_eq!(interval_of_few(&[1.0], &[2.0], Confidence::NINETY_FIVE), None);
-        assert_eq!(interval_of_few(&[2.0, 2.0], &[2.0], Confidence::NINETY_FIVE), Some(Interval { lower: 0.0, upper: 0.0 }));
+        assert!(
+            (linear.lower - (9.0 - reach)).abs() < 1e-4
+                && (linear.upper - (9.0 + reach)).abs() < 1e-4,
+            "{linear:?}"
+        );
+        assert_eq!(
+            interval_of_few(&[1.0], &[2.0], Confidence::NINETY_FIVE),
+            None
+        );
+        assert_eq!(
+            interval_of_few(&[2.0, 2.0], &[2.0], Confidence::NINETY_FIVE),
+            Some(Interval {
+                lower: 0.0,
+                upper: 0.0
+            })
+        );
     }
 
     #[test]
     fn more_samples_are_advised_only_where_they_can_decide() {
         let advice = |difference: f64, half: f64, reach: f64| {
-            let reach = Reach { below: reach, above: reach };
-            let interval = Interval { lower: difference - half, upper: difference + half };
-            samples_that_decide(equivalence(difference, interval, 3.0), difference, interval, 3.0, reach)
+            let reach = Reach {
+                below: reach,
+                above: reach,
+            };
+            let interval = Interval {
+                lower: difference - half,
+                upper: difference + half,
+            };
+            samples_that_decide(
+                equivalence(difference, interval, 3.0),
+                difference,
+                interval,
+                3.0,
+                reach,
+            )
         };
         // 5 +- 4 against 3: half of it would do, which takes four times the samples.
         assert_eq!(advice(5.0, 4.0, 0.0), Some(4.0));
-        assert_eq!(advice(5.0, 4.0, 2.5), None, "the levels alone reach the margin");
+        assert_eq!(
+            advice(5.0, 4.0, 2.5),
+            None,
+            "the levels alone reach the margin"
+        );
         assert_eq!(advice(3.01, 4.0, 0.0), None, "160,000 times is no advice");
         assert_eq!(advice(9.0, 4.0, 0.0), None, "it is decided");
     }

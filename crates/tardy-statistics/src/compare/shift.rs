@@ -1,7 +1,9 @@
-//! By how much one side lies above the other: the median of all differences between their runs, with an exact interval.
+//! By how much one side lies above the other: the median of all differences between their runs,
+//! with an exact interval.
 //!
-//! One number a run goes in (its 99.99 % quantile, its maximum at equal length), because runs are what repeats. Source: J. L. Hodges and
-//! E. L. Lehmann, Ann. Math. Statist. 34, 1963; the interval inverts Mann and Whitney's test.
+//! One number a run goes in (its 99.99 % quantile, its maximum at equal length), because runs are
+//! what repeats. Source: J. L. Hodges and E. L. Lehmann, Ann. Math. Statist. 34, 1963; the interval
+//! inverts Mann and Whitney's test.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,21 +18,33 @@ const EXACT_PAIRS_MAX: usize = 2500;
 pub struct Shift {
     /// The median of all differences, candidate less baseline.
     pub shift: f64,
-    /// Infinite on both sides when there are too few runs for the confidence: 95 % needs four a side.
+    /// Infinite on both sides when there are too few runs for the confidence: 95 % needs four a
+    /// side.
     pub interval: Interval,
 }
 
 /// `None` when a side is empty. Takes memory for all pairs.
 #[must_use]
 pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Shift> {
-    let mut differences: Vec<f64> = candidate.iter().flat_map(|to| baseline.iter().map(move |from| to - from)).collect();
+    let mut differences: Vec<f64> = candidate
+        .iter()
+        .flat_map(|to| baseline.iter().map(move |from| to - from))
+        .collect();
     differences.sort_unstable_by(f64::total_cmp);
     let pairs = differences.len();
-    let shift = differences.get(pairs.checked_sub(1)? / 2)?.midpoint(differences[pairs / 2]);
+    let shift = differences
+        .get(pairs.checked_sub(1)? / 2)?
+        .midpoint(differences[pairs / 2]);
     let left_out = pairs_left_out(baseline.len(), candidate.len(), confidence);
     let interval = match left_out {
-        Some(count) => Interval { lower: differences[count], upper: differences[pairs - 1 - count] },
-        None => Interval { lower: f64::NEG_INFINITY, upper: f64::INFINITY },
+        Some(count) => Interval {
+            lower: differences[count],
+            upper: differences[pairs - 1 - count],
+        },
+        None => Interval {
+            lower: f64::NEG_INFINITY,
+            upper: f64::INFINITY,
+        },
     };
     Some(Shift { shift, interval })
 }
@@ -38,40 +52,62 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
 /// How many times as large the candidate's numbers are, by ranks, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// The median of all ratios, candidate to baseline; infinite where most of the baseline is 0, `None` where that is all there is to both.
+    /// The median of all ratios, candidate to baseline; infinite where most of the baseline is 0,
+    /// `None` where that is all there is to both.
     pub ratio: Option<f64>,
-    /// From 0 to infinity where there are too few runs for the confidence, or where zeros leave it open.
+    /// From 0 to infinity where there are too few runs for the confidence, or where zeros leave it
+    /// open.
     pub interval: Interval,
 }
 
-/// As [`shift`], of numbers that are not negative, by their ratios. The ratio of two zeros may be any.
+/// As [`shift`], of numbers that are not negative, by their ratios. The ratio of two zeros may be
+/// any.
 #[must_use]
 pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Ratio {
     let ratios = |of_zeros: Option<f64>| {
-        let one = |(from, to): (f64, f64)| if from == 0.0 && to == 0.0 { of_zeros } else { Some(to / from) };
-        let mut ratios: Vec<f64> = candidate.iter().flat_map(|&to| baseline.iter().filter_map(move |&from| one((from, to)))).collect();
+        let one = |(from, to): (f64, f64)| {
+            if from == 0.0 && to == 0.0 {
+                of_zeros
+            } else {
+                Some(to / from)
+            }
+        };
+        let mut ratios: Vec<f64> = candidate
+            .iter()
+            .flat_map(|&to| baseline.iter().filter_map(move |&from| one((from, to))))
+            .collect();
         ratios.sort_unstable_by(f64::total_cmp);
         ratios
     };
     let known = ratios(None);
-    let ratio = known.len().checked_sub(1).map(|last| known[last / 2].midpoint(known[known.len() / 2]));
+    let ratio = known
+        .len()
+        .checked_sub(1)
+        .map(|last| known[last / 2].midpoint(known[known.len() / 2]));
     let interval = match pairs_left_out(baseline.len(), candidate.len(), confidence) {
         Some(count) => {
             let (low, high) = (ratios(Some(0.0)), ratios(Some(f64::INFINITY)));
-            Interval { lower: low[count], upper: high[high.len() - 1 - count] }
+            Interval {
+                lower: low[count],
+                upper: high[high.len() - 1 - count],
+            }
         }
-        None => Interval { lower: 0.0, upper: f64::INFINITY },
+        None => Interval {
+            lower: 0.0,
+            upper: f64::INFINITY,
+        },
     };
     Ratio { ratio, interval }
 }
 
-/// How many of the ordered differences lie outside the interval on each side: the largest k with P(statistic <= k) within half of the
-/// misses. `None` when even k = 0 is too likely.
+/// How many of the ordered differences lie outside the interval on each side: the largest k with
+/// P(statistic <= k) within half of the misses. `None` when even k = 0 is too likely.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
     let miss = confidence.miss() / 2.0;
     if n * m > EXACT_PAIRS_MAX {
         let (n, m) = (n as f64, m as f64);
-        let count = n * m / 2.0 - normal_deviate(confidence) * (n * m * (n + m + 1.0) / 12.0).sqrt();
+        let count =
+            n * m / 2.0 - normal_deviate(confidence) * (n * m * (n + m + 1.0) / 12.0).sqrt();
         return (count >= 1.0).then_some(count as usize - 1);
     }
     let law = mann_whitney_law(n, m);
@@ -80,19 +116,27 @@ fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
         cumulative += probability;
         cumulative <= miss + 1e-12
     });
-    within.count().checked_sub(1).map(|left_out| left_out.min((n * m).saturating_sub(1) / 2))
+    within
+        .count()
+        .checked_sub(1)
+        .map(|left_out| left_out.min((n * m).saturating_sub(1) / 2))
 }
 
 /// The probabilities of Mann and Whitney's statistic from 0 to `n * m`, without ties.
 fn mann_whitney_law(n: usize, m: usize) -> Vec<f64> {
-    // Conditioned on which side holds the largest value; probabilities instead of counts cannot overflow.
+    // Conditioned on which side holds the largest value; probabilities instead of counts cannot
+    // overflow.
     let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; m + 1];
     for i in 1..=n {
         for j in 1..=m {
             let size = i * j + 1;
             let share = i as f64 / (i + j) as f64;
             let law = (0..size).map(|u| {
-                let largest_mine = u.checked_sub(j).and_then(|rest| rows[j].get(rest)).copied().unwrap_or(0.0);
+                let largest_mine = u
+                    .checked_sub(j)
+                    .and_then(|rest| rows[j].get(rest))
+                    .copied()
+                    .unwrap_or(0.0);
                 let largest_theirs = rows[j - 1].get(u).copied().unwrap_or(0.0);
                 share * largest_mine + (1.0 - share) * largest_theirs
             });
@@ -112,7 +156,10 @@ mod tests {
         // 4 + 4: 70 orders; 1, 1, 2, 3, 5, 5, 7, 7, 8, ... of them give the statistic 0, 1, 2, ...
         let law = mann_whitney_law(4, 4);
         assert_eq!(law.len(), 17);
-        for (probability, count) in law.iter().zip([1.0, 1.0, 2.0, 3.0, 5.0, 5.0, 7.0, 7.0, 8.0]) {
+        for (probability, count) in law
+            .iter()
+            .zip([1.0, 1.0, 2.0, 3.0, 5.0, 5.0, 7.0, 7.0, 8.0])
+        {
             assert!((probability - count / 70.0).abs() < 1e-12, "{law:?}");
         }
         assert!((mann_whitney_law(30, 40).iter().sum::<f64>() - 1.0).abs() < 1e-9);
@@ -121,35 +168,89 @@ mod tests {
 
     #[test]
     fn a_known_interval_is_met() {
-        // 4 + 4 at 95 %: ranks 1 and 16 of 16, as P(U <= 0) = 1/70 and P(U <= 1) = 2/70 = 0.0286. 5 + 5: ranks 3 and 23 of 25, as
-        // P(U <= 2) = 4/252 and P(U <= 3) = 7/252 = 0.0278.
+        // 4 + 4 at 95 %: ranks 1 and 16 of 16, as P(U <= 0) = 1/70 and P(U <= 1) = 2/70 = 0.0286.
+        // 5: ranks 3 and 23 of 25, as P(U <= 2) = 4/252 and P(U <= 3) = 7/252 = 0.0278.
         let (a, b) = ([1.0, 2.0, 4.0, 8.0], [11.0, 13.0, 17.0, 26.0]);
         let found = shift(&a, &b, Confidence::NINETY_FIVE).unwrap();
-        assert_eq!((found.shift, found.interval), (11.5, Interval { lower: 3.0, upper: 25.0 }));
+        assert_eq!(
+            (found.shift, found.interval),
+            (
+                11.5,
+                Interval {
+                    lower: 3.0,
+                    upper: 25.0
+                }
+            )
+        );
         let narrower = shift(&a, &b, Confidence::new(0.94).unwrap()).unwrap();
-        assert_eq!(narrower.interval, Interval { lower: 5.0, upper: 24.0 });
+        assert_eq!(
+            narrower.interval,
+            Interval {
+                lower: 5.0,
+                upper: 24.0
+            }
+        );
         assert_eq!(pairs_left_out(5, 5, Confidence::NINETY_FIVE), Some(2));
     }
 
     #[test]
     fn three_runs_a_side_are_too_few() {
-        let found = shift(&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.0], Confidence::NINETY_FIVE).unwrap();
-        assert_eq!((found.shift, found.interval.lower, found.interval.upper), (10.0, f64::NEG_INFINITY, f64::INFINITY));
+        let found = shift(
+            &[1.0, 2.0, 3.0],
+            &[11.0, 12.0, 13.0],
+            Confidence::NINETY_FIVE,
+        )
+        .unwrap();
+        assert_eq!(
+            (found.shift, found.interval.lower, found.interval.upper),
+            (10.0, f64::NEG_INFINITY, f64::INFINITY)
+        );
         assert_eq!(shift(&[], &[1.0], Confidence::NINETY_FIVE), None);
         assert_eq!(shift(&[1.0], &[], Confidence::NINETY_FIVE), None);
     }
 
     #[test]
     fn ratios_of_zeros_leave_an_interval_open() {
-        let found = shift_ratio(&[508.0, 362.0, 664.0, 506.0], &[794.0, 837.0, 585.0, 859.0], Confidence::NINETY_FIVE);
-        assert_eq!(found.interval, Interval { lower: 585.0 / 664.0, upper: 859.0 / 362.0 });
+        let found = shift_ratio(
+            &[508.0, 362.0, 664.0, 506.0],
+            &[794.0, 837.0, 585.0, 859.0],
+            Confidence::NINETY_FIVE,
+        );
+        assert_eq!(
+            found.interval,
+            Interval {
+                lower: 585.0 / 664.0,
+                upper: 859.0 / 362.0
+            }
+        );
         assert!((found.ratio.unwrap() - 1.5926).abs() < 1e-4, "{found:?}");
         let none = shift_ratio(&[0.0; 4], &[0.0; 4], Confidence::NINETY_FIVE);
-        assert_eq!((none.ratio, none.interval), (None, Interval { lower: 0.0, upper: f64::INFINITY }));
+        assert_eq!(
+            (none.ratio, none.interval),
+            (
+                None,
+                Interval {
+                    lower: 0.0,
+                    upper: f64::INFINITY
+                }
+            )
+        );
         let new = shift_ratio(&[0.0; 4], &[1.0, 2.0, 3.0, 4.0], Confidence::NINETY_FIVE);
-        assert_eq!(new.interval, Interval { lower: f64::INFINITY, upper: f64::INFINITY });
+        assert_eq!(
+            new.interval,
+            Interval {
+                lower: f64::INFINITY,
+                upper: f64::INFINITY
+            }
+        );
         let one = shift_ratio(&[0.0; 4], &[0.0, 0.0, 0.0, 5.0], Confidence::NINETY_FIVE);
-        assert_eq!(one.interval, Interval { lower: 0.0, upper: f64::INFINITY });
+        assert_eq!(
+            one.interval,
+            Interval {
+                lower: 0.0,
+                upper: f64::INFINITY
+            }
+        );
         let few = shift_ratio(&[1.0; 3], &[5.0; 3], Confidence::NINETY_FIVE);
         assert_eq!((few.ratio, few.interval.lower), (Some(5.0), 0.0));
     }
@@ -157,8 +258,14 @@ mod tests {
     #[test]
     fn the_normal_law_takes_over_where_the_exact_one_ends() {
         // Between 49 * 51 pairs, exact, and 51 * 51, normal, the count grows by about 44.
-        let (exact, normal) = (pairs_left_out(49, 51, Confidence::NINETY_FIVE), pairs_left_out(51, 51, Confidence::NINETY_FIVE));
-        assert!((35..55).contains(&(normal.unwrap() - exact.unwrap())), "{exact:?} {normal:?}");
+        let (exact, normal) = (
+            pairs_left_out(49, 51, Confidence::NINETY_FIVE),
+            pairs_left_out(51, 51, Confidence::NINETY_FIVE),
+        );
+        assert!(
+            (35..55).contains(&(normal.unwrap() - exact.unwrap())),
+            "{exact:?} {normal:?}"
+        );
     }
 
     proptest! {

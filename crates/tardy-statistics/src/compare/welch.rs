@@ -1,4 +1,5 @@
-//! The difference of two means, variances unequal (B. L. Welch, Biometrika 34, 1947). For totals and build times, not for tails.
+//! The difference of two means, variances unequal (B. L. Welch, Biometrika 34, 1947). For totals
+//! and build times, not for tails.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,13 +32,17 @@ pub fn welch(baseline: &Moments, candidate: &Moments, confidence: Confidence) ->
         return None;
     }
     let difference = candidate.mean()? - baseline.mean()?;
-    let lost = of_baseline.powi(2) / (baseline.count() - 1) as f64 + of_candidate.powi(2) / (candidate.count() - 1) as f64;
+    let lost = of_baseline.powi(2) / (baseline.count() - 1) as f64
+        + of_candidate.powi(2) / (candidate.count() - 1) as f64;
     let freedom = variance * variance / lost;
     let statistic = difference / variance.sqrt();
     let reach = student::deviate(confidence, freedom) * variance.sqrt();
     Some(Welch {
         difference,
-        interval: Interval { lower: difference - reach, upper: difference + reach },
+        interval: Interval {
+            lower: difference - reach,
+            upper: difference + reach,
+        },
         statistic,
         freedom,
         probability: student::both_tails(statistic, freedom),
@@ -52,14 +57,21 @@ mod tests {
     #[test]
     fn the_halves_of_fremantle_are_met() {
         let levels = fremantle();
-        let (first, last): (Moments, Moments) =
-            (levels[..43].iter().copied().collect(), levels[levels.len() - 43..].iter().copied().collect());
+        let (first, last): (Moments, Moments) = (
+            levels[..43].iter().copied().collect(),
+            levels[levels.len() - 43..].iter().copied().collect(),
+        );
         let found = welch(&last, &first, Confidence::NINETY_FIVE).unwrap();
         assert!((found.statistic + 2.959_479_4).abs() < 5e-8, "{found:?}");
         assert!((found.freedom - 80.784_889).abs() < 5e-7, "{found:?}");
         assert!((found.probability - 0.004_042_53).abs() < 5e-9, "{found:?}");
         // The interval ends at 0 when its level is what the test leaves over.
-        let edge = welch(&last, &first, Confidence::new(1.0 - found.probability).unwrap()).unwrap();
+        let edge = welch(
+            &last,
+            &first,
+            Confidence::new(1.0 - found.probability).unwrap(),
+        )
+        .unwrap();
         assert!(edge.interval.upper.abs() < 1e-9, "{edge:?}");
     }
 

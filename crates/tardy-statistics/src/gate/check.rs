@@ -15,11 +15,13 @@ use crate::threshold::EXCEEDANCES_MIN;
 const TIME_PROBABILITY_MIN: f64 = 0.01;
 /// A fit is refused when data from it would look this bad once in twenty times.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
-/// A correlation that hardly changes a bound: the effective number of samples is at least two thirds.
+/// A correlation that hardly changes a bound: the effective number of samples is at least two
+/// thirds.
 const CORRELATION_MAX: f64 = 0.2;
 /// Standard deviations of records, or of a correlation of independent values, beyond chance.
 const DEVIATIONS_MAX: f64 = 3.3;
-/// From this shape on the variance is infinite: what was fitted is a mixture or a drift, not a latency.
+/// From this shape on the variance is infinite: what was fitted is a mixture or a drift, not a
+/// latency.
 const SHAPE_MAX: f64 = 0.5;
 /// How many times the measured length a model may reach.
 const HORIZON_RATIO_MAX: f64 = 100.0;
@@ -115,41 +117,108 @@ fn correlation_limit(blocks: u64) -> f64 {
 impl fmt::Display for Check {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exceedances { clusters } => write!(formatter, "{clusters} clusters of exceedances, at least {EXCEEDANCES_MIN} needed"),
-            Self::Clusters { extremal_index, exceedances } => {
-                write!(formatter, "extremal index {extremal_index:.3} of {exceedances} exceedances; each cluster counts once")
+            Self::Exceedances { clusters } => write!(
+                formatter,
+                "{clusters} clusters of exceedances, at least {EXCEEDANCES_MIN} needed"
+            ),
+            Self::Clusters {
+                extremal_index,
+                exceedances,
+            } => {
+                write!(
+                    formatter,
+                    "extremal index {extremal_index:.3} of {exceedances} exceedances; each \
+                     cluster counts once"
+                )
             }
             Self::Independence { largest, blocks } => {
                 let limit = correlation_limit(*blocks);
-                write!(formatter, "{blocks} block maxima correlate by up to {largest:.3} with earlier ones, limit {limit:.3}")
+                write!(
+                    formatter,
+                    "{blocks} block maxima correlate by up to {largest:.3} with earlier ones, \
+                     limit {limit:.3}"
+                )
             }
-            Self::Order(RunsTest { runs, expected, probability, .. }) => {
-                write!(formatter, "{runs} runs of block maxima around their median, {expected:.1} expected, p = {probability:.4}")
+            Self::Order(RunsTest {
+                runs,
+                expected,
+                probability,
+                ..
+            }) => {
+                write!(
+                    formatter,
+                    "{runs} runs of block maxima around their median, {expected:.1} expected, p = \
+                     {probability:.4}"
+                )
             }
             Self::Level(Kpss { statistic, .. }) => {
-                write!(formatter, "KPSS statistic {statistic:.3} for a constant level of block maxima, limit {}", Kpss::CRITICAL_1_PERCENT)
+                write!(
+                    formatter,
+                    "KPSS statistic {statistic:.3} for a constant level of block maxima, limit {}",
+                    Kpss::CRITICAL_1_PERCENT
+                )
             }
-            Self::Records(Records { seen, expected, deviation }) => {
-                write!(formatter, "{seen} records of the block maxima, {expected:.1} +- {deviation:.1} expected")
+            Self::Records(Records {
+                seen,
+                expected,
+                deviation,
+            }) => {
+                write!(
+                    formatter,
+                    "{seen} records of the block maxima, {expected:.1} +- {deviation:.1} expected"
+                )
             }
-            Self::Halves { distance, probability } => {
-                write!(formatter, "the halves of the block maxima differ by {distance:.3} in distribution, p = {probability:.4}")
+            Self::Halves {
+                distance,
+                probability,
+            } => {
+                write!(
+                    formatter,
+                    "the halves of the block maxima differ by {distance:.3} in distribution, p = \
+                     {probability:.4}"
+                )
             }
-            Self::Shape { shape } => write!(formatter, "shape {shape:.3} of the tail, limit {SHAPE_MAX}"),
-            Self::Fit { statistic, probability } => {
-                write!(formatter, "goodness of fit {statistic:.3}, p = {probability:.4}, at least {FIT_PROBABILITY_MIN} needed")
+            Self::Shape { shape } => {
+                write!(formatter, "shape {shape:.3} of the tail, limit {SHAPE_MAX}")
             }
-            Self::Mixture(Mixture { candidates, foreign }) if foreign.is_empty() => {
-                write!(formatter, "the {candidates} largest excesses belong to the tail below them")
+            Self::Fit {
+                statistic,
+                probability,
+            } => {
+                write!(
+                    formatter,
+                    "goodness of fit {statistic:.3}, p = {probability:.4}, at least \
+                     {FIT_PROBABILITY_MIN} needed"
+                )
+            }
+            Self::Mixture(Mixture {
+                candidates,
+                foreign,
+            }) if foreign.is_empty() => {
+                write!(
+                    formatter,
+                    "the {candidates} largest excesses belong to the tail below them"
+                )
             }
             Self::Mixture(Mixture { foreign, .. }) => {
-                write!(formatter, "the {} largest excesses come from another cause than the tail below them", foreign.len())
+                write!(
+                    formatter,
+                    "the {} largest excesses come from another cause than the tail below them",
+                    foreign.len()
+                )
             }
             Self::HoldOut(hold_out) => hold_out.fmt(formatter),
             Self::Horizon { ratio } => {
-                write!(formatter, "the model is asked about {ratio:.1} times the samples measured, limit {HORIZON_RATIO_MAX}")
+                write!(
+                    formatter,
+                    "the model is asked about {ratio:.1} times the samples measured, limit \
+                     {HORIZON_RATIO_MAX}"
+                )
             }
-            Self::Unmeasured { what } => write!(formatter, "{what} could not be checked: too few samples, measure longer"),
+            Self::Unmeasured { what } => write!(
+                formatter,
+                "{what} could not be checked: too few samples, measure longer"
+            ),
         }
     }
 }
@@ -161,29 +230,104 @@ mod tests {
     #[test]
     fn each_limit_divides_passed_from_failed() {
         let pairs = [
-            (Check::Exceedances { clusters: 50 }, Check::Exceedances { clusters: 49 }),
-            (Check::Independence { largest: 0.2, blocks: 1000 }, Check::Independence { largest: 0.21, blocks: 1000 }),
-            (Check::Independence { largest: 0.6, blocks: 25 }, Check::Independence { largest: 0.7, blocks: 25 }),
-            (Check::Halves { distance: 0.1, probability: 0.02 }, Check::Halves { distance: 0.1, probability: 0.001 }),
-            (Check::Shape { shape: 0.4 }, Check::Shape { shape: 0.5 }),
-            (Check::Fit { statistic: 0.5, probability: 0.06 }, Check::Fit { statistic: 0.5, probability: 0.04 }),
-            (Check::Horizon { ratio: 100.0 }, Check::Horizon { ratio: 101.0 }),
-            (Check::Level(Kpss { statistic: 0.7, lags: 2 }), Check::Level(Kpss { statistic: 0.8, lags: 2 })),
             (
-                Check::Records(Records { seen: 10, expected: 7.0, deviation: 2.0 }),
-                Check::Records(Records { seen: 15, expected: 7.0, deviation: 2.0 }),
+                Check::Exceedances { clusters: 50 },
+                Check::Exceedances { clusters: 49 },
             ),
-            (Check::Mixture(Mixture { candidates: 9, foreign: vec![] }), Check::Mixture(Mixture { candidates: 9, foreign: vec![5.0] })),
+            (
+                Check::Independence {
+                    largest: 0.2,
+                    blocks: 1000,
+                },
+                Check::Independence {
+                    largest: 0.21,
+                    blocks: 1000,
+                },
+            ),
+            (
+                Check::Independence {
+                    largest: 0.6,
+                    blocks: 25,
+                },
+                Check::Independence {
+                    largest: 0.7,
+                    blocks: 25,
+                },
+            ),
+            (
+                Check::Halves {
+                    distance: 0.1,
+                    probability: 0.02,
+                },
+                Check::Halves {
+                    distance: 0.1,
+                    probability: 0.001,
+                },
+            ),
+            (Check::Shape { shape: 0.4 }, Check::Shape { shape: 0.5 }),
+            (
+                Check::Fit {
+                    statistic: 0.5,
+                    probability: 0.06,
+                },
+                Check::Fit {
+                    statistic: 0.5,
+                    probability: 0.04,
+                },
+            ),
+            (
+                Check::Horizon { ratio: 100.0 },
+                Check::Horizon { ratio: 101.0 },
+            ),
+            (
+                Check::Level(Kpss {
+                    statistic: 0.7,
+                    lags: 2,
+                }),
+                Check::Level(Kpss {
+                    statistic: 0.8,
+                    lags: 2,
+                }),
+            ),
+            (
+                Check::Records(Records {
+                    seen: 10,
+                    expected: 7.0,
+                    deviation: 2.0,
+                }),
+                Check::Records(Records {
+                    seen: 15,
+                    expected: 7.0,
+                    deviation: 2.0,
+                }),
+            ),
+            (
+                Check::Mixture(Mixture {
+                    candidates: 9,
+                    foreign: vec![],
+                }),
+                Check::Mixture(Mixture {
+                    candidates: 9,
+                    foreign: vec![5.0],
+                }),
+            ),
         ];
         for (good, bad) in pairs {
             assert!(good.passed() && !bad.passed(), "{good} | {bad}");
         }
-        assert!(!Check::Shape { shape: f64::NAN }.passed() && !Check::Horizon { ratio: f64::NAN }.passed());
+        assert!(
+            !Check::Shape { shape: f64::NAN }.passed()
+                && !Check::Horizon { ratio: f64::NAN }.passed()
+        );
     }
 
     #[test]
     fn a_check_survives_json() {
-        let check = Check::Records(Records { seen: 3, expected: 2.5, deviation: 1.0 });
+        let check = Check::Records(Records {
+            seen: 3,
+            expected: 2.5,
+            deviation: 1.0,
+        });
         let text = serde_json::to_string(&check).unwrap();
         assert!(text.contains("\"check\":\"records\""), "{text}");
         assert_eq!(serde_json::from_str::<Check>(&text).unwrap(), check);

@@ -11,15 +11,18 @@ use crate::incomplete_gamma::incomplete_gamma;
 
 /// Clusters of the first half below which there is no prediction.
 const CLUSTERS_MIN: usize = 25;
-/// Predicted exceedances in the second half: a level well above the threshold that is still seen often enough to count.
+/// Predicted exceedances in the second half: a level well above the threshold that is still seen
+/// often enough to count.
 const EXPECTED_MAX: f64 = 10.0;
-/// A count this improbable even at the end of the interval that is nearest to it contradicts the prediction.
+/// A count this improbable even at the end of the interval that is nearest to it contradicts the
+/// prediction.
 const PROBABILITY_MIN: f64 = 0.01;
 
 /// A prediction and what came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HoldOut {
-    /// The level that the first half says is passed `expected` times in the second, with the error of the fit.
+    /// The level that the first half says is passed `expected` times in the second, with the error
+    /// of the fit.
     pub level: Interval,
     /// Clusters expected above the level.
     pub expected: f64,
@@ -30,28 +33,46 @@ pub struct HoldOut {
 }
 
 impl HoldOut {
-    /// Whether the counts agree with a Poisson number of the mean expected, at some level within the interval.
+    /// Whether the counts agree with a Poisson number of the mean expected, at some level within
+    /// the interval.
     #[must_use]
     pub fn passed(&self) -> bool {
-        let at_least = |count: u64| if count == 0 { 1.0 } else { incomplete_gamma(count as f64, self.expected) };
+        let at_least = |count: u64| {
+            if count == 0 {
+                1.0
+            } else {
+                incomplete_gamma(count as f64, self.expected)
+            }
+        };
         let at_most = |count: u64| 1.0 - incomplete_gamma(count as f64 + 1.0, self.expected);
-        at_least(self.above_upper) >= PROBABILITY_MIN && at_most(self.above_lower) >= PROBABILITY_MIN
+        at_least(self.above_upper) >= PROBABILITY_MIN
+            && at_most(self.above_lower) >= PROBABILITY_MIN
     }
 }
 
 impl fmt::Display for HoldOut {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { level, expected, above_lower, above_upper } = self;
+        let Self {
+            level,
+            expected,
+            above_lower,
+            above_upper,
+        } = self;
         write!(
             formatter,
-            "hold-out: the first half predicts {expected:.0} above {:.3} to {:.3} in the second; seen {above_upper} to {above_lower}",
+            "hold-out: the first half predicts {expected:.0} above {:.3} to {:.3} in the second; \
+             seen {above_upper} to {above_lower}",
             level.lower, level.upper
         )
     }
 }
 
 /// `None` when the first half has too few clusters, or no fit.
-pub(super) fn hold_out(maxima: &[(u64, f64)], evidence: &Evidence<'_>, confidence: Confidence) -> Option<HoldOut> {
+pub(super) fn hold_out(
+    maxima: &[(u64, f64)],
+    evidence: &Evidence<'_>,
+    confidence: Confidence,
+) -> Option<HoldOut> {
     let half = evidence.samples / 2;
     let (first, second) = maxima.split_at(maxima.partition_point(|maximum| maximum.0 < half));
     if first.len() < CLUSTERS_MIN {
@@ -62,7 +83,12 @@ pub(super) fn hold_out(maxima: &[(u64, f64)], evidence: &Evidence<'_>, confidenc
     let expected = (first.len() as f64 / 5.0).min(EXPECTED_MAX);
     let level = tail.return_level_interval(rest / expected, confidence)?;
     let above = |level: f64| second.iter().filter(|maximum| maximum.1 > level).count() as u64;
-    Some(HoldOut { level, expected, above_lower: above(level.lower), above_upper: above(level.upper) })
+    Some(HoldOut {
+        level,
+        expected,
+        above_lower: above(level.lower),
+        above_upper: above(level.upper),
+    })
 }
 
 #[cfg(test)]
@@ -71,8 +97,19 @@ mod tests {
 
     #[test]
     fn counts_on_both_sides_of_the_prediction_decide() {
-        let level = Interval { lower: 40.0, upper: 60.0 };
-        let passed = |above_lower, above_upper| HoldOut { level, expected: 10.0, above_lower, above_upper }.passed();
+        let level = Interval {
+            lower: 40.0,
+            upper: 60.0,
+        };
+        let passed = |above_lower, above_upper| {
+            HoldOut {
+                level,
+                expected: 10.0,
+                above_lower,
+                above_upper,
+            }
+            .passed()
+        };
         assert!(passed(10, 10) && passed(30, 0) && passed(4, 0) && passed(40, 18));
         // Poisson of mean 10: P(>= 19) = 0.0072, P(<= 3) = 0.0103, P(<= 2) = 0.0028.
         assert!(!passed(40, 19) && !passed(2, 0));

@@ -19,7 +19,8 @@ pub struct GevFit {
     pub model: Gev,
     /// Of the maxima, at the model.
     pub negative_log_likelihood: f64,
-    /// Of location, scale and shape, in this order. `None` at a shape of -1/2 or below, where it does not describe the error.
+    /// Of location, scale and shape, in this order. `None` at a shape of -1/2 or below, where it
+    /// does not describe the error.
     pub covariance: Option<[[f64; 3]; 3]>,
 }
 
@@ -32,7 +33,8 @@ pub struct GumbelFit {
     pub negative_log_likelihood: f64,
     /// Twice the difference to the log-likelihood of the full model.
     pub likelihood_ratio: f64,
-    /// The probability of such a ratio if the shape is 0. A large one does not show that the shape is 0: do not force it to be "safe".
+    /// The probability of such a ratio if the shape is 0. A large one does not show that the shape
+    /// is 0: do not force it to be "safe".
     pub probability: f64,
 }
 
@@ -43,35 +45,87 @@ pub struct GumbelFit {
 pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
     let (start, step) = start(maxima)?;
     let likelihood = |[location, ln_scale, shape]: [f64; 3]| {
-        if shape <= -1.0 { f64::INFINITY } else { Gev { location, scale: ln_scale.exp(), shape }.negative_log_likelihood(maxima) }
+        if shape <= -1.0 {
+            f64::INFINITY
+        } else {
+            Gev {
+                location,
+                scale: ln_scale.exp(),
+                shape,
+            }
+            .negative_log_likelihood(maxima)
+        }
     };
     // The L-moments may exclude the largest maximum; shape 0 excludes none.
-    let shape = if start.negative_log_likelihood(maxima).is_finite() && start.shape > -0.9 { start.shape } else { 0.0 };
-    let ([location, ln_scale, shape], _) = minimum_near(likelihood, [start.location, start.scale.ln(), shape], [step, 0.2, 0.1]);
+    let shape = if start.negative_log_likelihood(maxima).is_finite() && start.shape > -0.9 {
+        start.shape
+    } else {
+        0.0
+    };
+    let ([location, ln_scale, shape], _) = minimum_near(
+        likelihood,
+        [start.location, start.scale.ln(), shape],
+        [step, 0.2, 0.1],
+    );
     if shape < -0.999 || !location.is_finite() {
         return Err(FitError::NoMaximum);
     }
-    let model = Gev { location, scale: ln_scale.exp(), shape };
-    let of_parameters = |[location, scale, shape]: [f64; 3]| Gev { location, scale, shape }.negative_log_likelihood(maxima);
+    let model = Gev {
+        location,
+        scale: ln_scale.exp(),
+        shape,
+    };
+    let of_parameters = |[location, scale, shape]: [f64; 3]| {
+        Gev {
+            location,
+            scale,
+            shape,
+        }
+        .negative_log_likelihood(maxima)
+    };
     Ok(GevFit {
         model,
         negative_log_likelihood: model.negative_log_likelihood(maxima),
-        covariance: (shape > -0.5).then(|| covariance(of_parameters, model)).flatten(),
+        covariance: (shape > -0.5)
+            .then(|| covariance(of_parameters, model))
+            .flatten(),
     })
 }
 
-/// The most likely Gumbel distribution of block maxima, compared with `full`, the fit of all three parameters.
+/// The most likely Gumbel distribution of block maxima, compared with `full`, the fit of all three
+/// parameters.
 ///
 /// # Errors
 /// See [`FitError`].
 pub fn fit_gumbel(maxima: &[f64], full: &GevFit) -> Result<GumbelFit, FitError> {
     let (start, step) = start(maxima)?;
-    let likelihood = |[location, ln_scale]: [f64; 2]| Gev { location, scale: ln_scale.exp(), shape: 0.0 }.negative_log_likelihood(maxima);
-    let ([location, ln_scale], least) = minimum_near(likelihood, [start.location, start.scale.ln()], [step, 0.2]);
+    let likelihood = |[location, ln_scale]: [f64; 2]| {
+        Gev {
+            location,
+            scale: ln_scale.exp(),
+            shape: 0.0,
+        }
+        .negative_log_likelihood(maxima)
+    };
+    let ([location, ln_scale], least) =
+        minimum_near(likelihood, [start.location, start.scale.ln()], [step, 0.2]);
     let likelihood_ratio = (2.0 * (least - full.negative_log_likelihood)).max(0.0);
-    let probability = if likelihood_ratio > 0.0 { gamma_ur(0.5, likelihood_ratio / 2.0) } else { 1.0 };
-    let model = Gev { location, scale: ln_scale.exp(), shape: 0.0 };
-    Ok(GumbelFit { model, negative_log_likelihood: least, likelihood_ratio, probability })
+    let probability = if likelihood_ratio > 0.0 {
+        gamma_ur(0.5, likelihood_ratio / 2.0)
+    } else {
+        1.0
+    };
+    let model = Gev {
+        location,
+        scale: ln_scale.exp(),
+        shape: 0.0,
+    };
+    Ok(GumbelFit {
+        model,
+        negative_log_likelihood: least,
+        likelihood_ratio,
+        probability,
+    })
 }
 
 /// A start from the L-moments, and a step for the location.
@@ -84,17 +138,34 @@ fn start(maxima: &[f64]) -> Result<(Gev, f64), FitError> {
     let moments = l_moments(&sorted).ok_or(FitError::AllEqual)?;
     let gev = Gev::of_l_moments(&moments);
     let usable = gev.scale > 0.0 && gev.scale.is_finite() && gev.location.is_finite();
-    let gev = if usable { gev } else { Gev { location: moments.location, scale: moments.scale, shape: 0.0 } };
+    let gev = if usable {
+        gev
+    } else {
+        Gev {
+            location: moments.location,
+            scale: moments.scale,
+            shape: 0.0,
+        }
+    };
     Ok((gev, gev.scale * 0.2))
 }
 
-/// In units of the scale around the location, so that differences are taken over lengths that mean something: 1 ms +- 1 us is common.
+/// In units of the scale around the location, so that differences are taken over lengths that mean
+/// something: 1 ms +- 1 us is common.
 fn covariance(likelihood: impl Fn([f64; 3]) -> f64, model: Gev) -> Option<[[f64; 3]; 3]> {
-    let Gev { location, scale, shape } = model;
-    let reduced = |[away, factor, shape]: [f64; 3]| likelihood([location + away * scale, factor * scale, shape]);
+    let Gev {
+        location,
+        scale,
+        shape,
+    } = model;
+    let reduced = |[away, factor, shape]: [f64; 3]| {
+        likelihood([location + away * scale, factor * scale, shape])
+    };
     let covariance = inverse_hessian(reduced, [0.0, 1.0, shape])?;
     let units = [scale, scale, 1.0];
-    Some(std::array::from_fn(|i| std::array::from_fn(|j| covariance[i][j] * units[i] * units[j])))
+    Some(std::array::from_fn(|i| {
+        std::array::from_fn(|j| covariance[i][j] * units[i] * units[j])
+    }))
 }
 
 #[cfg(test)]
@@ -103,7 +174,10 @@ mod tests {
     use crate::reference::port_pirie;
 
     fn assert_close(value: f64, expected: f64, tolerance: f64) {
-        assert!((value - expected).abs() <= tolerance, "{value} is not {expected}");
+        assert!(
+            (value - expected).abs() <= tolerance,
+            "{value} is not {expected}"
+        );
     }
 
     #[test]
@@ -114,10 +188,17 @@ mod tests {
         assert_close(fit.model.shape, -0.050_110, 1e-6);
         assert_close(fit.negative_log_likelihood, -4.339_058, 1e-6);
         let covariance = fit.covariance.unwrap();
-        let expected = [[0.000_780_21, 0.000_197_05, -0.001_074_09], [0.0, 0.000_410_03, -0.000_777_5], [0.0, 0.0, 0.009_654_16]];
+        let expected = [
+            [0.000_780_21, 0.000_197_05, -0.001_074_09],
+            [0.0, 0.000_410_03, -0.000_777_5],
+            [0.0, 0.0, 0.009_654_16],
+        ];
         for i in 0..3 {
             for j in i..3 {
-                assert!((covariance[i][j] / expected[i][j] - 1.0).abs() < 3e-4, "{covariance:?}");
+                assert!(
+                    (covariance[i][j] / expected[i][j] - 1.0).abs() < 3e-4,
+                    "{covariance:?}"
+                );
             }
         }
         for (i, error) in [0.027_932, 0.020_249, 0.098_256].into_iter().enumerate() {
@@ -138,7 +219,10 @@ mod tests {
 
     #[test]
     fn a_large_offset_and_another_unit_change_nothing() {
-        let maxima: Vec<f64> = port_pirie().iter().map(|level| 1e9 + level * 1000.0).collect();
+        let maxima: Vec<f64> = port_pirie()
+            .iter()
+            .map(|level| 1e9 + level * 1000.0)
+            .collect();
         let fit = fit(&maxima).unwrap();
         assert_close(fit.model.shape, -0.050_110, 1e-4);
         assert_close(fit.model.location - 1e9, 3874.750, 0.1);

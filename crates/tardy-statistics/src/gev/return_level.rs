@@ -8,25 +8,42 @@ use crate::numeric::minimum::minimum_near;
 use crate::profile::{normal_deviate, profile_interval};
 
 impl GevFit {
-    /// The symmetric interval of the level passed once in `blocks` blocks, by the delta method; for comparison with published numbers.
+    /// The symmetric interval of the level passed once in `blocks` blocks, by the delta method; for
+    /// comparison with published numbers.
     #[must_use]
-    pub fn return_level_interval_symmetric(&self, blocks: f64, confidence: Confidence) -> Option<Interval> {
+    pub fn return_level_interval_symmetric(
+        &self,
+        blocks: f64,
+        confidence: Confidence,
+    ) -> Option<Interval> {
         let covariance = self.covariance?;
         let Gev { scale, shape, .. } = self.model;
         let period = 1.0 / reduced_period(blocks);
         let step = 1e-6;
-        let by_shape = scale * (box_cox(period, shape + step) - box_cox(period, shape - step)) / (2.0 * step);
+        let by_shape =
+            scale * (box_cox(period, shape + step) - box_cox(period, shape - step)) / (2.0 * step);
         let gradient = [1.0, box_cox(period, shape), by_shape];
-        let variance: f64 =
-            (0..3).flat_map(|i| (0..3).map(move |j| (i, j))).map(|(i, j)| gradient[i] * covariance[i][j] * gradient[j]).sum();
+        let variance: f64 = (0..3)
+            .flat_map(|i| (0..3).map(move |j| (i, j)))
+            .map(|(i, j)| gradient[i] * covariance[i][j] * gradient[j])
+            .sum();
         let level = self.model.return_level(blocks);
         let reach = normal_deviate(confidence) * variance.sqrt();
-        Some(Interval { lower: level - reach, upper: level + reach })
+        Some(Interval {
+            lower: level - reach,
+            upper: level + reach,
+        })
     }
 
-    /// The interval of the level passed once in `blocks` (above 1) blocks, by profile likelihood over the `maxima` that were fitted.
+    /// The interval of the level passed once in `blocks` (above 1) blocks, by profile likelihood
+    /// over the `maxima` that were fitted.
     #[must_use]
-    pub fn return_level_interval(&self, maxima: &[f64], blocks: f64, confidence: Confidence) -> Interval {
+    pub fn return_level_interval(
+        &self,
+        maxima: &[f64],
+        blocks: f64,
+        confidence: Confidence,
+    ) -> Interval {
         let period = 1.0 / reduced_period(blocks);
         let level = self.model.return_level(blocks);
         let profile_from = |level: f64, start: [f64; 2]| {
@@ -35,13 +52,19 @@ impl GevFit {
                 if shape <= -1.0 {
                     return f64::INFINITY;
                 }
-                Gev { location: level - scale * box_cox(period, shape), scale, shape }.negative_log_likelihood(maxima)
+                Gev {
+                    location: level - scale * box_cox(period, shape),
+                    scale,
+                    shape,
+                }
+                .negative_log_likelihood(maxima)
             };
             minimum_near(likelihood, start, [0.1, 0.05])
         };
         let fitted = [self.model.scale.ln(), self.model.shape];
-        // Each search starts where the one before ended: neighbouring levels have neighbouring best parameters. One that ends where no
-        // maximum is possible starts again from a wide Gumbel distribution, under which all are.
+        // Each search starts where the one before ended: neighbouring levels have neighbouring best
+        // parameters. One that ends where no maximum is possible starts again from a wide Gumbel
+        // distribution, under which all are.
         let mut last = fitted;
         let profile = |level: f64| {
             let mut found = profile_from(level, last);
@@ -54,7 +77,13 @@ impl GevFit {
             found.1
         };
         let least = self.negative_log_likelihood;
-        profile_interval(profile, (level, least), self.model.scale * 0.2, (f64::NEG_INFINITY, f64::INFINITY), confidence)
+        profile_interval(
+            profile,
+            (level, least),
+            self.model.scale * 0.2,
+            (f64::NEG_INFINITY, f64::INFINITY),
+            confidence,
+        )
     }
 }
 
@@ -65,17 +94,25 @@ mod tests {
     use crate::reference::port_pirie;
 
     fn assert_close(value: f64, expected: f64, tolerance: f64) {
-        assert!((value - expected).abs() <= tolerance, "{value} is not {expected}");
+        assert!(
+            (value - expected).abs() <= tolerance,
+            "{value} is not {expected}"
+        );
     }
 
     #[test]
     fn the_return_levels_of_port_pirie_are_met() {
         let maxima = port_pirie();
         let fit = fit(&maxima).unwrap();
-        let cases = [(10.0, 4.296_21, (4.188_4, 4.404_0), (4.204_6, 4.445_1)), (100.0, 4.688_40, (4.377_1, 4.999_7), (4.490_4, 5.260_7))];
+        let cases = [
+            (10.0, 4.296_21, (4.188_4, 4.404_0), (4.204_6, 4.445_1)),
+            (100.0, 4.688_40, (4.377_1, 4.999_7), (4.490_4, 5.260_7)),
+        ];
         for (blocks, level, symmetric, profile) in cases {
             assert_close(fit.model.return_level(blocks), level, 6e-6);
-            let interval = fit.return_level_interval_symmetric(blocks, Confidence::NINETY_FIVE).unwrap();
+            let interval = fit
+                .return_level_interval_symmetric(blocks, Confidence::NINETY_FIVE)
+                .unwrap();
             assert_close(interval.lower, symmetric.0, 1e-4);
             assert_close(interval.upper, symmetric.1, 1e-4);
             let interval = fit.return_level_interval(&maxima, blocks, Confidence::NINETY_FIVE);

@@ -1,9 +1,10 @@
 //! Whether a fitted generalised Pareto distribution describes its excesses.
 //!
-//! The law of the Anderson-Darling statistic with both parameters fitted depends on the shape alone (V. Choulakian and M. A. Stephens,
-//! Technometrics 43, 2001). Its percentage points below are a parametric bootstrap done once: 40,000 fits of 1000 excesses for each shape,
-//! by the example `anderson_darling_table`. Excesses known only to a bucket are judged by Pearson's chi-square instead, because ties make
-//! the statistic of exact values too large.
+//! The law of the Anderson-Darling statistic with both parameters fitted depends on the shape alone
+//! (V. Choulakian and M. A. Stephens, Technometrics 43, 2001). Its percentage points below are a
+//! parametric bootstrap done once: 40,000 fits of 1000 excesses for each shape, by the example
+//! `anderson_darling_table`. Excesses known only to a bucket are judged by Pearson's chi-square
+//! instead, because ties make the statistic of exact values too large.
 
 use statrs::function::gamma::gamma_ur;
 
@@ -15,21 +16,32 @@ use crate::gpd::excesses::Excesses;
 /// The probabilities at which the percentage points stand.
 pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 
-/// The fewest excesses expected in a class of the chi-square test (W. G. Cochran, Biometrics 10, 1954).
+/// The fewest excesses expected in a class of the chi-square test (W. G. Cochran, Biometrics 10,
+/// 1954).
 const EXPECTED_MIN: f64 = 5.0;
 
-/// The statistic and the probability of one at least as large if the excesses follow the distribution fitted to them.
+/// The statistic and the probability of one at least as large if the excesses follow the
+/// distribution fitted to them.
 ///
-/// `None` when it cannot be tested: no excess, or buckets so wide that fewer than four classes are filled.
+/// `None` when it cannot be tested: no excess, or buckets so wide that fewer than four classes are
+/// filled.
 #[must_use]
 pub fn tail_fit(excesses: &Excesses, model: Gpd) -> Option<Test> {
     match (excesses.values(), excesses.buckets()) {
         (Some(values), _) if !values.is_empty() => {
-            let shares: Vec<f64> = values.iter().map(|&value| model.cumulative(value)).collect();
+            let shares: Vec<f64> = values
+                .iter()
+                .map(|&value| model.cumulative(value))
+                .collect();
             let statistic = anderson_darling(&shares);
-            Some(Test { statistic, probability: probability(statistic, model.shape) })
+            Some(Test {
+                statistic,
+                probability: probability(statistic, model.shape),
+            })
         }
-        (None, Some((buckets, width))) => chi_square(buckets, width, excesses.count() as f64, model),
+        (None, Some((buckets, width))) => {
+            chi_square(buckets, width, excesses.count() as f64, model)
+        }
         _ => None,
     }
 }
@@ -40,7 +52,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     let mut class = (0.0, 0.0);
     let mut above = 1.0; // survival at the lower edge of the class
     for &(edge, count) in buckets {
-        // Empty buckets are not listed: the class reaches up to the end of this one, whatever lies between.
+        // Empty buckets are not listed: the class reaches up to the end of this one, whatever lies
+        // between.
         class.0 += count as f64;
         let end = model.survival(edge + width);
         class.1 = (above - end) * total;
@@ -54,22 +67,42 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     let last = classes.last_mut()?;
     last.0 += class.0;
     last.1 += above * total;
-    let statistic = classes.iter().map(|(seen, expected)| (seen - expected).powi(2) / expected).sum::<f64>();
+    let statistic = classes
+        .iter()
+        .map(|(seen, expected)| (seen - expected).powi(2) / expected)
+        .sum::<f64>();
     // Two parameters were fitted, and the classes add up to the total.
-    let freedom = classes.len().checked_sub(3).filter(|&freedom| freedom > 0)? as f64;
-    let probability = if statistic > 0.0 { gamma_ur(freedom / 2.0, statistic / 2.0) } else { 1.0 };
-    Some(Test { statistic, probability })
+    let freedom = classes
+        .len()
+        .checked_sub(3)
+        .filter(|&freedom| freedom > 0)? as f64;
+    let probability = if statistic > 0.0 {
+        gamma_ur(freedom / 2.0, statistic / 2.0)
+    } else {
+        1.0
+    };
+    Some(Test {
+        statistic,
+        probability,
+    })
 }
 
-/// The probability of a statistic, from the table: linear in the shape, and in the logarithm of the probability between the points.
+/// The probability of a statistic, from the table: linear in the shape, and in the logarithm of the
+/// probability between the points.
 fn probability(statistic: f64, shape: f64) -> f64 {
     if !statistic.is_finite() {
         return 0.0;
     }
     let row = (shape * 10.0 + 5.0).clamp(0.0, (POINTS.len() - 1) as f64);
-    let (index, share) = ((row as usize).min(POINTS.len() - 2), row - (row as usize).min(POINTS.len() - 2) as f64);
-    let points: [f64; 9] = std::array::from_fn(|column| POINTS[index][column] * (1.0 - share) + POINTS[index + 1][column] * share);
-    // Below the first point towards probability 1 at statistic 0; above the last with the slope of the last pair.
+    let (index, share) = (
+        (row as usize).min(POINTS.len() - 2),
+        row - (row as usize).min(POINTS.len() - 2) as f64,
+    );
+    let points: [f64; 9] = std::array::from_fn(|column| {
+        POINTS[index][column] * (1.0 - share) + POINTS[index + 1][column] * share
+    });
+    // Below the first point towards probability 1 at statistic 0; above the last with the slope of
+    // the last pair.
     let (mut left, mut right) = ((0.0, 1.0), (points[0], PROBABILITIES[0]));
     for pair in 1..points.len() {
         if statistic > right.0 {
@@ -83,22 +116,54 @@ fn probability(statistic: f64, shape: f64) -> f64 {
 /// Rows: shapes -0.5 to 1.0 in tenths. Columns: [`PROBABILITIES`].
 #[expect(clippy::approx_constant, reason = "2.718 is a percentage point, not e")]
 const POINTS: [[f64; 9]; 16] = [
-    [0.323, 0.464, 0.681, 0.981, 1.216, 1.448, 1.777, 2.014, 2.718],
-    [0.316, 0.449, 0.654, 0.937, 1.153, 1.383, 1.685, 1.919, 2.357],
-    [0.306, 0.435, 0.626, 0.891, 1.096, 1.315, 1.640, 1.885, 2.427],
-    [0.299, 0.422, 0.612, 0.867, 1.064, 1.271, 1.543, 1.743, 2.320],
-    [0.289, 0.408, 0.586, 0.826, 1.022, 1.225, 1.491, 1.706, 2.175],
-    [0.282, 0.394, 0.565, 0.792, 0.976, 1.158, 1.429, 1.637, 2.032],
-    [0.276, 0.387, 0.550, 0.766, 0.943, 1.126, 1.354, 1.547, 1.978],
-    [0.272, 0.377, 0.537, 0.744, 0.910, 1.078, 1.284, 1.452, 1.896],
-    [0.266, 0.368, 0.517, 0.716, 0.866, 1.020, 1.251, 1.435, 1.809],
-    [0.263, 0.364, 0.510, 0.698, 0.845, 0.987, 1.184, 1.357, 1.795],
-    [0.259, 0.357, 0.497, 0.681, 0.824, 0.973, 1.190, 1.349, 1.732],
-    [0.256, 0.349, 0.489, 0.670, 0.812, 0.959, 1.157, 1.332, 1.768],
-    [0.254, 0.345, 0.484, 0.661, 0.796, 0.938, 1.132, 1.296, 1.681],
-    [0.251, 0.343, 0.475, 0.649, 0.781, 0.916, 1.106, 1.245, 1.611],
-    [0.249, 0.338, 0.470, 0.638, 0.769, 0.906, 1.091, 1.222, 1.600],
-    [0.248, 0.336, 0.466, 0.641, 0.764, 0.892, 1.080, 1.218, 1.507],
+    [
+        0.323, 0.464, 0.681, 0.981, 1.216, 1.448, 1.777, 2.014, 2.718,
+    ],
+    [
+        0.316, 0.449, 0.654, 0.937, 1.153, 1.383, 1.685, 1.919, 2.357,
+    ],
+    [
+        0.306, 0.435, 0.626, 0.891, 1.096, 1.315, 1.640, 1.885, 2.427,
+    ],
+    [
+        0.299, 0.422, 0.612, 0.867, 1.064, 1.271, 1.543, 1.743, 2.320,
+    ],
+    [
+        0.289, 0.408, 0.586, 0.826, 1.022, 1.225, 1.491, 1.706, 2.175,
+    ],
+    [
+        0.282, 0.394, 0.565, 0.792, 0.976, 1.158, 1.429, 1.637, 2.032,
+    ],
+    [
+        0.276, 0.387, 0.550, 0.766, 0.943, 1.126, 1.354, 1.547, 1.978,
+    ],
+    [
+        0.272, 0.377, 0.537, 0.744, 0.910, 1.078, 1.284, 1.452, 1.896,
+    ],
+    [
+        0.266, 0.368, 0.517, 0.716, 0.866, 1.020, 1.251, 1.435, 1.809,
+    ],
+    [
+        0.263, 0.364, 0.510, 0.698, 0.845, 0.987, 1.184, 1.357, 1.795,
+    ],
+    [
+        0.259, 0.357, 0.497, 0.681, 0.824, 0.973, 1.190, 1.349, 1.732,
+    ],
+    [
+        0.256, 0.349, 0.489, 0.670, 0.812, 0.959, 1.157, 1.332, 1.768,
+    ],
+    [
+        0.254, 0.345, 0.484, 0.661, 0.796, 0.938, 1.132, 1.296, 1.681,
+    ],
+    [
+        0.251, 0.343, 0.475, 0.649, 0.781, 0.916, 1.106, 1.245, 1.611,
+    ],
+    [
+        0.249, 0.338, 0.470, 0.638, 0.769, 0.906, 1.091, 1.222, 1.600,
+    ],
+    [
+        0.248, 0.336, 0.466, 0.641, 0.764, 0.892, 1.080, 1.218, 1.507,
+    ],
 ];
 
 #[cfg(test)]
@@ -109,7 +174,10 @@ mod tests {
     use crate::tally::Tally;
     use rand::{RngExt, SeedableRng};
 
-    fn rejected(repetitions: u32, mut excesses: impl FnMut(&mut rand_pcg::Pcg64) -> Excesses) -> f64 {
+    fn rejected(
+        repetitions: u32,
+        mut excesses: impl FnMut(&mut rand_pcg::Pcg64) -> Excesses,
+    ) -> f64 {
         let mut random = rand_pcg::Pcg64::seed_from_u64(17);
         let rejections = (0..repetitions).filter(|_| {
             let excesses = excesses(&mut random);
@@ -121,14 +189,18 @@ mod tests {
 
     fn draw(random: &mut rand_pcg::Pcg64, count: usize, shape: f64) -> Vec<f64> {
         let model = Gpd { scale: 20.0, shape };
-        (0..count).map(|_| model.excess_at(random.random::<f64>())).collect()
+        (0..count)
+            .map(|_| model.excess_at(random.random::<f64>()))
+            .collect()
     }
 
     #[test]
     fn true_models_are_rejected_as_often_as_said() {
         // 1500 repetitions at 5 % have a standard deviation of 0.6 %.
         for (shape, count) in [(-0.25, 200), (0.0, 60), (0.35, 100)] {
-            let share = rejected(1500, |random| Excesses::from_values(&draw(random, count, shape)));
+            let share = rejected(1500, |random| {
+                Excesses::from_values(&draw(random, count, shape))
+            });
             assert!((share - 0.05).abs() < 0.02, "{share} at shape {shape}");
         }
     }
@@ -149,7 +221,10 @@ mod tests {
             tail_fit(&excesses, fit(&excesses).unwrap().model).unwrap()
         };
         let low = test(10.0);
-        assert!((low.statistic - 2.078_3).abs() < 1e-4 && low.probability < 0.003, "{low:?}");
+        assert!(
+            (low.statistic - 2.078_3).abs() < 1e-4 && low.probability < 0.003,
+            "{low:?}"
+        );
         let high = test(30.0);
         assert!(high.probability > 0.4, "{high:?}");
     }
@@ -158,19 +233,48 @@ mod tests {
     fn the_table_is_met_at_its_points_and_monotone_between_them() {
         for (row, shape) in POINTS.iter().zip(-5..) {
             for (point, expected) in row.iter().zip(PROBABILITIES) {
-                assert!((probability(*point, f64::from(shape) / 10.0) / expected - 1.0).abs() < 1e-6);
+                assert!(
+                    (probability(*point, f64::from(shape) / 10.0) / expected - 1.0).abs() < 1e-6
+                );
             }
         }
-        let along: Vec<f64> = (0..60).map(|i| probability(f64::from(i) * 0.1, 0.07)).collect();
-        assert!(along.is_sorted_by(|a, b| a >= b) && along[0] == 1.0 && along[59] < 1e-6, "{along:?}");
+        let along: Vec<f64> = (0..60)
+            .map(|i| probability(f64::from(i) * 0.1, 0.07))
+            .collect();
+        assert!(
+            along.is_sorted_by(|a, b| a >= b) && along[0] == 1.0 && along[59] < 1e-6,
+            "{along:?}"
+        );
         assert_eq!(probability(f64::INFINITY, 0.0), 0.0);
         assert!(probability(1.0, -3.0) > probability(1.0, 9.0));
     }
 
     #[test]
     fn too_few_classes_cannot_be_tested() {
-        let coarse = Excesses::grouped_from(&Tally::from_counts([(0.0, 90), (50.0, 8), (100.0, 2)]), 0.0, 50.0);
-        assert_eq!(tail_fit(&coarse, Gpd { scale: 20.0, shape: 0.0 }), None);
-        assert_eq!(tail_fit(&Excesses::from_values(&[]), Gpd { scale: 20.0, shape: 0.0 }), None);
+        let coarse = Excesses::grouped_from(
+            &Tally::from_counts([(0.0, 90), (50.0, 8), (100.0, 2)]),
+            0.0,
+            50.0,
+        );
+        assert_eq!(
+            tail_fit(
+                &coarse,
+                Gpd {
+                    scale: 20.0,
+                    shape: 0.0
+                }
+            ),
+            None
+        );
+        assert_eq!(
+            tail_fit(
+                &Excesses::from_values(&[]),
+                Gpd {
+                    scale: 20.0,
+                    shape: 0.0
+                }
+            ),
+            None
+        );
     }
 }

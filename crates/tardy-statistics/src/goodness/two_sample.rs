@@ -1,4 +1,5 @@
-//! Whether two samples come from one distribution: as a question about drift within a run, not as a measure of a difference.
+//! Whether two samples come from one distribution: as a question about drift within a run, not as a
+//! measure of a difference.
 
 use std::f64::consts::PI;
 
@@ -7,7 +8,8 @@ use statrs::function::gamma::gamma;
 use crate::merged::{Step, steps};
 use crate::tally::Tally;
 
-/// A statistic and the probability of one at least as large if both samples come from one distribution.
+/// A statistic and the probability of one at least as large if both samples come from one
+/// distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
     pub statistic: f64,
@@ -15,39 +17,62 @@ pub struct Test {
     pub probability: f64,
 }
 
-/// Kolmogorov and Smirnov's largest distance of both cumulative shares; `None` when a sample is empty.
+/// Kolmogorov and Smirnov's largest distance of both cumulative shares; `None` when a sample is
+/// empty.
 ///
-/// The probability is exact up to 1000 samples each and the limit law above. Ties make it too large, never too small.
+/// The probability is exact up to 1000 samples each and the limit law above. Ties make it too
+/// large, never too small.
 #[must_use]
 pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total(), second.total());
     if n == 0 || m == 0 {
         return None;
     }
-    let distance = |step: &Step| (step.up_to[0] as f64 / n as f64 - step.up_to[1] as f64 / m as f64).abs();
-    let statistic = steps(first, second).iter().map(distance).fold(0.0, f64::max);
+    let distance =
+        |step: &Step| (step.up_to[0] as f64 / n as f64 - step.up_to[1] as f64 / m as f64).abs();
+    let statistic = steps(first, second)
+        .iter()
+        .map(distance)
+        .fold(0.0, f64::max);
     let probability = if n.max(m) <= 1000 {
         1.0 - paths_within(n, m, statistic)
     } else {
         let effective = (n as f64 * m as f64 / (n + m) as f64).sqrt();
         kolmogorov_tail(effective * statistic)
     };
-    Some(Test { statistic, probability: probability.clamp(0.0, 1.0) })
+    Some(Test {
+        statistic,
+        probability: probability.clamp(0.0, 1.0),
+    })
 }
 
-/// The share of lattice paths, all equally likely under one distribution, along which both shares stay closer than `distance`.
+/// The share of lattice paths, all equally likely under one distribution, along which both shares
+/// stay closer than `distance`.
 fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     let (rows, columns) = (n as usize, m as usize);
-    let inside = |i: usize, j: usize| (i as f64 / n as f64 - j as f64 / m as f64).abs() < distance - 1e-9;
+    let inside =
+        |i: usize, j: usize| (i as f64 / n as f64 - j as f64 / m as f64).abs() < distance - 1e-9;
     // Probabilities of reaching each place under a path drawn at random, so that nothing overflows.
     let mut row = vec![0.0; columns + 1];
     for i in 0..=rows {
         for j in 0..=columns {
             let left_over = (rows + columns - i - j + 1) as f64;
-            let from_above = if i > 0 { row[j] * (rows - i + 1) as f64 / left_over } else { 0.0 };
-            let from_left = if j > 0 { row[j - 1] * (columns - j + 1) as f64 / left_over } else { 0.0 };
+            let from_above = if i > 0 {
+                row[j] * (rows - i + 1) as f64 / left_over
+            } else {
+                0.0
+            };
+            let from_left = if j > 0 {
+                row[j - 1] * (columns - j + 1) as f64 / left_over
+            } else {
+                0.0
+            };
             let start = if i == 0 && j == 0 { 1.0 } else { 0.0 };
-            row[j] = if inside(i, j) { from_above + from_left + start } else { 0.0 };
+            row[j] = if inside(i, j) {
+                from_above + from_left + start
+            } else {
+                0.0
+            };
         }
     }
     row[columns]
@@ -58,11 +83,14 @@ fn kolmogorov_tail(scaled: f64) -> f64 {
     if scaled < 0.2 {
         return 1.0;
     }
-    let terms = (1..=100).map(f64::from).map(|k: f64| (if k % 2.0 == 1.0 { 2.0 } else { -2.0 }) * (-2.0 * k * k * scaled * scaled).exp());
+    let terms = (1..=100).map(f64::from).map(|k: f64| {
+        (if k % 2.0 == 1.0 { 2.0 } else { -2.0 }) * (-2.0 * k * k * scaled * scaled).exp()
+    });
     terms.sum()
 }
 
-/// Cramer and von Mises' mean squared distance (T. W. Anderson 1962), with the limit law; `None` when a sample is empty.
+/// Cramer and von Mises' mean squared distance (T. W. Anderson 1962), with the limit law; `None`
+/// when a sample is empty.
 #[must_use]
 pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total() as f64, second.total() as f64);
@@ -77,17 +105,29 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
             let middle = step.rank() - step.own_rank(side);
             count * middle * middle + count * (count * count - 1.0) / 12.0
         };
-        size * steps(first, second).iter().filter(|step| step.at[side] > 0).map(of_step).sum::<f64>()
+        size * steps(first, second)
+            .iter()
+            .filter(|step| step.at[side] > 0)
+            .map(of_step)
+            .sum::<f64>()
     };
     let both = n + m;
     let u = sum_of_ranks(0, n) + sum_of_ranks(1, m);
     let statistic = u / (n * m * both) - (4.0 * n * m - 1.0) / (6.0 * both);
     let mean = (1.0 + 1.0 / both) / 6.0;
-    let variance = (both + 1.0) * (4.0 * n * m * both - 3.0 * (n * n + m * m) - 2.0 * n * m) / (45.0 * both * both * 4.0 * n * m);
+    let variance = (both + 1.0) * (4.0 * n * m * both - 3.0 * (n * n + m * m) - 2.0 * n * m)
+        / (45.0 * both * both * 4.0 * n * m);
     // Moved and stretched to the mean 1/6 and the variance 1/45 of the limit law.
     let scaled = 1.0 / 6.0 + (statistic - mean) / (45.0 * variance).sqrt();
-    let probability = if scaled < 0.003 { 1.0 } else { (1.0 - mises_limit(scaled)).clamp(0.0, 1.0) };
-    Some(Test { statistic, probability })
+    let probability = if scaled < 0.003 {
+        1.0
+    } else {
+        (1.0 - mises_limit(scaled)).clamp(0.0, 1.0)
+    };
+    Some(Test {
+        statistic,
+        probability,
+    })
 }
 
 /// The limit law of the Cramer-von Mises statistic (Anderson and Darling 1952, equation 4.35).
@@ -103,24 +143,26 @@ fn mises_limit(x: f64) -> f64 {
     sum / (PI * x.sqrt())
 }
 
-/// The modified Bessel function of the second kind of order 1/4, from its integral over `exp(-q cosh t) cosh(t / 4)`.
+/// The modified Bessel function of the second kind of order 1/4, from its integral over
+/// `exp(-q cosh t) cosh(t / 4)`.
 fn bessel_k_quarter(q: f64) -> f64 {
     if q < 1e-6 {
         // The leading term; the law is not asked for at arguments that small.
         return 0.5 * gamma(0.25) * (2.0 / q).powf(0.25);
     }
-    // Above this the integrand is below 1e-17 of its largest value; the trapezoidal rule converges exponentially.
+    // Above this the integrand is below 1e-17 of its largest value; the trapezoidal rule converges
+    // exponentially.
     let end = (1.0 + 40.0 / q).acosh();
     let step = end / 200.0;
     let at = |t: f64| (-q * t.cosh()).exp() * (t / 4.0).cosh();
     step * ((1..200).map(|i| at(f64::from(i) * step)).sum::<f64>() + (at(0.0) + at(end)) / 2.0)
 }
 
-/// Anderson and Darling's statistic for two samples, standardised, equal values at their middle rank; `None` with fewer than two samples
-/// on a side or when all values are equal.
+/// Anderson and Darling's statistic for two samples, standardised, equal values at their middle
+/// rank; `None` with fewer than two samples on a side or when all values are equal.
 ///
-/// The probability is interpolated between 0.25 and 0.001 and cut off there. Source: F. W. Scholz and M. A. Stephens, J. Am. Statist.
-/// Assoc. 82, 1987, equation 7 and table 2.
+/// The probability is interpolated between 0.25 and 0.001 and cut off there. Source: F. W. Scholz
+/// and M. A. Stephens, J. Am. Statist. Assoc. 82, 1987, equation 7 and table 2.
 #[must_use]
 pub fn anderson_darling(first: &Tally, second: &Tally) -> Option<Test> {
     let sizes = [first.total() as f64, second.total() as f64];
@@ -142,7 +184,10 @@ pub fn anderson_darling(first: &Tally, second: &Tally) -> Option<Test> {
     }
     statistic *= (n - 1.0) / n;
     let standardised = (statistic - 1.0) / variance_of_darling(sizes).sqrt();
-    Some(Test { statistic: standardised, probability: darling_probability(standardised) })
+    Some(Test {
+        statistic: standardised,
+        probability: darling_probability(standardised),
+    })
 }
 
 /// The variance of the statistic under one distribution (Scholz and Stephens 1987, equation 4).
@@ -158,7 +203,10 @@ fn variance_of_darling(sizes: [f64; 2]) -> f64 {
         double += tail / (n - i as f64);
     }
     let a = (4.0 * double - 6.0) + (10.0 - 6.0 * double) * reciprocals;
-    let b = (2.0 * double - 4.0) * 4.0 + 16.0 * harmonic + (2.0 * double - 14.0 * harmonic - 4.0) * reciprocals - 8.0 * harmonic
+    let b = (2.0 * double - 4.0) * 4.0
+        + 16.0 * harmonic
+        + (2.0 * double - 14.0 * harmonic - 4.0) * reciprocals
+        - 8.0 * harmonic
         + 4.0 * double
         - 6.0;
     let c = (6.0 * harmonic + 2.0 * double - 2.0) * 4.0
@@ -172,26 +220,46 @@ fn variance_of_darling(sizes: [f64; 2]) -> f64 {
 /// Percentage points of two samples, and a parabola through the logarithms of their probabilities.
 fn darling_probability(standardised: f64) -> f64 {
     #[expect(clippy::approx_constant, reason = "2.718 is a percentage point, not e")]
-    const POINTS: [(f64, f64); 7] =
-        [(0.25, 0.325), (0.1, 1.226), (0.05, 1.961), (0.025, 2.718), (0.01, 3.752), (0.005, 4.592), (0.001, 6.546)];
+    const POINTS: [(f64, f64); 7] = [
+        (0.25, 0.325),
+        (0.1, 1.226),
+        (0.05, 1.961),
+        (0.025, 2.718),
+        (0.01, 3.752),
+        (0.005, 4.592),
+        (0.001, 6.546),
+    ];
     if standardised <= POINTS[0].1 {
         return 0.25;
     }
     if standardised >= POINTS[6].1 {
         return 0.001;
     }
-    let [constant, linear, square] = parabola(POINTS.map(|(probability, point)| (point, probability.ln())));
+    let [constant, linear, square] =
+        parabola(POINTS.map(|(probability, point)| (point, probability.ln())));
     (constant + linear * standardised + square * standardised * standardised).exp()
 }
 
-/// The parabola with the least squared distance from the points: constant, linear and square coefficient.
+/// The parabola with the least squared distance from the points: constant, linear and square
+/// coefficient.
 fn parabola(points: [(f64, f64); 7]) -> [f64; 3] {
-    let power = |exponent: i32| points.iter().map(|point| point.0.powi(exponent)).sum::<f64>();
-    let product = |exponent: i32| points.iter().map(|point| point.0.powi(exponent) * point.1).sum::<f64>();
+    let power = |exponent: i32| {
+        points
+            .iter()
+            .map(|point| point.0.powi(exponent))
+            .sum::<f64>()
+    };
+    let product = |exponent: i32| {
+        points
+            .iter()
+            .map(|point| point.0.powi(exponent) * point.1)
+            .sum::<f64>()
+    };
     let s: [f64; 5] = std::array::from_fn(|exponent| power(exponent as i32));
     let t: [f64; 3] = std::array::from_fn(|exponent| product(exponent as i32));
     let determinant = |m: [[f64; 3]; 3]| {
-        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1]) - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
+            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
             + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
     };
     let matrix = [[s[0], s[1], s[2]], [s[1], s[2], s[3]], [s[2], s[3], s[4]]];
@@ -213,7 +281,10 @@ mod tests {
 
     fn halves() -> (Tally, Tally) {
         let levels = fremantle();
-        (Tally::from_samples(&levels[..43]), Tally::from_samples(&levels[levels.len() - 43..]))
+        (
+            Tally::from_samples(&levels[..43]),
+            Tally::from_samples(&levels[levels.len() - 43..]),
+        )
     }
 
     fn assert_test(test: Option<Test>, statistic: f64, probability: f64) {
@@ -232,7 +303,8 @@ mod tests {
 
     #[test]
     fn the_limit_laws_meet_their_tables() {
-        // Kolmogorov: 1.358 at 5 %, 1.628 at 1 %. Cramer-von Mises: 0.46136 at 5 %, 0.74346 at 1 % (Anderson and Darling 1952).
+        // Kolmogorov: 1.358 at 5 %, 1.628 at 1 %. Cramer-von Mises: 0.46136 at 5 %, 0.74346 at 1 %
+        // (Anderson and Darling 1952).
         assert!((kolmogorov_tail(1.358_1) - 0.05).abs() < 1e-5);
         assert!((kolmogorov_tail(1.627_6) - 0.01).abs() < 1e-5);
         assert!((mises_limit(0.461_36) - 0.95).abs() < 1e-5);
@@ -242,7 +314,14 @@ mod tests {
     #[test]
     fn empty_and_equal_samples_are_no_difference() {
         let (none, one) = (Tally::default(), Tally::from_samples(&[1.0; 5]));
-        assert_eq!((kolmogorov_smirnov(&none, &one), cramer_von_mises(&none, &one), anderson_darling(&one, &one)), (None, None, None));
+        assert_eq!(
+            (
+                kolmogorov_smirnov(&none, &one),
+                cramer_von_mises(&none, &one),
+                anderson_darling(&one, &one)
+            ),
+            (None, None, None)
+        );
         assert_eq!(kolmogorov_smirnov(&one, &one).unwrap().probability, 1.0);
     }
 

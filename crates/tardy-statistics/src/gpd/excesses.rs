@@ -1,7 +1,9 @@
-//! Excesses over a threshold, exact or known only to the bucket of a histogram, with the likelihood that fits each.
+//! Excesses over a threshold, exact or known only to the bucket of a histogram, with the likelihood
+//! that fits each.
 //!
-//! Rounded values are no exact values: a density at bucket edges is biased, and ties make goodness-of-fit tests reject what is fine. The
-//! likelihood of a bucket is the probability of falling into it.
+//! Rounded values are no exact values: a density at bucket edges is biased, and ties make
+//! goodness-of-fit tests reject what is fine. The likelihood of a bucket is the probability of
+//! falling into it.
 
 use super::{Gpd, SHAPE_ZERO};
 use crate::moments::Moments;
@@ -16,7 +18,8 @@ enum ExcessData {
     Bucket(Vec<(f64, u64)>, f64),
 }
 
-/// Excesses over a threshold, in ascending order, all above 0 (values) or at 0 and above (lower edges of buckets).
+/// Excesses over a threshold, in ascending order, all above 0 (values) or at 0 and above (lower
+/// edges of buckets).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Excesses {
     known: ExcessData,
@@ -24,44 +27,71 @@ pub struct Excesses {
     largest: f64,
 }
 
-/// Below this share of distinct values among the excesses their rounding shows, and the likelihood of buckets is used.
+/// Below this share of distinct values among the excesses their rounding shows, and the likelihood
+/// of buckets is used.
 const DISTINCT_MIN: f64 = 0.9;
 
 impl Excesses {
-    /// The samples over `threshold`: as exact values where nearly all differ, otherwise as buckets `width` wide (the clock's or the
-    /// histogram's resolution), for which `threshold` has to be the edge of one.
+    /// The samples over `threshold`: as exact values where nearly all differ, otherwise as buckets
+    /// `width` wide (the clock's or the histogram's resolution), for which `threshold` has to be
+    /// the edge of one.
     #[must_use]
     pub fn over(tally: &Tally, threshold: f64, width: f64) -> Self {
-        let distinct = tally.entries().len() - tally.entries().partition_point(|entry| entry.0 <= threshold);
+        let distinct = tally.entries().len()
+            - tally
+                .entries()
+                .partition_point(|entry| entry.0 <= threshold);
         let exact = distinct as f64 >= DISTINCT_MIN * tally.count_above(threshold) as f64;
-        if exact || width.is_nan() || width <= 0.0 { Self::above(tally, threshold) } else { Self::grouped_from(tally, threshold, width) }
+        if exact || width.is_nan() || width <= 0.0 {
+            Self::above(tally, threshold)
+        } else {
+            Self::grouped_from(tally, threshold, width)
+        }
     }
 
     /// The samples above `threshold`, each known exactly.
     #[must_use]
     pub fn above(tally: &Tally, threshold: f64) -> Self {
-        let from = tally.entries().partition_point(|entry| entry.0 <= threshold);
+        let from = tally
+            .entries()
+            .partition_point(|entry| entry.0 <= threshold);
         let values = tally.entries()[from..].iter();
-        Self::from_sorted(values.flat_map(|&(value, count)| std::iter::repeat_n(value - threshold, count as usize)).collect())
+        Self::from_sorted(
+            values
+                .flat_map(|&(value, count)| std::iter::repeat_n(value - threshold, count as usize))
+                .collect(),
+        )
     }
 
-    /// The samples at `threshold`, which has to be the edge of a bucket, and above; `tally` holds the lower edges of buckets `width` wide.
+    /// The samples at `threshold`, which has to be the edge of a bucket, and above; `tally` holds
+    /// the lower edges of buckets `width` wide.
     #[must_use]
     pub fn grouped_from(tally: &Tally, threshold: f64, width: f64) -> Self {
         let from = tally.entries().partition_point(|entry| entry.0 < threshold);
-        let buckets: Vec<(f64, u64)> = tally.entries()[from..].iter().map(|&(value, count)| (value - threshold, count)).collect();
+        let buckets: Vec<(f64, u64)> = tally.entries()[from..]
+            .iter()
+            .map(|&(value, count)| (value - threshold, count))
+            .collect();
         let mut moments = Moments::default();
         for &(edge, count) in &buckets {
             moments.push_many(edge + width / 2.0, count);
         }
         let largest = buckets.last().map_or(0.0, |bucket| bucket.0);
-        Self { known: ExcessData::Bucket(buckets, width), moments, largest }
+        Self {
+            known: ExcessData::Bucket(buckets, width),
+            moments,
+            largest,
+        }
     }
 
     /// Exact excesses in any order; those not above 0 are left out.
     #[must_use]
     pub fn from_values(values: &[f64]) -> Self {
-        let mut values: Vec<f64> = values.iter().copied().filter(|&value| value > 0.0 && value.is_finite()).collect();
+        let mut values: Vec<f64> = values
+            .iter()
+            .copied()
+            .filter(|&value| value > 0.0 && value.is_finite())
+            .collect();
         values.sort_unstable_by(f64::total_cmp);
         Self::from_sorted(values)
     }
@@ -69,7 +99,11 @@ impl Excesses {
     fn from_sorted(values: Vec<f64>) -> Self {
         let moments = values.iter().copied().collect();
         let largest = values.last().copied().unwrap_or(0.0);
-        Self { known: ExcessData::Value(values), moments, largest }
+        Self {
+            known: ExcessData::Value(values),
+            moments,
+            largest,
+        }
     }
 
     /// How many there are.
@@ -108,11 +142,13 @@ impl Excesses {
         }
     }
 
-    /// The negative logarithm of the likelihood of `model`; infinity where the model excludes an excess.
+    /// The negative logarithm of the likelihood of `model`; infinity where the model excludes an
+    /// excess.
     #[must_use]
     pub fn negative_log_likelihood(&self, model: Gpd) -> f64 {
         let Gpd { scale, shape } = model;
-        let possible = scale > 0.0 && scale.is_finite() && shape.is_finite() && shape * self.largest > -scale;
+        let possible =
+            scale > 0.0 && scale.is_finite() && shape.is_finite() && shape * self.largest > -scale;
         if !possible {
             return f64::INFINITY;
         }
@@ -130,7 +166,8 @@ impl Excesses {
                 .map(|&(edge, count)| {
                     let above = model.ln_survival(edge);
                     // ln(S(edge) - S(edge + width)) without cancelling
-                    count as f64 * (above + (-(model.ln_survival(edge + width) - above).exp_m1()).ln())
+                    count as f64
+                        * (above + (-(model.ln_survival(edge + width) - above).exp_m1()).ln())
                 })
                 .sum::<f64>(),
         }
@@ -139,15 +176,24 @@ impl Excesses {
 
 /// The sum of `ln(1 + rate * value)`.
 ///
-/// Eight factors share one logarithm, which is what such a sum costs; where `rate * value` is so small that 1 + it loses digits that
-/// matter, each has its own.
+/// Eight factors share one logarithm, which is what such a sum costs; where `rate * value` is so
+/// small that 1 + it loses digits that matter, each has its own.
 pub(super) fn sum_of_logarithms(values: &[f64], rate: f64) -> f64 {
     let largest = values.last().copied().unwrap_or(0.0);
     let exact = (rate * largest).abs() < 1e-3 || rate * largest > 1e30;
     if exact {
         return values.iter().map(|value| (rate * value).ln_1p()).sum();
     }
-    values.chunks(8).map(|chunk| chunk.iter().map(|value| 1.0 + rate * value).product::<f64>().ln()).sum()
+    values
+        .chunks(8)
+        .map(|chunk| {
+            chunk
+                .iter()
+                .map(|value| 1.0 + rate * value)
+                .product::<f64>()
+                .ln()
+        })
+        .sum()
 }
 
 #[cfg(test)]
@@ -161,18 +207,32 @@ mod tests {
         for shape in [-0.1, 0.0, 1e-12, 1e-6, 0.4] {
             let model = Gpd { scale: 2.0, shape };
             let step = 1e-5;
-            let density = |y: f64| (model.survival(y - step) - model.survival(y + step)) / (2.0 * step);
+            let density =
+                |y: f64| (model.survival(y - step) - model.survival(y + step)) / (2.0 * step);
             let expected: f64 = [0.5, 3.0, 12.0].iter().map(|&y| -density(y).ln()).sum();
-            assert!((excesses.negative_log_likelihood(model) - expected).abs() < 1e-4, "{shape}");
+            assert!(
+                (excesses.negative_log_likelihood(model) - expected).abs() < 1e-4,
+                "{shape}"
+            );
         }
     }
 
     #[test]
     fn rounded_values_are_taken_as_buckets() {
         let exact = Tally::from_counts((0..100).map(|i| (f64::from(i) * 0.1, 1)));
-        assert_eq!(Excesses::over(&exact, 0.95, 0.1).values().unwrap().len(), 90);
+        assert_eq!(
+            Excesses::over(&exact, 0.95, 0.1).values().unwrap().len(),
+            90
+        );
         let rounded = Tally::from_counts((0..10).map(|i| (f64::from(i), 10)));
-        assert_eq!(Excesses::over(&rounded, 2.0, 1.0).buckets().unwrap().0.len(), 8);
+        assert_eq!(
+            Excesses::over(&rounded, 2.0, 1.0)
+                .buckets()
+                .unwrap()
+                .0
+                .len(),
+            8
+        );
         assert_eq!(Excesses::over(&rounded, 2.0, 1.0).count(), 80);
         assert_eq!(Excesses::over(&rounded, 2.0, 0.0).count(), 70);
     }
@@ -180,19 +240,42 @@ mod tests {
     #[test]
     fn a_model_that_ends_below_the_largest_excess_is_impossible() {
         let excesses = Excesses::from_values(&[1.0, 4.0]);
-        assert_eq!(excesses.negative_log_likelihood(Gpd { scale: 2.0, shape: -0.5 }), f64::INFINITY);
-        assert_eq!(excesses.negative_log_likelihood(Gpd { scale: -1.0, shape: 0.1 }), f64::INFINITY);
-        assert_eq!(excesses.negative_log_likelihood(Gpd { scale: f64::NAN, shape: 0.1 }), f64::INFINITY);
+        assert_eq!(
+            excesses.negative_log_likelihood(Gpd {
+                scale: 2.0,
+                shape: -0.5
+            }),
+            f64::INFINITY
+        );
+        assert_eq!(
+            excesses.negative_log_likelihood(Gpd {
+                scale: -1.0,
+                shape: 0.1
+            }),
+            f64::INFINITY
+        );
+        assert_eq!(
+            excesses.negative_log_likelihood(Gpd {
+                scale: f64::NAN,
+                shape: 0.1
+            }),
+            f64::INFINITY
+        );
     }
 
     #[test]
     fn narrow_buckets_have_the_likelihood_of_their_values_times_the_width() {
         let values = [0.1, 0.7, 0.7, 2.3, 9.9];
-        let model = Gpd { scale: 1.5, shape: 0.2 };
+        let model = Gpd {
+            scale: 1.5,
+            shape: 0.2,
+        };
         let width = 1e-6;
         let grouped = Excesses::grouped_from(&Tally::from_samples(&values), 0.0, width);
         let exact = Excesses::from_values(&values);
-        let difference = grouped.negative_log_likelihood(model) - exact.negative_log_likelihood(model) + 5.0 * width.ln();
+        let difference = grouped.negative_log_likelihood(model)
+            - exact.negative_log_likelihood(model)
+            + 5.0 * width.ln();
         assert!(difference.abs() < 1e-4, "{difference}");
     }
 
@@ -201,7 +284,10 @@ mod tests {
         let values: Vec<f64> = (1..1000).map(|i| f64::from(i) * 0.37).collect();
         for rate in [-0.0026, 1e-9, 0.01, 3.0, 1e9, 1e40] {
             let single: f64 = values.iter().map(|value| (rate * value).ln_1p()).sum();
-            assert!((sum_of_logarithms(&values, rate) / single - 1.0).abs() < 1e-11, "{rate}");
+            assert!(
+                (sum_of_logarithms(&values, rate) / single - 1.0).abs() < 1e-11,
+                "{rate}"
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Fitting the generalised Pareto distribution by maximum likelihood.
 //!
-//! With `rate = shape / scale` held, the best shape is a mean of logarithms, so that one parameter is left (S. D. Grimshaw, Technometrics
-//! 35, 1993): a search that cannot run off along a ridge. Buckets have no such short cut and are searched in two parameters.
+//! With `rate = shape / scale` held, the best shape is a mean of logarithms, so that one parameter
+//! is left (S. D. Grimshaw, Technometrics 35, 1993): a search that cannot run off along a ridge.
+//! Buckets have no such short cut and are searched in two parameters.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +23,8 @@ pub struct GpdFit {
     pub model: Gpd,
     /// Of the excesses, at the model.
     pub negative_log_likelihood: f64,
-    /// Of scale and shape, in this order, from the curvature of the likelihood. `None` at a shape of -1/2 or below, where it does not
-    /// describe the error: use profile intervals there.
+    /// Of scale and shape, in this order, from the curvature of the likelihood. `None` at a shape
+    /// of -1/2 or below, where it does not describe the error: use profile intervals there.
     pub covariance: Option<[[f64; 2]; 2]>,
     /// How many excesses were fitted.
     pub excesses: u64,
@@ -33,7 +34,8 @@ impl GpdFit {
     /// Standard errors of scale and shape.
     #[must_use]
     pub fn standard_errors(&self) -> Option<[f64; 2]> {
-        self.covariance.map(|covariance| [covariance[0][0].sqrt(), covariance[1][1].sqrt()])
+        self.covariance
+            .map(|covariance| [covariance[0][0].sqrt(), covariance[1][1].sqrt()])
     }
 }
 
@@ -47,7 +49,10 @@ pub enum FitError {
     #[error("all values are equal, so there is no tail to fit: use a finer clock")]
     AllEqual,
     /// The likelihood grows without limit towards a shape of -1 and below.
-    #[error("the likelihood has no maximum, as values pile up at their largest: choose another threshold")]
+    #[error(
+        "the likelihood has no maximum, as values pile up at their largest: choose another \
+         threshold"
+    )]
     NoMaximum,
 }
 
@@ -59,18 +64,25 @@ pub fn fit(excesses: &Excesses) -> Result<GpdFit, FitError> {
     if excesses.count() < EXCESSES_MIN {
         return Err(FitError::TooFew(excesses.count()));
     }
-    if excesses.moments().variance().is_none_or(|variance| variance <= 0.0) {
+    if excesses
+        .moments()
+        .variance()
+        .is_none_or(|variance| variance <= 0.0)
+    {
         return Err(FitError::AllEqual);
     }
     let model = match excesses.values() {
         Some(values) => most_likely_of_values(values)?,
         None => most_likely_of_buckets(excesses)?,
     };
-    let likelihood = |[scale, shape]: [f64; 2]| excesses.negative_log_likelihood(Gpd { scale, shape });
+    let likelihood =
+        |[scale, shape]: [f64; 2]| excesses.negative_log_likelihood(Gpd { scale, shape });
     Ok(GpdFit {
         model,
         negative_log_likelihood: excesses.negative_log_likelihood(model),
-        covariance: (model.shape > -0.5).then(|| inverse_hessian(likelihood, [model.scale, model.shape])).flatten(),
+        covariance: (model.shape > -0.5)
+            .then(|| inverse_hessian(likelihood, [model.scale, model.shape]))
+            .flatten(),
         excesses: excesses.count(),
     })
 }
@@ -86,7 +98,8 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let rates = rate_grid(largest, mean);
     let stride = values.len().div_ceil(COARSE_MAX);
-    // Every stride-th of the ordered values keeps the shape of the distribution, and the last keeps the limit.
+    // Every stride-th of the ordered values keeps the shape of the distribution, and the last keeps
+    // the limit.
     let coarse: Vec<f64> = values.iter().copied().rev().step_by(stride).rev().collect();
     let rate = [coarse.as_slice(), values].into_iter().find_map(|sample| {
         let (low, high) = bracket(sample, &rates)?;
@@ -97,12 +110,18 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     });
     let rate = rate.ok_or(FitError::NoMaximum)?;
     let (shape, _) = at_rate(values, rate);
-    Ok(Gpd { scale: shape / rate, shape })
+    Ok(Gpd {
+        scale: shape / rate,
+        shape,
+    })
 }
 
-/// Rates from just above `-1 / largest`, below which an excess would be impossible, over 0, which is left out, to very heavy tails.
+/// Rates from just above `-1 / largest`, below which an excess would be impossible, over 0, which
+/// is left out, to very heavy tails.
 fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
-    let near_limit = (1..=40).rev().map(|step| -(1.0 - 10_f64.powf(-f64::from(step) / 8.0)) / largest);
+    let near_limit = (1..=40)
+        .rev()
+        .map(|step| -(1.0 - 10_f64.powf(-f64::from(step) / 8.0)) / largest);
     let negative = (1..=16).map(|step| -10_f64.powf(-f64::from(step) / 2.0) * 0.2 / largest);
     let positive = (-16..=16).map(|step| 10_f64.powf(f64::from(step) / 2.0) / mean);
     let mut rates: Vec<f64> = near_limit.chain(negative).chain(positive).collect();
@@ -110,26 +129,46 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// The rates on both sides of the best local minimum, widened by one on each side. The fall towards the limit, where the likelihood grows
-/// without end, is no such minimum.
+/// The rates on both sides of the best local minimum, widened by one on each side. The fall towards
+/// the limit, where the likelihood grows without end, is no such minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
     let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);
     let best = inner.min_by(|&i, &j| at[i].1.total_cmp(&at[j].1))?;
-    Some((rates[best.saturating_sub(2)], rates[(best + 2).min(rates.len() - 1)]))
+    Some((
+        rates[best.saturating_sub(2)],
+        rates[(best + 2).min(rates.len() - 1)],
+    ))
 }
 
 fn most_likely_of_buckets(excesses: &Excesses) -> Result<Gpd, FitError> {
     let moments = excesses.moments();
-    let (mean, variance) = (moments.mean().unwrap_or(1.0), moments.variance().unwrap_or(1.0));
+    let (mean, variance) = (
+        moments.mean().unwrap_or(1.0),
+        moments.variance().unwrap_or(1.0),
+    );
     // Method of moments (Hosking and Wallis 1987), kept to where the largest excess is possible.
     let shape = (0.5 * (1.0 - mean * mean / variance)).clamp(-0.4, 0.4);
     let scale = (mean * (1.0 - shape)).max(-1.01 * shape * excesses.largest());
     let likelihood = |[ln_scale, shape]: [f64; 2]| {
-        if shape <= -1.0 { f64::INFINITY } else { excesses.negative_log_likelihood(Gpd { scale: ln_scale.exp(), shape }) }
+        if shape <= -1.0 {
+            f64::INFINITY
+        } else {
+            excesses.negative_log_likelihood(Gpd {
+                scale: ln_scale.exp(),
+                shape,
+            })
+        }
     };
     let ([ln_scale, shape], _) = minimum_near(likelihood, [scale.ln(), shape], [0.2, 0.1]);
-    if shape < -0.999 { Err(FitError::NoMaximum) } else { Ok(Gpd { scale: ln_scale.exp(), shape }) }
+    if shape < -0.999 {
+        Err(FitError::NoMaximum)
+    } else {
+        Ok(Gpd {
+            scale: ln_scale.exp(),
+            shape,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -141,7 +180,10 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     fn assert_close(value: f64, expected: f64, tolerance: f64) {
-        assert!((value - expected).abs() <= tolerance, "{value} is not {expected}");
+        assert!(
+            (value - expected).abs() <= tolerance,
+            "{value} is not {expected}"
+        );
     }
 
     fn fit_above(values: &[f64], threshold: f64) -> GpdFit {
@@ -151,7 +193,10 @@ mod tests {
     /// Threshold, count, scale, shape, their standard errors and the negative log-likelihood.
     type PublishedFit = (f64, u64, f64, f64, f64, f64, f64);
 
-    fn assert_fit(values: &[f64], (threshold, count, scale, shape, scale_error, shape_error, likelihood): PublishedFit) {
+    fn assert_fit(
+        values: &[f64],
+        (threshold, count, scale, shape, scale_error, shape_error, likelihood): PublishedFit,
+    ) {
         let fit = fit_above(values, threshold);
         assert_eq!(fit.excesses, count);
         assert_close(fit.model.scale, scale, 1e-6);
@@ -164,9 +209,36 @@ mod tests {
 
     #[test]
     fn the_published_fits_are_met() {
-        assert_fit(&rain(), (30.0, 152, 7.440_269, 0.184_499, 0.958_532, 0.101_204, 485.093_721));
-        assert_fit(&rain(), (10.0, 2003, 7.438_211, 0.050_516, 0.236_127, 0.022_578, 6_123.464_776));
-        assert_fit(&dow_jones_returns(), (2.0, 37, 0.495_116, 0.287_832, 0.149_563, 0.257_804, 21.640_156));
+        assert_fit(
+            &rain(),
+            (
+                30.0,
+                152,
+                7.440_269,
+                0.184_499,
+                0.958_532,
+                0.101_204,
+                485.093_721,
+            ),
+        );
+        assert_fit(
+            &rain(),
+            (
+                10.0,
+                2003,
+                7.438_211,
+                0.050_516,
+                0.236_127,
+                0.022_578,
+                6_123.464_776,
+            ),
+        );
+        assert_fit(
+            &dow_jones_returns(),
+            (
+                2.0, 37, 0.495_116, 0.287_832, 0.149_563, 0.257_804, 21.640_156,
+            ),
+        );
         let covariance = fit_above(&rain(), 30.0).covariance.unwrap();
         assert_close(covariance[0][0], 0.918_784, 1e-5);
         assert_close(covariance[0][1], -0.065_507_8, 1e-6);
@@ -175,9 +247,19 @@ mod tests {
 
     #[test]
     fn rain_rounded_to_whole_millimetres_is_met_by_the_likelihood_of_buckets() {
-        // Excesses floored: 30.3 is in the bucket that begins at 30. Those of 30.0 itself are no excess.
-        let floored: Vec<f64> = rain().iter().filter(|&&value| value > 30.0).map(|value| (value - 30.0).floor()).collect();
-        let fit = fit(&Excesses::grouped_from(&Tally::from_samples(&floored), 0.0, 1.0)).unwrap();
+        // Excesses floored: 30.3 is in the bucket that begins at 30. Those of 30.0 itself are no
+        // excess.
+        let floored: Vec<f64> = rain()
+            .iter()
+            .filter(|&&value| value > 30.0)
+            .map(|value| (value - 30.0).floor())
+            .collect();
+        let fit = fit(&Excesses::grouped_from(
+            &Tally::from_samples(&floored),
+            0.0,
+            1.0,
+        ))
+        .unwrap();
         assert_close(fit.model.scale, 7.572_963, 2e-6);
         assert_close(fit.model.shape, 0.173_699, 2e-6);
         assert_close(fit.negative_log_likelihood, 486.251_902, 1e-6);
@@ -186,34 +268,68 @@ mod tests {
     #[test]
     fn the_curvature_agrees_with_the_expected_information() {
         let mut random = rand_pcg::Pcg64::seed_from_u64(11);
-        let truth = Gpd { scale: 3.0, shape: 0.15 };
-        let values: Vec<f64> = (0..200_000).map(|_| truth.excess_at(random.random::<f64>())).collect();
+        let truth = Gpd {
+            scale: 3.0,
+            shape: 0.15,
+        };
+        let values: Vec<f64> = (0..200_000)
+            .map(|_| truth.excess_at(random.random::<f64>()))
+            .collect();
         let fit = fit(&Excesses::from_values(&values)).unwrap();
         assert_close(fit.model.scale, truth.scale, 0.03);
         assert_close(fit.model.shape, truth.shape, 0.01);
         let Gpd { scale, shape } = fit.model;
-        let expected = [[2.0 * scale * scale * (1.0 + shape), -scale * (1.0 + shape)], [-scale * (1.0 + shape), (1.0 + shape).powi(2)]];
+        let expected = [
+            [2.0 * scale * scale * (1.0 + shape), -scale * (1.0 + shape)],
+            [-scale * (1.0 + shape), (1.0 + shape).powi(2)],
+        ];
         let covariance = fit.covariance.unwrap();
-        for (value, expected) in covariance.as_flattened().iter().zip(expected.as_flattened()) {
-            assert!((value * values.len() as f64 / expected - 1.0).abs() < 0.03, "{covariance:?}");
+        for (value, expected) in covariance
+            .as_flattened()
+            .iter()
+            .zip(expected.as_flattened())
+        {
+            assert!(
+                (value * values.len() as f64 / expected - 1.0).abs() < 0.03,
+                "{covariance:?}"
+            );
         }
     }
 
     #[test]
     fn the_curvature_is_not_given_where_it_says_nothing() {
         let mut random = rand_pcg::Pcg64::seed_from_u64(2);
-        let truth = Gpd { scale: 1.0, shape: -0.7 };
-        let values: Vec<f64> = (0..2000).map(|_| truth.excess_at(random.random::<f64>())).collect();
+        let truth = Gpd {
+            scale: 1.0,
+            shape: -0.7,
+        };
+        let values: Vec<f64> = (0..2000)
+            .map(|_| truth.excess_at(random.random::<f64>()))
+            .collect();
         let fit = fit(&Excesses::from_values(&values)).unwrap();
-        assert!((fit.model.shape + 0.7).abs() < 0.05 && fit.covariance.is_none(), "{fit:?}");
+        assert!(
+            (fit.model.shape + 0.7).abs() < 0.05 && fit.covariance.is_none(),
+            "{fit:?}"
+        );
     }
 
     #[test]
     fn what_cannot_be_fitted_is_refused_with_the_reason() {
-        assert_eq!(fit(&Excesses::from_values(&[1.0, 2.0])), Err(FitError::TooFew(2)));
-        assert_eq!(fit(&Excesses::from_values(&[3.0; 50])), Err(FitError::AllEqual));
-        let piled: Vec<f64> = (0..200).map(|i| (f64::from(i) / 200.0).powf(0.2).max(0.01)).collect();
-        assert_eq!(fit(&Excesses::from_values(&piled)), Err(FitError::NoMaximum));
+        assert_eq!(
+            fit(&Excesses::from_values(&[1.0, 2.0])),
+            Err(FitError::TooFew(2))
+        );
+        assert_eq!(
+            fit(&Excesses::from_values(&[3.0; 50])),
+            Err(FitError::AllEqual)
+        );
+        let piled: Vec<f64> = (0..200)
+            .map(|i| (f64::from(i) / 200.0).powf(0.2).max(0.01))
+            .collect();
+        assert_eq!(
+            fit(&Excesses::from_values(&piled)),
+            Err(FitError::NoMaximum)
+        );
     }
 
     proptest! {

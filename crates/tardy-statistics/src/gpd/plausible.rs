@@ -1,16 +1,19 @@
 //! Models that the data do not exclude, and with them a band around the whole tail at once.
 //!
-//! All pairs of scale and shape whose likelihood is not much less than the best one are a region around the fit. The least and the largest
-//! value that a quantity takes on it are the ends of that quantity's profile-likelihood interval, so that the band at a level agrees with
-//! [`Tail::return_level_interval`]. Of a region without a hole only the edge is needed. Source: S. Coles, An Introduction to Statistical
-//! Modeling of Extreme Values, 2001, sections 2.6.5 and 2.6.6.
+//! All pairs of scale and shape whose likelihood is not much less than the best one are a region
+//! around the fit. The least and the largest value that a quantity takes on it are the ends of that
+//! quantity's profile-likelihood interval, so that the band at a level agrees with
+//! [`Tail::return_level_interval`]. Of a region without a hole only the edge is needed. Source: S.
+//! Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, sections 2.6.5 and
+//! 2.6.6.
 
 use super::Gpd;
 use super::return_level::Tail;
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Directions in which the edge is looked for: the ends of intervals are missed by a share of about 1/500 of their distance.
+/// Directions in which the edge is looked for: the ends of intervals are missed by a share of about
+/// 1/500 of their distance.
 const DIRECTIONS: usize = 48;
 /// Shape below which the likelihood has no maximum.
 const SHAPE_MIN: f64 = -1.0;
@@ -29,13 +32,16 @@ impl Plausible {
     pub fn around(tail: &Tail, confidence: Confidence) -> Self {
         let best = tail.fit.model;
         let limit = tail.fit.negative_log_likelihood + normal_deviate(confidence).powi(2) / 2.0;
-        // Scale by its logarithm, in steps of the errors to be expected, so that the region is nearly round.
+        // Scale by its logarithm, in steps of the errors to be expected, so that the region is
+        // nearly round.
         let root = (tail.excesses.count() as f64).sqrt();
         let at = |angle: f64, distance: f64| Gpd {
             scale: best.scale * (distance * angle.cos() * std::f64::consts::SQRT_2 / root).exp(),
             shape: best.shape + distance * angle.sin() * (1.0 + best.shape.abs()) / root,
         };
-        let is_within = |model: Gpd| model.shape > SHAPE_MIN && tail.excesses.negative_log_likelihood(model) <= limit;
+        let is_within = |model: Gpd| {
+            model.shape > SHAPE_MIN && tail.excesses.negative_log_likelihood(model) <= limit
+        };
         let edge = |direction: usize| {
             let angle = direction as f64 / DIRECTIONS as f64 * std::f64::consts::TAU;
             let (mut inside, mut outside) = (0.0, 4.0);
@@ -48,11 +54,17 @@ impl Plausible {
             }
             for _ in 0..HALVINGS {
                 let middle = f64::midpoint(inside, outside);
-                if is_within(at(angle, middle)) { inside = middle } else { outside = middle }
+                if is_within(at(angle, middle)) {
+                    inside = middle
+                } else {
+                    outside = middle
+                }
             }
             at(angle, inside)
         };
-        Self { models: (0..DIRECTIONS).map(edge).collect() }
+        Self {
+            models: (0..DIRECTIONS).map(edge).collect(),
+        }
     }
 
     /// The least and the largest probability that an excess is above `excess`.
@@ -68,11 +80,17 @@ impl Plausible {
     }
 
     fn extent(&self, quantity: impl Fn(&Gpd) -> f64) -> Interval {
-        let nothing = Interval { lower: f64::INFINITY, upper: f64::NEG_INFINITY };
+        let nothing = Interval {
+            lower: f64::INFINITY,
+            upper: f64::NEG_INFINITY,
+        };
         self.models
             .iter()
             .map(quantity)
-            .fold(nothing, |Interval { lower, upper }, value| Interval { lower: lower.min(value), upper: upper.max(value) })
+            .fold(nothing, |Interval { lower, upper }, value| Interval {
+                lower: lower.min(value),
+                upper: upper.max(value),
+            })
     }
 }
 
@@ -85,20 +103,32 @@ mod tests {
 
     fn tail_of(values: &[f64], threshold: f64) -> Tail {
         let tally = Tally::from_samples(values);
-        Tail::new(threshold, tally.total(), 1.0, Excesses::above(&tally, threshold)).unwrap()
+        Tail::new(
+            threshold,
+            tally.total(),
+            1.0,
+            Excesses::above(&tally, threshold),
+        )
+        .unwrap()
     }
 
     /// The band at a level against the profile of that level: two ways to the same ends.
     fn assert_agrees(tail: &Tail, horizon: f64) {
-        let expected = tail.return_level_interval(horizon, Confidence::NINETY_FIVE).unwrap();
+        let expected = tail
+            .return_level_interval(horizon, Confidence::NINETY_FIVE)
+            .unwrap();
         let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);
         let found = plausible.excess_at(1.0 / (horizon * tail.rate()));
         let reach = expected.upper - expected.lower;
         for (found, expected) in [(found.lower, expected.lower), (found.upper, expected.upper)] {
             let off = (tail.threshold + found - expected).abs();
-            assert!(off < 0.01 * reach, "{found} and {expected} of {reach} at {horizon}");
+            assert!(
+                off < 0.01 * reach,
+                "{found} and {expected} of {reach} at {horizon}"
+            );
         }
-        // The other way round: at the ends the level's probability is at the end of its own interval.
+        // The other way round: at the ends the level's probability is at the end of its own
+        // interval.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);
@@ -108,14 +138,21 @@ mod tests {
     fn it_agrees_with_the_profile_of_every_level_of_the_book() {
         for threshold in [10.0, 30.0] {
             let tail = tail_of(&rain(), threshold);
-            [3_650.0, 36_500.0, 365_000.0].iter().for_each(|&horizon| assert_agrees(&tail, horizon));
+            [3_650.0, 36_500.0, 365_000.0]
+                .iter()
+                .for_each(|&horizon| assert_agrees(&tail, horizon));
         }
     }
 
     #[test]
     fn it_agrees_for_bounded_and_for_rounded_tails() {
-        let truth = Gpd { scale: 10.0, shape: -0.3 };
-        let values: Vec<f64> = (0..500).map(|i| 100.0 + truth.excess_at((f64::from(i) + 0.5) / 500.0)).collect();
+        let truth = Gpd {
+            scale: 10.0,
+            shape: -0.3,
+        };
+        let values: Vec<f64> = (0..500)
+            .map(|i| 100.0 + truth.excess_at((f64::from(i) + 0.5) / 500.0))
+            .collect();
         assert_agrees(&tail_of(&values, 100.0), 1e4);
         let rounded: Vec<f64> = values.iter().map(|value| value.floor()).collect();
         let tally = Tally::from_samples(&rounded);

@@ -1,4 +1,5 @@
-//! What the fitted tail says about longer times: return levels, the endpoint, and the chance to pass a limit. All of it is model.
+//! What the fitted tail says about longer times: return levels, the endpoint, and the chance to
+//! pass a limit. All of it is model.
 
 use super::excesses::Excesses;
 use super::fit::{FitError, GpdFit, fit};
@@ -7,7 +8,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::numeric::minimum::minimum_between;
 use crate::profile::{normal_deviate, profile_interval};
 
-/// Shapes beyond which no profile is looked at: -1, below which the likelihood has no maximum, and a tail without a mean many times over.
+/// Shapes beyond which no profile is looked at: -1, below which the likelihood has no maximum, and
+/// a tail without a mean many times over.
 const SHAPE_RANGE: (f64, f64) = (-1.0, 10.0);
 
 /// A threshold, how often it is passed, and the distribution of the excesses.
@@ -17,7 +19,8 @@ pub struct Tail {
     pub threshold: f64,
     /// All samples, those below the threshold too.
     pub samples: u64,
-    /// The extremal index: below 1, exceedances come in clusters. 1 when the excesses are already one a cluster.
+    /// The extremal index: below 1, exceedances come in clusters. 1 when the excesses are already
+    /// one a cluster.
     pub extremal_index: f64,
     /// What was fitted.
     pub excesses: Excesses,
@@ -29,9 +32,20 @@ impl Tail {
     ///
     /// # Errors
     /// When they cannot be fitted.
-    pub fn new(threshold: f64, samples: u64, extremal_index: f64, excesses: Excesses) -> Result<Self, FitError> {
+    pub fn new(
+        threshold: f64,
+        samples: u64,
+        extremal_index: f64,
+        excesses: Excesses,
+    ) -> Result<Self, FitError> {
         let fit = fit(&excesses)?;
-        Ok(Self { threshold, samples, extremal_index, excesses, fit })
+        Ok(Self {
+            threshold,
+            samples,
+            extremal_index,
+            excesses,
+            fit,
+        })
     }
 
     /// The share of samples above the threshold.
@@ -40,20 +54,25 @@ impl Tail {
         self.excesses.count() as f64 / self.samples as f64
     }
 
-    /// The level that is passed on average once in `horizon` samples (once a cluster); `None` for a level below the threshold.
+    /// The level that is passed on average once in `horizon` samples (once a cluster); `None` for a
+    /// level below the threshold.
     #[must_use]
     pub fn return_level(&self, horizon: f64) -> Option<f64> {
         let expected = horizon * self.rate() * self.extremal_index;
-        (expected > 1.0).then(|| self.threshold + self.fit.model.scale * box_cox(expected, self.fit.model.shape))
+        (expected > 1.0).then(|| {
+            self.threshold + self.fit.model.scale * box_cox(expected, self.fit.model.shape)
+        })
     }
 
     /// How likely one sample is above `limit`; `None` for a limit below the threshold.
     #[must_use]
     pub fn exceedance_probability(&self, limit: f64) -> Option<f64> {
-        (limit >= self.threshold).then(|| self.rate() * self.fit.model.survival(limit - self.threshold))
+        (limit >= self.threshold)
+            .then(|| self.rate() * self.fit.model.survival(limit - self.threshold))
     }
 
-    /// The variance of the return level by the delta method (Coles 2001, equation 4.15): for comparison with published numbers.
+    /// The variance of the return level by the delta method (Coles 2001, equation 4.15): for
+    /// comparison with published numbers.
     #[must_use]
     pub fn return_level_variance(&self, horizon: f64) -> Option<f64> {
         let covariance = self.fit.covariance?;
@@ -66,7 +85,8 @@ impl Tail {
         let grown = expected.powf(shape);
         let step = 1e-6;
         // By the shape numerically: the closed form divides by its square.
-        let by_shape = scale * (box_cox(expected, shape + step) - box_cox(expected, shape - step)) / (2.0 * step);
+        let by_shape = scale * (box_cox(expected, shape + step) - box_cox(expected, shape - step))
+            / (2.0 * step);
         let gradient = [scale * grown / rate, box_cox(expected, shape), by_shape];
         let of_fit = gradient[1] * gradient[1] * covariance[0][0]
             + 2.0 * gradient[1] * gradient[2] * covariance[0][1]
@@ -74,34 +94,58 @@ impl Tail {
         Some(gradient[0] * gradient[0] * rate * (1.0 - rate) / self.samples as f64 + of_fit)
     }
 
-    /// The symmetric interval of the delta method. Too short above for a tail: reports show [`Self::return_level_interval`].
+    /// The symmetric interval of the delta method. Too short above for a tail: reports show
+    /// [`Self::return_level_interval`].
     #[must_use]
-    pub fn return_level_interval_symmetric(&self, horizon: f64, confidence: Confidence) -> Option<Interval> {
+    pub fn return_level_interval_symmetric(
+        &self,
+        horizon: f64,
+        confidence: Confidence,
+    ) -> Option<Interval> {
         let level = self.return_level(horizon)?;
         let reach = normal_deviate(confidence) * self.return_level_variance(horizon)?.sqrt();
-        Some(Interval { lower: level - reach, upper: level + reach })
+        Some(Interval {
+            lower: level - reach,
+            upper: level + reach,
+        })
     }
 
-    /// The interval of the return level by profile likelihood. The error of the rate is small against that of the fit and left out.
+    /// The interval of the return level by profile likelihood. The error of the rate is small
+    /// against that of the fit and left out.
     #[must_use]
     pub fn return_level_interval(&self, horizon: f64, confidence: Confidence) -> Option<Interval> {
         let expected = horizon * self.rate() * self.extremal_index;
         let height = self.return_level(horizon)? - self.threshold;
         let largest = self.excesses.largest();
         let profile = |height: f64| {
-            // At the scale that gives this height: the endpoint grows with the shape, and the largest excess must lie below it.
+            // At the scale that gives this height: the endpoint grows with the shape, and the
+            // largest excess must lie below it.
             let scale = |shape: f64| height / box_cox(expected, shape);
             let possible = |shape: f64| shape >= 0.0 || -scale(shape) / shape > largest;
             let low = first_possible(possible, SHAPE_RANGE.0, 0.0);
-            let likelihood = |shape: f64| self.excesses.negative_log_likelihood(Gpd { scale: scale(shape), shape });
+            let likelihood = |shape: f64| {
+                self.excesses.negative_log_likelihood(Gpd {
+                    scale: scale(shape),
+                    shape,
+                })
+            };
             minimum_between(likelihood, low, SHAPE_RANGE.1, 1e-8).1
         };
-        let interval =
-            profile_interval(profile, (height, self.fit.negative_log_likelihood), height * 0.05, (0.0, f64::INFINITY), confidence);
-        Some(Interval { lower: self.threshold + interval.lower, upper: self.threshold + interval.upper })
+        let interval = profile_interval(
+            profile,
+            (height, self.fit.negative_log_likelihood),
+            height * 0.05,
+            (0.0, f64::INFINITY),
+            confidence,
+        );
+        Some(Interval {
+            lower: self.threshold + interval.lower,
+            upper: self.threshold + interval.upper,
+        })
     }
 
-    /// The largest value possible by the model, with its interval; `None` when the most likely shape is not negative.
+    /// The largest value possible by the model, with its interval; `None` when the most likely
+    /// shape is not negative.
     ///
     /// The upper end is infinite when an unbounded tail is not excluded.
     #[must_use]
@@ -109,18 +153,33 @@ impl Tail {
         let endpoint = self.fit.model.endpoint()?;
         let largest = self.excesses.largest();
         let profile = |end: f64| {
-            let likelihood = |shape: f64| self.excesses.negative_log_likelihood(Gpd { scale: -shape * end, shape });
+            let likelihood = |shape: f64| {
+                self.excesses.negative_log_likelihood(Gpd {
+                    scale: -shape * end,
+                    shape,
+                })
+            };
             minimum_between(likelihood, SHAPE_RANGE.0, -1e-9, 1e-8).1
         };
         let range = (largest, f64::INFINITY);
         let step = (endpoint - largest) * 0.5;
-        let interval = profile_interval(profile, (endpoint, self.fit.negative_log_likelihood), step, range, confidence);
-        let raised = Interval { lower: self.threshold + interval.lower, upper: self.threshold + interval.upper };
+        let interval = profile_interval(
+            profile,
+            (endpoint, self.fit.negative_log_likelihood),
+            step,
+            range,
+            confidence,
+        );
+        let raised = Interval {
+            lower: self.threshold + interval.lower,
+            upper: self.threshold + interval.upper,
+        };
         Some((self.threshold + endpoint, raised))
     }
 }
 
-/// The least argument between `low` and `high` from which on `condition` holds; it has to hold at `high`.
+/// The least argument between `low` and `high` from which on `condition` holds; it has to hold at
+/// `high`.
 fn first_possible(condition: impl Fn(f64) -> bool, low: f64, high: f64) -> f64 {
     if condition(low) {
         return low;
@@ -148,11 +207,20 @@ mod tests {
 
     fn tail_of_rain(threshold: f64) -> Tail {
         let tally = Tally::from_samples(&rain());
-        Tail::new(threshold, tally.total(), 1.0, Excesses::above(&tally, threshold)).unwrap()
+        Tail::new(
+            threshold,
+            tally.total(),
+            1.0,
+            Excesses::above(&tally, threshold),
+        )
+        .unwrap()
     }
 
     fn assert_close(value: f64, expected: f64, tolerance: f64) {
-        assert!((value - expected).abs() <= tolerance, "{value} is not {expected}");
+        assert!(
+            (value - expected).abs() <= tolerance,
+            "{value} is not {expected}"
+        );
     }
 
     #[test]
@@ -160,11 +228,19 @@ mod tests {
         let tail = tail_of_rain(30.0);
         assert_eq!(tail.samples, 17_531);
         assert_close(tail.return_level(HUNDRED_YEARS).unwrap(), 106.328_0, 1e-4);
-        assert_close(tail.return_level_variance(HUNDRED_YEARS).unwrap(), 434.336, 5e-3);
-        let symmetric = tail.return_level_interval_symmetric(HUNDRED_YEARS, Confidence::NINETY_FIVE).unwrap();
+        assert_close(
+            tail.return_level_variance(HUNDRED_YEARS).unwrap(),
+            434.336,
+            5e-3,
+        );
+        let symmetric = tail
+            .return_level_interval_symmetric(HUNDRED_YEARS, Confidence::NINETY_FIVE)
+            .unwrap();
         assert_close(symmetric.lower, 65.481, 1e-3);
         assert_close(symmetric.upper, 147.175, 1e-3);
-        let interval = tail.return_level_interval(HUNDRED_YEARS, Confidence::NINETY_FIVE).unwrap();
+        let interval = tail
+            .return_level_interval(HUNDRED_YEARS, Confidence::NINETY_FIVE)
+            .unwrap();
         assert_close(interval.lower, 80.86, 6e-3);
         assert_close(interval.upper, 184.99, 6e-3);
     }
@@ -173,7 +249,9 @@ mod tests {
     fn a_low_threshold_gives_the_known_other_answer() {
         let tail = tail_of_rain(10.0);
         assert_close(tail.return_level(HUNDRED_YEARS).unwrap(), 87.100_2, 2e-4);
-        let interval = tail.return_level_interval(HUNDRED_YEARS, Confidence::NINETY_FIVE).unwrap();
+        let interval = tail
+            .return_level_interval(HUNDRED_YEARS, Confidence::NINETY_FIVE)
+            .unwrap();
         assert_close(interval.lower, 76.613, 1e-3);
         assert_close(interval.upper, 102.255, 1e-3);
     }
@@ -182,24 +260,46 @@ mod tests {
     fn the_level_and_its_probability_belong_together() {
         let tail = tail_of_rain(30.0);
         let level = tail.return_level(HUNDRED_YEARS).unwrap();
-        assert_close(tail.exceedance_probability(level).unwrap() * HUNDRED_YEARS, 1.0, 1e-9);
+        assert_close(
+            tail.exceedance_probability(level).unwrap() * HUNDRED_YEARS,
+            1.0,
+            1e-9,
+        );
         assert_eq!(tail.exceedance_probability(29.0), None);
         assert_eq!(tail.return_level(10.0), None);
-        assert_eq!(tail.return_level_interval(10.0, Confidence::NINETY_FIVE), None);
+        assert_eq!(
+            tail.return_level_interval(10.0, Confidence::NINETY_FIVE),
+            None
+        );
         assert_eq!(tail.endpoint(Confidence::NINETY_FIVE), None);
     }
 
     #[test]
     fn a_bounded_tail_has_an_endpoint_above_all_data_and_a_level_below_it() {
-        let truth = Gpd { scale: 10.0, shape: -0.4 };
-        let values: Vec<f64> = (0..500).map(|i| 100.0 + truth.excess_at((f64::from(i) + 0.5) / 500.0)).collect();
+        let truth = Gpd {
+            scale: 10.0,
+            shape: -0.4,
+        };
+        let values: Vec<f64> = (0..500)
+            .map(|i| 100.0 + truth.excess_at((f64::from(i) + 0.5) / 500.0))
+            .collect();
         let tally = Tally::from_samples(&values);
         let tail = Tail::new(100.0, 50_000, 1.0, Excesses::above(&tally, 100.0)).unwrap();
         let (endpoint, interval) = tail.endpoint(Confidence::NINETY_FIVE).unwrap();
         assert_close(endpoint, 125.0, 0.5);
-        assert!(interval.contains(125.0) && interval.lower > tally.at_rank(500).unwrap() && interval.upper < 135.0, "{interval:?}");
-        let level = tail.return_level_interval(1e9, Confidence::NINETY_FIVE).unwrap();
-        assert!(level.upper <= interval.upper + 0.1 && level.lower > 120.0, "{level:?} {interval:?}");
+        assert!(
+            interval.contains(125.0)
+                && interval.lower > tally.at_rank(500).unwrap()
+                && interval.upper < 135.0,
+            "{interval:?}"
+        );
+        let level = tail
+            .return_level_interval(1e9, Confidence::NINETY_FIVE)
+            .unwrap();
+        assert!(
+            level.upper <= interval.upper + 0.1 && level.lower > 120.0,
+            "{level:?} {interval:?}"
+        );
     }
 
     #[test]

@@ -1,7 +1,12 @@
-//! Second derivatives by central differences, and the inverse of the matrix they form: the covariance of an estimate.
+//! Second derivatives by central differences, and the inverse of the matrix they form: the
+//! covariance of an estimate.
 
-/// The inverse of the Hessian of `function` at its minimum `place`; `None` when it is not finite or not positive definite.
-pub(crate) fn inverse_hessian<const N: usize>(mut function: impl FnMut([f64; N]) -> f64, place: [f64; N]) -> Option<[[f64; N]; N]> {
+/// The inverse of the Hessian of `function` at its minimum `place`; `None` when it is not finite or
+/// not positive definite.
+pub(crate) fn inverse_hessian<const N: usize>(
+    mut function: impl FnMut([f64; N]) -> f64,
+    place: [f64; N],
+) -> Option<[[f64; N]; N]> {
     // The fourth root of the machine's precision balances truncation against rounding.
     let steps = place.map(|x| 1e-4 * x.abs().max(0.1));
     let mut moved = |axes: [(usize, f64); 2]| {
@@ -15,7 +20,8 @@ pub(crate) fn inverse_hessian<const N: usize>(mut function: impl FnMut([f64; N])
     for i in 0..N {
         for j in 0..=i {
             let second = if i == j {
-                moved([(i, 1.0), (i, 0.0)]) - 2.0 * moved([(i, 0.0), (i, 0.0)]) + moved([(i, -1.0), (i, 0.0)])
+                moved([(i, 1.0), (i, 0.0)]) - 2.0 * moved([(i, 0.0), (i, 0.0)])
+                    + moved([(i, -1.0), (i, 0.0)])
             } else {
                 let alike = moved([(i, 1.0), (j, 1.0)]) + moved([(i, -1.0), (j, -1.0)]);
                 let opposed = moved([(i, 1.0), (j, -1.0)]) + moved([(i, -1.0), (j, 1.0)]);
@@ -28,7 +34,8 @@ pub(crate) fn inverse_hessian<const N: usize>(mut function: impl FnMut([f64; N])
     inverse_positive_definite(hessian)
 }
 
-/// The inverse of a symmetric matrix by Cholesky's decomposition; `None` when it is not positive definite.
+/// The inverse of a symmetric matrix by Cholesky's decomposition; `None` when it is not positive
+/// definite.
 fn inverse_positive_definite<const N: usize>(matrix: [[f64; N]; N]) -> Option<[[f64; N]; N]> {
     let mut lower = [[0.0; N]; N];
     for i in 0..N {
@@ -68,10 +75,17 @@ mod tests {
         let matrix = [[4.0, 1.0, 0.5], [1.0, 3.0, -0.2], [0.5, -0.2, 2.0]];
         let inverse = inverse_positive_definite(matrix).unwrap();
         for (i, row) in matrix.iter().enumerate() {
-            let product =
-                inverse.iter().zip(row).fold([0.0; 3], |sum, (column, factor)| std::array::from_fn(|j| sum[j] + column[j] * factor));
+            let product = inverse
+                .iter()
+                .zip(row)
+                .fold([0.0; 3], |sum, (column, factor)| {
+                    std::array::from_fn(|j| sum[j] + column[j] * factor)
+                });
             for (j, value) in product.into_iter().enumerate() {
-                assert!((value - f64::from(u8::from(i == j))).abs() < 1e-14, "{product:?}");
+                assert!(
+                    (value - f64::from(u8::from(i == j))).abs() < 1e-14,
+                    "{product:?}"
+                );
             }
         }
         assert_eq!(inverse_positive_definite([[1.0, 2.0], [2.0, 1.0]]), None);
@@ -79,11 +93,16 @@ mod tests {
 
     #[test]
     fn a_quadratic_form_gives_back_its_matrix() {
-        let form = |[x, y]: [f64; 2]| 0.5 * (5.0 * (x - 2.0).powi(2) + 2.0 * (x - 2.0) * (y + 1.0) + 3.0 * (y + 1.0).powi(2));
+        let form = |[x, y]: [f64; 2]| {
+            0.5 * (5.0 * (x - 2.0).powi(2) + 2.0 * (x - 2.0) * (y + 1.0) + 3.0 * (y + 1.0).powi(2))
+        };
         let covariance = inverse_hessian(form, [2.0, -1.0]).unwrap();
         let determinant = 5.0 * 3.0 - 1.0;
         for (value, expected) in covariance.as_flattened().iter().zip([3.0, -1.0, -1.0, 5.0]) {
-            assert!((value - expected / determinant).abs() < 1e-7, "{covariance:?}");
+            assert!(
+                (value - expected / determinant).abs() < 1e-7,
+                "{covariance:?}"
+            );
         }
     }
 }

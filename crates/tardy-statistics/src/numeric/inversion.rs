@@ -2,11 +2,18 @@
 
 /// Steps of an inverse; each at least halves the bracket, and Newton's steps usually need ten.
 const STEPS_MAX: u32 = 200;
-/// Terms after which a fraction is taken as it is. At 1e15 samples, more than thirty years at 1 MHz, near the median, it needs them all.
+/// Terms after which a fraction is taken as it is. At 1e15 samples, more than thirty years at 1
+/// MHz, near the median, it needs them all.
 pub(crate) const TERMS_MAX: u32 = 100_000_000;
 
-/// Where a growing function is 0, from its value and its slope: Newton's steps within `low` to `high`, and halves where a step leaves the bracket.
-pub(crate) fn inverse(start: f64, (mut low, mut high): (f64, f64), precision: f64, function: impl Fn(f64) -> (f64, f64)) -> f64 {
+/// Where a growing function is 0, from its value and its slope: Newton's steps within `low` to
+/// `high`, and halves where a step leaves the bracket.
+pub(crate) fn inverse(
+    start: f64,
+    (mut low, mut high): (f64, f64),
+    precision: f64,
+    function: impl Fn(f64) -> (f64, f64),
+) -> f64 {
     let mut t = start.clamp(low, high);
     for _ in 0..STEPS_MAX {
         let (error, slope) = function(t);
@@ -16,7 +23,11 @@ pub(crate) fn inverse(start: f64, (mut low, mut high): (f64, f64), precision: f6
             high = t;
         }
         let newton = t - error / slope;
-        let next = if newton > low && newton < high { newton } else { low.midpoint(high) };
+        let next = if newton > low && newton < high {
+            newton
+        } else {
+            low.midpoint(high)
+        };
         if (next - t).abs() <= precision * t.abs().max(1.0) {
             return next;
         }
@@ -25,7 +36,8 @@ pub(crate) fn inverse(start: f64, (mut low, mut high): (f64, f64), precision: f6
     t
 }
 
-/// Lentz's method: a continued fraction from its value, numerator and denominator so far. `term` gives the next partial numerator and denominator.
+/// Lentz's method: a continued fraction from its value, numerator and denominator so far. `term`
+/// gives the next partial numerator and denominator.
 pub(crate) fn continued_fraction(
     (mut fraction, mut numerator, mut denominator): (f64, f64, f64),
     mut term: impl FnMut(f64) -> (f64, f64),

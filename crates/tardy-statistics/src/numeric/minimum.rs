@@ -5,8 +5,14 @@ const GOLDEN: f64 = 0.381_966_011_250_105;
 
 /// Place and value of a local minimum between `low` and `high`.
 ///
-/// Source: R. P. Brent, Algorithms for Minimization without Derivatives, 1973, chapter 5. `tolerance` is relative to the place.
-pub(crate) fn minimum_between(mut function: impl FnMut(f64) -> f64, low: f64, high: f64, tolerance: f64) -> (f64, f64) {
+/// Source: R. P. Brent, Algorithms for Minimization without Derivatives, 1973, chapter 5.
+/// `tolerance` is relative to the place.
+pub(crate) fn minimum_between(
+    mut function: impl FnMut(f64) -> f64,
+    low: f64,
+    high: f64,
+    tolerance: f64,
+) -> (f64, f64) {
     let (mut low, mut high) = (low, high);
     let mut best = low + GOLDEN * (high - low);
     let mut at_best = function(best);
@@ -20,13 +26,24 @@ pub(crate) fn minimum_between(mut function: impl FnMut(f64) -> f64, low: f64, hi
             break;
         }
         let parabola = parabolic_step([best, second, third], [at_best, at_second, at_third]);
-        let usable = parabola.filter(|&p| p.abs() < 0.5 * step_before.abs() && best + p > low + close && best + p < high - close);
+        let usable = parabola.filter(|&p| {
+            p.abs() < 0.5 * step_before.abs() && best + p > low + close && best + p < high - close
+        });
         step_before = step;
         step = usable.unwrap_or_else(|| {
-            step_before = if best < middle { high - best } else { low - best };
+            step_before = if best < middle {
+                high - best
+            } else {
+                low - best
+            };
             GOLDEN * step_before
         });
-        let next = best + if step.abs() >= close { step } else { close.copysign(step) };
+        let next = best
+            + if step.abs() >= close {
+                step
+            } else {
+                close.copysign(step)
+            };
         let at_next = function(next);
         if at_next <= at_best {
             if next < best {
@@ -34,7 +51,8 @@ pub(crate) fn minimum_between(mut function: impl FnMut(f64) -> f64, low: f64, hi
             } else {
                 low = best
             }
-            (third, at_third, second, at_second, best, at_best) = (second, at_second, best, at_best, next, at_next);
+            (third, at_third, second, at_second, best, at_best) =
+                (second, at_second, best, at_best, next, at_next);
         } else {
             if next < best {
                 low = next
@@ -51,7 +69,8 @@ pub(crate) fn minimum_between(mut function: impl FnMut(f64) -> f64, low: f64, hi
     (best, at_best)
 }
 
-/// The way from the first place to the lowest point of the parabola through all three; `None` when there is no such point.
+/// The way from the first place to the lowest point of the parabola through all three; `None` when
+/// there is no such point.
 fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     let r = (places[0] - places[1]) * (values[0] - values[2]);
     let q = (places[0] - places[2]) * (values[0] - values[1]);
@@ -61,12 +80,22 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     (step.is_finite() && below != 0.0).then_some(step)
 }
 
-/// Place and value of a local minimum, from a start and the size of a first step along each parameter.
+/// Place and value of a local minimum, from a start and the size of a first step along each
+/// parameter.
 ///
-/// Places of infinite or NaN value are avoided: constraints are put that way. The simplex is rebuilt around the best place until that no
-/// longer helps, because a simplex can collapse on a slope. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
-pub(crate) fn minimum_near<const N: usize>(mut function: impl FnMut([f64; N]) -> f64, start: [f64; N], steps: [f64; N]) -> ([f64; N], f64) {
-    let mut value_at = |place: [f64; N]| Some(function(place)).filter(|value| !value.is_nan()).unwrap_or(f64::INFINITY);
+/// Places of infinite or NaN value are avoided: constraints are put that way. The simplex is
+/// rebuilt around the best place until that no longer helps, because a simplex can collapse on a
+/// slope. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
+pub(crate) fn minimum_near<const N: usize>(
+    mut function: impl FnMut([f64; N]) -> f64,
+    start: [f64; N],
+    steps: [f64; N],
+) -> ([f64; N], f64) {
+    let mut value_at = |place: [f64; N]| {
+        Some(function(place))
+            .filter(|value| !value.is_nan())
+            .unwrap_or(f64::INFINITY)
+    };
     let mut best = (start, value_at(start));
     let mut scale = 1.0;
     for _ in 0..8 {
@@ -81,7 +110,11 @@ pub(crate) fn minimum_near<const N: usize>(mut function: impl FnMut([f64; N]) ->
     best
 }
 
-fn simplex_descent<const N: usize>(function: &mut impl FnMut([f64; N]) -> f64, start: ([f64; N], f64), steps: [f64; N]) -> ([f64; N], f64) {
+fn simplex_descent<const N: usize>(
+    function: &mut impl FnMut([f64; N]) -> f64,
+    start: ([f64; N], f64),
+    steps: [f64; N],
+) -> ([f64; N], f64) {
     let mut corners = vec![start];
     for axis in 0..N {
         let mut place = start.0;
@@ -92,18 +125,29 @@ fn simplex_descent<const N: usize>(function: &mut impl FnMut([f64; N]) -> f64, s
         corners.sort_by(|a, b| a.1.total_cmp(&b.1));
         let (worst, others) = corners.split_last().expect("a simplex has N + 1 corners");
         let worst = *worst;
-        if others.iter().all(|corner| (0..N).all(|axis| (corner.0[axis] - worst.0[axis]).abs() <= 1e-9 * (1e-3 + worst.0[axis].abs()))) {
+        if others.iter().all(|corner| {
+            (0..N).all(|axis| {
+                (corner.0[axis] - worst.0[axis]).abs() <= 1e-9 * (1e-3 + worst.0[axis].abs())
+            })
+        }) {
             break;
         }
-        let centre: [f64; N] = std::array::from_fn(|axis| others.iter().map(|corner| corner.0[axis]).sum::<f64>() / N as f64);
+        let centre: [f64; N] = std::array::from_fn(|axis| {
+            others.iter().map(|corner| corner.0[axis]).sum::<f64>() / N as f64
+        });
         let mut along = |factor: f64| {
-            let place = std::array::from_fn(|axis| centre[axis] + factor * (worst.0[axis] - centre[axis]));
+            let place =
+                std::array::from_fn(|axis| centre[axis] + factor * (worst.0[axis] - centre[axis]));
             (place, function(place))
         };
         let reflected = along(-1.0);
         let replacement = if reflected.1 < others[0].1 {
             let expanded = along(-2.0);
-            Some(if expanded.1 < reflected.1 { expanded } else { reflected })
+            Some(if expanded.1 < reflected.1 {
+                expanded
+            } else {
+                reflected
+            })
         } else if reflected.1 < others[N - 1].1 {
             Some(reflected)
         } else {
@@ -120,7 +164,10 @@ fn simplex_descent<const N: usize>(function: &mut impl FnMut([f64; N]) -> f64, s
             }
         }
     }
-    corners.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("a simplex has N + 1 corners")
+    corners
+        .into_iter()
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .expect("a simplex has N + 1 corners")
 }
 
 #[cfg(test)]
@@ -139,10 +186,26 @@ mod tests {
 
     #[test]
     fn a_bent_valley_with_a_wall_is_followed_to_its_end() {
-        let rosenbrock = |[x, y]: [f64; 2]| if x < -1.5 { f64::NAN } else { (1.0 - x).powi(2) + 100.0 * (y - x * x).powi(2) };
+        let rosenbrock = |[x, y]: [f64; 2]| {
+            if x < -1.5 {
+                f64::NAN
+            } else {
+                (1.0 - x).powi(2) + 100.0 * (y - x * x).powi(2)
+            }
+        };
         let (place, value) = minimum_near(rosenbrock, [-1.2, 1.0], [0.1, 0.1]);
-        assert!((place[0] - 1.0).abs() < 1e-6 && (place[1] - 1.0).abs() < 1e-6 && value < 1e-12, "{place:?}");
-        let (place, _) = minimum_near(|[x, y, z]: [f64; 3]| x * x + (y - 1.0).powi(4) + (z + x).powi(2), [1.0, 0.0, 3.0], [0.5; 3]);
-        assert!(place[0].abs() < 1e-4 && (place[1] - 1.0).abs() < 1e-2, "{place:?}");
+        assert!(
+            (place[0] - 1.0).abs() < 1e-6 && (place[1] - 1.0).abs() < 1e-6 && value < 1e-12,
+            "{place:?}"
+        );
+        let (place, _) = minimum_near(
+            |[x, y, z]: [f64; 3]| x * x + (y - 1.0).powi(4) + (z + x).powi(2),
+            [1.0, 0.0, 3.0],
+            [0.5; 3],
+        );
+        assert!(
+            place[0].abs() < 1e-4 && (place[1] - 1.0).abs() < 1e-2,
+            "{place:?}"
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! Where a continuous function changes its sign.
 
-/// A root between `low` and `high`, at which `function` has different signs; ends may be infinite in value, not in place.
+/// A root between `low` and `high`, at which `function` has different signs; ends may be infinite
+/// in value, not in place.
 ///
-/// Regula falsi with halved ordinates (the Illinois rule), and a plain halving whenever that stalls, so at most 200 evaluations.
+/// Regula falsi with halved ordinates (the Illinois rule), and a plain halving whenever that
+/// stalls, so at most 200 evaluations.
 pub(crate) fn root(mut function: impl FnMut(f64) -> f64, low: f64, high: f64) -> f64 {
     let (mut a, mut b) = (low, high);
     let (mut at_a, mut at_b) = (function(a), function(b));
@@ -16,7 +18,12 @@ pub(crate) fn root(mut function: impl FnMut(f64) -> f64, low: f64, high: f64) ->
             return b;
         }
         let secant = b - at_b * (b - a) / (at_b - at_a);
-        let next = if secant.is_finite() && step % 3 != 2 && secant > a.min(b) && secant < a.max(b) { secant } else { a.midpoint(b) };
+        let next = if secant.is_finite() && step % 3 != 2 && secant > a.min(b) && secant < a.max(b)
+        {
+            secant
+        } else {
+            a.midpoint(b)
+        };
         let at_next = function(next);
         if (at_next > 0.0) == (at_b > 0.0) {
             (b, at_b) = (next, at_next);
@@ -39,7 +46,15 @@ mod tests {
     fn smooth_stepped_and_half_infinite_functions_are_solved() {
         assert!((root(|x| x * x - 2.0, 0.0, 2.0) - 2.0_f64.sqrt()).abs() < 1e-11);
         assert!((root(|x| if x < 0.3 { -1.0 } else { 1.0 }, 0.0, 1.0) - 0.3).abs() < 1e-11);
-        assert!((root(|x| if x > 5.0 { f64::INFINITY } else { x - 4.0 }, 0.0, 100.0) - 4.0).abs() < 1e-10);
+        assert!(
+            (root(
+                |x| if x > 5.0 { f64::INFINITY } else { x - 4.0 },
+                0.0,
+                100.0
+            ) - 4.0)
+                .abs()
+                < 1e-10
+        );
         assert!((root(|x| (-x).exp() - 1e-9, 0.0, 100.0) - 1e9_f64.ln()).abs() < 1e-9);
     }
 }

@@ -1,4 +1,5 @@
-//! When threads that are explained waited in the kernel, though nobody was to wake them there: for a page, for a lock.
+//! When threads that are explained waited in the kernel, though nobody was to wake them there: for
+//! a page, for a lock.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,8 @@ use foldhash::HashMap;
 use super::{Cause, Certainty, Component, Holder, Piece};
 use crate::event::{Event, Kind, Thread};
 
-/// The state of a thread that no signal wakes (TASK_UNINTERRUPTIBLE of include/linux/sched.h): what waits for a time, a pipe or a futex has another.
+/// The state of a thread that no signal wakes (TASK_UNINTERRUPTIBLE of include/linux/sched.h): what
+/// waits for a time, a pipe or a futex has another.
 const UNINTERRUPTIBLE: i64 = 2;
 const INTERRUPTIBLE: i64 = 1;
 /// Waits of one thread that are remembered.
@@ -44,11 +46,25 @@ impl ThreadWaits {
             return;
         }
         match event.kind {
-            Kind::PageFault { .. } => self.threads.entry(event.head.pid).or_default().has_fault = true,
-            Kind::ContentionBegin { .. } => self.threads.entry(event.head.pid).or_default().has_contention = true,
-            Kind::ContentionEnd => self.threads.entry(event.head.pid).or_default().has_contention = false,
+            Kind::PageFault { .. } => {
+                self.threads.entry(event.head.pid).or_default().has_fault = true
+            }
+            Kind::ContentionBegin { .. } => {
+                self.threads
+                    .entry(event.head.pid)
+                    .or_default()
+                    .has_contention = true
+            }
+            Kind::ContentionEnd => {
+                self.threads
+                    .entry(event.head.pid)
+                    .or_default()
+                    .has_contention = false
+            }
             // It goes to sleep until a time.
-            Kind::TimerStart { .. } => self.threads.entry(event.head.pid).or_default().has_fault = false,
+            Kind::TimerStart { .. } => {
+                self.threads.entry(event.head.pid).or_default().has_fault = false
+            }
             Kind::Switch { previous_state, .. } if previous_state & UNINTERRUPTIBLE != 0 => {
                 let stint = self.threads.entry(event.head.pid).or_default();
                 let cause = match (stint.has_contention, stint.has_fault) {
@@ -68,14 +84,26 @@ impl ThreadWaits {
 
     /// One of the threads is woken by `waker`; by nobody where an interrupt or a softirq does it.
     pub(super) fn woken(&mut self, pid: i32, time: u64, waker: Option<Thread>) {
-        let Some(stint) = self.threads.get_mut(&pid) else { return };
-        let Some((from, cause)) = stint.since.take() else { return };
+        let Some(stint) = self.threads.get_mut(&pid) else {
+            return;
+        };
+        let Some((from, cause)) = stint.since.take() else {
+            return;
+        };
         let of_waker = waker.map(|waker| (waker.name, waker.priority));
-        let holder = Holder { name: of_waker.unwrap_or_default().0, priority: of_waker.map(|(_, priority)| priority), ..Holder::of(cause) };
+        let holder = Holder {
+            name: of_waker.unwrap_or_default().0,
+            priority: of_waker.map(|(_, priority)| priority),
+            ..Holder::of(cause)
+        };
         if stint.spans.len() == SPANS_MAX {
             stint.spans.pop_front();
         }
-        stint.spans.push_back(Span { from, to: time, holder });
+        stint.spans.push_back(Span {
+            from,
+            to: time,
+            holder,
+        });
     }
 
     pub(super) fn forget_before(&mut self, time: u64) {
@@ -85,27 +113,70 @@ impl ThreadWaits {
         }
     }
 
-    /// Lays what pieces of a sample have of the thread's waits to these. Whoever had the CPU then kept nobody waiting.
+    /// Lays what pieces of a sample have of the thread's waits to these. Whoever had the CPU then
+    /// kept nobody waiting.
     pub(super) fn lay(&self, pid: i32, pieces: &mut Vec<Piece>) {
-        let Some(stint) = self.threads.get(&pid).filter(|stint| !stint.spans.is_empty()) else { return };
-        let (Some(begin), Some(end)) = (pieces.first().map(|piece| piece.start), pieces.last().map(|piece| piece.end)) else { return };
-        for span in stint.spans.iter().filter(|span| span.from < end && span.to > begin) {
+        let Some(stint) = self
+            .threads
+            .get(&pid)
+            .filter(|stint| !stint.spans.is_empty())
+        else {
+            return;
+        };
+        let (Some(begin), Some(end)) = (
+            pieces.first().map(|piece| piece.start),
+            pieces.last().map(|piece| piece.end),
+        ) else {
+            return;
+        };
+        for span in stint
+            .spans
+            .iter()
+            .filter(|span| span.from < end && span.to > begin)
+        {
             let mut laid: Vec<Piece> = Vec::with_capacity(pieces.len() + 2);
             for piece in pieces.drain(..) {
-                let (from, to) = (span.from.clamp(piece.start, piece.end), span.to.clamp(piece.start, piece.end));
-                let may_wait =
-                    matches!(piece.component, Component::Waker | Component::Return | Component::SwitchAndReturn | Component::Awake);
+                let (from, to) = (
+                    span.from.clamp(piece.start, piece.end),
+                    span.to.clamp(piece.start, piece.end),
+                );
+                let may_wait = matches!(
+                    piece.component,
+                    Component::Waker
+                        | Component::Return
+                        | Component::SwitchAndReturn
+                        | Component::Awake
+                );
                 if from == to || !may_wait || piece.holder.cause.is_unexplained() {
                     laid.push(piece);
                     continue;
                 }
                 // Who released the lock is whoever woke the thread; what a page came from is seen.
-                let known = if span.holder.cause == Cause::KernelLock { Certainty::Inferred } else { Certainty::Seen };
-                let waits = Piece { holder: span.holder, known, start: from, end: to, stack: None, ended: None, ..piece };
-                let parts = [Piece { end: from, ..piece }, waits, Piece { start: to, ..piece }];
+                let known = if span.holder.cause == Cause::KernelLock {
+                    Certainty::Inferred
+                } else {
+                    Certainty::Seen
+                };
+                let waits = Piece {
+                    holder: span.holder,
+                    known,
+                    start: from,
+                    end: to,
+                    stack: None,
+                    ended: None,
+                    ..piece
+                };
+                let parts = [
+                    Piece { end: from, ..piece },
+                    waits,
+                    Piece { start: to, ..piece },
+                ];
                 for part in parts.into_iter().filter(|part| part.start < part.end) {
                     match laid.last_mut() {
-                        Some(last) if (last.component, last.holder, last.cpu) == (part.component, part.holder, part.cpu) => {
+                        Some(last)
+                            if (last.component, last.holder, last.cpu)
+                                == (part.component, part.holder, part.cpu) =>
+                        {
                             last.end = part.end
                         }
                         _ => laid.push(part),

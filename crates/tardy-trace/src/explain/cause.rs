@@ -9,7 +9,9 @@ const IDLE: i32 = 0;
 /// The first priority that is not real-time.
 const FAIR: i32 = 100;
 /// Names of softirqs by number (include/linux/interrupt.h).
-const SOFTIRQS: [&str; 10] = ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+const SOFTIRQS: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
 
 /// What is known of the wait that a stretch belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -20,14 +22,16 @@ pub(super) struct Wait<'a> {
     pub(super) component: Component,
     /// An event between due and the timer interrupt found interrupts on.
     pub(super) were_interrupts_on: bool,
-    /// How deep in sections without preemption the interrupt that woke the thread found the one on its CPU.
+    /// How deep in sections without preemption the interrupt that woke the thread found the one on
+    /// its CPU.
     pub(super) interrupted_depth: Option<u8>,
     /// The thread on the CPU when the waiting one was woken.
     pub(super) found: Option<i32>,
 }
 
 impl Wait<'_> {
-    /// Who held the CPU in a stretch of `length` ns. Only the last one before the thread runs may be the switch itself.
+    /// Who held the CPU in a stretch of `length` ns. Only the last one before the thread runs may
+    /// be the switch itself.
     pub(super) fn holder(
         &self,
         moment: Option<&Moment>,
@@ -37,18 +41,31 @@ impl Wait<'_> {
     ) -> (Holder, Certainty) {
         let is_short = is_last && length <= self.facts.switch_ns;
         let nobody = Holder::of;
-        let named = |cause, name| Holder { name, ..nobody(cause) };
-        let Some(moment) = moment else { return (nobody(Cause::Unknown), Certainty::Seen) };
+        let named = |cause, name| Holder {
+            name,
+            ..nobody(cause)
+        };
+        let Some(moment) = moment else {
+            return (nobody(Cause::Unknown), Certainty::Seen);
+        };
         if moment.is_lost {
             return (nobody(Cause::Lost), Certainty::Seen);
         }
-        let Some(thread) = moment.thread else { return (nobody(Cause::Unknown), Certainty::Seen) };
+        let Some(thread) = moment.thread else {
+            return (nobody(Cause::Unknown), Certainty::Seen);
+        };
         match moment.top {
             Context::Nmi => return (nobody(Cause::Nmi), Certainty::Seen),
-            Context::Interrupt(Some(name)) => return (named(Cause::Interrupt, name), Certainty::Seen),
+            Context::Interrupt(Some(name)) => {
+                return (named(Cause::Interrupt, name), Certainty::Seen);
+            }
             Context::Interrupt(None) => return (nobody(Cause::Interrupt), Certainty::Inferred),
             Context::Softirq(Some(vector)) => {
-                let name = usize::try_from(vector).ok().and_then(|vector| SOFTIRQS.get(vector)).copied().unwrap_or_default();
+                let name = usize::try_from(vector)
+                    .ok()
+                    .and_then(|vector| SOFTIRQS.get(vector))
+                    .copied()
+                    .unwrap_or_default();
                 return (named(Cause::Softirq, name.into()), Certainty::Seen);
             }
             Context::Softirq(None) => return (nobody(Cause::Softirq), Certainty::Inferred),
@@ -56,8 +73,12 @@ impl Wait<'_> {
         }
         let (cause, known) = match self.component {
             Component::Switch => self.before_switch(thread, is_short),
-            Component::Timer | Component::Interrupt | Component::Expiry => self.before_waking(thread),
-            Component::Request if thread.pid == self.thread.pid => (Cause::OwnCode, Certainty::Seen),
+            Component::Timer | Component::Interrupt | Component::Expiry => {
+                self.before_waking(thread)
+            }
+            Component::Request if thread.pid == self.thread.pid => {
+                (Cause::OwnCode, Certainty::Seen)
+            }
             Component::Request => (Cause::LaterTimer, Certainty::Seen),
             Component::Waker => (Cause::Waker, Certainty::Inferred),
             Component::SwitchAndReturn if [IDLE, self.thread.pid].contains(&thread.pid) => {
@@ -67,11 +88,22 @@ impl Wait<'_> {
             Component::Return | Component::Awake => self.awake(thread),
         };
         let is_named = match cause {
-            Cause::LeavingIdle | Cause::LateInterrupt | Cause::Itself | Cause::OwnCode | Cause::Blocked | Cause::LaterTimer => false,
+            Cause::LeavingIdle
+            | Cause::LateInterrupt
+            | Cause::Itself
+            | Cause::OwnCode
+            | Cause::Blocked
+            | Cause::LaterTimer => false,
             Cause::Waker => thread.pid != IDLE,
             _ => true,
         };
-        let of_thread = Holder { cause, name: thread.name, priority: Some(thread.priority), work: work(thread.pid), sender: None };
+        let of_thread = Holder {
+            cause,
+            name: thread.name,
+            priority: Some(thread.priority),
+            work: work(thread.pid),
+            sender: None,
+        };
         (if is_named { of_thread } else { nobody(cause) }, known)
     }
 
@@ -80,7 +112,11 @@ impl Wait<'_> {
         if self.component != Component::Timer {
             return (Cause::BeforeSoftirq, Certainty::Inferred);
         }
-        let or_late = if self.facts.is_guest == Some(false) { Certainty::Inferred } else { Certainty::CannotTell(Cause::LateInterrupt) };
+        let or_late = if self.facts.is_guest == Some(false) {
+            Certainty::Inferred
+        } else {
+            Certainty::CannotTell(Cause::LateInterrupt)
+        };
         if thread.pid == IDLE {
             (Cause::LeavingIdle, or_late)
         } else if self.were_interrupts_on {
@@ -107,7 +143,9 @@ impl Wait<'_> {
         match thread.priority.cmp(&waiting.priority) {
             std::cmp::Ordering::Less => (Cause::HigherPriority, Certainty::Seen),
             std::cmp::Ordering::Equal => (Cause::EqualPriority, Certainty::Seen),
-            std::cmp::Ordering::Greater if self.found != Some(thread.pid) => (Cause::FairServer, Certainty::Inferred),
+            std::cmp::Ordering::Greater if self.found != Some(thread.pid) => {
+                (Cause::FairServer, Certainty::Inferred)
+            }
             std::cmp::Ordering::Greater => self.not_preempted(is_short),
         }
     }
@@ -127,7 +165,9 @@ impl Wait<'_> {
         match thread.priority.cmp(&own.priority) {
             std::cmp::Ordering::Less => (Cause::HigherPriority, Certainty::Seen),
             std::cmp::Ordering::Equal => (Cause::EqualPriority, Certainty::Seen),
-            std::cmp::Ordering::Greater => (Cause::Blocked, Certainty::CannotTell(Cause::FairServer)),
+            std::cmp::Ordering::Greater => {
+                (Cause::Blocked, Certainty::CannotTell(Cause::FairServer))
+            }
         }
     }
 
@@ -135,11 +175,19 @@ impl Wait<'_> {
     fn not_preempted(&self, is_short: bool) -> (Cause, Certainty) {
         match (self.interrupted_depth, self.facts.preemption) {
             _ if is_short => (Cause::Switch, Certainty::Inferred),
-            (Some(1..), _) | (None, Some(Preemption::Full)) => (Cause::PreemptionOff, Certainty::Inferred),
+            (Some(1..), _) | (None, Some(Preemption::Full)) => {
+                (Cause::PreemptionOff, Certainty::Inferred)
+            }
             (Some(0), Some(Preemption::No)) => (Cause::KernelCode, Certainty::Inferred),
             (Some(0), Some(Preemption::Full)) => (Cause::Switch, Certainty::Inferred),
-            (Some(0) | None, None) => (Cause::KernelCode, Certainty::CannotTell(Cause::PreemptionOff)),
-            (None, Some(Preemption::No)) => (Cause::KernelCode, Certainty::CannotTell(Cause::PreemptionOff)),
+            (Some(0) | None, None) => (
+                Cause::KernelCode,
+                Certainty::CannotTell(Cause::PreemptionOff),
+            ),
+            (None, Some(Preemption::No)) => (
+                Cause::KernelCode,
+                Certainty::CannotTell(Cause::PreemptionOff),
+            ),
         }
     }
 }

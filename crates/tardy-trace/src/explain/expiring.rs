@@ -18,7 +18,8 @@ pub(super) struct ExpiringTimer {
     pub(super) function: u64,
     pub(super) timer: Option<Timer>,
     pub(super) interrupt: Option<u64>,
-    /// The thread that it is above, and whether it is in a hard interrupt: another thread's waking is not its.
+    /// The thread that it is above, and whether it is in a hard interrupt: another thread's waking
+    /// is not its.
     pub(super) pid: i32,
     pub(super) is_in_interrupt: bool,
 }

@@ -1,5 +1,5 @@
-//! Rules for loops that must be on time, counted from the trace: those of the kernel's monitors `rtapp`
-//! (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), without these monitors.
+//! Rules for loops that must be on time, counted from the trace: those of the kernel's monitors
+//! `rtapp` (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), without these monitors.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use super::Waker;
 use crate::event::{Event, Kind, Thread};
 use crate::text::Text;
 
-/// FUTEX_WAIT and FUTEX_WAIT_BITSET without their flags (include/uapi/linux/futex.h): waiting without priority inheritance.
+/// FUTEX_WAIT and FUTEX_WAIT_BITSET without their flags (include/uapi/linux/futex.h): waiting
+/// without priority inheritance.
 const FUTEX_WAITS: [i64; 2] = [0, 9];
 const FUTEX_COMMAND: i64 = 0x7f;
 /// No monotonic clock gets here (31 years); the wall clock is beyond since 2001.
@@ -24,7 +25,8 @@ pub struct Rules {
     pub page_faults_user: u64,
     /// The same in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
-    /// Sleeps for a length of time instead of until a time: each shifts all later cycles by its lateness.
+    /// Sleeps for a length of time instead of until a time: each shifts all later cycles by its
+    /// lateness.
     pub sleeps_relative: u64,
     /// Sleeps on a clock that can be set.
     pub sleeps_on_wall_clock: u64,
@@ -36,7 +38,8 @@ pub struct Rules {
     pub woken_from_softirq: u64,
     /// Waits for locks of the kernel.
     pub lock_waits: LockWaits,
-    /// Page faults before the first wake-up by a timer, which are in none of the other counts: a thread that starts has some, and may.
+    /// Page faults before the first wake-up by a timer, which are in none of the other counts: a
+    /// thread that starts has some, and may.
     pub page_faults_at_start: u64,
     has_begun: bool,
 }
@@ -54,7 +57,8 @@ pub struct LockWaits {
     began: Option<u64>,
 }
 
-/// Whose rules are counted: those of all threads that are explained, together; or those of some, each for itself.
+/// Whose rules are counted: those of all threads that are explained, together; or those of some,
+/// each for itself.
 #[derive(Debug, Default)]
 pub(super) struct RuleScopes {
     all: Rules,
@@ -66,7 +70,10 @@ pub(super) struct RuleScopes {
 impl RuleScopes {
     /// Nobody yet.
     pub(super) fn single_threads() -> Self {
-        Self { threads: Some(Vec::new()), ..Self::default() }
+        Self {
+            threads: Some(Vec::new()),
+            ..Self::default()
+        }
     }
 
     pub(super) fn add_observer(&mut self, pid: i32) {
@@ -83,18 +90,30 @@ impl RuleScopes {
 
     pub(super) fn add(&mut self, pid: i32) {
         if self.of(pid).is_none() {
-            self.threads.get_or_insert_default().push((pid, Rules::default()));
+            self.threads
+                .get_or_insert_default()
+                .push((pid, Rules::default()));
         }
     }
 
     pub(super) fn of(&self, pid: i32) -> Option<&Rules> {
-        let Some(threads) = &self.threads else { return Some(&self.all) };
-        threads.iter().find(|&&(known, _)| known == pid).map(|(_, rules)| rules)
+        let Some(threads) = &self.threads else {
+            return Some(&self.all);
+        };
+        threads
+            .iter()
+            .find(|&&(known, _)| known == pid)
+            .map(|(_, rules)| rules)
     }
 
     pub(super) fn of_mut(&mut self, pid: i32) -> Option<&mut Rules> {
-        let Some(threads) = &mut self.threads else { return Some(&mut self.all) };
-        threads.iter_mut().find(|(known, _)| *known == pid).map(|(_, rules)| rules)
+        let Some(threads) = &mut self.threads else {
+            return Some(&mut self.all);
+        };
+        threads
+            .iter_mut()
+            .find(|(known, _)| *known == pid)
+            .map(|(_, rules)| rules)
     }
 }
 
@@ -108,7 +127,9 @@ impl Rules {
         match event.kind {
             Kind::PageFault { is_user: true, .. } => self.page_faults_user += 1,
             Kind::PageFault { is_user: false, .. } => self.page_faults_kernel += 1,
-            Kind::Futex { operation } if FUTEX_WAITS.contains(&(operation & FUTEX_COMMAND)) => self.futex_waits_plain += 1,
+            Kind::Futex { operation } if FUTEX_WAITS.contains(&(operation & FUTEX_COMMAND)) => {
+                self.futex_waits_plain += 1
+            }
             Kind::ContentionBegin { .. } => self.lock_waits.began = Some(event.time),
             Kind::ContentionEnd => {
                 if let Some(began) = self.lock_waits.began.take() {
@@ -126,9 +147,12 @@ impl Rules {
     pub(super) fn woken(&mut self, thread: Thread, waker: Waker) {
         match waker {
             Waker::Softirq => self.woken_from_softirq += 1,
-            Waker::Thread(waker) if waker.pid != 0 && waker.priority > thread.priority && thread.priority < 100 => {
+            Waker::Thread(waker)
+                if waker.pid != 0 && waker.priority > thread.priority && thread.priority < 100 =>
+            {
                 let key = (waker.name, waker.priority);
-                if self.woken_by_lower.len() < WAKERS_MAX || self.woken_by_lower.contains_key(&key) {
+                if self.woken_by_lower.len() < WAKERS_MAX || self.woken_by_lower.contains_key(&key)
+                {
                     *self.woken_by_lower.entry(key).or_default() += 1;
                 }
             }
@@ -140,7 +164,11 @@ impl Rules {
     pub(super) fn begin(&mut self) {
         if !self.has_begun {
             let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;
-            *self = Self { page_faults_at_start, has_begun: true, ..Self::default() };
+            *self = Self {
+                page_faults_at_start,
+                has_begun: true,
+                ..Self::default()
+            };
         }
     }
 

@@ -1,12 +1,17 @@
-//! Samples of a measuring thread, explained: from when each was due to when the thread read the clock.
+//! Samples of a measuring thread, explained: from when each was due to when the thread read the
+//! clock.
 //!
-//! A sample says itself when it was due and when the thread read the clock; the trace says what lay between. The pieces cover exactly that interval,
-//! whatever the trace has of it, so that their sum is the sample's latency to the nanosecond.
+//! A sample says itself when it was due and when the thread read the clock; the trace says what lay
+//! between. The pieces cover exactly that interval, whatever the trace has of it, so that their sum
+//! is the sample's latency to the nanosecond.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::wake_up::{Functions, Way};
-use super::{Cause, Certainty, Component, DueFrom, Explainer, Facts, Holder, Piece, Rules, Target, WakeUp, Waker};
+use super::waiting::{Functions, Way};
+use super::{
+    Cause, Certainty, Component, DueFrom, Explainer, Facts, Holder, Piece, Rules, Target, WakeUp,
+    Waker,
+};
 use crate::event::Thread;
 use crate::merge::Item;
 use crate::text::Text;
@@ -42,12 +47,17 @@ pub struct Delay {
 }
 
 impl Samples {
-    /// Begins with an unread trace, and with no thread. `threads` are names that are known beforehand.
+    /// Begins with an unread trace, and with no thread. `threads` are names that are known
+    /// beforehand.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
         let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, threads);
         explainer.judge_single_threads();
-        Self { explainer, switch_ns: facts.switch_ns, wake_ups: BTreeMap::new() }
+        Self {
+            explainer,
+            switch_ns: facts.switch_ns,
+            wake_ups: BTreeMap::new(),
+        }
     }
 
     /// Explains samples of this thread too.
@@ -106,7 +116,10 @@ impl Samples {
     #[must_use]
     pub fn due_of_wake_up(&self, pid: i32, time: u64) -> Option<u64> {
         let kept = self.wake_ups.get(&pid)?;
-        let last = kept.get(kept.partition_point(|wake_up| wake_up.ran <= time).checked_sub(1)?)?;
+        let last = kept.get(
+            kept.partition_point(|wake_up| wake_up.ran <= time)
+                .checked_sub(1)?,
+        )?;
         (last.due_from == DueFrom::Timer).then_some(last.due)
     }
 
@@ -115,24 +128,34 @@ impl Samples {
         self.explainer.give_back(delay.pieces);
     }
 
-    /// Explains a sample that one of `threads` took, and that was due before `woke`; to be called once the stream is some ms past `woke`. `home` is the
-    /// CPU that is looked at where the trace does not tell which one it was.
+    /// Explains a sample that one of `threads` took, and that was due before `woke`; to be called
+    /// once the stream is some ms past `woke`. `home` is the CPU that is looked at where the trace
+    /// does not tell which one it was.
     pub fn explain(&mut self, threads: &[i32], home: u32, due: u64, woke: u64) -> Delay {
         let taker = match threads {
             [only] => Some(*only),
-            several => self.explainer.running(woke).map(|(_, thread)| thread.pid).find(|pid| several.contains(pid)),
+            several => self
+                .explainer
+                .running(woke)
+                .map(|(_, thread)| thread.pid)
+                .find(|pid| several.contains(pid)),
         };
         let Some(pid) = taker else {
             return nobody_s(home, due, woke, Cause::Unknown);
         };
         self.explainer.settle(pid, woke);
         for wake_up in self.explainer.finished() {
-            self.wake_ups.entry(wake_up.thread.pid).or_default().push_back(wake_up);
+            self.wake_ups
+                .entry(wake_up.thread.pid)
+                .or_default()
+                .push_back(wake_up);
         }
-        // The thread ran at `woke`: what it was woken for before that, and after due, is the way to this sample.
+        // The thread ran at `woke`: what it was woken for before that, and after due, is the way to
+        // this sample.
         let room = self.explainer.room();
         let kept = self.wake_ups.get(&pid);
-        let found = kept.and_then(|kept| kept.get(kept.partition_point(|wake_up| wake_up.ran <= due)));
+        let found =
+            kept.and_then(|kept| kept.get(kept.partition_point(|wake_up| wake_up.ran <= due)));
         match found.filter(|wake_up| wake_up.ran <= woke) {
             Some(wake_up) => self.woken(wake_up, due, woke, room),
             None => self.awake(pid, home, due, woke, room),
@@ -140,40 +163,87 @@ impl Samples {
     }
 
     fn woken(&self, wake_up: &WakeUp, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
-        let way = Way { thread: wake_up.thread, waking_cpu: wake_up.waking_cpu, interrupted_depth: None, functions: Functions::default() };
+        let way = Way {
+            thread: wake_up.thread,
+            waking_cpu: wake_up.waking_cpu,
+            interrupted_depth: None,
+            functions: Functions::default(),
+        };
         pieces.reserve(wake_up.pieces.len() + PIECES_BESIDE);
         let (begin, before) = match wake_up.due_from {
             DueFrom::Waking => (wake_up.waking, Component::Waker),
             DueFrom::Timer | DueFrom::Period => (wake_up.due, Component::Request),
         };
-        self.explainer.cut(way, before, wake_up.waking_cpu, due, begin, &mut pieces);
-        let clipped = wake_up.pieces.iter().map(|piece| Piece { start: piece.start.max(due), ..*piece });
+        self.explainer
+            .cut(way, before, wake_up.waking_cpu, due, begin, &mut pieces);
+        let clipped = wake_up.pieces.iter().map(|piece| Piece {
+            start: piece.start.max(due),
+            ..*piece
+        });
         pieces.extend(clipped.filter(|piece| piece.start < piece.end));
         let is_switch_seen = wake_up.first_sign.is_none();
-        let last = pieces.last_mut().filter(|piece| piece.component == Component::Switch && piece.has_functions(self.switch_ns));
+        let last = pieces.last_mut().filter(|piece| {
+            piece.component == Component::Switch && piece.has_functions(self.switch_ns)
+        });
         if let Some(last) = last {
             last.ended = self.explainer.stack_at(wake_up.cpu, wake_up.ran);
         }
-        let after = if is_switch_seen { Component::Return } else { Component::SwitchAndReturn };
-        self.explainer.cut(way, after, wake_up.cpu, wake_up.ran, woke, &mut pieces);
+        let after = if is_switch_seen {
+            Component::Return
+        } else {
+            Component::SwitchAndReturn
+        };
+        self.explainer
+            .cut(way, after, wake_up.cpu, wake_up.ran, woke, &mut pieces);
         self.explainer.lay_waits(wake_up.thread.pid, &mut pieces);
-        Delay { pid: Some(wake_up.thread.pid), cpu: wake_up.cpu, waker: Some(wake_up.waker), is_switch_seen, pieces }
+        Delay {
+            pid: Some(wake_up.thread.pid),
+            cpu: wake_up.cpu,
+            waker: Some(wake_up.waker),
+            is_switch_seen,
+            pieces,
+        }
     }
 
     /// The thread was not woken in the interval: it was awake, or the trace does not have it.
     fn awake(&self, pid: i32, home: u32, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
-        let on = |time| self.explainer.running(time).find(|(_, thread)| thread.pid == pid).map(|(cpu, _)| cpu);
+        let on = |time| {
+            self.explainer
+                .running(time)
+                .find(|(_, thread)| thread.pid == pid)
+                .map(|(cpu, _)| cpu)
+        };
         let found = on(woke).or_else(|| on(due));
         let cpu = found.unwrap_or(home);
-        let way = Way { thread: self.explainer.thread(pid), waking_cpu: cpu, interrupted_depth: None, functions: Functions::default() };
-        self.explainer.cut(way, Component::Awake, cpu, due, woke, &mut pieces);
+        let way = Way {
+            thread: self.explainer.thread(pid),
+            waking_cpu: cpu,
+            interrupted_depth: None,
+            functions: Functions::default(),
+        };
+        self.explainer
+            .cut(way, Component::Awake, cpu, due, woke, &mut pieces);
         // Its wake-up may be among what was lost.
         let is_lost = pieces.iter().any(|piece| piece.holder.cause == Cause::Lost);
         if is_lost || found.is_none() {
-            return Delay { pid: Some(pid), ..nobody_s(cpu, due, woke, if is_lost { Cause::Lost } else { Cause::Unknown }) };
+            return Delay {
+                pid: Some(pid),
+                ..nobody_s(
+                    cpu,
+                    due,
+                    woke,
+                    if is_lost { Cause::Lost } else { Cause::Unknown },
+                )
+            };
         }
         self.explainer.lay_waits(pid, &mut pieces);
-        Delay { pid: Some(pid), cpu, waker: None, is_switch_seen: true, pieces }
+        Delay {
+            pid: Some(pid),
+            cpu,
+            waker: None,
+            is_switch_seen: true,
+            pieces,
+        }
     }
 }
 
@@ -189,5 +259,11 @@ fn nobody_s(cpu: u32, due: u64, woke: u64, cause: Cause) -> Delay {
         stack: None,
         ended: None,
     };
-    Delay { pid: None, cpu, waker: None, is_switch_seen: false, pieces: vec![piece] }
+    Delay {
+        pid: None,
+        cpu,
+        waker: None,
+        is_switch_seen: false,
+        pieces: vec![piece],
+    }
 }

@@ -1,4 +1,5 @@
-//! What one CPU was doing: contexts on top of one another, from events and from what each event says of the context that wrote it.
+//! What one CPU was doing: contexts on top of one another, from events and from what each event
+//! says of the context that wrote it.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,8 @@ use super::expiring::ExpiringTimer;
 use crate::event::{Event, Head, Kind, Thread};
 use crate::text::Text;
 
-/// How many moments of a CPU are kept: at 10,000 events a second 13 s, at 200,000 half a second, in 12 MB.
+/// How many moments of a CPU are kept: at 10,000 events a second 13 s, at 200,000 half a second, in
+/// 12 MB.
 const MOMENTS_MAX: usize = 1 << 17;
 /// Interrupts of a CPU whose senders are remembered.
 const SENDERS_MAX: usize = 1 << 14;
@@ -99,7 +101,8 @@ pub(super) struct Timeline {
     /// Contexts above the thread.
     stack: Vec<Context>,
     thread: Option<Thread>,
-    /// When the outermost interrupt began, if its entry was seen, and how deep in sections without preemption it found the thread.
+    /// When the outermost interrupt began, if its entry was seen, and how deep in sections without
+    /// preemption it found the thread.
     pub(super) interrupt: Option<(u64, u8)>,
     /// The timer whose function it is in.
     pub(super) expiring: Option<ExpiringTimer>,
@@ -107,7 +110,8 @@ pub(super) struct Timeline {
     pub(super) interrupted_stack: Option<u32>,
     /// The interrupt in which the softirq of timers was asked for last.
     pub(super) timer_softirq_raised: Option<u64>,
-    /// The kernel marks events in softirqs as such. On PREEMPT_RT it does not, where threads serve them.
+    /// The kernel marks events in softirqs as such. On PREEMPT_RT it does not, where threads serve
+    /// them.
     are_softirqs_flagged: bool,
     /// Who sent the interrupts that came in at these times.
     senders: VecDeque<(u64, Text)>,
@@ -128,15 +132,21 @@ impl Timeline {
 
     /// What the CPU was doing at `time`.
     pub(super) fn moment(&self, time: u64) -> Option<&Moment> {
-        self.after(time).checked_sub(1).map(|index| &self.moments[index])
+        self.after(time)
+            .checked_sub(1)
+            .map(|index| &self.moments[index])
     }
 
-    /// How many moments are not later than `time`. What is asked for is mostly recent, and the whole list is larger than a cache: the search begins at
-    /// its end.
+    /// How many moments are not later than `time`. What is asked for is mostly recent, and the
+    /// whole list is larger than a cache: the search begins at its end.
     fn after(&self, time: u64) -> usize {
         let (older, newer) = self.moments.as_slices();
         let is_newer = newer.first().is_some_and(|moment| moment.time <= time);
-        let (before, moments) = if is_newer { (older.len(), newer) } else { (0, older) };
+        let (before, moments) = if is_newer {
+            (older.len(), newer)
+        } else {
+            (0, older)
+        };
         let mut back = 16;
         while back < moments.len() && moments[moments.len() - back].time > time {
             back *= 4;
@@ -147,33 +157,53 @@ impl Timeline {
 
     /// Takes an event in. `known` are names and priorities of threads by number.
     /// `sender` is who sent an interrupt that comes in.
-    pub(super) fn apply(&mut self, event: &Event, known: &HashMap<i32, Thread>, sender: Option<Text>) {
+    pub(super) fn apply(
+        &mut self,
+        event: &Event,
+        known: &HashMap<i32, Thread>,
+        sender: Option<Text>,
+    ) {
         self.learn_thread(event.head, known);
         self.learn_context(event);
         match event.kind {
             Kind::VectorEntry { name } | Kind::IrqEntry { name, .. } => {
-                if !self.stack.iter().any(|context| matches!(context, Context::Interrupt(_))) {
+                if !self
+                    .stack
+                    .iter()
+                    .any(|context| matches!(context, Context::Interrupt(_)))
+                {
                     self.interrupt = Some((event.time, event.head.preempt_depth()));
                     self.interrupted_stack = None;
                 }
                 self.stack.push(Context::Interrupt(Some(name)));
             }
-            Kind::VectorExit { .. } | Kind::IrqExit { .. } => self.leave(|context| matches!(context, Context::Interrupt(_))),
-            Kind::SoftirqRaise { vector: HRTIMER_SOFTIRQ } => self.timer_softirq_raised = self.interrupt.map(|(time, _)| time),
+            Kind::VectorExit { .. } | Kind::IrqExit { .. } => {
+                self.leave(|context| matches!(context, Context::Interrupt(_)))
+            }
+            Kind::SoftirqRaise {
+                vector: HRTIMER_SOFTIRQ,
+            } => self.timer_softirq_raised = self.interrupt.map(|(time, _)| time),
             Kind::SoftirqEntry { vector } => {
                 self.are_softirqs_flagged |= event.head.is_in_softirq();
                 self.stack.push(Context::Softirq(Some(vector)));
             }
-            Kind::SoftirqExit { .. } => self.leave(|context| matches!(context, Context::Softirq(_))),
+            Kind::SoftirqExit { .. } => {
+                self.leave(|context| matches!(context, Context::Softirq(_)))
+            }
             Kind::Nmi { took } => self.insert_nmi(event, took),
-            Kind::Switch { previous, previous_state, next } => self.switch(previous.pid, previous_state, next),
+            Kind::Switch {
+                previous,
+                previous_state,
+                next,
+            } => self.switch(previous.pid, previous_state, next),
             _ => {}
         }
         // Contexts are few; a trace of entries without exits is damaged.
         self.stack.truncate(16);
         self.push(event.time, event.head);
         if sender.is_some() {
-            self.senders.push_back((event.time, sender.unwrap_or_default()));
+            self.senders
+                .push_back((event.time, sender.unwrap_or_default()));
             if self.senders.len() > SENDERS_MAX {
                 self.senders.pop_front();
             }
@@ -182,7 +212,9 @@ impl Timeline {
 
     /// Takes in the stack of the last event.
     pub(super) fn apply_stack(&mut self, place: u32) {
-        let Some(last) = self.moments.back_mut() else { return };
+        let Some(last) = self.moments.back_mut() else {
+            return;
+        };
         last.stack = Some(place);
         if self.interrupt.is_some_and(|(time, _)| time == last.time) {
             self.interrupted_stack = Some(place);
@@ -191,7 +223,9 @@ impl Timeline {
 
     /// Whether a softirq lies below what is on top.
     pub(super) fn is_softirq_interrupted(&self) -> bool {
-        self.stack.iter().any(|context| matches!(context, Context::Softirq(_)))
+        self.stack
+            .iter()
+            .any(|context| matches!(context, Context::Softirq(_)))
     }
 
     /// Events were lost up to `time`: what is known begins anew.
@@ -201,19 +235,31 @@ impl Timeline {
         }
         self.stack.clear();
         self.suspended.clear();
-        (self.thread, self.interrupt, self.timer_softirq_raised, self.expiring) = (None, None, None, None);
+        (
+            self.thread,
+            self.interrupt,
+            self.timer_softirq_raised,
+            self.expiring,
+        ) = (None, None, None, None);
         self.push(time, Head::default());
     }
 
     /// Who sent the interrupt that came in at `time`.
     pub(super) fn sender(&self, time: u64) -> Option<Text> {
         let place = self.senders.partition_point(|&(sent, _)| sent < time);
-        self.senders.get(place).filter(|&&(sent, _)| sent == time).map(|&(_, name)| name)
+        self.senders
+            .get(place)
+            .filter(|&&(sent, _)| sent == time)
+            .map(|&(_, name)| name)
     }
 
     /// Forgets what was before `time`, so that what is kept stays small enough for a cache.
     pub(super) fn forget_before(&mut self, time: u64) {
-        while self.moments.get(1).is_some_and(|second| second.time <= time) {
+        while self
+            .moments
+            .get(1)
+            .is_some_and(|second| second.time <= time)
+        {
             self.moments.pop_front();
         }
         while self.senders.front().is_some_and(|&(sent, _)| sent < time) {
@@ -221,15 +267,26 @@ impl Timeline {
         }
     }
 
-    /// Stretches of `from..to`, each with what the CPU was doing in it, without a gap: one for what many events cut without changing it. What lies before
-    /// all moments has none.
-    pub(super) fn stretches(&self, from: u64, to: u64, mut visit: impl FnMut(u64, u64, Option<&Moment>)) {
-        let begin = self.moments.front().map_or(to, |moment| moment.time.clamp(from, to));
+    /// Stretches of `from..to`, each with what the CPU was doing in it, without a gap: one for what
+    /// many events cut without changing it. What lies before all moments has none.
+    pub(super) fn stretches(
+        &self,
+        from: u64,
+        to: u64,
+        mut visit: impl FnMut(u64, u64, Option<&Moment>),
+    ) {
+        let begin = self
+            .moments
+            .front()
+            .map_or(to, |moment| moment.time.clamp(from, to));
         if begin > from {
             visit(from, begin, None);
         }
         let mut found: Option<(u64, u64, &Moment)> = None;
-        let mut moments = self.moments.range(self.after(from).saturating_sub(1)..).peekable();
+        let mut moments = self
+            .moments
+            .range(self.after(from).saturating_sub(1)..)
+            .peekable();
         while let Some(moment) = moments.next() {
             let start = moment.time.max(from);
             if start >= to {
@@ -258,7 +315,8 @@ impl Timeline {
         while let Some(moment) = moments.next_if(|moment| moment.time < to) {
             // One that the next event follows at the same time has no length.
             let end = moments.peek().map_or(to, |next| next.time);
-            found |= moment.time < end && moment.top == Context::Thread && !moment.head.is_irqs_off();
+            found |=
+                moment.time < end && moment.top == Context::Thread && !moment.head.is_irqs_off();
         }
         found
     }
@@ -268,41 +326,69 @@ impl Timeline {
             self.moments.pop_front();
         }
         let top = self.stack.last().copied().unwrap_or(Context::Thread);
-        self.moments.push_back(Moment { time, top, thread: self.thread, head, is_lost: false, stack: None });
+        self.moments.push_back(Moment {
+            time,
+            top,
+            thread: self.thread,
+            head,
+            is_lost: false,
+            stack: None,
+        });
     }
 
-    /// Some kernels trace no switch out of idle; then the next event tells which thread has the CPU, at some time since the event before.
+    /// Some kernels trace no switch out of idle; then the next event tells which thread has the
+    /// CPU, at some time since the event before.
     fn learn_thread(&mut self, head: Head, known: &HashMap<i32, Thread>) {
         if self.thread.is_some_and(|thread| thread.pid == head.pid) {
             return;
         }
-        let unnamed = Thread { pid: head.pid, priority: 120, name: Text::default() };
+        let unnamed = Thread {
+            pid: head.pid,
+            priority: 120,
+            name: Text::default(),
+        };
         self.thread = Some(known.get(&head.pid).copied().unwrap_or(unnamed));
-        if let Some(last) =
-            self.moments.back_mut().filter(|last| last.top == Context::Thread && last.thread.is_some_and(|thread| thread.pid == 0))
-        {
+        if let Some(last) = self.moments.back_mut().filter(|last| {
+            last.top == Context::Thread && last.thread.is_some_and(|thread| thread.pid == 0)
+        }) {
             last.thread = self.thread;
         }
     }
 
     /// Entries and exits that the trace does not have are told by the flags of other events.
     fn learn_context(&mut self, event: &Event) {
-        let is_own =
-            matches!(event.kind, Kind::VectorEntry { .. } | Kind::IrqEntry { .. } | Kind::VectorExit { .. } | Kind::IrqExit { .. });
-        let has_interrupt = self.stack.iter().any(|context| matches!(context, Context::Interrupt(_)));
+        let is_own = matches!(
+            event.kind,
+            Kind::VectorEntry { .. }
+                | Kind::IrqEntry { .. }
+                | Kind::VectorExit { .. }
+                | Kind::IrqExit { .. }
+        );
+        let has_interrupt = self
+            .stack
+            .iter()
+            .any(|context| matches!(context, Context::Interrupt(_)));
         if !event.head.is_in_interrupt() && has_interrupt {
-            self.stack.retain(|context| !matches!(context, Context::Interrupt(_)));
+            self.stack
+                .retain(|context| !matches!(context, Context::Interrupt(_)));
             self.interrupt = None;
         } else if event.head.is_in_interrupt() && !has_interrupt && !is_own {
             self.stack.push(Context::Interrupt(None));
         }
-        if matches!(event.kind, Kind::SoftirqEntry { .. } | Kind::SoftirqExit { .. }) {
+        if matches!(
+            event.kind,
+            Kind::SoftirqEntry { .. } | Kind::SoftirqExit { .. }
+        ) {
             return;
         }
         let is_softirq = |context: &Context| matches!(context, Context::Softirq(vector) if self.are_softirqs_flagged || vector.is_none());
         if !event.head.is_in_softirq() {
             self.stack.retain(|context| !is_softirq(context));
-        } else if !self.stack.iter().any(|context| matches!(context, Context::Softirq(_))) {
+        } else if !self
+            .stack
+            .iter()
+            .any(|context| matches!(context, Context::Softirq(_)))
+        {
             self.stack.insert(0, Context::Softirq(None));
         }
     }
@@ -312,16 +398,23 @@ impl Timeline {
         if let Some(place) = self.stack.iter().rposition(is_it) {
             self.stack.truncate(place);
         }
-        if !self.stack.iter().any(|context| matches!(context, Context::Interrupt(_))) {
+        if !self
+            .stack
+            .iter()
+            .any(|context| matches!(context, Context::Interrupt(_)))
+        {
             self.interrupt = None;
         }
     }
 
     fn switch(&mut self, previous: i32, previous_state: i64, next: Thread) {
-        // A thread that served a softirq goes on with it when it is switched to again, unless it ended.
-        self.stack.retain(|context| matches!(context, Context::Softirq(_)));
+        // A thread that served a softirq goes on with it when it is switched to again, unless it
+        // ended.
+        self.stack
+            .retain(|context| matches!(context, Context::Softirq(_)));
         if !self.stack.is_empty() && previous_state & 0x30 == 0 && self.suspended.len() < 4096 {
-            self.suspended.insert(previous, std::mem::take(&mut self.stack));
+            self.suspended
+                .insert(previous, std::mem::take(&mut self.stack));
         }
         self.stack.clear();
         if !self.suspended.is_empty() {
@@ -332,8 +425,18 @@ impl Timeline {
 
     /// The event comes at the end of the handler and says how long it took.
     fn insert_nmi(&mut self, event: &Event, took: i64) {
-        let Some(last) = self.moments.back().copied() else { return };
-        let began = event.time.saturating_sub(u64::try_from(took).unwrap_or(0)).max(last.time);
-        self.moments.push_back(Moment { time: began, top: Context::Nmi, stack: None, ..last });
+        let Some(last) = self.moments.back().copied() else {
+            return;
+        };
+        let began = event
+            .time
+            .saturating_sub(u64::try_from(took).unwrap_or(0))
+            .max(last.time);
+        self.moments.push_back(Moment {
+            time: began,
+            top: Context::Nmi,
+            stack: None,
+            ..last
+        });
     }
 }

@@ -9,6 +9,7 @@ use super::cause::Wait;
 use super::expiring::{ExpiringTimer, Timer};
 use super::rules::{RuleScopes, Rules};
 use super::timeline::{Cpus, Timeline};
+use super::waiting::{Functions, Target, WaitingThread, Way};
 use super::{Component, DueFrom, Facts, Grid, Piece, WakeUp, Waker};
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
@@ -24,42 +25,9 @@ const SPARE_MAX: usize = 64;
 const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
 /// An interrupt that was sent comes within this time, or another one was; in ns.
 const SENT_NS: u64 = 1_000_000;
-/// Stamps of the monotonic clock, and times that a timer of that clock reads, are never further apart.
+/// Stamps of the monotonic clock, and times that a timer of that clock reads, are never further
+/// apart.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
-
-/// Whose wake-ups.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// Of the threads with these numbers, outside of any container.
-    Pids(Vec<i32>),
-    /// Of all threads of these names.
-    Names(Vec<Text>),
-}
-
-impl Target {
-    fn is(&self, thread: Thread) -> bool {
-        match self {
-            Self::Pids(pids) => pids.contains(&thread.pid),
-            Self::Names(names) => names.contains(&thread.name),
-        }
-    }
-}
-
-/// Whose way a stretch is a part of.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
-    pub(super) thread: Thread,
-    pub(super) waking_cpu: u32,
-    pub(super) interrupted_depth: Option<u8>,
-    pub(super) functions: Functions,
-}
-
-/// What the interrupt that woke a thread came into, as far as stacks were recorded.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Functions {
-    stack: Option<u32>,
-    is_softirq: bool,
-}
 
 /// Takes a trace in, event by event, and gives wake-ups out.
 #[derive(Debug)]
@@ -75,7 +43,8 @@ pub struct Explainer {
     work: HashMap<i32, u64>,
     /// Wake-ups under way, by thread.
     waiting: HashMap<i32, WaitingThread>,
-    /// Due times of threads by number, in place of timers, and which of them was the last that the thread was woken for.
+    /// Due times of threads by number, in place of timers, and which of them was the last that the
+    /// thread was woken for.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
@@ -87,38 +56,24 @@ pub struct Explainer {
     spare: Vec<Vec<Piece>>,
 }
 
-#[derive(Debug)]
-struct WaitingThread {
-    thread: Thread,
-    due: u64,
-    /// Up to here the timer was allowed to be late.
-    slack_end: u64,
-    due_from: DueFrom,
-    waker: Waker,
-    interrupt: Option<u64>,
-    expiry: Option<u64>,
-    waking: u64,
-    waking_cpu: u32,
-    interrupted_depth: Option<u8>,
-    functions: Functions,
-    /// The CPU on whose queue it was put first, from when on.
-    queue: (u64, u32),
-    /// Those that it was moved to.
-    moves: Vec<(u64, u32)>,
-}
-
-impl WaitingThread {
-    /// The CPU that it waits for last, and from when on.
-    fn last_queue(&self) -> (u64, u32) {
-        self.moves.last().copied().unwrap_or(self.queue)
-    }
-}
-
 impl Explainer {
     /// Begins with an unread trace. `threads` are names that are known beforehand.
     #[must_use]
-    pub fn new(target: Target, facts: Facts, threads: &std::collections::HashMap<i32, Text>) -> Self {
-        let thread = |(&pid, &name)| (pid, Thread { pid, priority: 120, name });
+    pub fn new(
+        target: Target,
+        facts: Facts,
+        threads: &std::collections::HashMap<i32, Text>,
+    ) -> Self {
+        let thread = |(&pid, &name)| {
+            (
+                pid,
+                Thread {
+                    pid,
+                    priority: 120,
+                    name,
+                },
+            )
+        };
         Self {
             target,
             facts,
@@ -137,11 +92,15 @@ impl Explainer {
         }
     }
 
-    /// Takes due times from grids, by the thread's number, and no more from timers. Due on a grid is the first wake-up of each period that may be a
-    /// timer's; a thread without a grid is due when it is woken.
+    /// Takes due times from grids, by the thread's number, and no more from timers. Due on a grid
+    /// is the first wake-up of each period that may be a timer's; a thread without a grid is due
+    /// when it is woken.
     #[must_use]
     pub fn with_grids(mut self, grids: impl IntoIterator<Item = (i32, Grid)>) -> Self {
-        self.grids = grids.into_iter().map(|(pid, grid)| (pid, (grid, None))).collect();
+        self.grids = grids
+            .into_iter()
+            .map(|(pid, grid)| (pid, (grid, None)))
+            .collect();
         self
     }
 
@@ -179,7 +138,9 @@ impl Explainer {
 
     /// Room for pieces.
     pub(super) fn room(&mut self) -> Vec<Piece> {
-        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(PIECES_USUAL))
+        self.spare
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(PIECES_USUAL))
     }
 
     /// The wake-ups that ended since the last call.
@@ -220,14 +181,16 @@ impl Explainer {
     }
 
     fn event(&mut self, event: &Event) {
-        // A stack tells of the event before it, and has the head of the thread that is gone by then.
+        // A stack tells of the event before it, and has the head of the thread that is gone by
+        // then.
         if let Kind::Stack { place } = event.kind {
             if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(event.cpu)) {
                 timeline.apply_stack(place);
             }
             return;
         }
-        // An event of the thread itself: it runs. Where the switch was not traced this is the first sign.
+        // An event of the thread itself: it runs. Where the switch was not traced this is the first
+        // sign.
         if self.waiting.contains_key(&event.head.pid) {
             self.first_sign(event);
         }
@@ -239,23 +202,53 @@ impl Explainer {
             self.blocked.take_own(event);
         }
         match event.kind {
-            Kind::TimerStart { timer, expires, soft_expires, mode, .. } => {
+            Kind::TimerStart {
+                timer,
+                expires,
+                soft_expires,
+                mode,
+                ..
+            } => {
                 if self.timers.len() >= REMEMBERED_MAX {
                     self.forget_timers(event.time);
                 }
-                self.timers.insert(timer, Timer { expires, soft_expires, mode, by: event.head.pid });
+                self.timers.insert(
+                    timer,
+                    Timer {
+                        expires,
+                        soft_expires,
+                        mode,
+                        by: event.head.pid,
+                    },
+                );
             }
             Kind::TimerCancel { timer } => drop(self.timers.remove(&timer)),
-            Kind::TimerExpireEntry { timer, function, now } => self.expire(event, timer, function, now),
+            Kind::TimerExpireEntry {
+                timer,
+                function,
+                now,
+            } => self.expire(event, timer, function, now),
             Kind::TimerExpireExit { .. } => self.end_expiry(event, |_| true),
-            Kind::VectorExit { .. } | Kind::IrqExit { .. } => self.end_expiry(event, |expiring| expiring.is_in_interrupt),
-            Kind::SoftirqExit { .. } => self.end_expiry(event, |expiring| !expiring.is_in_interrupt),
+            Kind::VectorExit { .. } | Kind::IrqExit { .. } => {
+                self.end_expiry(event, |expiring| expiring.is_in_interrupt)
+            }
+            Kind::SoftirqExit { .. } => {
+                self.end_expiry(event, |expiring| !expiring.is_in_interrupt)
+            }
             Kind::IpiSend { cpu, mask } => self.send(event, cpu, mask),
-            Kind::WorkStart { function } if self.work.len() < REMEMBERED_MAX => drop(self.work.insert(event.head.pid, function)),
+            Kind::WorkStart { function } if self.work.len() < REMEMBERED_MAX => {
+                self.work.insert(event.head.pid, function);
+            }
             Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
-            Kind::Waking { thread, target_cpu } if self.target.is(thread) => self.waking(event, thread, target_cpu),
+            Kind::Waking { thread, target_cpu } if self.target.is(thread) => {
+                self.waking(event, thread, target_cpu)
+            }
             Kind::Migrate { pid, to_cpu } => {
-                if let Some(waiting) = self.waiting.get_mut(&pid).filter(|waiting| waiting.moves.len() < 1000) {
+                if let Some(waiting) = self
+                    .waiting
+                    .get_mut(&pid)
+                    .filter(|waiting| waiting.moves.len() < 1000)
+                {
                     waiting.moves.push((event.time, to_cpu));
                 }
             }
@@ -263,8 +256,12 @@ impl Explainer {
         }
         let timeline = self.cpus.get_or_add(event.cpu);
         let sender = match event.kind {
-            Kind::VectorEntry { name } if !self.sent.is_empty() && SENT.contains(&name.as_str()) => {
-                self.sent.get(&event.cpu).filter(|&&(time, _)| event.time.abs_diff(time) < SENT_NS)
+            Kind::VectorEntry { name }
+                if !self.sent.is_empty() && SENT.contains(&name.as_str()) =>
+            {
+                self.sent
+                    .get(&event.cpu)
+                    .filter(|&&(time, _)| event.time.abs_diff(time) < SENT_NS)
             }
             _ => None,
         };
@@ -278,11 +275,20 @@ impl Explainer {
 
     /// A CPU sends an interrupt to others.
     fn send(&mut self, event: &Event, cpu: Option<u32>, mask: u64) {
-        let name = self
-            .threads
-            .get(&event.head.pid)
-            .map_or_else(|| if event.head.pid == 0 { "idle".into() } else { Text::default() }, |thread| thread.name);
-        for cpu in cpu.into_iter().chain((0..64).filter(|cpu| mask & (1 << cpu) != 0)) {
+        let name = self.threads.get(&event.head.pid).map_or_else(
+            || {
+                if event.head.pid == 0 {
+                    "idle".into()
+                } else {
+                    Text::default()
+                }
+            },
+            |thread| thread.name,
+        );
+        for cpu in cpu
+            .into_iter()
+            .chain((0..64).filter(|cpu| mask & (1 << cpu) != 0))
+        {
             self.sent.insert(cpu, (event.time, name));
         }
     }
@@ -290,7 +296,10 @@ impl Explainer {
     fn is_target(&self, pid: i32) -> bool {
         match &self.target {
             Target::Pids(pids) => pids.contains(&pid),
-            Target::Names(_) => self.threads.get(&pid).is_some_and(|&thread| self.target.is(thread)),
+            Target::Names(_) => self
+                .threads
+                .get(&pid)
+                .is_some_and(|&thread| self.target.is(thread)),
         }
     }
 
@@ -318,11 +327,21 @@ impl Explainer {
 
     fn expire(&mut self, event: &Event, timer: u64, function: u64, now: i64) {
         let timeline = self.cpus.get_or_add(event.cpu);
-        let interrupt =
-            if event.head.is_in_interrupt() { timeline.interrupt.map(|(time, _)| time) } else { timeline.timer_softirq_raised.take() };
+        let interrupt = if event.head.is_in_interrupt() {
+            timeline.interrupt.map(|(time, _)| time)
+        } else {
+            timeline.timer_softirq_raised.take()
+        };
         let (pid, is_in_interrupt) = (event.head.pid, event.head.is_in_interrupt());
-        let expiring =
-            ExpiringTimer { time: event.time, now, function, timer: self.timers.remove(&timer), interrupt, pid, is_in_interrupt };
+        let expiring = ExpiringTimer {
+            time: event.time,
+            now,
+            function,
+            timer: self.timers.remove(&timer),
+            interrupt,
+            pid,
+            is_in_interrupt,
+        };
         timeline.expiring = Some(expiring);
     }
 
@@ -336,27 +355,54 @@ impl Explainer {
     /// Of timers that are long due nothing will come: they were taken back.
     fn forget_timers(&mut self, now: u64) {
         let now = now.cast_signed();
-        self.timers.retain(|_, timer| timer.expires > now.saturating_sub(SAME_CLOCK_NS.cast_signed()));
+        self.timers
+            .retain(|_, timer| timer.expires > now.saturating_sub(SAME_CLOCK_NS.cast_signed()));
         if self.timers.len() > REMEMBERED_MAX / 2 {
             self.timers.clear();
         }
     }
 
     fn waking(&mut self, event: &Event, thread: Thread, target_cpu: u32) {
-        let is_of_thread = !event.head.is_in_interrupt() && !event.head.is_in_softirq() && event.head.pid != 0;
-        self.blocked.woken(thread.pid, event.time, self.threads.get(&event.head.pid).copied().filter(|_| is_of_thread));
-        let runs_already = self.cpus.values().any(|timeline| timeline.thread().is_some_and(|running| running.pid == thread.pid));
+        let is_of_thread =
+            !event.head.is_in_interrupt() && !event.head.is_in_softirq() && event.head.pid != 0;
+        self.blocked.woken(
+            thread.pid,
+            event.time,
+            self.threads
+                .get(&event.head.pid)
+                .copied()
+                .filter(|_| is_of_thread),
+        );
+        let runs_already = self.cpus.values().any(|timeline| {
+            timeline
+                .thread()
+                .is_some_and(|running| running.pid == thread.pid)
+        });
         if runs_already && event.head.pid == thread.pid {
             return;
         }
         let timeline = self.cpus.get_or_add(event.cpu);
         let interrupted_depth = timeline.interrupt.map(|(_, depth)| depth);
-        let functions =
-            Functions { stack: timeline.interrupt.and(timeline.interrupted_stack), is_softirq: timeline.is_softirq_interrupted() };
-        let entered = timeline.interrupt.map(|(time, _)| time).filter(|_| event.head.is_in_interrupt());
-        let expiring = timeline.expiring.filter(|expiring| expiring.pid == event.head.pid);
-        let by_thread =
-            self.threads.get(&event.head.pid).copied().unwrap_or(Thread { pid: event.head.pid, priority: 120, name: Text::default() });
+        let functions = Functions {
+            stack: timeline.interrupt.and(timeline.interrupted_stack),
+            is_softirq: timeline.is_softirq_interrupted(),
+        };
+        let entered = timeline
+            .interrupt
+            .map(|(time, _)| time)
+            .filter(|_| event.head.is_in_interrupt());
+        let expiring = timeline
+            .expiring
+            .filter(|expiring| expiring.pid == event.head.pid);
+        let by_thread = self
+            .threads
+            .get(&event.head.pid)
+            .copied()
+            .unwrap_or(Thread {
+                pid: event.head.pid,
+                priority: 120,
+                name: Text::default(),
+            });
         let waker = match expiring {
             Some(expiring) => Waker::Timer(expiring.function),
             None if event.head.is_in_interrupt() => Waker::Interrupt,
@@ -369,15 +415,26 @@ impl Explainer {
             if timed.is_some() {
                 rules.begin();
             }
-            rules.woken(thread, if expiring.is_some() && !event.head.is_in_interrupt() { Waker::Softirq } else { waker });
+            rules.woken(
+                thread,
+                if expiring.is_some() && !event.head.is_in_interrupt() {
+                    Waker::Softirq
+                } else {
+                    waker
+                },
+            );
             if let Some((_, timer)) = timed.filter(|(_, timer)| timer.by == thread.pid) {
                 rules.slept(timer.mode, timer.soft_expires);
             }
         }
-        let on_grid = self.grids.get_mut(&thread.pid).filter(|_| waker.may_be_timer()).and_then(|(grid, last)| {
-            let (place, due) = grid.last_due(event.time);
-            (last.replace(place) != Some(place)).then_some(due)
-        });
+        let on_grid = self
+            .grids
+            .get_mut(&thread.pid)
+            .filter(|_| waker.may_be_timer())
+            .and_then(|(grid, last)| {
+                let (place, due) = grid.last_due(event.time);
+                (last.replace(place) != Some(place)).then_some(due)
+            });
         let (due, slack_end, due_from) = match (on_grid, timed) {
             (Some(due), _) => (due, due, DueFrom::Period),
             (None, Some((expiring, timer))) if self.grids.is_empty() => {
@@ -393,7 +450,10 @@ impl Explainer {
             slack_end,
             due_from,
             waker,
-            interrupt: way.map_or(entered.filter(|_| due_from == DueFrom::Period), |expiring| expiring.interrupt),
+            interrupt: way.map_or(
+                entered.filter(|_| due_from == DueFrom::Period),
+                |expiring| expiring.interrupt,
+            ),
             expiry: way.map(|expiring| expiring.time),
             waking: event.time,
             waking_cpu: event.cpu,
@@ -408,57 +468,93 @@ impl Explainer {
         }
     }
 
-    /// A time of the timer's clock as one of the trace's. The timer's interrupt read its clock shortly before the event: where the clocks differ, a due
-    /// time is that much too late, and the lateness too small.
+    /// A time of the timer's clock as one of the trace's. The timer's interrupt read its clock
+    /// shortly before the event: where the clocks differ, a due time is that much too late, and the
+    /// lateness too small.
     fn on_trace_clock(&self, expiring: ExpiringTimer, time: i64) -> u64 {
-        let is_same = self.facts.is_monotonic && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
-        if is_same { time.max(0).cast_unsigned() } else { expiring.time.saturating_add_signed(time.saturating_sub(expiring.now)) }
+        let is_same = self.facts.is_monotonic
+            && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
+        if is_same {
+            time.max(0).cast_unsigned()
+        } else {
+            expiring
+                .time
+                .saturating_add_signed(time.saturating_sub(expiring.now))
+        }
     }
 
     fn first_sign(&mut self, event: &Event) {
-        // The switch to it is the one event that the thread before it writes; and while it is woken before it slept, it is on a CPU.
+        // The switch to it is the one event that the thread before it writes; and while it is woken
+        // before it slept, it is on a CPU.
         if matches!(event.kind, Kind::Waking { thread, .. } if thread.pid == event.head.pid) {
             return;
         }
-        let Some(waiting) = self.waiting.remove(&event.head.pid) else { return };
-        let last = self.cpus.get(event.cpu).and_then(Timeline::last).unwrap_or(event.time);
+        let Some(waiting) = self.waiting.remove(&event.head.pid) else {
+            return;
+        };
+        let last = self
+            .cpus
+            .get(event.cpu)
+            .and_then(Timeline::last)
+            .unwrap_or(event.time);
         let ran = last.clamp(waiting.waking, event.time);
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
 
     /// Ends the wake-up of a thread that is known to run at `woke`, though no event says so yet.
     pub(super) fn settle(&mut self, pid: i32, woke: u64) {
-        let Some(waiting) = self.waiting.remove(&pid) else { return };
+        let Some(waiting) = self.waiting.remove(&pid) else {
+            return;
+        };
         if waiting.waking > woke {
             self.waiting.insert(pid, waiting);
             return;
         }
         let (_, cpu) = waiting.last_queue();
-        let last = self.cpus.get(cpu).and_then(|timeline| timeline.moment(woke)).map_or(woke, |moment| moment.time);
+        let last = self
+            .cpus
+            .get(cpu)
+            .and_then(|timeline| timeline.moment(woke))
+            .map_or(woke, |moment| moment.time);
         let ran = last.clamp(waiting.waking, woke);
         self.finish(waiting, cpu, ran, Some(woke));
     }
 
     /// Forgets what CPUs were doing before `time`, and before all that waits.
     pub(super) fn forget_before(&mut self, time: u64) {
-        let time = self.waiting.values().map(|waiting| waiting.due).fold(time, u64::min);
-        self.cpus.values_mut().for_each(|timeline| timeline.forget_before(time));
+        let time = self
+            .waiting
+            .values()
+            .map(|waiting| waiting.due)
+            .fold(time, u64::min);
+        self.cpus
+            .values_mut()
+            .for_each(|timeline| timeline.forget_before(time));
         self.blocked.forget_before(time);
     }
 
     /// The thread that a CPU had at `time`, as far as is known.
     pub(super) fn running(&self, time: u64) -> impl Iterator<Item = (u32, Thread)> {
-        self.cpus.iter().filter_map(move |(cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
+        self.cpus
+            .iter()
+            .filter_map(move |(cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
     }
 
     /// Names of threads that the trace told, by number.
     pub(super) fn names(&self) -> impl Iterator<Item = (i32, Text)> {
-        self.threads.values().filter(|thread| !thread.name.is_empty()).map(|thread| (thread.pid, thread.name))
+        self.threads
+            .values()
+            .filter(|thread| !thread.name.is_empty())
+            .map(|thread| (thread.pid, thread.name))
     }
 
     /// What was heard last of a thread.
     pub(super) fn thread(&self, pid: i32) -> Thread {
-        self.threads.get(&pid).copied().unwrap_or(Thread { pid, priority: 120, name: Text::default() })
+        self.threads.get(&pid).copied().unwrap_or(Thread {
+            pid,
+            priority: 120,
+            name: Text::default(),
+        })
     }
 
     /// Lays what pieces of a sample have of the waits of its thread to these.
@@ -468,37 +564,97 @@ impl Explainer {
 
     /// The functions that led to the event of a CPU at `time`.
     pub(super) fn stack_at(&self, cpu: u32, time: u64) -> Option<u32> {
-        self.cpus.get(cpu)?.moment(time).filter(|moment| moment.time == time)?.stack
+        self.cpus
+            .get(cpu)?
+            .moment(time)
+            .filter(|moment| moment.time == time)?
+            .stack
     }
 
     fn finish(&mut self, waiting: WaitingThread, cpu: u32, ran: u64, first_sign: Option<u64>) {
         let ran = ran.max(waiting.waking);
         // Marks in order, each not before the one before it.
-        let interrupt = waiting.interrupt.map(|time| time.clamp(waiting.due, waiting.waking));
-        let expiry = waiting.expiry.map(|time| time.clamp(interrupt.unwrap_or(waiting.due), waiting.waking));
+        let interrupt = waiting
+            .interrupt
+            .map(|time| time.clamp(waiting.due, waiting.waking));
+        let expiry = waiting
+            .expiry
+            .map(|time| time.clamp(interrupt.unwrap_or(waiting.due), waiting.waking));
         let timer_end = interrupt.or(expiry).unwrap_or(waiting.waking);
         let slack_end = waiting.slack_end.clamp(waiting.due, timer_end);
-        let WaitingThread { thread, waking_cpu, interrupted_depth, functions, .. } = waiting;
-        let way = Way { thread, waking_cpu, interrupted_depth, functions };
+        let WaitingThread {
+            thread,
+            waking_cpu,
+            interrupted_depth,
+            functions,
+            ..
+        } = waiting;
+        let way = Way {
+            thread,
+            waking_cpu,
+            interrupted_depth,
+            functions,
+        };
         let mut pieces = self.room();
         if slack_end > waiting.due {
             let holder = super::Holder::of(super::Cause::Slack);
             let (start, end) = (waiting.due, slack_end);
             let known = super::Certainty::Seen;
-            pieces.push(Piece { component: Component::Timer, holder, known, cpu: waking_cpu, start, end, stack: None, ended: None });
+            pieces.push(Piece {
+                component: Component::Timer,
+                holder,
+                known,
+                cpu: waking_cpu,
+                start,
+                end,
+                stack: None,
+                ended: None,
+            });
         }
         if waiting.due_from != DueFrom::Waking {
-            self.cut(way, Component::Timer, waiting.waking_cpu, slack_end, timer_end, &mut pieces);
+            self.cut(
+                way,
+                Component::Timer,
+                waiting.waking_cpu,
+                slack_end,
+                timer_end,
+                &mut pieces,
+            );
             let expiry = expiry.unwrap_or(timer_end);
-            self.cut(way, Component::Interrupt, waiting.waking_cpu, timer_end, expiry, &mut pieces);
-            self.cut(way, Component::Expiry, waiting.waking_cpu, expiry, waiting.waking, &mut pieces);
+            self.cut(
+                way,
+                Component::Interrupt,
+                waiting.waking_cpu,
+                timer_end,
+                expiry,
+                &mut pieces,
+            );
+            self.cut(
+                way,
+                Component::Expiry,
+                waiting.waking_cpu,
+                expiry,
+                waiting.waking,
+                &mut pieces,
+            );
         }
         // Without events of migrations the CPU that it ran on is all that is known.
         let is_known = waiting.last_queue().1 == cpu;
-        let (mut from, mut on) = if is_known { waiting.queue } else { (waiting.waking, cpu) };
+        let (mut from, mut on) = if is_known {
+            waiting.queue
+        } else {
+            (waiting.waking, cpu)
+        };
         let moves = if is_known { &waiting.moves[..] } else { &[] };
         for &(until, next) in moves.iter().chain([&(ran, cpu)]) {
-            self.cut(way, Component::Switch, on, from.clamp(waiting.waking, ran), until.clamp(waiting.waking, ran), &mut pieces);
+            self.cut(
+                way,
+                Component::Switch,
+                on,
+                from.clamp(waiting.waking, ran),
+                until.clamp(waiting.waking, ran),
+                &mut pieces,
+            );
             (from, on) = (until, next);
         }
         self.finished.push(WakeUp {
@@ -518,7 +674,15 @@ impl Explainer {
     }
 
     /// Cuts a component at every change of what the CPU did.
-    pub(super) fn cut(&self, way: Way, component: Component, cpu: u32, from: u64, to: u64, pieces: &mut Vec<Piece>) {
+    pub(super) fn cut(
+        &self,
+        way: Way,
+        component: Component,
+        cpu: u32,
+        from: u64,
+        to: u64,
+        pieces: &mut Vec<Piece>,
+    ) {
         if from >= to {
             return;
         }
@@ -528,29 +692,57 @@ impl Explainer {
             facts: &self.facts,
             thread: way.thread,
             component,
-            were_interrupts_on: component == Component::Timer && timeline.were_interrupts_on(from, to),
+            were_interrupts_on: component == Component::Timer
+                && timeline.were_interrupts_on(from, to),
             interrupted_depth: way.interrupted_depth.filter(|_| cpu == way.waking_cpu),
             found: None,
         };
         let first = pieces.len();
-        let Functions { mut stack, is_softirq } = if cpu == way.waking_cpu { way.functions } else { Functions::default() };
+        let Functions {
+            mut stack,
+            is_softirq,
+        } = if cpu == way.waking_cpu {
+            way.functions
+        } else {
+            Functions::default()
+        };
         let has_stacks = stack.is_some();
         // What an interrupt came into goes on behind it.
         let mut below = None;
         timeline.stretches(from, to, |start, end, moment| {
             wait.found = wait.found.or_else(|| Some(moment?.thread?.pid));
             if has_stacks {
-                stack = moment.filter(|moment| moment.time > from).and_then(|moment| moment.stack).or(stack);
+                stack = moment
+                    .filter(|moment| moment.time > from)
+                    .and_then(|moment| moment.stack)
+                    .or(stack);
             }
-            let (mut holder, known) = wait.holder(moment, end - start, end == to, |pid| self.work.get(&pid).copied());
+            let (mut holder, known) = wait.holder(moment, end - start, end == to, |pid| {
+                self.work.get(&pid).copied()
+            });
             if let Some(moment) = moment.filter(|_| holder.cause == super::Cause::Interrupt) {
                 holder.sender = timeline.sender(moment.time);
             }
             match pieces.last_mut() {
-                Some(last) if (last.component, last.known, last.cpu) == (component, known, cpu) && last.holder == holder => last.end = end,
+                Some(last)
+                    if (last.component, last.known, last.cpu) == (component, known, cpu)
+                        && last.holder == holder =>
+                {
+                    last.end = end
+                }
                 _ => {
-                    let is_found = holder.cause != super::Cause::Softirq || below.map_or(is_softirq, |below| below == holder);
-                    pieces.push(Piece { component, holder, known, cpu, start, end, stack: stack.filter(|_| is_found), ended: None });
+                    let is_found = holder.cause != super::Cause::Softirq
+                        || below.map_or(is_softirq, |below| below == holder);
+                    pieces.push(Piece {
+                        component,
+                        holder,
+                        known,
+                        cpu,
+                        start,
+                        end,
+                        stack: stack.filter(|_| is_found),
+                        ended: None,
+                    });
                 }
             }
             if has_stacks && !matches!(holder.cause, super::Cause::Interrupt | super::Cause::Nmi) {
@@ -561,7 +753,9 @@ impl Explainer {
             return;
         }
         for piece in &mut pieces[first..] {
-            piece.stack = piece.stack.filter(|_| piece.has_functions(self.facts.switch_ns));
+            piece.stack = piece
+                .stack
+                .filter(|_| piece.has_functions(self.facts.switch_ns));
         }
     }
 }

@@ -17,10 +17,15 @@ pub const CHUNK_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum CompressionError {
     /// It is compressed in a way that is not read.
-    #[error("trace.dat is compressed with {0:?}: zlib and zstd are read; `trace-cmd convert --compression none` helps")]
+    #[error(
+        "trace.dat is compressed with {0:?}: zlib and zstd are read; `trace-cmd convert \
+         --compression none` helps"
+    )]
     Unknown(String),
     /// It would become too much.
-    #[error("a compressed part of trace.dat says that it becomes {0} bytes, more than is read at once")]
+    #[error(
+        "a compressed part of trace.dat says that it becomes {0} bytes, more than is read at once"
+    )]
     TooMuch(usize),
     /// It becomes something else than it says.
     #[error("a compressed part of trace.dat became {became} bytes and not {said}")]
@@ -64,25 +69,45 @@ impl Compression {
     }
 
     /// A part: compressed length, length, bytes.
-    pub(super) fn part<'a>(self, cursor: &mut Cursor<'a>, length_max: usize) -> Result<Cow<'a, [u8]>, CompressionError> {
+    pub(super) fn part<'a>(
+        self,
+        cursor: &mut Cursor<'a>,
+        length_max: usize,
+    ) -> Result<Cow<'a, [u8]>, CompressionError> {
         let (compressed, length) = (cursor.u32()? as usize, cursor.u32()? as usize);
         if length > length_max {
             return Err(CompressionError::TooMuch(length));
         }
         let bytes = cursor.take(compressed)?;
-        // What it becomes is never more than one byte above what it says, however much the bytes hold.
+        // What it becomes is never more than one byte above what it says, however much the bytes
+        // hold.
         let limit = length as u64 + 1;
         let mut became = Vec::new();
         match self {
             Self::None => return Ok(Cow::Borrowed(bytes)),
-            Self::Zlib => ZlibDecoder::new(bytes).take(limit).read_to_end(&mut became)?,
-            Self::Zstd => StreamingDecoder::new(bytes).map_err(io::Error::other)?.take(limit).read_to_end(&mut became)?,
+            Self::Zlib => ZlibDecoder::new(bytes)
+                .take(limit)
+                .read_to_end(&mut became)?,
+            Self::Zstd => StreamingDecoder::new(bytes)
+                .map_err(io::Error::other)?
+                .take(limit)
+                .read_to_end(&mut became)?,
         };
-        if became.len() == length { Ok(Cow::Owned(became)) } else { Err(CompressionError::Length { became: became.len(), said: length }) }
+        if became.len() == length {
+            Ok(Cow::Owned(became))
+        } else {
+            Err(CompressionError::Length {
+                became: became.len(),
+                said: length,
+            })
+        }
     }
 
     /// The pages of a CPU: all at once, or chunk by chunk.
-    pub(super) fn chunks<'a>(self, bytes: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + use<'a> {
+    pub(super) fn chunks<'a>(
+        self,
+        bytes: &'a [u8],
+    ) -> impl Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + use<'a> {
         let mut cursor = Cursor::at(bytes, 0);
         let mut left = if bytes.is_empty() { Some(0) } else { None };
         std::iter::from_fn(move || {
@@ -92,7 +117,9 @@ impl Compression {
             let mut next = || {
                 let count = left.map_or_else(|| cursor.u32(), Ok)?;
                 left = Some(count.saturating_sub(1));
-                (count > 0).then(|| self.part(&mut cursor, CHUNK_BYTES_MAX)).transpose()
+                (count > 0)
+                    .then(|| self.part(&mut cursor, CHUNK_BYTES_MAX))
+                    .transpose()
             };
             let chunk = next().transpose();
             if matches!(chunk, Some(Err(_))) {
@@ -122,32 +149,69 @@ mod tests {
     }
 
     fn read(compression: Compression, part: &[u8]) -> Result<Vec<u8>, CompressionError> {
-        compression.part(&mut Cursor::at(part, 0), 1 << 20).map(Cow::into_owned)
+        compression
+            .part(&mut Cursor::at(part, 0), 1 << 20)
+            .map(Cow::into_owned)
     }
 
     #[test]
     fn parts_become_what_they_were() {
         let plain = b"pages and pages and pages".repeat(100);
-        assert_eq!(read(Compression::Zlib, &part(&zlib(&plain), plain.len())).unwrap(), plain);
-        let zstd = ruzstd::encoding::compress_to_vec(&plain[..], ruzstd::encoding::CompressionLevel::Fastest);
-        assert_eq!(read(Compression::Zstd, &part(&zstd, plain.len())).unwrap(), plain);
+        assert_eq!(
+            read(Compression::Zlib, &part(&zlib(&plain), plain.len())).unwrap(),
+            plain
+        );
+        let zstd = ruzstd::encoding::compress_to_vec(
+            &plain[..],
+            ruzstd::encoding::CompressionLevel::Fastest,
+        );
+        assert_eq!(
+            read(Compression::Zstd, &part(&zstd, plain.len())).unwrap(),
+            plain
+        );
     }
 
     #[test]
     fn a_part_never_becomes_more_than_it_says_or_than_is_allowed() {
         let bomb = zlib(&vec![0; 10 << 20]);
-        assert!(matches!(read(Compression::Zlib, &part(&bomb, 1000)), Err(CompressionError::Length { became: 1001, said: 1000 })));
-        assert!(matches!(read(Compression::Zlib, &part(&bomb, 10 << 20)), Err(CompressionError::TooMuch(_))));
-        assert!(matches!(read(Compression::Zstd, &part(&bomb, 1000)), Err(CompressionError::Damaged(_))));
-        assert!(Compression::named(b"lzma").unwrap_err().to_string().contains("\"lzma\""));
+        assert!(matches!(
+            read(Compression::Zlib, &part(&bomb, 1000)),
+            Err(CompressionError::Length {
+                became: 1001,
+                said: 1000
+            })
+        ));
+        assert!(matches!(
+            read(Compression::Zlib, &part(&bomb, 10 << 20)),
+            Err(CompressionError::TooMuch(_))
+        ));
+        assert!(matches!(
+            read(Compression::Zstd, &part(&bomb, 1000)),
+            Err(CompressionError::Damaged(_))
+        ));
+        assert!(
+            Compression::named(b"lzma")
+                .unwrap_err()
+                .to_string()
+                .contains("\"lzma\"")
+        );
     }
 
     #[test]
     fn pages_come_chunk_by_chunk_and_end_at_damage() {
         let chunk = part(&zlib(&[7; 4096]), 4096);
         let bytes = [&2_u32.to_le_bytes()[..], &chunk, &chunk].concat();
-        assert_eq!(Compression::Zlib.chunks(&bytes).map(|chunk| chunk.unwrap().len()).collect::<Vec<_>>(), [4096, 4096]);
-        let results: Vec<bool> = Compression::Zlib.chunks(&bytes[..bytes.len() - 1]).map(|chunk| chunk.is_ok()).collect();
+        assert_eq!(
+            Compression::Zlib
+                .chunks(&bytes)
+                .map(|chunk| chunk.unwrap().len())
+                .collect::<Vec<_>>(),
+            [4096, 4096]
+        );
+        let results: Vec<bool> = Compression::Zlib
+            .chunks(&bytes[..bytes.len() - 1])
+            .map(|chunk| chunk.is_ok())
+            .collect();
         assert_eq!(results, [true, false]);
         assert_eq!(Compression::None.chunks(&[1; 10]).count(), 1);
         assert_eq!(Compression::None.chunks(&[]).count(), 0);

@@ -1,11 +1,17 @@
 //! Version 6: one part behind the other.
 
-use super::{Buffer, CPUS_MAX, Compression, CpuPages, FileError, Options, Parts, TraceFile, chosen_clock, long_text, printable};
+use super::{
+    Buffer, CPUS_MAX, Compression, CpuPages, FileError, Options, Parts, TraceFile, chosen_clock,
+    long_text, printable,
+};
 use crate::bytes::Cursor;
 use crate::layout::PageLayout;
 
 /// Reads the file from behind its page size.
-pub(super) fn read<'a>(bytes: &'a [u8], mut cursor: Cursor<'a>) -> Result<TraceFile<'a>, FileError> {
+pub(super) fn read<'a>(
+    bytes: &'a [u8],
+    mut cursor: Cursor<'a>,
+) -> Result<TraceFile<'a>, FileError> {
     let mut parts = Parts::default();
     parts.headers(&mut cursor)?;
     parts.tracer_formats(&mut cursor)?;
@@ -16,7 +22,10 @@ pub(super) fn read<'a>(bytes: &'a [u8], mut cursor: Cursor<'a>) -> Result<TraceF
     parts.commands(&mut cursor)?;
     let cpus = cursor.u32()?;
     if cpus > CPUS_MAX {
-        return Err(FileError::Unreasonable { what: "a number of CPUs of", value: cpus.into() });
+        return Err(FileError::Unreasonable {
+            what: "a number of CPUs of",
+            value: cpus.into(),
+        });
     }
     let layout = parts.layout.ok_or(FileError::Mark("header_page"))?;
     let mut mark = cursor.take(10)?;
@@ -32,7 +41,14 @@ pub(super) fn read<'a>(bytes: &'a [u8], mut cursor: Cursor<'a>) -> Result<TraceF
         mark = cursor.take(10)?;
     }
     check_mark(mark)?;
-    let mut buffers = vec![buffer(bytes, &mut cursor, cpus, layout, "", &parts.options)?];
+    let mut buffers = vec![buffer(
+        bytes,
+        &mut cursor,
+        cpus,
+        layout,
+        "",
+        &parts.options,
+    )?];
     for option in &parts.options.buffers {
         // The place of its table in the file, and its name.
         let mut option = Cursor::at(option, 0);
@@ -40,7 +56,14 @@ pub(super) fn read<'a>(bytes: &'a [u8], mut cursor: Cursor<'a>) -> Result<TraceF
         let name = printable(option.terminated()?);
         let mut cursor = Cursor::at(bytes, place);
         check_mark(cursor.take(10)?)?;
-        buffers.push(buffer(bytes, &mut cursor, cpus, layout, &name, &parts.options)?);
+        buffers.push(buffer(
+            bytes,
+            &mut cursor,
+            cpus,
+            layout,
+            &name,
+            &parts.options,
+        )?);
     }
     parts.into_file(6, buffers)
 }
@@ -65,17 +88,39 @@ fn buffer<'a>(
     let mut pages = Vec::new();
     for cpu in 0..cpus {
         let (place, length) = (cursor.u64()?, cursor.u64()?);
-        let both = usize::try_from(place).ok().zip(usize::try_from(length).ok());
-        let (place, length) = both.ok_or(FileError::Unreasonable { what: "a place of pages of", value: place })?;
+        let both = usize::try_from(place)
+            .ok()
+            .zip(usize::try_from(length).ok());
+        let (place, length) = both.ok_or(FileError::Unreasonable {
+            what: "a place of pages of",
+            value: place,
+        })?;
         // A file of no pages may name a place behind its end.
-        let bytes = if length == 0 { &[] } else { Cursor::at(bytes, place).take(length)? };
-        pages.push(CpuPages { cpu, bytes, compression: Compression::None });
+        let bytes = if length == 0 {
+            &[]
+        } else {
+            Cursor::at(bytes, place).take(length)?
+        };
+        pages.push(CpuPages {
+            cpu,
+            bytes,
+            compression: Compression::None,
+        });
     }
     // Without text the option only says that the clock stands here.
     let clock = options
         .clock
         .clone()
         .filter(|clock| !clock.is_empty())
-        .or_else(|| long_text(cursor).ok().map(|clock| chosen_clock(clock.as_bytes())));
-    Ok(Buffer { name: name.to_owned(), clock: clock.unwrap_or_default(), layout, cpus: pages })
+        .or_else(|| {
+            long_text(cursor)
+                .ok()
+                .map(|clock| chosen_clock(clock.as_bytes()))
+        });
+    Ok(Buffer {
+        name: name.to_owned(),
+        clock: clock.unwrap_or_default(),
+        layout,
+        cpus: pages,
+    })
 }

@@ -1,4 +1,5 @@
-//! The head of a trace.dat of version 6, for pages that were read from the kernel: what trace-cmd and KernelShark need to read them.
+//! The head of a trace.dat of version 6, for pages that were read from the kernel: what trace-cmd
+//! and KernelShark need to read them.
 
 use super::MAGIC;
 
@@ -29,7 +30,8 @@ pub struct TraceHead {
 }
 
 impl TraceHead {
-    /// The head of a file whose pages are those of CPU 0, then of CPU 1 and so on: so many bytes of each, whole pages.
+    /// The head of a file whose pages are those of CPU 0, then of CPU 1 and so on: so many bytes of
+    /// each, whole pages.
     #[must_use]
     pub fn encode(&self, lengths: &[u64]) -> Vec<u8> {
         let mut out = [MAGIC, b"6\0", &[0, 8]].concat();
@@ -71,19 +73,27 @@ pub fn page_bytes(head: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(head.get(14..18)?.try_into().ok()?)).filter(|&bytes| bytes > 0)
 }
 
-/// The same head for pages of other lengths, of as many CPUs; nothing if it is no head that [`TraceHead::encode`] made.
+/// The same head for pages of other lengths, of as many CPUs; nothing if it is no head that
+/// [`TraceHead::encode`] made.
 #[must_use]
 pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     let page_bytes = page_bytes(head)?;
-    let table = head.windows(TABLE_MARK.len()).rposition(|window| window == TABLE_MARK)? + TABLE_MARK.len();
+    let table = head
+        .windows(TABLE_MARK.len())
+        .rposition(|window| window == TABLE_MARK)?
+        + TABLE_MARK.len();
     let mut out = head.to_vec();
-    (table + lengths.len() * 16 <= out.len()).then(|| fill_table(&mut out, table, lengths, page_bytes))?;
+    (table + lengths.len() * 16 <= out.len())
+        .then(|| fill_table(&mut out, table, lengths, page_bytes))?;
     Some(out)
 }
 
 /// Writes where the pages of each CPU lie, behind a head that ends where a page begins.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) {
-    out.resize(out.len().next_multiple_of((page_bytes as usize).max(4096)), 0);
+    out.resize(
+        out.len().next_multiple_of((page_bytes as usize).max(4096)),
+        0,
+    );
     let mut place = out.len() as u64;
     for (index, &length) in lengths.iter().enumerate() {
         let entry = table + index * 16;
@@ -125,11 +135,18 @@ mod tests {
     use super::*;
 
     fn head() -> TraceHead {
-        let field = |name: &str, offset, size| format!("\tfield: u64 {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
+        let field = |name: &str, offset, size| {
+            format!("\tfield: u64 {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n")
+        };
         TraceHead {
-            header_page: field("timestamp", 0, 8) + &field("commit", 8, 8) + &field("data", 16, 4080),
+            header_page: field("timestamp", 0, 8)
+                + &field("commit", 8, 8)
+                + &field("data", 16, 4080),
             tracer_formats: vec!["name: print\nID: 5\nformat:\n".into()],
-            event_formats: vec![("sched".into(), vec!["name: sched_switch\nID: 300\nformat:\n".into()])],
+            event_formats: vec![(
+                "sched".into(),
+                vec!["name: sched_switch\nID: 300\nformat:\n".into()],
+            )],
             symbols: "ffffffff81000000 T hrtimer_wakeup\n".into(),
             commands: "7 my_loop\n".into(),
             clock: "local [mono] boot".into(),
@@ -143,16 +160,36 @@ mod tests {
     fn what_is_written_is_read() {
         let lengths = [4096, 0, 8192];
         let mut bytes = head().encode(&lengths);
-        assert_eq!(with_lengths(&head().encode(&[0; 3]), &lengths).as_ref(), Some(&bytes));
+        assert_eq!(
+            with_lengths(&head().encode(&[0; 3]), &lengths).as_ref(),
+            Some(&bytes)
+        );
         bytes.resize(bytes.len() + 3 * 4096, 7);
         let file = TraceFile::parse(&bytes).unwrap();
-        assert_eq!((file.version, file.kernel.as_deref()), (6, Some("Linux host 6.1.0-rt x86_64")));
-        let names: Vec<_> = file.formats.iter().map(|format| (format.system.as_str(), format.name.as_str())).collect();
+        assert_eq!(
+            (file.version, file.kernel.as_deref()),
+            (6, Some("Linux host 6.1.0-rt x86_64"))
+        );
+        let names: Vec<_> = file
+            .formats
+            .iter()
+            .map(|format| (format.system.as_str(), format.name.as_str()))
+            .collect();
         assert_eq!(names, [("ftrace", "print"), ("sched", "sched_switch")]);
-        assert_eq!((file.symbols.name(0xffff_ffff_8100_0001), file.commands[&7].as_str()), (Some("hrtimer_wakeup"), "my_loop"));
+        assert_eq!(
+            (
+                file.symbols.name(0xffff_ffff_8100_0001),
+                file.commands[&7].as_str()
+            ),
+            (Some("hrtimer_wakeup"), "my_loop")
+        );
         let buffer = file.buffer(None).unwrap();
         assert_eq!(buffer.clock, "mono");
-        let stored: Vec<_> = buffer.cpus.iter().map(|cpu| (cpu.cpu, cpu.stored_bytes())).collect();
+        let stored: Vec<_> = buffer
+            .cpus
+            .iter()
+            .map(|cpu| (cpu.cpu, cpu.stored_bytes()))
+            .collect();
         assert_eq!(stored, [(0, 4096), (1, 0), (2, 8192)]);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::{Buffer, CPUS_MAX, Compression, CpuPages, FileError, Parts, SECTION_BYTES_MAX, TraceFile, chosen_clock, printable};
+use super::{
+    Buffer, CPUS_MAX, Compression, CpuPages, FileError, Parts, SECTION_BYTES_MAX, TraceFile,
+    chosen_clock, printable,
+};
 use crate::bytes::Cursor;
 use crate::layout::{PAGE_BYTES_MAX, PageLayout};
 
@@ -18,17 +21,27 @@ const BUFFER: u16 = 3;
 const IS_COMPRESSED: u16 = 1;
 
 /// Reads the file from behind its page size.
-pub(super) fn read<'a>(bytes: &'a [u8], mut cursor: Cursor<'a>) -> Result<TraceFile<'a>, FileError> {
+pub(super) fn read<'a>(
+    bytes: &'a [u8],
+    mut cursor: Cursor<'a>,
+) -> Result<TraceFile<'a>, FileError> {
     let compression = Compression::named(cursor.terminated()?)?;
     let _version = cursor.terminated()?;
     let mut place = cursor.u64()?;
     let mut parts = Parts::default();
     let mut sections = Vec::new();
     while place != 0 {
-        let next = options(&section(bytes, place, OPTIONS, compression)?, &mut parts, &mut sections)?;
+        let next = options(
+            &section(bytes, place, OPTIONS, compression)?,
+            &mut parts,
+            &mut sections,
+        )?;
         // Each says where the next one is, further on: a ring of them would have no end.
         if next != 0 && next <= place {
-            return Err(FileError::Unreasonable { what: "the place of the next options as", value: next });
+            return Err(FileError::Unreasonable {
+                what: "the place of the next options as",
+                value: next,
+            });
         }
         place = next;
     }
@@ -45,12 +58,19 @@ pub(super) fn read<'a>(bytes: &'a [u8], mut cursor: Cursor<'a>) -> Result<TraceF
     }
     let layout = parts.layout.ok_or(FileError::Mark("header_page"))?;
     let described = std::mem::take(&mut parts.options.buffers);
-    let buffers = described.iter().map(|option| buffer(bytes, option, layout, compression)).collect::<Result<_, _>>()?;
+    let buffers = described
+        .iter()
+        .map(|option| buffer(bytes, option, layout, compression))
+        .collect::<Result<_, _>>()?;
     parts.into_file(7, buffers)
 }
 
 /// Reads options up to the last one, which says where the next ones are.
-fn options(content: &[u8], parts: &mut Parts, sections: &mut Vec<(u16, u64)>) -> Result<u64, FileError> {
+fn options(
+    content: &[u8],
+    parts: &mut Parts,
+    sections: &mut Vec<(u16, u64)>,
+) -> Result<u64, FileError> {
     let mut cursor = Cursor::at(content, 0);
     loop {
         let id = cursor.u16()?;
@@ -61,7 +81,10 @@ fn options(content: &[u8], parts: &mut Parts, sections: &mut Vec<(u16, u64)>) ->
             HEADER_INFO | TRACER_FORMATS | EVENT_FORMATS | SYMBOLS | COMMANDS => {
                 // A section that is named a thousand times would take a thousand times its memory.
                 if sections.iter().any(|&(known, _)| known == id) {
-                    return Err(FileError::Unreasonable { what: "twice where there is section", value: id.into() });
+                    return Err(FileError::Unreasonable {
+                        what: "twice where there is section",
+                        value: id.into(),
+                    });
                 }
                 sections.push((id, Cursor::at(data, 0).u64()?));
             }
@@ -72,7 +95,10 @@ fn options(content: &[u8], parts: &mut Parts, sections: &mut Vec<(u16, u64)>) ->
 
 /// The head of a section: number, flags, description, length. The cursor stands behind it.
 fn head(bytes: &[u8], place: u64, id: u16) -> Result<(Cursor<'_>, bool, u64), FileError> {
-    let place = usize::try_from(place).map_err(|_| FileError::Unreasonable { what: "a place of", value: place })?;
+    let place = usize::try_from(place).map_err(|_| FileError::Unreasonable {
+        what: "a place of",
+        value: place,
+    })?;
     let mut cursor = Cursor::at(bytes, place);
     if cursor.u16()? != id {
         return Err(FileError::Mark("section"));
@@ -83,38 +109,83 @@ fn head(bytes: &[u8], place: u64, id: u16) -> Result<(Cursor<'_>, bool, u64), Fi
     Ok((cursor, is_compressed, length))
 }
 
-fn section<'a>(bytes: &'a [u8], place: u64, id: u16, compression: Compression) -> Result<Cow<'a, [u8]>, FileError> {
+fn section<'a>(
+    bytes: &'a [u8],
+    place: u64,
+    id: u16,
+    compression: Compression,
+) -> Result<Cow<'a, [u8]>, FileError> {
     let (mut cursor, is_compressed, length) = head(bytes, place, id)?;
     if is_compressed {
         return Ok(compression.part(&mut cursor, SECTION_BYTES_MAX)?);
     }
-    let length = usize::try_from(length).map_err(|_| FileError::Unreasonable { what: "a section of", value: length })?;
+    let length = usize::try_from(length).map_err(|_| FileError::Unreasonable {
+        what: "a section of",
+        value: length,
+    })?;
     Ok(Cow::Borrowed(cursor.take(length)?))
 }
 
 /// The option says where the section and each CPU's pages are.
-fn buffer<'a>(bytes: &'a [u8], option: &[u8], layout: PageLayout, compression: Compression) -> Result<Buffer<'a>, FileError> {
+fn buffer<'a>(
+    bytes: &'a [u8],
+    option: &[u8],
+    layout: PageLayout,
+    compression: Compression,
+) -> Result<Buffer<'a>, FileError> {
     let mut option = Cursor::at(option, 0);
     let (_, is_compressed, _) = head(bytes, option.u64()?, BUFFER)?;
     let name = printable(option.terminated()?);
     let clock = chosen_clock(option.terminated()?);
     let page_bytes = option.u32()?;
     if (page_bytes as usize) < layout.data_offset || page_bytes as usize > PAGE_BYTES_MAX {
-        return Err(FileError::Unreasonable { what: "a page size of", value: page_bytes.into() });
+        return Err(FileError::Unreasonable {
+            what: "a page size of",
+            value: page_bytes.into(),
+        });
     }
     let count = option.u32()?;
     if count > CPUS_MAX {
-        return Err(FileError::Unreasonable { what: "a number of CPUs of", value: count.into() });
+        return Err(FileError::Unreasonable {
+            what: "a number of CPUs of",
+            value: count.into(),
+        });
     }
     let mut cpus = Vec::new();
     for _ in 0..count {
         let (cpu, place, length) = (option.u32()?, option.u64()?, option.u64()?);
-        let both = usize::try_from(place).ok().zip(usize::try_from(length).ok());
-        let (place, length) = both.ok_or(FileError::Unreasonable { what: "a place of pages of", value: place })?;
+        let both = usize::try_from(place)
+            .ok()
+            .zip(usize::try_from(length).ok());
+        let (place, length) = both.ok_or(FileError::Unreasonable {
+            what: "a place of pages of",
+            value: place,
+        })?;
         // trace-cmd 3.1.6 leaves the word that counts the chunks out of the length.
-        let length = if length > 0 && is_compressed { length.saturating_add(4) } else { length };
-        let bytes = if length == 0 { &[] } else { Cursor::at(bytes, place).take(length)? };
-        cpus.push(CpuPages { cpu, bytes, compression: if is_compressed { compression } else { Compression::None } });
+        let length = if length > 0 && is_compressed {
+            length.saturating_add(4)
+        } else {
+            length
+        };
+        let bytes = if length == 0 {
+            &[]
+        } else {
+            Cursor::at(bytes, place).take(length)?
+        };
+        cpus.push(CpuPages {
+            cpu,
+            bytes,
+            compression: if is_compressed {
+                compression
+            } else {
+                Compression::None
+            },
+        });
     }
-    Ok(Buffer { name, clock, layout: layout.with_page_bytes(page_bytes as usize), cpus })
+    Ok(Buffer {
+        name,
+        clock,
+        layout: layout.with_page_bytes(page_bytes as usize),
+        cpus,
+    })
 }

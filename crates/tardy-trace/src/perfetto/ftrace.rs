@@ -3,20 +3,35 @@
 use super::message::Message;
 use crate::event::{Event, Kind};
 
-/// An event as `FtraceEvent`; nothing for those that no track of the schedule needs, or that the schema has not.
+/// An event as `FtraceEvent`; nothing for those that no track of the schedule needs, or that the
+/// schema has not.
 pub(super) fn event(event: &Event) -> Option<Message> {
     let new = Message::default;
     let number = |vector: i64| new().signed(1, vector);
     // Perfetto reads events fastest whose time and thread come first, in this order.
     let head = new().number(1, event.time).signed(2, event.head.pid.into());
     let (field, body) = match event.kind {
-        Kind::Switch { previous, previous_state, next } => {
-            let from = new().text(1, previous.name.as_str()).signed(2, previous.pid.into()).signed(3, previous.priority.into());
+        Kind::Switch {
+            previous,
+            previous_state,
+            next,
+        } => {
+            let from = new()
+                .text(1, previous.name.as_str())
+                .signed(2, previous.pid.into())
+                .signed(3, previous.priority.into());
             let to = from.signed(4, previous_state).text(5, next.name.as_str());
-            (4, to.signed(6, next.pid.into()).signed(7, next.priority.into()))
+            (
+                4,
+                to.signed(6, next.pid.into())
+                    .signed(7, next.priority.into()),
+            )
         }
         Kind::Waking { thread, target_cpu } => {
-            let woken = new().text(1, thread.name.as_str()).signed(2, thread.pid.into()).signed(3, thread.priority.into());
+            let woken = new()
+                .text(1, thread.name.as_str())
+                .signed(2, thread.pid.into())
+                .signed(3, thread.priority.into());
             (20, woken.signed(5, target_cpu.into()))
         }
         Kind::SoftirqEntry { vector } => (24, number(vector)),
@@ -27,7 +42,12 @@ pub(super) fn event(event: &Event) -> Option<Message> {
         // Of the CPUs' own interrupts the schema has this one.
         Kind::VectorEntry { name } if name.as_str() == "local_timer" => (559, new()),
         Kind::VectorExit { name } if name.as_str() == "local_timer" => (560, new()),
-        Kind::CpuIdle { state } => (13, new().number(1, state.unwrap_or(u32::MAX).into()).number(2, event.cpu.into())),
+        Kind::CpuIdle { state } => (
+            13,
+            new()
+                .number(1, state.unwrap_or(u32::MAX).into())
+                .number(2, event.cpu.into()),
+        ),
         _ => return None,
     };
     Some(head.message(field, &body))

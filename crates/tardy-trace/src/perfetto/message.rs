@@ -1,4 +1,5 @@
-//! Messages of protobuf as bytes: a varint is all that it takes (protobuf.dev/programming-guides/encoding).
+//! Messages of protobuf as bytes: a varint is all that it takes
+//! (protobuf.dev/programming-guides/encoding).
 
 /// A message that is being written, field by field.
 #[derive(Debug, Default)]
@@ -66,10 +67,26 @@ mod tests {
 
     #[test]
     fn fields_are_written_as_the_specification_writes_its_examples() {
-        assert_eq!(Message::default().number(1, 150).bytes(), [0x08, 0x96, 0x01]);
-        assert_eq!(Message::default().text(2, "testing").bytes(), b"\x12\x07testing");
-        assert_eq!(Message::default().message(3, &Message::default().number(1, 150)).bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
+        assert_eq!(
+            Message::default().number(1, 150).bytes(),
+            [0x08, 0x96, 0x01]
+        );
+        assert_eq!(
+            Message::default().text(2, "testing").bytes(),
+            b"\x12\x07testing"
+        );
+        assert_eq!(
+            Message::default()
+                .message(3, &Message::default().number(1, 150))
+                .bytes(),
+            [0x1a, 0x03, 0x08, 0x96, 0x01]
+        );
         let minus_two = Message::default().signed(1, -2);
-        assert_eq!(minus_two.bytes(), [0x08, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]);
+        assert_eq!(
+            minus_two.bytes(),
+            [
+                0x08, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01
+            ]
+        );
     }
 }

@@ -10,21 +10,49 @@ const TICK: u64 = 0xf002;
 const LOOP: i32 = 10;
 const OTHER: i32 = 20;
 /// As if the clocks had these distances: 2026, and a minute of suspend.
-const OFFSETS: ClockOffsets =
-    ClockOffsets { realtime: 1_790_000_000_000_000_000, boottime: 60_000_000_000, tai: 1_790_000_037_000_000_000 };
+const OFFSETS: ClockOffsets = ClockOffsets {
+    realtime: 1_790_000_000_000_000_000,
+    boottime: 60_000_000_000,
+    tai: 1_790_000_037_000_000_000,
+};
 const HARD_INTERRUPT: u8 = 0x08;
 
 fn thread(pid: i32) -> Thread {
-    Thread { pid, priority: 120, name: Text::default() }
+    Thread {
+        pid,
+        priority: 120,
+        name: Text::default(),
+    }
 }
 
 fn event(time: u64, cpu: u32, pid: i32, flags: u8, kind: Kind) -> Item {
-    Item::Event(Event { time, cpu, head: Head { flags, preempt_count: 0, pid }, kind })
+    Item::Event(Event {
+        time,
+        cpu,
+        head: Head {
+            flags,
+            preempt_count: 0,
+            pid,
+        },
+        kind,
+    })
 }
 
 /// A thread sets a timer for `soft_expires`, and allows it to be late until `expires`.
 fn start(time: u64, pid: i32, timer: u64, function: u64, soft_expires: i64, expires: i64) -> Item {
-    event(time, 0, pid, 0, Kind::TimerStart { timer, function, expires, soft_expires, mode: Some(0) })
+    event(
+        time,
+        0,
+        pid,
+        0,
+        Kind::TimerStart {
+            timer,
+            function,
+            expires,
+            soft_expires,
+            mode: Some(0),
+        },
+    )
 }
 
 fn cancel(time: u64, pid: i32, timer: u64) -> Item {
@@ -33,19 +61,54 @@ fn cancel(time: u64, pid: i32, timer: u64) -> Item {
 
 /// In the interrupt that came into `pid`.
 fn entry(time: u64, pid: i32, timer: u64, function: u64, now: i64) -> Item {
-    event(time, 0, pid, HARD_INTERRUPT, Kind::TimerExpireEntry { timer, function, now })
+    event(
+        time,
+        0,
+        pid,
+        HARD_INTERRUPT,
+        Kind::TimerExpireEntry {
+            timer,
+            function,
+            now,
+        },
+    )
 }
 
 fn exit(time: u64, pid: i32, timer: u64) -> Item {
-    event(time, 0, pid, HARD_INTERRUPT, Kind::TimerExpireExit { timer })
+    event(
+        time,
+        0,
+        pid,
+        HARD_INTERRUPT,
+        Kind::TimerExpireExit { timer },
+    )
 }
 
 fn waking(time: u64, by: i32, flags: u8, pid: i32) -> Item {
-    event(time, 0, by, flags, Kind::Waking { thread: thread(pid), target_cpu: 0 })
+    event(
+        time,
+        0,
+        by,
+        flags,
+        Kind::Waking {
+            thread: thread(pid),
+            target_cpu: 0,
+        },
+    )
 }
 
 fn switch(time: u64, previous: i32, next: i32) -> Item {
-    event(time, 0, previous, 0, Kind::Switch { previous: thread(previous), previous_state: 1, next: thread(next) })
+    event(
+        time,
+        0,
+        previous,
+        0,
+        Kind::Switch {
+            previous: thread(previous),
+            previous_state: 1,
+            next: thread(next),
+        },
+    )
 }
 
 fn watch() -> TimerWatch {
@@ -63,10 +126,18 @@ fn watched(items: &[Item]) -> (TimerWatch, Vec<TimerWakeUp>) {
     (watch, found)
 }
 
-/// One sleep until 1 000 000 by a clock that is so far ahead, with the interrupt into the idle thread.
+/// One sleep until 1 000 000 by a clock that is so far ahead, with the interrupt into the idle
+/// thread.
 fn sleep(ahead: i64) -> Vec<Item> {
     vec![
-        start(500_000, LOOP, 7, WAKEUP, 1_000_000 + ahead, 1_050_000 + ahead),
+        start(
+            500_000,
+            LOOP,
+            7,
+            WAKEUP,
+            1_000_000 + ahead,
+            1_050_000 + ahead,
+        ),
         switch(510_000, LOOP, 0),
         entry(1_060_500, 0, 7, WAKEUP, 1_060_000 + ahead),
         waking(1_061_000, 0, HARD_INTERRUPT, LOOP),
@@ -77,9 +148,20 @@ fn sleep(ahead: i64) -> Vec<Item> {
 
 #[test]
 fn a_thread_that_was_on_another_cpu_when_it_was_woken_is_not_as_late_as_its_next_switch() {
-    // Its timer stayed on CPU 0, where it was set; the thread is on CPU 1, on its way to sleep, and goes on there until it is preempted.
+    // Its timer stayed on CPU 0, where it was set; the thread is on CPU 1, on its way to sleep, and
+    // goes on there until it is preempted.
     let elsewhere = |time, previous, previous_state, next| {
-        event(time, 1, previous, 0, Kind::Switch { previous: thread(previous), previous_state, next: thread(next) })
+        event(
+            time,
+            1,
+            previous,
+            0,
+            Kind::Switch {
+                previous: thread(previous),
+                previous_state,
+                next: thread(next),
+            },
+        )
     };
     let items = [
         start(500_000, LOOP, 7, WAKEUP, 1_000_000, 1_000_000),
@@ -93,20 +175,32 @@ fn a_thread_that_was_on_another_cpu_when_it_was_woken_is_not_as_late_as_its_next
         let mut items = items;
         items[4] = elsewhere(1_050_000, LOOP, it_could_go_on, OTHER);
         let (watch, found) = watched(&items);
-        assert_eq!((found.len(), found[0].ran, found[0].start), (1, 1_001_000, Start::Unseen));
+        assert_eq!(
+            (found.len(), found[0].ran, found[0].start),
+            (1, 1_001_000, Start::Unseen)
+        );
         assert_eq!(watch.counts(TimerKind::Sleep).wake_ups, 1);
     }
     // One that has left its CPU behind the waking is as late as the switch to it.
     let mut items = items;
     items[4] = elsewhere(1_050_000, LOOP, 1, OTHER);
     let (_, found) = watched(&items);
-    assert_eq!((found.len(), found[0].ran, found[0].start), (1, 1_200_000, Start::Switch));
+    assert_eq!(
+        (found.len(), found[0].ran, found[0].start),
+        (1, 1_200_000, Start::Switch)
+    );
 }
 
 #[test]
 fn a_sleep_is_as_late_as_its_parts_together_and_each_part_has_its_marks() {
     let (watch, found) = watched(&sleep(0));
-    let parts = Parts { armed: 0, slack: 50_000, timer: 10_500, waking: 500, switch: 9_000 };
+    let parts = Parts {
+        armed: 0,
+        slack: 50_000,
+        timer: 10_500,
+        waking: 500,
+        switch: 9_000,
+    };
     let expected = TimerWakeUp {
         thread: LOOP,
         kind: TimerKind::Sleep,
@@ -119,8 +213,18 @@ fn a_sleep_is_as_late_as_its_parts_together_and_each_part_has_its_marks() {
     };
     assert_eq!(found, [expected]);
     assert_eq!(found[0].lateness(), 70_000);
-    assert_eq!(watch.counts(TimerKind::Sleep), TimerCounts { started: 1, wake_ups: 1, ..TimerCounts::default() });
-    assert_eq!((watch.counts(TimerKind::Timerfd), watch.other_wake_ups()), (TimerCounts::default(), 0));
+    assert_eq!(
+        watch.counts(TimerKind::Sleep),
+        TimerCounts {
+            started: 1,
+            wake_ups: 1,
+            ..TimerCounts::default()
+        }
+    );
+    assert_eq!(
+        (watch.counts(TimerKind::Timerfd), watch.other_wake_ups()),
+        (TimerCounts::default(), 0)
+    );
 }
 
 #[test]
@@ -133,35 +237,66 @@ fn due_times_of_every_clock_are_those_of_the_monotonic_one() {
     ];
     for (ahead, clock) in clocks {
         let (_, found) = watched(&sleep(ahead));
-        assert_eq!((found[0].clock, found[0].due, found[0].lateness()), (clock, 1_000_000, 70_000));
+        assert_eq!(
+            (found[0].clock, found[0].due, found[0].lateness()),
+            (clock, 1_000_000, 70_000)
+        );
     }
-    // A clock that was set since: the look of the interrupt at it counts, 500 ns before the timer's function.
+    // A clock that was set since: the look of the interrupt at it counts, 500 ns before the timer's
+    // function.
     let (_, found) = watched(&sleep(OFFSETS.realtime - 5_000_000_000));
-    assert_eq!((found[0].clock, found[0].due, found[0].lateness()), (TimerClock::Set, 1_000_500, 69_500));
+    assert_eq!(
+        (found[0].clock, found[0].due, found[0].lateness()),
+        (TimerClock::Set, 1_000_500, 69_500)
+    );
 }
 
 #[test]
 fn a_machine_that_was_never_suspended_has_no_boot_time_of_its_own() {
-    for (boottime, ahead, clock) in
-        [(0, 0, TimerClock::Monotonic), (0, 501, TimerClock::Monotonic), (400_000_000, 400_000_000, TimerClock::Boottime)]
-    {
+    for (boottime, ahead, clock) in [
+        (0, 0, TimerClock::Monotonic),
+        (0, 501, TimerClock::Monotonic),
+        (400_000_000, 400_000_000, TimerClock::Boottime),
+    ] {
         let mut watch = watch();
-        watch.set_offsets(ClockOffsets { boottime, ..OFFSETS });
+        watch.set_offsets(ClockOffsets {
+            boottime,
+            ..OFFSETS
+        });
         sleep(ahead).iter().for_each(|item| watch.take(item));
-        assert_eq!(watch.finished().map(|found| found.clock).collect::<Vec<_>>(), [clock], "{boottime} {ahead}");
+        assert_eq!(
+            watch
+                .finished()
+                .map(|found| found.clock)
+                .collect::<Vec<_>>(),
+            [clock],
+            "{boottime} {ahead}"
+        );
     }
 }
 
 #[test]
 fn a_thread_that_sets_its_timer_too_late_is_late_itself() {
-    // Due since 1 000 000, and set half a millisecond after that; the interrupt comes into the thread, which has not left the CPU.
+    // Due since 1 000 000, and set half a millisecond after that; the interrupt comes into the
+    // thread, which has not left the CPU.
     let (watch, found) = watched(&[
         start(1_500_000, LOOP, 7, WAKEUP, 1_000_000, 1_000_000),
         entry(1_502_000, LOOP, 7, WAKEUP, 1_501_000),
         waking(1_503_000, LOOP, HARD_INTERRUPT, LOOP),
         exit(1_504_000, LOOP, 7),
     ]);
-    assert_eq!((found[0].parts, found[0].start), (Parts { armed: 500_000, timer: 2_000, waking: 1_000, ..Parts::default() }, Start::OnCpu));
+    assert_eq!(
+        (found[0].parts, found[0].start),
+        (
+            Parts {
+                armed: 500_000,
+                timer: 2_000,
+                waking: 1_000,
+                ..Parts::default()
+            },
+            Start::OnCpu
+        )
+    );
     assert_eq!(watch.counts(TimerKind::Sleep).wake_ups, 1);
 }
 
@@ -175,16 +310,33 @@ fn a_wait_that_something_else_ends_is_no_wake_up_of_its_timer() {
         cancel(711_000, LOOP, 7),
     ]);
     assert!(found.is_empty());
-    assert_eq!(watch.counts(TimerKind::Sleep), TimerCounts { started: 1, cancelled: 1, ..TimerCounts::default() });
+    assert_eq!(
+        watch.counts(TimerKind::Sleep),
+        TimerCounts {
+            started: 1,
+            cancelled: 1,
+            ..TimerCounts::default()
+        }
+    );
     assert_eq!(watch.other_wake_ups(), 1);
 }
 
 #[test]
 fn kernels_that_tell_of_a_timers_end_as_taken_back_too_cancel_nothing() {
     let mut items = sleep(0);
-    items.insert(2, event(1_060_400, 0, LOOP, HARD_INTERRUPT, Kind::TimerCancel { timer: 7 }));
+    items.insert(
+        2,
+        event(
+            1_060_400,
+            0,
+            LOOP,
+            HARD_INTERRUPT,
+            Kind::TimerCancel { timer: 7 },
+        ),
+    );
     assert_eq!(watched(&items).1.len(), 1);
-    // A thread that is not followed takes nothing back: it is the one that serves timers on PREEMPT_RT.
+    // A thread that is not followed takes nothing back: it is the one that serves timers on
+    // PREEMPT_RT.
     items[2] = cancel(1_060_400, OTHER, 7);
     assert_eq!(watched(&items).1.len(), 1);
 }
@@ -203,7 +355,13 @@ fn a_timer_that_is_set_anew_was_cancelled_and_one_that_nobody_waits_for_wakes_no
     assert!(found.is_empty());
     assert_eq!(
         watch.counts(TimerKind::Timerfd),
-        TimerCounts { started: 3, cancelled: 1, unawaited: 1, pending: 1, ..TimerCounts::default() }
+        TimerCounts {
+            started: 3,
+            cancelled: 1,
+            unawaited: 1,
+            pending: 1,
+            ..TimerCounts::default()
+        }
     );
     assert_eq!(watch.other_wake_ups(), 1);
 }
@@ -214,11 +372,25 @@ fn a_thread_that_has_ended_is_followed_no_more_and_its_last_wake_up_counts() {
     let (last, switched) = (sleep(0), 5);
     last[..switched].iter().for_each(|item| watch.take(item));
     watch.unfollow(LOOP);
-    assert_eq!(watch.finished().map(|wake_up| wake_up.start).collect::<Vec<_>>(), [Start::Unseen], "it ran, or it would not have ended");
+    assert_eq!(
+        watch
+            .finished()
+            .map(|wake_up| wake_up.start)
+            .collect::<Vec<_>>(),
+        [Start::Unseen],
+        "it ran, or it would not have ended"
+    );
     let counts = watch.counts(TimerKind::Sleep);
     // The number is another program's.
     sleep(0).iter().for_each(|item| watch.take(item));
-    assert_eq!((watch.counts(TimerKind::Sleep), watch.finished().count(), watch.other_wake_ups()), (counts, 0, 0));
+    assert_eq!(
+        (
+            watch.counts(TimerKind::Sleep),
+            watch.finished().count(),
+            watch.other_wake_ups()
+        ),
+        (counts, 0, 0)
+    );
 }
 
 #[test]
@@ -232,14 +404,23 @@ fn timers_of_other_threads_and_of_other_functions_are_passed_over() {
             0,
             LOOP,
             HARD_INTERRUPT,
-            Kind::TimerStart { timer: 9, function: WAKEUP, expires: 1_000, soft_expires: 1_000, mode: None },
+            Kind::TimerStart {
+                timer: 9,
+                function: WAKEUP,
+                expires: 1_000,
+                soft_expires: 1_000,
+                mode: None,
+            },
         ),
         entry(1_100, 0, 7, WAKEUP, 1_050),
         waking(1_200, 0, HARD_INTERRUPT, OTHER),
         exit(1_300, 0, 7),
     ]);
     assert!(found.is_empty());
-    assert_eq!((watch.counts(TimerKind::Sleep), watch.other_wake_ups()), (TimerCounts::default(), 0));
+    assert_eq!(
+        (watch.counts(TimerKind::Sleep), watch.other_wake_ups()),
+        (TimerCounts::default(), 0)
+    );
 }
 
 #[test]
@@ -250,7 +431,15 @@ fn a_thread_that_was_not_seen_to_be_switched_to_had_not_left_the_cpu() {
     items.push(start(1_065_000, LOOP, 8, WAKEUP, 2_000_000, 2_000_000));
     let (watch, found) = watched(&items);
     assert_eq!((found[0].ran, found[0].start), (1_061_000, Start::Unseen));
-    assert_eq!(watch.counts(TimerKind::Sleep), TimerCounts { started: 2, wake_ups: 1, pending: 1, ..TimerCounts::default() });
+    assert_eq!(
+        watch.counts(TimerKind::Sleep),
+        TimerCounts {
+            started: 2,
+            wake_ups: 1,
+            pending: 1,
+            ..TimerCounts::default()
+        }
+    );
     // A switch away from it is none that it made before it slept.
     let mut items = sleep(0);
     items.insert(5, switch(1_063_000, LOOP, 0));
@@ -259,36 +448,81 @@ fn a_thread_that_was_not_seen_to_be_switched_to_had_not_left_the_cpu() {
 
 #[test]
 fn what_is_under_way_where_events_are_lost_is_lost() {
-    let lost = Item::Lost { cpu: 1, time: 1_000, count: Some(3) };
+    let lost = Item::Lost {
+        cpu: 1,
+        time: 1_000,
+        count: Some(3),
+    };
     let count = sleep(0).len();
     for seen in 1..=count {
         let mut items = sleep(0);
         items.insert(seen, lost);
         let (watch, found) = watched(&items);
         let is_over = seen == count;
-        let expected = TimerCounts { started: 1, lost: u64::from(!is_over), wake_ups: u64::from(is_over), ..TimerCounts::default() };
-        assert_eq!((watch.counts(TimerKind::Sleep), found.len()), (expected, usize::from(is_over)), "lost behind event {seen}");
+        let expected = TimerCounts {
+            started: 1,
+            lost: u64::from(!is_over),
+            wake_ups: u64::from(is_over),
+            ..TimerCounts::default()
+        };
+        assert_eq!(
+            (watch.counts(TimerKind::Sleep), found.len()),
+            (expected, usize::from(is_over)),
+            "lost behind event {seen}"
+        );
     }
 }
 
-/// What may come, in any order: of two threads that are followed, one that is not, and three timers.
+/// What may come, in any order: of two threads that are followed, one that is not, and three
+/// timers.
 fn any_item() -> impl Strategy<Value = Item> {
     let pid = prop_oneof![Just(LOOP), Just(LOOP + 1), Just(OTHER), Just(0)];
     let function = prop_oneof![Just(WAKEUP), Just(TIMERFD), Just(TICK)];
-    (0_u64..9, 0_u32..2, pid.clone(), pid, 0_u64..3, function, prop_oneof![Just(0), Just(HARD_INTERRUPT)], -5_000_i64..5_000).prop_map(
-        |(what, cpu, by, pid, timer, function, flags, at)| {
+    (
+        0_u64..9,
+        0_u32..2,
+        pid.clone(),
+        pid,
+        0_u64..3,
+        function,
+        prop_oneof![Just(0), Just(HARD_INTERRUPT)],
+        -5_000_i64..5_000,
+    )
+        .prop_map(|(what, cpu, by, pid, timer, function, flags, at)| {
             let kind = match what {
-                0 | 1 => Kind::TimerStart { timer, function, expires: at + 100, soft_expires: at, mode: None },
+                0 | 1 => Kind::TimerStart {
+                    timer,
+                    function,
+                    expires: at + 100,
+                    soft_expires: at,
+                    mode: None,
+                },
                 2 => Kind::TimerCancel { timer },
-                3 | 4 => Kind::TimerExpireEntry { timer, function, now: at },
+                3 | 4 => Kind::TimerExpireEntry {
+                    timer,
+                    function,
+                    now: at,
+                },
                 5 => Kind::TimerExpireExit { timer },
-                6 => Kind::Waking { thread: thread(pid), target_cpu: cpu },
-                7 => Kind::Switch { previous: thread(by), previous_state: 1, next: thread(pid) },
-                _ => return Item::Lost { cpu, time: 0, count: None },
+                6 => Kind::Waking {
+                    thread: thread(pid),
+                    target_cpu: cpu,
+                },
+                7 => Kind::Switch {
+                    previous: thread(by),
+                    previous_state: 1,
+                    next: thread(pid),
+                },
+                _ => {
+                    return Item::Lost {
+                        cpu,
+                        time: 0,
+                        count: None,
+                    };
+                }
             };
             event(0, cpu, by, flags, kind)
-        },
-    )
+        })
 }
 
 proptest! {

@@ -14,16 +14,27 @@ const ESRCH: i32 = 3;
 /// Why there is no such program. Each says what to give instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProcess {
-    #[error("there is no process {0}: give the number of a running program, as `pidof NAME` tells it")]
+    #[error(
+        "there is no process {0}: give the number of a running program, as `pidof NAME` tells it"
+    )]
     Absent(u32),
-    #[error("process {0} has ended, and waits for its parent: give the number of a running program")]
+    #[error(
+        "process {0} has ended, and waits for its parent: give the number of a running program"
+    )]
     Ended(u32),
-    #[error("{0} ({1}) is a thread of the kernel, which sets no timers of a program: give the number of a program")]
+    #[error(
+        "{0} ({1}) is a thread of the kernel, which sets no timers of a program: give the number \
+         of a program"
+    )]
     OfKernel(u32, String),
     #[error("{thread} is a thread of process {process}: give {process} --thread {thread}")]
     IsThread { thread: u32, process: u32 },
     #[error("process {process} has no thread {thread}: it has {threads}")]
-    NoThread { process: u32, thread: u32, threads: String },
+    NoThread {
+        process: u32,
+        thread: u32,
+        threads: String,
+    },
 }
 
 /// A running program.
@@ -44,22 +55,42 @@ impl Process {
     /// # Errors
     /// [`NoProcess`].
     pub fn find(root: &Root, id: u32) -> Result<Self, NoProcess> {
-        let stat = root.text(format!("proc/{id}/stat")).ok_or(NoProcess::Absent(id))?;
-        let fields: Vec<&str> = stat.rsplit_once(')').map(|(_, rest)| rest.split_ascii_whitespace().collect()).unwrap_or_default();
+        let stat = root
+            .text(format!("proc/{id}/stat"))
+            .ok_or(NoProcess::Absent(id))?;
+        let fields: Vec<&str> = stat
+            .rsplit_once(')')
+            .map(|(_, rest)| rest.split_ascii_whitespace().collect())
+            .unwrap_or_default();
         let name = printable(&root.text(format!("proc/{id}/comm")).unwrap_or_default());
-        // proc(5): the state is the third field, the flags are the ninth; the first two stand before the bracket.
-        if fields.get(6).and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & PF_KTHREAD != 0) {
+        // proc(5): the state is the third field, the flags are the ninth; the first two stand
+        // before the bracket.
+        if fields
+            .get(6)
+            .and_then(|flags| flags.parse::<u64>().ok())
+            .is_some_and(|flags| flags & PF_KTHREAD != 0)
+        {
             return Err(NoProcess::OfKernel(id, name));
         }
         if matches!(fields.first(), Some(&("Z" | "X"))) {
             return Err(NoProcess::Ended(id));
         }
         let status = root.text(format!("proc/{id}/status")).unwrap_or_default();
-        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+        let group = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
         if let Some(process) = group.filter(|&process| process != id) {
-            return Err(NoProcess::IsThread { thread: id, process });
+            return Err(NoProcess::IsThread {
+                thread: id,
+                process,
+            });
         }
-        Ok(Self { root: root.clone(), id, name, start_time: process::start_time(root, id) })
+        Ok(Self {
+            root: root.clone(),
+            id,
+            name,
+            start_time: process::start_time(root, id),
+        })
     }
 
     /// Sees that it has this thread.
@@ -71,40 +102,74 @@ impl Process {
         if i32::try_from(thread).is_ok_and(|thread| threads.contains_key(&thread)) {
             return Ok(());
         }
-        let words: Vec<String> = threads.iter().take(8).map(|(id, name)| format!("{id} ({name})")).collect();
+        let words: Vec<String> = threads
+            .iter()
+            .take(8)
+            .map(|(id, name)| format!("{id} ({name})"))
+            .collect();
         let more = threads.len().saturating_sub(words.len());
-        let threads = words.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() };
-        Err(NoProcess::NoThread { process: self.id, thread, threads })
+        let threads = words.join(", ")
+            + &if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+        Err(NoProcess::NoThread {
+            process: self.id,
+            thread,
+            threads,
+        })
     }
 
     /// Its threads that are there now, with their names.
     #[must_use]
     pub fn threads(&self) -> BTreeMap<i32, String> {
-        let ids = self.root.names(format!("proc/{}/task", self.id)).into_iter().filter_map(|name| name.parse().ok());
-        ids.map(|id| (id, self.thread_name(id).unwrap_or_default())).collect()
+        let ids = self
+            .root
+            .names(format!("proc/{}/task", self.id))
+            .into_iter()
+            .filter_map(|name| name.parse().ok());
+        ids.map(|id| (id, self.thread_name(id).unwrap_or_default()))
+            .collect()
     }
 
     /// The name of a thread of it, while it is there.
     #[must_use]
     pub fn thread_name(&self, thread: i32) -> Option<String> {
-        self.root.text(format!("proc/{}/task/{thread}/comm", self.id)).map(|name| printable(&name))
+        self.root
+            .text(format!("proc/{}/task/{thread}/comm", self.id))
+            .map(|name| printable(&name))
     }
 
-    /// Whether it still runs. Where /proc cannot be read, as without a descriptor that is free, nothing says that it does not.
+    /// Whether it still runs. Where /proc cannot be read, as without a descriptor that is free,
+    /// nothing says that it does not.
     #[must_use]
     pub fn is_there(&self) -> bool {
         let stat = match self.root.read(format!("proc/{}/stat", self.id)) {
             Ok(stat) => stat,
-            Err(error) => return error.kind() != ErrorKind::NotFound && error.raw_os_error() != Some(ESRCH),
+            Err(error) => {
+                return error.kind() != ErrorKind::NotFound && error.raw_os_error() != Some(ESRCH);
+            }
         };
-        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-        state.is_some_and(|state| !matches!(state, 'Z' | 'X')) && process::start_time_of(&stat) == self.start_time
+        let state = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.trim_start().chars().next());
+        state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+            && process::start_time_of(&stat) == self.start_time
     }
 }
 
 /// A program names its threads as it likes; what it wrote must not reach a terminal as it is.
 fn printable(name: &str) -> String {
-    name.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+    name.chars()
+        .map(|character| {
+            if character.is_control() {
+                '?'
+            } else {
+                character
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -124,16 +189,25 @@ mod tests {
     fn machine() -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let stat =
-            |id: u32, state: &str, flags: u64| format!("{id} (my) loop) {state} 1 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 555 0 0");
+        let stat = |id: u32, state: &str, flags: u64| {
+            format!("{id} (my) loop) {state} 1 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 555 0 0")
+        };
         for (id, group, state, flags, name) in [
             (70, 70, "S", 0x0040_0000, "my) loop\n"),
             (71, 70, "S", 0x0040_0000, "wor\u{1b}ker\n"),
             (2, 2, "S", 0x0020_8040, "kthreadd\n"),
             (9, 9, "Z", 0, "gone\n"),
         ] {
-            put(folder.path(), &format!("proc/{id}/stat"), &stat(id, state, flags));
-            put(folder.path(), &format!("proc/{id}/status"), &format!("Name:\tx\nTgid:\t{group}\nPid:\t{id}\n"));
+            put(
+                folder.path(),
+                &format!("proc/{id}/stat"),
+                &stat(id, state, flags),
+            );
+            put(
+                folder.path(),
+                &format!("proc/{id}/status"),
+                &format!("Name:\tx\nTgid:\t{group}\nPid:\t{id}\n"),
+            );
             put(folder.path(), &format!("proc/{id}/comm"), name);
             put(folder.path(), &format!("proc/{group}/task/{id}/comm"), name);
         }
@@ -144,13 +218,26 @@ mod tests {
     fn a_program_has_its_threads_and_is_no_other_of_its_number() {
         let (folder, root) = machine();
         let process = Process::find(&root, 70).unwrap();
-        assert_eq!((process.name.as_str(), process.is_there()), ("my) loop", true));
-        assert_eq!(process.threads(), BTreeMap::from([(70, "my) loop".to_owned()), (71, "wor?ker".to_owned())]));
+        assert_eq!(
+            (process.name.as_str(), process.is_there()),
+            ("my) loop", true)
+        );
+        assert_eq!(
+            process.threads(),
+            BTreeMap::from([(70, "my) loop".to_owned()), (71, "wor?ker".to_owned())])
+        );
         assert_eq!(process.check_thread(71), Ok(()));
         let error = process.check_thread(72).unwrap_err().to_string();
-        assert_eq!(error, "process 70 has no thread 72: it has 70 (my) loop), 71 (wor?ker)");
+        assert_eq!(
+            error,
+            "process 70 has no thread 72: it has 70 (my) loop), 71 (wor?ker)"
+        );
         let stat = fs::read_to_string(folder.path().join("proc/70/stat")).unwrap();
-        put(folder.path(), "proc/70/stat", &stat.replace(" 555 ", " 556 "));
+        put(
+            folder.path(),
+            "proc/70/stat",
+            &stat.replace(" 555 ", " 556 "),
+        );
         assert!(!process.is_there(), "another process has the number now");
         put(folder.path(), "proc/70/stat", &stat.replace(") S ", ") Z "));
         assert!(!process.is_there(), "it has ended");
@@ -168,6 +255,12 @@ mod tests {
         assert_eq!(refused(4), NoProcess::Absent(4));
         assert_eq!(refused(9), NoProcess::Ended(9));
         assert_eq!(refused(2), NoProcess::OfKernel(2, "kthreadd".into()));
-        assert_eq!(refused(71), NoProcess::IsThread { thread: 71, process: 70 });
+        assert_eq!(
+            refused(71),
+            NoProcess::IsThread {
+                thread: 71,
+                process: 70
+            }
+        );
     }
 }

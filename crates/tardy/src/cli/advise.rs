@@ -24,7 +24,8 @@ pub struct AdviseArgs {
     /// Probe to judge by [default: one that times completions, else one that times late starts]
     #[arg(long, value_name = "NAME", conflicts_with = "paper")]
     pub probe: Option<String>,
-    /// Draw the curves of total delay into this file, whose name ends in .svg or .png, or in .csv for their numbers
+    /// Draw the curves of total delay into this file, whose name ends in .svg or .png, or in .csv
+    /// for their numbers
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     /// Print the advice as JSON
@@ -35,7 +36,8 @@ pub struct AdviseArgs {
 /// The work that is to be in time.
 #[derive(Debug, Clone, Args)]
 pub struct TaskArgs {
-    /// How long a unit of work takes on the kernel with the most throughput, undisturbed, as in 100us
+    /// How long a unit of work takes on the kernel with the most throughput, undisturbed, as in
+    /// 100us
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub work: Option<Nanos>,
     /// Time from when a unit is due until it must be done, as in 250us
@@ -62,14 +64,18 @@ pub struct TaskArgs {
     /// Parallel threads of the work wait for each other at barriers
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub barriers: Option<bool>,
-    /// Whether the machine that the work is for is virtual [default: what the machine of the runs is, else this one]
+    /// Whether the machine that the work is for is virtual [default: what the machine of the runs
+    /// is, else this one]
     #[arg(long = "virtual", id = "virtual", value_name = "yes|no", value_parser = yes_no)]
     pub is_virtual: Option<bool>,
 }
 
-const AFTER_HELP: &str = "Work is judged by completion times where a run has them (the probe `work`), else by late starts and a model, which says so.
-With several kernels, the verdict is about the advised one. On a terminal, without --work and --deadline, questions are asked.
-Exit codes: 0 nothing measured speaks against it (or no deadline was given); 1 it was late; 2 wrong use or bad input; 4 cannot say: too few samples,
+const AFTER_HELP: &str = "Work is judged by completion times where a run has them (the probe \
+                          `work`), else by late starts and a model, which says so.
+With several kernels, the verdict is about the advised one. On a terminal, without --work and \
+                          --deadline, questions are asked.
+Exit codes: 0 nothing measured speaks against it (or no deadline was given); 1 it was late; 2 \
+                          wrong use or bad input; 4 cannot say: too few samples,
 a degraded set-up, virtual time, or no run.";
 
 /// Which publication.
@@ -104,8 +110,16 @@ impl TaskArgs {
 /// A sentence that says what to write.
 pub fn utilisation(text: &str) -> Result<f64, String> {
     let error = || format!("`{text}` is not a share: write it in percent, as in 40%, or as 0.4");
-    let (number, scale) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
-    number.parse::<f64>().ok().map(|number| number / scale).filter(|share| (0.0..=1.0).contains(share)).ok_or_else(error)
+    let (number, scale) = text
+        .trim()
+        .strip_suffix('%')
+        .map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
+    number
+        .parse::<f64>()
+        .ok()
+        .map(|number| number / scale)
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(error)
 }
 
 /// A size with its unit.
@@ -141,6 +155,10 @@ mod tests {
         for error in [utilisation("40"), utilisation("-1%"), utilisation("nan")] {
             assert!(error.unwrap_err().contains("as in 40%"));
         }
-        assert!(bytes("512").unwrap_err().contains("512MiB") && bytes("0B").is_err() && yes_no("perhaps").is_err());
+        assert!(
+            bytes("512").unwrap_err().contains("512MiB")
+                && bytes("0B").is_err()
+                && yes_no("perhaps").is_err()
+        );
     }
 }

@@ -8,7 +8,8 @@ use clap::Args;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct BreakdownArgs {
-    /// Runs that isolate the sources, such as one with and one without high-resolution timers; or folders of runs, as the lab makes them
+    /// Runs that isolate the sources, such as one with and one without high-resolution timers; or
+    /// folders of runs, as the lab makes them
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Print as JSON
@@ -16,8 +17,12 @@ pub struct BreakdownArgs {
     pub json: bool,
 }
 
-const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` makes a run that isolates all three as far as one boot can.
-To measure with and without high-resolution timers takes two boots, for instance in the lab (virtual time: lengths of code paths, not times of a machine):
-  tardy lab run --kernel debian:6.1 --cmdline 'highres=off nohz=off' --kernel debian:6.1 --cmdline highres=on --scenario abeni2002-split --out timers
+const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` makes a run that isolates all \
+                          three as far as one boot can.
+To measure with and without high-resolution timers takes two boots, for instance in the lab \
+                          (virtual time: lengths of code paths, not times of a machine):
+  tardy lab run --kernel debian:6.1 --cmdline 'highres=off nohz=off' --kernel debian:6.1 --cmdline \
+                          highres=on --scenario abeni2002-split --out timers
   tardy breakdown timers
-Exit codes: 0 at least one source was isolated; 2 wrong use, or a folder that is no run; 4 no phase of any run isolated a source.";
+Exit codes: 0 at least one source was isolated; 2 wrong use, or a folder that is no run; 4 no \
+                          phase of any run isolated a source.";

@@ -1,4 +1,5 @@
-//! Values from a short list, each with a name and a line of help. What they mean stands in crates that know no command line.
+//! Values from a short list, each with a name and a line of help. What they mean stands in crates
+//! that know no command line.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tardy_chart::model::Kind;
@@ -27,15 +28,26 @@ pub trait Choice: Copy + Send + Sync + 'static {
     /// # Errors
     /// The names that there are.
     fn parse(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().copied().find(|choice| choice.name().eq_ignore_ascii_case(text));
-        let names = || Self::ALL.iter().map(|choice| choice.name()).collect::<Vec<_>>().join(", ");
+        let found = Self::ALL
+            .iter()
+            .copied()
+            .find(|choice| choice.name().eq_ignore_ascii_case(text));
+        let names = || {
+            Self::ALL
+                .iter()
+                .map(|choice| choice.name())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         found.ok_or_else(|| format!("`{text}` is not one of {}", names()))
     }
 }
 
 /// The parser of a flag that takes one of them.
 pub fn parser<T: Choice>() -> impl TypedValueParser<Value = T> {
-    let possible = T::ALL.iter().map(|choice| PossibleValue::new(choice.name()).help(choice.about()));
+    let possible = T::ALL
+        .iter()
+        .map(|choice| PossibleValue::new(choice.name()).help(choice.about()));
     PossibleValuesParser::new(possible).try_map(|name| T::parse(&name))
 }
 
@@ -65,9 +77,18 @@ impl Choice for ExplainLevel {
     fn about(self) -> &'static str {
         match self {
             Self::Off => "Nothing is recorded",
-            Self::Events => "Events that stock kernels have: eight to ten a wake-up, each a quarter of a microsecond",
-            Self::Stacks => "These, and the kernel's functions that were under way: tens of microseconds each, so not for comparison",
-            Self::Timerlat => "Events, and the kernel's tracer timerlat beside as a second opinion: not for comparison",
+            Self::Events => {
+                "Events that stock kernels have: eight to ten a wake-up, each a quarter of a \
+                 microsecond"
+            }
+            Self::Stacks => {
+                "These, and the kernel's functions that were under way: tens of microseconds each, \
+                 so not for comparison"
+            }
+            Self::Timerlat => {
+                "Events, and the kernel's tracer timerlat beside as a second opinion: not for \
+                 comparison"
+            }
         }
     }
 }
@@ -122,7 +143,9 @@ impl Choice for WorkKind {
     fn about(self) -> &'static str {
         match self {
             Self::Compute => "Arithmetic in registers: user space alone",
-            Self::Syscalls => "System calls: a byte through a pipe, a file's attributes by its path",
+            Self::Syscalls => {
+                "System calls: a byte through a pipe, a file's attributes by its path"
+            }
             Self::Memory => "Reads that wait for memory, each for the one before it",
         }
     }
@@ -139,7 +162,9 @@ impl Choice for SystemClock {
         match self {
             Self::Monotonic => "CLOCK_MONOTONIC, the run's own",
             Self::Realtime => "CLOCK_REALTIME: UTC, set by people and by time synchronisation",
-            Self::Tai => "CLOCK_TAI: as CLOCK_REALTIME, without leap seconds; the time of TSN and PTP",
+            Self::Tai => {
+                "CLOCK_TAI: as CLOCK_REALTIME, without leap seconds; the time of TSN and PTP"
+            }
         }
     }
 }
@@ -218,13 +243,22 @@ mod tests {
 
     #[test]
     fn a_choice_has_one_name_on_the_command_line_and_in_files() {
-        assert_eq!(PolicyName::ALL.map(|policy| serde_json::to_value(policy).unwrap()), PolicyName::ALL.map(Choice::name));
-        assert_eq!(WorkKind::ALL.map(|kind| serde_json::to_value(kind).unwrap()), WorkKind::ALL.map(Choice::name));
+        assert_eq!(
+            PolicyName::ALL.map(|policy| serde_json::to_value(policy).unwrap()),
+            PolicyName::ALL.map(Choice::name)
+        );
+        assert_eq!(
+            WorkKind::ALL.map(|kind| serde_json::to_value(kind).unwrap()),
+            WorkKind::ALL.map(Choice::name)
+        );
     }
 
     #[test]
     fn what_cannot_be_chosen_is_answered_with_what_can() {
         assert_eq!(WorkKind::parse("Memory"), Ok(WorkKind::Memory));
-        assert_eq!(WorkKind::parse("disk").unwrap_err(), "`disk` is not one of compute, syscalls, memory");
+        assert_eq!(
+            WorkKind::parse("disk").unwrap_err(),
+            "`disk` is not one of compute, syscalls, memory"
+        );
     }
 }

@@ -16,7 +16,8 @@ use super::{DeadlineArgs, positive_duration};
 pub struct CompareArgs {
     /// Baseline: a run, or a folder of runs that repeat one measurement
     ///
-    /// A folder without NEW is compared within itself: its runs are grouped by what was measured, and the groups are compared across kernels.
+    /// A folder without NEW is compared within itself: its runs are grouped by what was measured,
+    /// and the groups are compared across kernels.
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
     /// Runs or folders of runs, each compared with BASE
@@ -25,7 +26,8 @@ pub struct CompareArgs {
     /// Find where the numbers changed: all runs, BASE too, in the order of their starts
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernels' sections, of two folders of watched runs; as text or JSON also without this. For latencies name the runs themselves
+    /// Compare the kernels' sections, of two folders of watched runs; as text or JSON also without
+    /// this. For latencies name the runs themselves
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
     /// Difference that does not matter: a time, or a share of the baseline's value
@@ -35,7 +37,8 @@ pub struct CompareArgs {
     pub deadline: CompareDeadlineArgs,
     /// Quantiles to compare, as in 0.5,0.999, if both sides have an upper bound
     ///
-    /// By default those of 0.5, 0.9, 0.99, 0.999, 0.9999 and 0.99999 that have 30 independent samples beyond them.
+    /// By default those of 0.5, 0.9, 0.99, 0.999, 0.9999 and 0.99999 that have 30 independent
+    /// samples beyond them.
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, hide_default_value = true)]
     pub quantiles: Option<Vec<f64>>,
     /// How much runs of one side differ among themselves: standard deviation in per cent
@@ -47,7 +50,12 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
     /// Confidence of each interval
-    #[arg(long, value_name = "LEVEL", default_value = "95%", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "95%",
+        allow_hyphen_values = true
+    )]
     pub confidence: Confidence,
     /// Resamples of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
@@ -55,7 +63,8 @@ pub struct CompareArgs {
     /// Seed of the random numbers: the same runs and seed give the same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Length of the bootstrap's blocks, at least a cycle of the load [default: chosen from each run]
+    /// Length of the bootstrap's blocks, at least a cycle of the load [default: chosen from each
+    /// run]
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub block: Option<Nanos>,
     /// Compare runs in virtual time with runs in real time anyway
@@ -69,13 +78,20 @@ pub struct CompareArgs {
     pub format: CompareFormat,
 }
 
-const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a difference lies beyond the margin, equivalent when it lies within, inconclusive otherwise.
-With four runs a side or more (folders of runs), each run counts as one number, so that the interval includes how much runs differ among themselves.
-With fewer, blocks of time are resampled, and the interval is widened by --between-runs. At its default, one run a side cannot show a difference below about 25 %:
-state --between-runs 0 where nothing but the samples is to count, or measure four runs a side. Runs of one side must repeat one measurement.
-Lab runs in virtual time are exact: one replica a side is compared without an interval, several replicas as one number each.
+const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a difference lies \
+                          beyond the margin, equivalent when it lies within, inconclusive \
+                          otherwise.
+With four runs a side or more (folders of runs), each run counts as one number, so that the \
+                          interval includes how much runs differ among themselves.
+With fewer, blocks of time are resampled, and the interval is widened by --between-runs. At its \
+                          default, one run a side cannot show a difference below about 25 %:
+state --between-runs 0 where nothing but the samples is to count, or measure four runs a side. \
+                          Runs of one side must repeat one measurement.
+Lab runs in virtual time are exact: one replica a side is compared without an interval, several \
+                          replicas as one number each.
 Runs of `tardy cost` are compared metric by metric, as percentages.
-Exit codes: 0 nothing got worse; 1 something did; 2 wrong use, or runs that cannot be compared; 4 inconclusive.";
+Exit codes: 0 nothing got worse; 1 something did; 2 wrong use, or runs that cannot be compared; 4 \
+                          inconclusive.";
 
 /// The deadline that misses are counted against.
 #[derive(Debug, Clone, Args)]
@@ -105,7 +121,12 @@ impl CompareArgs {
     /// How to compare.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let deadline = DeadlineArgs { deadline: self.deadline.deadline, window: self.deadline.window, misses: None, skipped: None };
+        let deadline = DeadlineArgs {
+            deadline: self.deadline.deadline,
+            window: self.deadline.window,
+            misses: None,
+            skipped: None,
+        };
         let mut quantiles = self.quantiles.clone().unwrap_or_else(|| QUANTILES.to_vec());
         quantiles.sort_by(f64::total_cmp);
         quantiles.dedup();
@@ -129,7 +150,9 @@ fn quantile(text: &str) -> Result<f64, String> {
     text.parse::<f64>()
         .ok()
         .filter(|quantile| *quantile > 0.0 && *quantile < 1.0)
-        .ok_or_else(|| format!("`{text}` is not a quantile: write a share between 0 and 1 such as 0.999"))
+        .ok_or_else(|| {
+            format!("`{text}` is not a quantile: write a share between 0 and 1 such as 0.999")
+        })
 }
 
 fn percent(text: &str) -> Result<f64, String> {

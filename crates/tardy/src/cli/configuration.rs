@@ -7,17 +7,38 @@ use tardy_measure::configuration::{Configuration, ConfigurationError};
 ///
 /// # Errors
 /// A value that its flag refuses.
-pub fn with_defaults(mut run: Command, configuration: &Configuration) -> Result<Command, ConfigurationError> {
+pub fn with_defaults(
+    mut run: Command,
+    configuration: &Configuration,
+) -> Result<Command, ConfigurationError> {
     for (flag, default) in &configuration.flags {
         // Alone on a command line of its own, so that the error can name the file.
-        if let Err(error) = run.clone().try_get_matches_from(["run".to_owned(), format!("--{flag}={}", default.value)]) {
+        if let Err(error) = run
+            .clone()
+            .try_get_matches_from(["run".to_owned(), format!("--{flag}={}", default.value)])
+        {
             let said = error.to_string();
-            let reason = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            return Err(ConfigurationError::Refused { path: default.path.clone(), key: (*flag).to_owned(), reason });
+            let reason = said
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: ")
+                .to_owned();
+            return Err(ConfigurationError::Refused {
+                path: default.path.clone(),
+                key: (*flag).to_owned(),
+                reason,
+            });
         }
         // The definition's values last as long as the process.
         let value: &'static str = default.value.clone().leak();
-        run = run.mut_args(|arg| if arg.get_long() == Some(*flag) { arg.default_value(value) } else { arg });
+        run = run.mut_args(|arg| {
+            if arg.get_long() == Some(*flag) {
+                arg.default_value(value)
+            } else {
+                arg
+            }
+        });
     }
     Ok(run)
 }
@@ -38,16 +59,30 @@ mod tests {
     fn every_key_is_a_flag_of_run_that_takes_a_value() {
         let run = run();
         for key in KEYS {
-            let flag = run.get_arguments().find(|flag| flag.get_long() == Some(key)).unwrap_or_else(|| panic!("--{key}"));
+            let flag = run
+                .get_arguments()
+                .find(|flag| flag.get_long() == Some(key))
+                .unwrap_or_else(|| panic!("--{key}"));
             assert!(flag.get_action().takes_values(), "--{key}");
         }
     }
 
     #[test]
     fn a_value_that_its_flag_refuses_names_its_file() {
-        let default = DefaultValue { value: "200".to_owned(), path: PathBuf::from("t.toml") };
-        let configuration = Configuration { flags: [("deadline", default)].into(), ..Configuration::default() };
-        let said = with_defaults(run(), &configuration).unwrap_err().to_string();
-        assert!(said.starts_with("t.toml: deadline: invalid value '200'"), "{said}");
+        let default = DefaultValue {
+            value: "200".to_owned(),
+            path: PathBuf::from("t.toml"),
+        };
+        let configuration = Configuration {
+            flags: [("deadline", default)].into(),
+            ..Configuration::default()
+        };
+        let said = with_defaults(run(), &configuration)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.starts_with("t.toml: deadline: invalid value '200'"),
+            "{said}"
+        );
     }
 }

@@ -20,7 +20,8 @@ pub struct CostArgs {
     /// Metric or group of metrics (`tardy list costs`); repeat it for several [default: all]
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub metric: Vec<String>,
-    /// How often each metric is prepared and measured; the result is the least of the rounds' medians
+    /// How often each metric is prepared and measured; the result is the least of the rounds'
+    /// medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "command")]
     pub rounds: u32,
     /// Trials of each metric in a round, or runs of the command [default: 11; of a command 3]
@@ -52,7 +53,8 @@ pub enum CostWhole {
 /// `tardy cost build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// A clean kernel tree, an archive of one, or `package` for that of the distribution in /usr/src
+    /// A clean kernel tree, an archive of one, or `package` for that of the distribution in
+    /// /usr/src
     #[arg(long, value_name = "TREE|package", default_value = "package")]
     pub source: PathBuf,
     /// Number of builds, each into an empty folder
@@ -118,5 +120,7 @@ fn trial_length(text: &str) -> Result<Nanos, String> {
     if (Nanos::from_micros(10)..=Nanos::from_secs(60)).contains(&length) {
         return Ok(length);
     }
-    Err(format!("`{text}` is no length of a trial: write a time from 10us to 60s"))
+    Err(format!(
+        "`{text}` is no length of a trial: write a time from 10us to 60s"
+    ))
 }

@@ -1,4 +1,5 @@
-//! `tardy cyclictest`: the options of cyclictest (rt-tests), for scripts that call it. Source: its manual of rt-tests 2.8, and what 2.4 does.
+//! `tardy cyclictest`: the options of cyclictest (rt-tests), for scripts that call it. Source: its
+//! manual of rt-tests 2.8, and what 2.4 does.
 
 use std::path::PathBuf;
 
@@ -15,7 +16,8 @@ use tardy_run::tracing::ExplainLevel;
 
 /// Length where none is asked for: a signal ends it before.
 const LENGTH_MAX: Nanos = Nanos::from_secs(30 * 86_400);
-/// Samples that are all kept, for the last one and the numbers of cycles; more than these are counted.
+/// Samples that are all kept, for the last one and the numbers of cycles; more than these are
+/// counted.
 const SAMPLES_KEPT_MAX: f64 = 20e6;
 /// Threads that are measured at most.
 const THREADS_MAX: usize = 4096;
@@ -29,7 +31,8 @@ const BUCKETS_MAX: i64 = 1_000_000;
     args_override_self = true,
     infer_long_args = true,
     override_usage = "tardy cyclictest [OPTIONS OF cyclictest] [--tardy-out <FOLDER>]",
-    after_help = "Prints what cyclictest prints. Threads are always bound to a CPU, and memory is always locked.
+    after_help = "Prints what cyclictest prints. Threads are always bound to a CPU, and memory is \
+                  always locked.
 With --tardy-out the run is kept: `tardy show`, `report`, `explain` and `compare` take it.
 A link to tardy named cyclictest is this command."
 )]
@@ -40,7 +43,8 @@ pub struct CyclictestArgs {
     /// Keep the run in this folder, which must not exist
     #[arg(long, value_name = "FOLDER")]
     pub tardy_out: Option<PathBuf>,
-    /// Threads on CPUs of this list in turn, or of all but those of !LIST; thread N on CPU N without one
+    /// Threads on CPUs of this list in turn, or of all but those of !LIST; thread N on CPU N
+    /// without one
     #[arg(short = 'a', long, value_name = "CPUSET", num_args = 0..=1)]
     pub affinity: Option<Option<String>>,
     /// Due times of all threads coincide, or lie so many us apart
@@ -57,7 +61,8 @@ pub struct CyclictestArgs {
     /// Leave the power management as it is
     #[arg(long)]
     pub default_system: bool,
-    /// Each thread's interval is so much longer than that of the thread before [default: 500; 0 with a histogram]
+    /// Each thread's interval is so much longer than that of the thread before [default: 500; 0
+    /// with a histogram]
     #[arg(short = 'd', long, value_name = "US", value_parser = number::<i64>(0, 3_600_000_000))]
     pub distance: Option<i64>,
     /// How long, in s, or with m, h or d; 0 for until a signal
@@ -136,7 +141,8 @@ pub struct CyclictestArgs {
     /// So many threads; one a CPU without a number
     #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = number::<u32>(1, THREADS_MAX as i64))]
     pub threads: Option<Option<u32>>,
-    /// With -b: mark the place in the kernel's trace, which tardy always does, and then switch the trace off
+    /// With -b: mark the place in the kernel's trace, which tardy always does, and then switch the
+    /// trace off
     #[arg(long)]
     pub tracemark: bool,
     #[arg(short = 'u', long, hide = true)]
@@ -166,14 +172,21 @@ pub struct Setup {
 impl CyclictestArgs {
     #[must_use]
     pub fn unit(&self) -> Unit {
-        if self.nsecs { Unit::Nanos } else { Unit::Micros }
+        if self.nsecs {
+            Unit::Nanos
+        } else {
+            Unit::Micros
+        }
     }
 
     /// The histogram that is asked for.
     #[must_use]
     pub fn shape(&self) -> Option<HistogramShape> {
         let rows = self.histofall.or(self.histogram)?;
-        Some(HistogramShape { buckets: u32::try_from(rows).unwrap_or(u32::MAX), has_sum: self.histofall.is_some() })
+        Some(HistogramShape {
+            buckets: u32::try_from(rows).unwrap_or(u32::MAX),
+            has_sum: self.histofall.is_some(),
+        })
     }
 
     /// Whether the power management is left alone.
@@ -185,7 +198,10 @@ impl CyclictestArgs {
     /// The thread's intervals differ by this.
     #[must_use]
     pub fn distance(&self) -> Nanos {
-        Nanos::from_micros(self.distance.unwrap_or(if self.shape().is_some() { 0 } else { 500 }))
+        Nanos::from_micros(
+            self.distance
+                .unwrap_or(if self.shape().is_some() { 0 } else { 500 }),
+        )
     }
 
     /// The same as a request, on a machine with these CPUs to use.
@@ -199,10 +215,13 @@ impl CyclictestArgs {
         let (policy, priority) = self.scheduling(cpus.len(), &mut notes)?;
         let priority_of = |place: usize| match priority {
             0 => 0,
-            highest if self.priospread => highest.saturating_sub(u32::try_from(place).unwrap_or(u32::MAX)).max(1),
+            highest if self.priospread => highest
+                .saturating_sub(u32::try_from(place).unwrap_or(u32::MAX))
+                .max(1),
             same => same,
         };
-        let interval_of = |place: usize| Nanos::from_micros(self.interval) + self.distance() * place as i64;
+        let interval_of =
+            |place: usize| Nanos::from_micros(self.interval) + self.distance() * place as i64;
         let kind = match () {
             () if self.posix_timers => "posix-timer",
             () if self.relative => "nanosleep",
@@ -212,25 +231,63 @@ impl CyclictestArgs {
         let mut threads = Vec::new();
         for (place, &cpu) in cpus.iter().enumerate() {
             let (interval, priority) = (interval_of(place), priority_of(place));
-            let fits = |group: &&mut Group| group.interval == interval && group.priority == priority && !group.cpus.contains(cpu);
+            let fits = |group: &&mut Group| {
+                group.interval == interval
+                    && group.priority == priority
+                    && !group.cpus.contains(cpu)
+            };
             let group = match groups.iter_mut().find(fits) {
                 Some(group) => group,
                 None => {
-                    let name = if groups.is_empty() { kind.to_owned() } else { format!("thread-{place}") };
-                    groups.push(Group { name, interval, priority, cpus: CpuList::default() });
+                    let name = if groups.is_empty() {
+                        kind.to_owned()
+                    } else {
+                        format!("thread-{place}")
+                    };
+                    groups.push(Group {
+                        name,
+                        interval,
+                        priority,
+                        cpus: CpuList::default(),
+                    });
                     groups.last_mut().expect("one was pushed")
                 }
             };
             group.cpus.insert(cpu);
-            threads.push(Thread { probe: group.name.clone(), cpu, priority, interval });
+            threads.push(Thread {
+                probe: group.name.clone(),
+                cpu,
+                priority,
+                interval,
+            });
         }
-        let probes = groups.iter().map(|group| group.spec(kind)).collect::<Result<Vec<_>, _>>()?;
-        let shortest = groups.iter().map(|group| group.interval).min().unwrap_or(Nanos::from_micros(self.interval));
+        let probes = groups
+            .iter()
+            .map(|group| group.spec(kind))
+            .collect::<Result<Vec<_>, _>>()?;
+        let shortest = groups
+            .iter()
+            .map(|group| group.interval)
+            .min()
+            .unwrap_or(Nanos::from_micros(self.interval));
         // cyclictest ends with the first thread that has made all its cycles.
-        let by_loops = (self.loops > 0).then(|| Nanos(shortest.get().saturating_mul(i64::try_from(self.loops).unwrap_or(i64::MAX))));
+        let by_loops = (self.loops > 0).then(|| {
+            Nanos(
+                shortest
+                    .get()
+                    .saturating_mul(i64::try_from(self.loops).unwrap_or(i64::MAX)),
+            )
+        });
         let duration = self.duration.filter(|duration| duration.get() > 0);
-        let is_counted = self.loops > 0 && duration.is_none() && groups.iter().all(|group| group.interval == shortest);
-        let length = duration.into_iter().chain(by_loops).min().unwrap_or(LENGTH_MAX).min(LENGTH_MAX);
+        let is_counted = self.loops > 0
+            && duration.is_none()
+            && groups.iter().all(|group| group.interval == shortest);
+        let length = duration
+            .into_iter()
+            .chain(by_loops)
+            .min()
+            .unwrap_or(LENGTH_MAX)
+            .min(LENGTH_MAX);
         let request = Request {
             scenario: None,
             length: (!is_counted).then_some(length),
@@ -244,7 +301,11 @@ impl CyclictestArgs {
             priority: None,
             dither: None,
             clock: (self.clock == 1 && kind != "nanosleep").then_some(SystemClock::Realtime),
-            align: self.secaligned.is_some().then_some(if self.clock == 1 { SystemClock::Realtime } else { SystemClock::Monotonic }),
+            align: self.secaligned.is_some().then_some(if self.clock == 1 {
+                SystemClock::Realtime
+            } else {
+                SystemClock::Monotonic
+            }),
             aligned: self.aligned.is_some(),
             cpus: Some(MeasuredCpus::List(cpus.iter().copied().collect())),
             loads: vec!["none".to_owned()],
@@ -254,7 +315,11 @@ impl CyclictestArgs {
             keep: self.keep(length, &groups),
             disk: None,
             spool: None,
-            cpu_dma_latency: if self.leaves_power() { CpuDmaLatency::Leave } else { CpuDmaLatency::Micros(self.latency) },
+            cpu_dma_latency: if self.leaves_power() {
+                CpuDmaLatency::Leave
+            } else {
+                CpuDmaLatency::Micros(self.latency)
+            },
             resume_latency: None,
             probe_cgroup: None,
             load_cgroup: None,
@@ -267,7 +332,11 @@ impl CyclictestArgs {
             keep_trace: false,
             force: true,
         };
-        Ok(Setup { request, threads, notes })
+        Ok(Setup {
+            request,
+            threads,
+            notes,
+        })
     }
 
     /// What cannot be had is refused before anything is measured.
@@ -276,31 +345,79 @@ impl CyclictestArgs {
             return Err(format!("`{word}` belongs to no option: leave it out"));
         }
         let refused = [
-            (self.fifo.is_some(), "-F: no figures go to a FIFO: `tardy top FOLDER` shows a run of --tardy-out while it lasts"),
-            (self.system, "-s: sleeps without a clock are not measured: leave it out, or use -x for POSIX timers"),
-            (self.oscope.is_some(), "-o: values are not thinned out: leave it out, and take those of -v"),
+            (
+                self.fifo.is_some(),
+                "-F: no figures go to a FIFO: `tardy top FOLDER` shows a run of --tardy-out while \
+                 it lasts",
+            ),
+            (
+                self.system,
+                "-s: sleeps without a clock are not measured: leave it out, or use -x for POSIX \
+                 timers",
+            ),
+            (
+                self.oscope.is_some(),
+                "-o: values are not thinned out: leave it out, and take those of -v",
+            ),
             (
                 self.deepest_idle_state.is_some(),
-                "--deepest-idle-state: idle states are limited by their time to wake up: give it with --latency, or to tardy run --resume-latency",
+                "--deepest-idle-state: idle states are limited by their time to wake up: give it \
+                 with --latency, or to tardy run --resume-latency",
             ),
-            (self.smi, "--smi: SMIs are no column here: with --tardy-out the run has them, where the machine counts them"),
-            (self.posix_timers && self.relative, "-r: POSIX timers are absolute here: leave -r or -x out"),
-            (self.aligned.flatten().is_some_and(|us| us != 0), "-A: due times coincide or are drawn: give -A 0 or leave it out"),
-            (self.secaligned.flatten().is_some_and(|us| us != 0), "--secaligned: due times begin with the second: leave the offset out"),
+            (
+                self.smi,
+                "--smi: SMIs are no column here: with --tardy-out the run has them, where the \
+                 machine counts them",
+            ),
+            (
+                self.posix_timers && self.relative,
+                "-r: POSIX timers are absolute here: leave -r or -x out",
+            ),
+            (
+                self.aligned.flatten().is_some_and(|us| us != 0),
+                "-A: due times coincide or are drawn: give -A 0 or leave it out",
+            ),
+            (
+                self.secaligned.flatten().is_some_and(|us| us != 0),
+                "--secaligned: due times begin with the second: leave the offset out",
+            ),
         ];
-        refused.into_iter().find(|(is_asked, _)| *is_asked).map_or(Ok(()), |(_, why)| Err(why.to_owned()))
+        refused
+            .into_iter()
+            .find(|(is_asked, _)| *is_asked)
+            .map_or(Ok(()), |(_, why)| Err(why.to_owned()))
     }
 
     /// Options that change nothing here, a sentence each.
     fn passed_over(&self) -> Vec<String> {
         let passed_over = [
-            (self.mainaffinity.is_some(), "--mainaffinity changes nothing: the main thread sleeps until the end"),
-            (self.refresh_on_max, "-M changes nothing: figures are printed at the end"),
-            (self.resolution, "-R changes nothing: the clock's resolution is checked at each start, and a coarse one is warned of"),
-            (self.unbuffered, "-u changes nothing: figures are printed at the end"),
-            (self.dbg_cyclictest, "--dbg_cyclictest changes nothing: there is no such output"),
+            (
+                self.mainaffinity.is_some(),
+                "--mainaffinity changes nothing: the main thread sleeps until the end",
+            ),
+            (
+                self.refresh_on_max,
+                "-M changes nothing: figures are printed at the end",
+            ),
+            (
+                self.resolution,
+                "-R changes nothing: the clock's resolution is checked at each start, and a \
+                 coarse one is warned of",
+            ),
+            (
+                self.unbuffered,
+                "-u changes nothing: figures are printed at the end",
+            ),
+            (
+                self.dbg_cyclictest,
+                "--dbg_cyclictest changes nothing: there is no such output",
+            ),
         ];
-        passed_over.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, what)| what.to_owned()).collect()
+        passed_over
+            .into_iter()
+            .filter(|(is_asked, _)| *is_asked)
+            .map(|(_, what)| what.to_owned())
+            .collect()
     }
 
     /// The CPUs that -a lists, of those that may be used.
@@ -308,7 +425,11 @@ impl CyclictestArgs {
     /// # Errors
     /// What is no list.
     pub fn listed(&self, usable: &CpuList) -> Result<Option<CpuList>, String> {
-        self.affinity.as_ref().and_then(Option::as_ref).map(|text| cpus(text, usable)).transpose()
+        self.affinity
+            .as_ref()
+            .and_then(Option::as_ref)
+            .map(|text| cpus(text, usable))
+            .transpose()
     }
 
     /// The CPU of each thread.
@@ -319,7 +440,9 @@ impl CyclictestArgs {
             return Err(format!("-a: no CPU is left of {usable}: name one"));
         }
         if !absent.is_empty() {
-            return Err(format!("-a: CPUs {absent} cannot be used here, of {usable}"));
+            return Err(format!(
+                "-a: CPUs {absent} cannot be used here, of {usable}"
+            ));
         }
         let is_smp = self.smp && self.threads.flatten().is_none();
         let count = match self.threads {
@@ -331,21 +454,39 @@ impl CyclictestArgs {
         if self.affinity.is_none() && !self.smp {
             notes.push("threads are bound to CPUs in turn, as with -a".to_owned());
         }
-        Ok(list.iter().collect::<Vec<_>>().into_iter().cycle().take(count).collect())
+        Ok(list
+            .iter()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .cycle()
+            .take(count)
+            .collect())
     }
 
-    fn scheduling(&self, threads: usize, notes: &mut Vec<String>) -> Result<(PolicyName, u32), String> {
+    fn scheduling(
+        &self,
+        threads: usize,
+        notes: &mut Vec<String>,
+    ) -> Result<(PolicyName, u32), String> {
         let policy = match self.policy.as_deref() {
             None if self.priority > 0 || self.priospread => PolicyName::Fifo,
             None | Some("other" | "normal") => PolicyName::Other,
             Some("fifo") => PolicyName::Fifo,
             Some("rr") => PolicyName::Rr,
-            Some(name @ ("batch" | "idle")) => return Err(format!("--policy={name}: probes are of fifo, rr or other")),
-            Some(name) => return Err(format!("--policy={name}: there is no such policy: give other, fifo or rr")),
+            Some(name @ ("batch" | "idle")) => {
+                return Err(format!("--policy={name}: probes are of fifo, rr or other"));
+            }
+            Some(name) => {
+                return Err(format!(
+                    "--policy={name}: there is no such policy: give other, fifo or rr"
+                ));
+            }
         };
         if policy == PolicyName::Other {
             if self.priority > 0 {
-                return Err("--policy=other has no priority: leave -p out, or use fifo or rr".to_owned());
+                return Err(
+                    "--policy=other has no priority: leave -p out, or use fifo or rr".to_owned(),
+                );
             }
             return Ok((policy, 0));
         }
@@ -358,9 +499,17 @@ impl CyclictestArgs {
     }
 
     fn keep(&self, length: Nanos, groups: &[Group]) -> KeptSamples {
-        let rate: f64 = groups.iter().map(|group| group.cpus.len() as f64 / group.interval.get() as f64).sum();
+        let rate: f64 = groups
+            .iter()
+            .map(|group| group.cpus.len() as f64 / group.interval.get() as f64)
+            .sum();
         match self.spike {
-            _ if self.verbose || self.tardy_out.is_some() || rate * length.get() as f64 <= SAMPLES_KEPT_MAX => KeptSamples::All,
+            _ if self.verbose
+                || self.tardy_out.is_some()
+                || rate * length.get() as f64 <= SAMPLES_KEPT_MAX =>
+            {
+                KeptSamples::All
+            }
             Some(limit) => KeptSamples::Tail(Nanos::from_micros(limit)),
             None => KeptSamples::Histogram,
         }
@@ -368,207 +517,4 @@ impl CyclictestArgs {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-    use crate::cli::suggest::in_a_line;
-    use crate::cli::{Cli, Command};
-
-    fn args(line: &str) -> CyclictestArgs {
-        let cli = Cli::try_parse_from(["tardy", "cyclictest"].into_iter().chain(line.split_whitespace())).unwrap();
-        let Command::Cyclictest(args) = cli.command else { panic!("another command") };
-        *args
-    }
-
-    fn setup(line: &str) -> Result<Setup, String> {
-        args(line).setup(&"0-3".parse().unwrap())
-    }
-
-    fn threads(line: &str) -> Vec<(u32, u32, i64)> {
-        let of = |thread: &Thread| (thread.cpu.0, thread.priority, thread.interval.get() / 1000);
-        setup(line).unwrap().threads.iter().map(of).collect()
-    }
-
-    #[test]
-    fn usual_lines_are_understood() {
-        assert_eq!(threads("-q"), [(0, 0, 1000)]);
-        assert_eq!(threads("-Sp90 -i200 -q"), [(0, 90, 200), (1, 90, 700), (2, 90, 1200), (3, 90, 1700)]);
-        assert_eq!(threads("-m -S -p 95 -d 0 -l1000 -D 1h"), [(0, 95, 1000), (1, 95, 1000), (2, 95, 1000), (3, 95, 1000)]);
-        assert_eq!(threads("-qmu -h3500 -i100 -t -a -p95"), [(0, 95, 100), (1, 95, 100), (2, 95, 100), (3, 95, 100)]);
-        assert_eq!(threads("-t5 -a 1,3 -p 80 -d0"), [(1, 80, 1000), (3, 80, 1000), (1, 80, 1000), (3, 80, 1000), (1, 80, 1000)]);
-        assert_eq!(threads("-t 3 -p 80 --priospread"), [(0, 80, 1000), (1, 79, 1500), (2, 78, 2000)]);
-        assert_eq!(threads("--policy=rr -a 2"), [(2, 2, 1000)]);
-        assert_eq!(threads("-t2 -a !1-2 -p 80 -d0"), [(0, 80, 1000), (3, 80, 1000)]);
-        assert_eq!(threads("-S -a all -d0"), [(0, 0, 1000), (1, 0, 1000), (2, 0, 1000), (3, 0, 1000)]);
-    }
-
-    /// Each option of the manual of rt-tests 2.8, in the order of the manual: done (`+`), passed over with a note that names it (`-`), or refused.
-    #[test]
-    fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
-        let options = [
-            ("--default-system", "+"),
-            ("--latency=50", "+"),
-            ("--deepest-idle-state=1", "--deepest-idle-state: idle states are limited by their time"),
-            ("--deepest-idle-state -1", "--deepest-idle-state: "),
-            ("--laptop", "+"),
-            ("-c 0", "+"),
-            ("--clock=1", "+"),
-            ("--clock=aux0", "invalid value 'aux0' for '--clock <CLOCK>': only clocks 0"),
-            ("-x", "+"),
-            ("--posix_timers", "+"),
-            ("-s", "-s: sleeps without a clock"),
-            ("--system", "-s: "),
-            ("-r", "+"),
-            ("--relative", "+"),
-            ("-R", "-R changes nothing"),
-            ("--resolution", "-R changes nothing"),
-            ("-d 0", "+"),
-            ("--distance=500", "+"),
-            ("-i 200", "+"),
-            ("--interval=200", "+"),
-            ("--secaligned", "+"),
-            ("--secaligned 100", "--secaligned: due times begin with the second"),
-            ("-A 0", "+"),
-            ("--align=0", "+"),
-            ("--align=7", "-A: due times coincide"),
-            ("-a", "+"),
-            ("-a 1-2", "+"),
-            ("--affinity=!1-2", "+"),
-            ("--affinity=1-x", "-a: `1-x` is not a list of CPUs"),
-            ("-b 100", "+"),
-            ("--breaktrace=100", "+"),
-            ("-D 0", "+"),
-            ("--duration=2h", "+"),
-            ("-D -5", "unexpected argument '-5'"),
-            ("-F pipe", "-F: no figures go to a FIFO"),
-            ("--fifo=pipe", "-F: "),
-            ("-h 400", "+"),
-            ("--histogram=400", "+"),
-            ("-H 400", "+"),
-            ("--histofall=400", "+"),
-            ("--histfile=x", "+"),
-            ("--json=x", "+"),
-            ("-l 100", "+"),
-            ("--loops=100", "+"),
-            ("--mainaffinity=1", "--mainaffinity changes nothing"),
-            ("-m", "+"),
-            ("--mlockall", "+"),
-            ("-M", "-M changes nothing"),
-            ("--refresh_on_max", "-M changes nothing"),
-            ("-N", "+"),
-            ("--nsecs", "+"),
-            ("-o 5", "-o: values are not thinned out"),
-            ("--oscope=5", "-o: "),
-            ("-p 80", "+"),
-            ("--prio=80", "+"),
-            ("--priority=80", "+"),
-            ("--policy=other", "+"),
-            ("--policy=normal", "+"),
-            ("--policy=rr", "+"),
-            ("--policy=fifo", "+"),
-            ("--policy=batch", "--policy=batch: "),
-            ("--policy=idle", "--policy=idle: "),
-            ("--priospread", "+"),
-            ("-q", "+"),
-            ("--quiet", "+"),
-            ("-S", "+"),
-            ("--smp", "+"),
-            ("--spike=100", "+"),
-            ("--spike-nodes=10", "+"),
-            ("--smi", "--smi: SMIs are no column here"),
-            ("-t", "+"),
-            ("-t 3", "+"),
-            ("--threads=3", "+"),
-            ("--tracemark", "+"),
-            ("-u", "-u changes nothing"),
-            ("--unbuffered", "-u changes nothing"),
-            ("-v", "+"),
-            ("--verbose", "+"),
-            ("--dbg_cyclictest", "--dbg_cyclictest changes nothing"),
-            ("--bogus", "unexpected argument '--bogus'"),
-            ("-i x", "invalid value 'x' for '--interval <US>': `x` is no number"),
-            ("-b", "a value is required for '--breaktrace <US>'"),
-        ];
-        for (option, wanted) in options {
-            let words = ["tardy", "cyclictest"].into_iter().chain(option.split(' '));
-            let said = match Cli::try_parse_from(words) {
-                Ok(Cli { command: Command::Cyclictest(args) }) => args.setup(&"0-3".parse().unwrap()).map(|setup| setup.notes),
-                Ok(_) => panic!("another command"),
-                Err(error) => Err(in_a_line(&error)),
-            };
-            match said {
-                Ok(notes) => {
-                    let usual = |note: &&String| note.contains("bound to CPUs in turn") || note.starts_with("real-time priority");
-                    let notes: Vec<&String> = notes.iter().filter(|note| !usual(note)).collect();
-                    let is_as_wanted = if notes.is_empty() { wanted == "+" } else { notes[0].starts_with(wanted) };
-                    assert!(is_as_wanted && notes.len() < 2, "{option}: {notes:?}");
-                }
-                Err(line) => assert!(line.starts_with(wanted) && !line.contains('\n'), "{option}: {line}"),
-            }
-        }
-    }
-
-    #[test]
-    fn words_are_taken_as_rteval_hands_them_over() {
-        let line =
-            ["tardy", "cyclictest", "", "-qmu", "-h 3500", "-p95", "-t4", "-a0-3", "--default-system", "-t2", "-b100", "--tracemark"];
-        let Command::Cyclictest(args) = Cli::try_parse_from(line).unwrap().command else { panic!("another command") };
-        let setup = args.setup(&"0-3".parse().unwrap()).unwrap();
-        assert_eq!((setup.threads.len(), args.shape().unwrap().buckets, args.leaves_power()), (2, 3500, true));
-        assert!(setup.threads.iter().all(|thread| thread.priority == 95 && thread.interval == Nanos::from_micros(1000)));
-    }
-
-    #[test]
-    fn threads_that_are_alike_are_one_probe() {
-        let probes = |line| setup(line).unwrap().request.probes.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(probes("-S -p 95 -h 100"), ["cyclic:period=1ms:cpus=0-3:priority=95"]);
-        assert_eq!(
-            probes("-t3 -a 0,1 -p 95 -d0"),
-            ["cyclic:period=1ms:cpus=0-1:priority=95", "cyclic:period=1ms:cpus=0:name=thread-2:priority=95"]
-        );
-        assert_eq!(probes("-x -t2"), ["posix-timer:period=1ms:cpus=0", "posix-timer:period=1500us:cpus=1:name=thread-1"]);
-    }
-
-    #[test]
-    fn the_run_is_as_long_as_cyclictests() {
-        let length = |line| (setup(line).unwrap().request.length, setup(line).unwrap().request.cycles);
-        assert_eq!(length("-l 500 -S -h 10"), (None, Some(500)));
-        assert_eq!(length("-l 500 -S"), (Some(Nanos::from_millis(500)), None));
-        assert_eq!(length("-D 2m"), (Some(Nanos::from_secs(120)), None));
-        assert_eq!(length("-D 1 -l 100"), (Some(Nanos::from_millis(100)), None));
-        assert_eq!((length(""), length("-D 0")), ((Some(LENGTH_MAX), None), (Some(LENGTH_MAX), None)));
-        assert_eq!(length("-D 0 -l 100"), (None, Some(100)));
-    }
-
-    #[test]
-    fn a_trace_mark_switches_the_trace_off_where_a_latency_breaks_the_run() {
-        let is_off = |line| setup(line).unwrap().request.tracing_off;
-        assert_eq!((is_off("-b 100 --tracemark"), is_off("-b 100"), is_off("--tracemark")), (true, false, false));
-    }
-
-    #[test]
-    fn what_is_kept_is_what_is_printed() {
-        let keep = |line| setup(line).unwrap().request.keep;
-        assert_eq!(
-            (keep("-D 1h"), keep("-D 10d -v"), keep("-D 10d --tardy-out x")),
-            (KeptSamples::All, KeptSamples::All, KeptSamples::All)
-        );
-        assert_eq!((keep("-b 300"), keep("-D 10d --spike=300")), (KeptSamples::Histogram, KeptSamples::Tail(Nanos::from_micros(300))));
-    }
-
-    #[test]
-    fn what_cannot_be_had_is_refused_in_a_line() {
-        for (line, begin) in [
-            ("-a 9", "-a: CPUs 9"),
-            ("-a !0-3", "-a: no CPU is left"),
-            ("--policy=other -p 3", "--policy=other"),
-            ("-x -r", "-r: "),
-            ("word", "`word` belongs to no option"),
-        ] {
-            let error = setup(line).unwrap_err();
-            assert!(error.starts_with(begin) && !error.contains('\n'), "{line}: {error}");
-        }
-        assert_eq!((duration("90"), duration("2h"), duration("1x").is_err()), (Ok(Nanos::from_secs(90)), Ok(Nanos::from_secs(7200)), true));
-    }
-}
+mod tests;

@@ -17,18 +17,19 @@ pub struct DoctorArgs {
     /// What the machine is for: a setting that is good for one kind of work is bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
-    /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all [default: those of --pid's real-time threads, else the
-    /// isolated ones, else all]
+    /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all
+    /// [default: those of --pid's real-time threads, else the isolated ones, else all]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<MeasuredCpus>,
     /// Also check a running program that must not be late: its memory, its threads, its page faults
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// How long to watch counters that should not move: interrupts, stolen time, faults, SMIs; 0s looks once
+    /// How long to watch counters that should not move: interrupts, stolen time, faults, SMIs; 0s
+    /// looks once
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
-    /// Also let the kernel's detector of hardware latency (hwlat) look at those CPUs in turn; a minute shows most. Interrupts wait while it looks: not
-    /// beside work that matters
+    /// Also let the kernel's detector of hardware latency (hwlat) look at those CPUs in turn; a
+    /// minute shows most. Interrupts wait while it looks: not beside work that matters
     #[arg(long, value_name = "TIME", value_parser = super::positive_duration, conflicts_with = "root")]
     pub hardware_latency: Option<Nanos>,
     /// Check another machine, from a folder with copies of its /proc, /sys, /etc and /boot
@@ -37,10 +38,12 @@ pub struct DoctorArgs {
     /// Print every row in full, also those that are good, unknown, or not for this machine
     #[arg(long)]
     pub all: bool,
-    /// Exit with 1 if something of this severity or above can be improved, with 4 if that cannot be read
+    /// Exit with 1 if something of this severity or above can be improved, with 4 if that cannot be
+    /// read
     #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
     pub fail_on: Option<Importance>,
-    /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one is not as there
+    /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one is
+    /// not as there
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json", "as_html"])]
     pub against: Option<PathBuf>,
     /// Print every row as JSON
@@ -53,16 +56,21 @@ pub struct DoctorArgs {
     pub on: OnArgs,
 }
 
-const AFTER_HELP: &str = "Nothing is changed. Severities and most reasons are those of the kernel's own documentation for real time.
-A setting that the kernel does not have is no fault. A setting that cannot be read is unknown, never good: run as root.
-Exit codes: 0 looked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or no such CPU or process; 4 a row that --fail-on
+const AFTER_HELP: &str = "Nothing is changed. Severities and most reasons are those of the \
+                          kernel's own documentation for real time.
+A setting that the kernel does not have is no fault. A setting that cannot be read is unknown, \
+                          never good: run as root.
+Exit codes: 0 looked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or no \
+                          such CPU or process; 4 a row that --fail-on
 asks for cannot be read.";
 
 /// From nothing to an hour.
 fn span(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(span) if (Nanos::ZERO..=Nanos::from_secs(3600)).contains(&span) => Ok(span),
-        Ok(_) => Err(format!("`{text}` is not from 0s to 1h: write a time such as 10s")),
+        Ok(_) => Err(format!(
+            "`{text}` is not from 0s to 1h: write a time such as 10s"
+        )),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -15,7 +15,8 @@ use super::positive_duration;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ExplainArgs {
-    /// Run made with --explain, or a run of the lab with --watch; or a trace.dat by trace-cmd (version 6 or 7), which needs --task
+    /// Run made with --explain, or a run of the lab with --watch; or a trace.dat by trace-cmd
+    /// (version 6 or 7), which needs --task
     #[arg(value_name = "RUN|TRACE")]
     pub path: PathBuf,
     /// Thread to explain in a trace.dat: its name, or its number
@@ -46,15 +47,18 @@ pub struct ExplainArgs {
     /// Explain a run of the lab that was traced and watched (--watch) by what was seen from outside
     #[arg(long)]
     pub outside: bool,
-    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and who held the CPU at each wake-up
+    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and who held the CPU at each
+    /// wake-up
     ///
     /// Of a run, what surrounds its worst samples.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
-    /// File to write as a trace.dat, for trace-cmd and KernelShark: all that `tardy run --keep-trace` kept
+    /// File to write as a trace.dat, for trace-cmd and KernelShark: all that
+    /// `tardy run --keep-trace` kept
     #[arg(long, value_name = "FILE")]
     pub trace_dat: Option<PathBuf>,
-    /// File to write with the functions of late samples as folded stacks, for flame graph tools: after a run with --explain=stacks
+    /// File to write with the functions of late samples as folded stacks, for flame graph tools:
+    /// after a run with --explain=stacks
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
     /// Print as JSON
@@ -98,7 +102,11 @@ impl ExplainArgs {
     /// What is asked of a run.
     #[must_use]
     pub fn run_question(&self) -> RunQuestion {
-        RunQuestion { worst: self.worst.into(), above: self.above(), from_outside: self.outside }
+        RunQuestion {
+            worst: self.worst.into(),
+            above: self.above(),
+            from_outside: self.outside,
+        }
     }
 
     /// The flag that says something of a trace.dat, and nothing of a run.
@@ -111,14 +119,20 @@ impl ExplainArgs {
             ("--due-from", self.due_from.is_some()),
             ("--buffer", self.buffer.is_some()),
         ];
-        flags.into_iter().find(|&(_, is_given)| is_given).map(|(flag, _)| flag)
+        flags
+            .into_iter()
+            .find(|&(_, is_given)| is_given)
+            .map(|(flag, _)| flag)
     }
 
     /// What is asked of a trace.dat, of the wake-ups of this thread.
     #[must_use]
     pub fn question(&self, task: &str) -> Question {
         Question {
-            target: task.parse().map_or_else(|_| Target::Names(vec![task.into()]), |pid| Target::Pids(vec![pid])),
+            target: task.parse().map_or_else(
+                |_| Target::Names(vec![task.into()]),
+                |pid| Target::Pids(vec![pid]),
+            ),
             buffer: self.buffer.clone(),
             worst: self.worst.into(),
             above: self.above(),
@@ -140,13 +154,17 @@ const AFTER_HELP: &str = "A run explains itself (as root):
   tardy explain board7 --trace-dat board7.dat              # after a run with --keep-trace
   tardy explain board7 --folded board7.folded              # after a run with --explain=stacks
 For an application of yours, record its trace while it runs:
-  trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task -e irq -e irq_vectors -e timer:hrtimer_start \\
-    -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e exceptions -e lock:contention_begin -e lock:contention_end \\
+  trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task \
+                          -e irq -e irq_vectors -e timer:hrtimer_start \\
+    -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e \
+                          exceptions -e lock:contention_begin -e lock:contention_end \\
     -e workqueue:workqueue_execute_start -e workqueue:workqueue_execute_end sleep 10
 Then:
   tardy explain trace.dat --task my_loop
   tardy explain trace.dat --task my_loop --above 100us --worst 5
   tardy explain trace.dat --task my_loop --perfetto my_loop.pftrace
   tardy explain trace.dat --task my_loop --period 1ms      # the trace has no hrtimer events
-Leave out events that the kernel does not have (irq_vectors off x86): trace-cmd stops at them. docs/explain.md tells how to read the answer.
-Exit codes: 0 explained; 2 wrong use, no such thread, a run without a trace, or a file that cannot be read.";
+Leave out events that the kernel does not have (irq_vectors off x86): trace-cmd stops at them. \
+                          docs/explain.md tells how to read the answer.
+Exit codes: 0 explained; 2 wrong use, no such thread, a run without a trace, or a file that cannot \
+                          be read.";

@@ -11,13 +11,15 @@ use super::DeadlineArgs;
 /// `tardy export`.
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// Folder that `tardy run`, `tardy import` or `tardy cost` made (costs: csv, json, markdown, openmetrics), or a folder of such folders
+    /// Folder that `tardy run`, `tardy import` or `tardy cost` made (costs: csv, json, markdown,
+    /// openmetrics), or a folder of such folders
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub format: String,
-    /// File to write, or - for standard output; it is replaced only when complete [default: -]; of a folder of runs the folder for a file a run
+    /// File to write, or - for standard output; it is replaced only when complete [default: -]; of
+    /// a folder of runs the folder for a file a run
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write only this probe
@@ -40,18 +42,31 @@ impl ExportArgs {
     /// The file to write; absent for standard output.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
-        self.output.as_deref().filter(|path| *path != Path::new("-"))
+        self.output
+            .as_deref()
+            .filter(|path| *path != Path::new("-"))
     }
 }
 
 fn formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(EXPORTERS.iter().map(|exporter| PossibleValue::new(exporter.name()).help(exporter.about())))
+    PossibleValuesParser::new(
+        EXPORTERS
+            .iter()
+            .map(|exporter| PossibleValue::new(exporter.name()).help(exporter.about())),
+    )
 }
 
 /// As the schema has it: `^[a-z0-9_]+$`.
 fn origin(text: &str) -> Result<String, String> {
-    let is_valid = !text.is_empty() && text.chars().all(|character| matches!(character, 'a'..='z' | '0'..='9' | '_'));
-    if is_valid { Ok(text.to_owned()) } else { Err("write small letters, digits and _ only".to_owned()) }
+    let is_valid = !text.is_empty()
+        && text
+            .chars()
+            .all(|character| matches!(character, 'a'..='z' | '0'..='9' | '_'));
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err("write small letters, digits and _ only".to_owned())
+    }
 }
 
 fn build_id(text: &str) -> Result<String, String> {

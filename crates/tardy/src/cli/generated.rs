@@ -30,8 +30,12 @@ pub struct CompletionsArgs {
 
 /// `tardy schema`.
 #[derive(Debug, Args)]
-#[command(after_help = "Every document begins with its format: {\"format\": {\"name\": \"show\", \"version\": 2}, ...}.
-The version grows when a key changes its meaning or goes away. Keys may be added without it: skip those that you do not know.")]
+#[command(
+    after_help = "Every document begins with its format: {\"format\": {\"name\": \"show\", \
+                  \"version\": 2}, ...}.
+The version grows when a key changes its meaning or goes away. Keys may be added without it: skip \
+                  those that you do not know."
+)]
 pub struct SchemaArgs {
     /// Format, as key format.name of a document has it; without one, the formats that there are
     #[arg(value_name = "NAME")]

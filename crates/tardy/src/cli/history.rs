@@ -14,7 +14,8 @@ pub struct HistoryArgs {
     /// Folders of runs, of any number of boards and builds, or tables of runs (.parquet, see --table)
     #[arg(value_name = "FOLDER|TABLE", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Accept what changed with this build: it is the new normal, and kept in accepted.json of the first folder, or beside the first table
+    /// Accept what changed with this build: it is the new normal, and kept in accepted.json of the
+    /// first folder, or beside the first table
     #[arg(long, value_name = "BUILD")]
     pub accept: Vec<String>,
     /// Difference that does not matter: a time, or a share of the level before
@@ -23,7 +24,8 @@ pub struct HistoryArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
-    /// Also write a page: boards by builds as a map, and each change with its numbers. `-` prints it in place of the text
+    /// Also write a page: boards by builds as a map, and each change with its numbers. `-` prints
+    /// it in place of the text
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Also write the runs' numbers as a Parquet table, which history reads in place of them
@@ -31,7 +33,10 @@ pub struct HistoryArgs {
     pub table: Option<PathBuf>,
 }
 
-const AFTER_HELP: &str = "Runs say their build and board by labels (tardy run --label build=NAME --label board=NAME); without, a build is a day and a board is the host.
-The median and a high quantile of each load on each board are followed, by themselves and together: all of a board, one on all boards, everything.
-A change lasts for two builds at least; one odd build is none. Of all that is looked for, one in a thousand builds has a false alarm.
+const AFTER_HELP: &str = "Runs say their build and board by labels (tardy run --label build=NAME \
+                          --label board=NAME); without, a build is a day and a board is the host.
+The median and a high quantile of each load on each board are followed, by themselves and \
+                          together: all of a board, one on all boards, everything.
+A change lasts for two builds at least; one odd build is none. Of all that is looked for, one in a \
+                          thousand builds has a false alarm.
 Exit codes: 0 nothing is worse, or it is accepted; 1 worse; 2 wrong use; 4 too few builds.";

@@ -18,7 +18,8 @@ pub struct ImportArgs {
     /// Format of the files [default: detected]
     #[arg(long = "as", value_name = "FORMAT", value_parser = formats())]
     pub format: Option<String>,
-    /// Folder of the run, or of the runs of several files [default: the file's name with -imported, here]
+    /// Folder of the run, or of the runs of several files [default: the file's name with -imported,
+    /// here]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Unit of the values, if the file does not say it or is wrong about it
@@ -36,10 +37,18 @@ impl ImportArgs {
     /// What the files may not say.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        Settings { unit: self.unit, period: self.period, column: self.column.clone() }
+        Settings {
+            unit: self.unit,
+            period: self.period,
+            column: self.column.clone(),
+        }
     }
 }
 
 fn formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about)))
+    PossibleValuesParser::new(
+        FORMATS
+            .iter()
+            .map(|format| PossibleValue::new(format.name).help(format.about)),
+    )
 }

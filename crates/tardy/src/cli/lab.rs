@@ -36,19 +36,22 @@ pub struct Lab {
 pub enum LabCommand {
     /// Run the same measurement on several kernels and compare them
     Run(RunArguments),
-    /// Test a kernel against a limit or a good kernel, in several replicas; exit codes for `git bisect run`
+    /// Test a kernel against a limit or a good kernel, in several replicas; exit codes for
+    /// `git bisect run`
     Check(CheckArguments),
     /// Measure kernels under loads in many replicas, once each, and show them as one table
     Atlas(Box<AtlasArguments>),
     /// Find the first kernel with a delay among those between a good and a bad one
     Bisect(Box<BisectArguments>),
-    /// Record every section of kernels with interrupts or preemption off, under loads, and show the longest
+    /// Record every section of kernels with interrupts or preemption off, under loads, and show the
+    /// longest
     Sections(SectionsArguments),
     /// Boot one kernel as `run` does, with a shell on its console; `exit` ends the guest
     Shell(ShellArguments),
     /// Fetch kernels now, so that later runs need no network
     Fetch(FetchArguments),
-    /// List the kernels that --kernel can name: packages of the distribution, and those fetched before
+    /// List the kernels that --kernel can name: packages of the distribution, and those fetched
+    /// before
     Kernels(KernelsArguments),
 }
 
@@ -58,7 +61,8 @@ pub struct MachineArguments {
     /// Architecture of the guest: amd64, arm64 or riscv64 [default: this machine's]
     #[arg(long)]
     pub arch: Option<Architecture>,
-    /// Virtual time that an instruction takes, a power of two: 1ns resembles a PC, 4ns a small board
+    /// Virtual time that an instruction takes, a power of two: 1ns resembles a PC, 4ns a small
+    /// board
     #[arg(long, alias = "insn", value_name = "TIME", default_value = "4ns")]
     pub instruction_time: Nanos,
     /// Memory of the guest in MiB
@@ -108,7 +112,8 @@ pub struct MeasureArguments {
     /// Cycles of each phase, in place of a length
     #[arg(long, value_name = "N")]
     pub cycles: Option<u64>,
-    /// A load, as for `tardy run`; repeat it to run several at the same time. With --program, loads run beside the program
+    /// A load, as for `tardy run`; repeat it to run several at the same time. With --program, loads
+    /// run beside the program
     #[arg(long, value_name = "NAME")]
     pub load: Vec<String>,
     /// Seed of the first replica's probes; each further replica adds one
@@ -116,15 +121,18 @@ pub struct MeasureArguments {
     pub seed: u64,
     /// Start every run from a kept snapshot of the booted guest, which saves booting
     ///
-    /// Runs repeat exactly from the same snapshot. They differ from runs that booted, as replicas differ from each other.
+    /// Runs repeat exactly from the same snapshot. They differ from runs that booted, as replicas
+    /// differ from each other.
     #[arg(long)]
     pub snapshots: bool,
-    /// Record from outside every section with interrupts or preemption off, every softirq and every interrupt; the guest and its samples stay the same
+    /// Record from outside every section with interrupts or preemption off, every softirq and every
+    /// interrupt; the guest and its samples stay the same
     ///
     /// `tardy show --sections` and `tardy compare --sections` read them.
     #[arg(long)]
     pub watch: bool,
-    /// How many of the worst samples of each phase --watch keeps with the code executed before them, for `tardy explain` [default: 10]
+    /// How many of the worst samples of each phase --watch keeps with the code executed before
+    /// them, for `tardy explain` [default: 10]
     ///
     /// `lab sections` and `lab check --sections` keep none by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
@@ -141,20 +149,23 @@ pub struct MeasureArguments {
     /// End the program in the guest after so much time of the guest
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
-    /// Make delays of known length while the guest measures: CONTEXT:TIME or CONTEXT:TIME:COUNT, as in preemption-off:1ms:30 (see inject/README.md)
+    /// Make delays of known length while the guest measures: CONTEXT:TIME or CONTEXT:TIME:COUNT, as
+    /// in preemption-off:1ms:30 (see inject/README.md)
     #[arg(long, value_name = "DELAYS", requires = "inject_modules")]
     pub inject: Option<Injection>,
     /// Folder with the module that makes them: RELEASE/tardy_inject.ko for each kernel
     #[arg(long, value_name = "FOLDER")]
     pub inject_modules: Option<PathBuf>,
-    /// Load a module before the measurement: NAME of the kernel's package, with what it needs, or a file of yours, as in ./driver.ko, for the release of the
-    /// kernel; with parameters as in snd-dummy:hrtimer=0. Repeat it for several
+    /// Load a module before the measurement: NAME of the kernel's package, with what it needs, or a
+    /// file of yours, as in ./driver.ko, for the release of the kernel; with parameters as in
+    /// snd-dummy:hrtimer=0. Repeat it for several
     #[arg(long, value_name = "MODULE")]
     pub module: Vec<ModuleArgument>,
     /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Run this program of the guest, with ARGUMENTS, instead of a measurement (/init is tardy itself)
+    /// Run this program of the guest, with ARGUMENTS, instead of a measurement (/init is tardy
+    /// itself)
     #[arg(long, value_name = "PATH", conflicts_with_all = ["scenario", "length", "cycles"])]
     pub program: Option<String>,
     /// Further arguments for `tardy run` in the guest; with --program, all its arguments
@@ -164,7 +175,10 @@ pub struct MeasureArguments {
 
 /// The size of a PCI resource.
 fn power_of_two(text: &str) -> Result<u32, String> {
-    let size = text.parse().ok().filter(|size: &u32| size.is_power_of_two() && *size <= 4096);
+    let size = text
+        .parse()
+        .ok()
+        .filter(|size: &u32| size.is_power_of_two() && *size <= 4096);
     size.ok_or_else(|| format!("`{text}` is no power of two up to 4096: write one, as in 128"))
 }
 
@@ -176,15 +190,29 @@ impl FromStr for AddArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parts = text.split_once(':').filter(|(source, path)| !source.is_empty() && !path.trim_start_matches('/').is_empty());
-        let (source, path) = parts.ok_or_else(|| format!("`{text}` names no two files: write FILE:PATH, as in ./tool:/bin/tool"))?;
+        let parts = text.split_once(':').filter(|(source, path)| {
+            !source.is_empty() && !path.trim_start_matches('/').is_empty()
+        });
+        let (source, path) = parts.ok_or_else(|| {
+            format!("`{text}` names no two files: write FILE:PATH, as in ./tool:/bin/tool")
+        })?;
         let path = path.trim_start_matches('/').to_owned();
-        if path.split('/').any(|part| part.is_empty() || part == ".." || part == ".") {
-            return Err(format!("`{path}` is no plain path in the guest: write it without `..`"));
+        if path
+            .split('/')
+            .any(|part| part.is_empty() || part == ".." || part == ".")
+        {
+            return Err(format!(
+                "`{path}` is no plain path in the guest: write it without `..`"
+            ));
         }
         use std::os::unix::fs::PermissionsExt;
-        let executable = std::fs::metadata(source).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0);
-        Ok(Self(AddedFile { source: PathBuf::from(source), path, executable }))
+        let executable = std::fs::metadata(source)
+            .is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0);
+        Ok(Self(AddedFile {
+            source: PathBuf::from(source),
+            path,
+            executable,
+        }))
     }
 }
 
@@ -204,15 +232,32 @@ impl FromStr for ModuleArgument {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-        if let Some(stem) = name.strip_suffix(".ko").filter(|_| !parameters.contains([' ', '\0'])) {
+        if let Some(stem) = name
+            .strip_suffix(".ko")
+            .filter(|_| !parameters.contains([' ', '\0']))
+        {
             let name_of_file = stem.rsplit('/').next().unwrap_or(stem).to_owned();
-            return Ok(Self { name: name_of_file, file: Some(PathBuf::from(name)), parameters: parameters.replace(':', " ") });
+            return Ok(Self {
+                name: name_of_file,
+                file: Some(PathBuf::from(name)),
+                parameters: parameters.replace(':', " "),
+            });
         }
-        let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        let is_plain = !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         if !is_plain || parameters.contains([' ', '\0']) {
-            return Err(format!("`{text}` names no module: write NAME, NAME:PARAMETER=VALUE or FILE.ko, as in snd-dummy:hrtimer=0"));
+            return Err(format!(
+                "`{text}` names no module: write NAME, NAME:PARAMETER=VALUE or FILE.ko, as in \
+                 snd-dummy:hrtimer=0"
+            ));
         }
-        Ok(Self { name: name.to_owned(), file: None, parameters: parameters.replace(':', " ") })
+        Ok(Self {
+            name: name.to_owned(),
+            file: None,
+            parameters: parameters.replace(':', " "),
+        })
     }
 }
 
@@ -228,19 +273,22 @@ pub struct RunArguments {
     /// The measurement.
     #[command(flatten)]
     pub measure: MeasureArguments,
-    /// Measure what kernel services cost, in instructions, instead of latencies: metrics or groups of `tardy list costs` [default: all]
+    /// Measure what kernel services cost, in instructions, instead of latencies: metrics or groups
+    /// of `tardy list costs` [default: all]
     ///
     /// ARGUMENTS then go to `tardy cost` in the guest.
     #[arg(long, value_name = "METRIC,...", num_args = 0..=1, value_delimiter = ',',
         conflicts_with_all = ["scenario", "length", "cycles", "load", "program", "inject"])]
     pub cost: Option<Vec<String>>,
-    /// Guests of each variant. Each boots a little differently and has another seed; each repeats exactly
+    /// Guests of each variant. Each boots a little differently and has another seed; each repeats
+    /// exactly
     #[arg(long, alias = "pads", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Run each guest twice, and fail if the samples differ
     #[arg(long, alias = "twice")]
     pub verify_repeatable: bool,
-    /// Run only this part of the guests, as in 2/8, the second of eight; other machines do the others, into the same folder, or into others that you merge with it
+    /// Run only this part of the guests, as in 2/8, the second of eight; other machines do the
+    /// others, into the same folder, or into others that you merge with it
     #[arg(long, value_name = "NUMBER/OF", conflicts_with = "json")]
     pub shard: Option<Shard>,
     /// Folder for the runs: one run folder for each guest
@@ -257,7 +305,8 @@ pub struct RunArguments {
 /// `tardy lab sections`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "It is `tardy lab run --watch`, shown by its sections: `tardy show FOLDER` shows them again, `tardy compare FOLDER OTHER` compares."
+    after_help = "It is `tardy lab run --watch`, shown by its sections: `tardy show FOLDER` shows \
+                  them again, `tardy compare FOLDER OTHER` compares."
 )]
 pub struct SectionsArguments {
     /// The kernels.
@@ -283,8 +332,11 @@ pub struct SectionsArguments {
 /// `tardy lab check`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Exit codes, for `git bisect run`: 0 no latency above the limit in any run, and 99.9 % within the margin of the baseline; 1 not so, or the kernel booted and then panicked or hung; 125 this kernel \
-cannot tell (it does not boot, or lacks the preemption model asked for); 128 this machine cannot tell, which stops the bisection; 2 wrong use.
+    after_help = "Exit codes, for `git bisect run`: 0 no latency above the limit in any run, and \
+                  99.9 % within the margin of the baseline; 1 not so, or the kernel booted and \
+                  then panicked or hung; 125 this kernel cannot tell (it does not boot, or lacks \
+                  the preemption model asked for); 128 this machine cannot tell, which stops the \
+                  bisection; 2 wrong use.
 It tests for regressions; it is no verdict about a deadline on any machine."
 )]
 pub struct CheckArguments {
@@ -300,16 +352,23 @@ pub struct CheckArguments {
     /// Largest latency allowed: in the phases under load if there are any, otherwise in all
     #[arg(long, value_name = "TIME", required_unless_present = "baseline")]
     pub limit: Option<Nanos>,
-    /// Hold the longest section in which no other task can run to the limit, in place of the largest latency
+    /// Hold the longest section in which no other task can run to the limit, in place of the
+    /// largest latency
     ///
     /// Every guest is watched from outside (--watch), so the probe need not be due in the section.
     #[arg(long, requires = "limit")]
     pub sections: bool,
-    /// A kernel that is good: the other one fails if its 99.9 % under a load is larger by more than --margin (medians of the replicas)
+    /// A kernel that is good: the other one fails if its 99.9 % under a load is larger by more than --margin
+    /// (medians of the replicas)
     #[arg(long, value_name = "KERNEL")]
     pub baseline: Option<KernelSource>,
     /// How much larger than the baseline's 99.9 % is still good: a share or a time
-    #[arg(long, value_name = "SHARE|TIME", default_value = "20%", requires = "baseline")]
+    #[arg(
+        long,
+        value_name = "SHARE|TIME",
+        default_value = "20%",
+        requires = "baseline"
+    )]
     pub margin: Margin,
     /// Boot all guests, even after one has failed
     #[arg(long)]
@@ -337,7 +396,8 @@ pub struct ShellArguments {
     /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Static busybox that the shell comes from, of the guest's architecture (package busybox-static)
+    /// Static busybox that the shell comes from, of the guest's architecture (package
+    /// busybox-static)
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     pub busybox: PathBuf,
 }

@@ -10,11 +10,14 @@ const HEADING: &str = "Other machines";
 /// What commands take that can be done elsewhere.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OnArgs {
-    /// Do it on this machine, over ssh, as in ssh://root@board7; or on those that a file lists, a line each; repeat it for several
+    /// Do it on this machine, over ssh, as in ssh://root@board7; or on those that a file lists, a
+    /// line each; repeat it for several
     ///
-    /// This program is copied there and removed afterwards. It goes on if the connection breaks. What it prints is printed here, and a run's
-    /// folder is brought back: with several machines, one each below --out. A line of a file is an address, or a name and an address; what follows # is a comment. OpenSSH's client does it,
-    /// with its configuration, keys and jump hosts; with several machines it cannot ask for passwords.
+    /// This program is copied there and removed afterwards. It goes on if the connection breaks.
+    /// What it prints is printed here, and a run's folder is brought back: with several machines,
+    /// one each below --out. A line of a file is an address, or a name and an address; what follows #
+    /// is a comment. OpenSSH's client does it, with its configuration, keys and jump hosts; with
+    /// several machines it cannot ask for passwords.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|FILE", help_heading = HEADING)]
     pub on: Vec<Place>,
     /// Configuration for ssh, in place of ~/.ssh/config

@@ -15,7 +15,8 @@ use super::{DeadlineArgs, choice, positive_duration};
   tardy plot board7 --kind ccdf -o tail.svg
   tardy plot board7 board7-rt --kind timeline -o timeline.png     (a panel a run, axes the same)
   tardy plot board7 board7-rt --kind bars -o bars.svg             (one chart, a bar a run and load)
-  tardy plot board7 --kind hist -o hist.csv                       (the numbers of the chart, in ns and s)
+  tardy plot board7 --kind hist -o hist.csv                       (the numbers of the chart, in ns \
+                        and s)
   tardy plot cost cost-rt --kind bars --probe CPU -o cost.svg   (costs: a bar a run and service)")]
 pub struct PlotArgs {
     /// Folders that `tardy run`, `tardy import` or `tardy cost` made, or folders of such folders
@@ -24,16 +25,20 @@ pub struct PlotArgs {
     /// What to draw
     #[arg(long, value_name = "KIND", value_parser = choice::parser::<Kind>())]
     pub kind: Kind,
-    /// File to write; its name ends in .svg, .png, or .csv for the chart's numbers. An SVG goes to standard output with `-`
+    /// File to write; its name ends in .svg, .png, or .csv for the chart's numbers. An SVG goes to
+    /// standard output with `-`
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Probe to draw, if a run has several (`bars` draws all of them together without it); for costs, the group of services (`tardy list costs`)
+    /// Probe to draw, if a run has several (`bars` draws all of them together without it); for
+    /// costs, the group of services (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
-    /// Line to draw, by its name in the chart's legend or numbers, in place of those that are drawn by default; repeat it for several
+    /// Line to draw, by its name in the chart's legend or numbers, in place of those that are drawn
+    /// by default; repeat it for several
     #[arg(long = "line", value_name = "NAME")]
     pub lines: Vec<String>,
-    /// Draw each of several runs by itself also where one chart could have them all (cdf, ccdf, hist, percentiles, running-max)
+    /// Draw each of several runs by itself also where one chart could have them all (cdf, ccdf,
+    /// hist, percentiles, running-max)
     #[arg(long)]
     pub panels: bool,
     /// Width and height of each panel in px
@@ -62,21 +67,44 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let px = |text: &str| text.parse::<u32>().ok().filter(|px| (200..=10_000).contains(px)).map(f64::from);
-        let size = text.split_once('x').and_then(|(width, height)| Some(Self { width: px(width)?, height: px(height)? }));
-        size.ok_or_else(|| format!("`{text}` is not a size: write width and height in px from 200 to 10000, as in 760x440"))
+        let px = |text: &str| {
+            text.parse::<u32>()
+                .ok()
+                .filter(|px| (200..=10_000).contains(px))
+                .map(f64::from)
+        };
+        let size = text.split_once('x').and_then(|(width, height)| {
+            Some(Self {
+                width: px(width)?,
+                height: px(height)?,
+            })
+        });
+        size.ok_or_else(|| {
+            format!(
+                "`{text}` is not a size: write width and height in px from 200 to 10000, as in \
+                 760x440"
+            )
+        })
     }
 }
 
 fn scale(text: &str) -> Result<f64, String> {
-    let scale = text.parse::<f64>().ok().filter(|scale| (0.25..=10.0).contains(scale));
-    scale.ok_or_else(|| format!("`{text}` is not a factor from 0.25 to 10: write a number such as 2"))
+    let scale = text
+        .parse::<f64>()
+        .ok()
+        .filter(|scale| (0.25..=10.0).contains(scale));
+    scale.ok_or_else(|| {
+        format!("`{text}` is not a factor from 0.25 to 10: write a number such as 2")
+    })
 }
 
 /// `tardy report`.
 #[derive(Debug, Args)]
-#[command(after_help = "The file is complete: it needs no network and no other file.
-Several runs are compared with the first. Their numbers stand in one table, and their charts have the same axes.")]
+#[command(
+    after_help = "The file is complete: it needs no network and no other file.
+Several runs are compared with the first. Their numbers stand in one table, and their charts have \
+                  the same axes."
+)]
 pub struct ReportArgs {
     /// Folders that `tardy run`, `tardy import` or `tardy cost` made, or folders of such folders
     #[arg(value_name = "RUN", required = true)]
@@ -84,7 +112,8 @@ pub struct ReportArgs {
     /// File to write; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub html: PathBuf,
-    /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to maximum]
+    /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to
+    /// maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration)]
     pub limits: Vec<Nanos>,
     /// Time over which the model of the tail predicts the maximum

@@ -1,4 +1,5 @@
-//! Names of before: accepted for one minor version more, not shown in help, and noted when somebody uses one.
+//! Names of before: accepted for one minor version more, not shown in help, and noted when somebody
+//! uses one.
 
 use std::collections::BTreeSet;
 
@@ -19,14 +20,26 @@ const OPTIONS: &[(&str, &str, &str)] = &[
 /// What to tell a user of old names; the arguments without the program's own name.
 #[must_use]
 pub fn notes(arguments: &[String]) -> Vec<String> {
-    let ours = arguments.iter().position(|argument| argument == "--").map_or(arguments, |end| &arguments[..end]);
-    let Some((command, options)) = ours.split_first() else { return Vec::new() };
+    let ours = arguments
+        .iter()
+        .position(|argument| argument == "--")
+        .map_or(arguments, |end| &arguments[..end]);
+    let Some((command, options)) = ours.split_first() else {
+        return Vec::new();
+    };
     let mut found = BTreeSet::new();
     found.extend(COMMANDS.iter().find(|(old, _)| old == command).copied());
     for (index, argument) in options.iter().enumerate() {
         let next = || options.get(index + 1).map_or("", String::as_str);
-        let (name, value) = argument.split_once('=').unwrap_or_else(|| (argument.as_str(), next()));
-        found.extend(OPTIONS.iter().find(|(of, old, _)| *old == name && (of.is_empty() || of == command)).map(|&(_, old, new)| (old, new)));
+        let (name, value) = argument
+            .split_once('=')
+            .unwrap_or_else(|| (argument.as_str(), next()));
+        found.extend(
+            OPTIONS
+                .iter()
+                .find(|(of, old, _)| *old == name && (of.is_empty() || of == command))
+                .map(|&(_, old, new)| (old, new)),
+        );
         let value = value.split(':').next().unwrap_or_default();
         let names = match name {
             "--probe" => tardy_probes::probe::RENAMED,
@@ -35,7 +48,12 @@ pub fn notes(arguments: &[String]) -> Vec<String> {
         };
         found.extend(names.iter().find(|(old, _)| *old == value).copied());
     }
-    found.into_iter().map(|(old, new)| format!("{old} is called {new} now: the old name is accepted until version 0.3")).collect()
+    found
+        .into_iter()
+        .map(|(old, new)| {
+            format!("{old} is called {new} now: the old name is accepted until version 0.3")
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -50,8 +68,14 @@ mod tests {
 
     #[test]
     fn each_old_name_is_noted_once_and_names_of_today_never() {
-        assert_eq!(of("split run"), ["split is called breakdown now: the old name is accepted until version 0.3"]);
-        assert_eq!(of("run --probe spin:least=1us --probe=spin --load spin:period=1ms --steer-irqs").len(), 3);
+        assert_eq!(
+            of("split run"),
+            ["split is called breakdown now: the old name is accepted until version 0.3"]
+        );
+        assert_eq!(
+            of("run --probe spin:least=1us --probe=spin --load spin:period=1ms --steer-irqs").len(),
+            3
+        );
         assert_eq!(
             of("lab run --kernel a --append x=1 --kernel b --append y=1 --pads 3"),
             [
@@ -72,16 +96,28 @@ mod tests {
 
     /// Old names of a command's options and of those below it.
     fn aliases(command: &clap::Command) -> Vec<String> {
-        let own = command.get_arguments().filter_map(clap::Arg::get_all_aliases).flatten().map(|alias| format!("--{alias}"));
-        own.chain(command.get_subcommands().flat_map(aliases)).collect()
+        let own = command
+            .get_arguments()
+            .filter_map(clap::Arg::get_all_aliases)
+            .flatten()
+            .map(|alias| format!("--{alias}"));
+        own.chain(command.get_subcommands().flat_map(aliases))
+            .collect()
     }
 
     #[test]
     fn each_old_name_of_an_option_is_accepted() {
         let whole = crate::cli::Cli::command();
         for &(of, old, _) in OPTIONS {
-            let command = if of.is_empty() { &whole } else { whole.find_subcommand(of).unwrap() };
-            assert!(aliases(command).iter().any(|alias| alias == old), "{of} {old}");
+            let command = if of.is_empty() {
+                &whole
+            } else {
+                whole.find_subcommand(of).unwrap()
+            };
+            assert!(
+                aliases(command).iter().any(|alias| alias == old),
+                "{of} {old}"
+            );
         }
     }
 }

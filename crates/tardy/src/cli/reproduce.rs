@@ -8,14 +8,16 @@ use tardy_papers::experiment::{Extent, Place};
 /// `tardy reproduce`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Claims that do not hold are results, not failures: the exit code is 0 once every experiment that can run here has run. \
-3: an experiment could not run; the report says which, and why."
+    after_help = "Claims that do not hold are results, not failures: the exit code is 0 once \
+                  every experiment that can run here has run. 3: an experiment could not run; the \
+                  report says which, and why."
 )]
 pub struct ReproduceArgs {
     /// Whose claims are tested
     #[arg(value_name = "PAPER", value_enum)]
     pub paper: PaperArgument,
-    /// On this machine's kernel, or in emulated machines on the distribution's kernels, where runs repeat to the last digit
+    /// On this machine's kernel, or in emulated machines on the distribution's kernels, where runs
+    /// repeat to the last digit
     #[arg(long, value_enum, default_value_t = PlaceArgument::Local)]
     pub on: PlaceArgument,
     /// Minutes in all, in place of the papers' hours and days (the default)
@@ -27,7 +29,8 @@ pub struct ReproduceArgs {
     /// Guests of each kernel in the lab: a claim holds if its rule holds in each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: Option<u32>,
-    /// Folder for runs and report; experiments that are there already are not run again [default: named after the time]
+    /// Folder for runs and report; experiments that are there already are not run again [default:
+    /// named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Print the commands of the experiments, and run none
@@ -67,7 +70,10 @@ impl PaperArgument {
     /// Whether the paper of this name is meant.
     #[must_use]
     pub fn means(self, paper: &str) -> bool {
-        self == Self::All || self.to_possible_value().is_some_and(|value| value.get_name() == paper)
+        self == Self::All
+            || self
+                .to_possible_value()
+                .is_some_and(|value| value.get_name() == paper)
     }
 }
 
@@ -93,7 +99,11 @@ impl ReproduceArgs {
     /// How long.
     #[must_use]
     pub fn extent(&self) -> Extent {
-        if self.full { Extent::Full } else { Extent::Quick }
+        if self.full {
+            Extent::Full
+        } else {
+            Extent::Quick
+        }
     }
 
     /// Guests of each kernel.

@@ -11,19 +11,26 @@ use super::positive_duration;
 
 /// What the user asks for.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "On the machine that is measured:            tardy respond udp:0.0.0.0
+#[command(
+    after_help = "On the machine that is measured:            tardy respond udp:0.0.0.0
 On the machine that asks:                   tardy run --load none --probe response:udp:board7
-Only who knows a secret is answered:        tardy respond udp:0.0.0.0 --secret FILE, and --probe response:secret=FILE:udp:board7
-Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe response:serial:/dev/ttyS0
+Only who knows a secret is answered:        tardy respond udp:0.0.0.0 --secret FILE, and --probe \
+                  response:secret=FILE:udp:board7
+Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe \
+                  response:serial:/dev/ttyS0
 Its own late wake-ups, in a run folder:     tardy show FOLDER
 
-Over udp it answers one address: the first that asks, until that one has been silent for 5 s. Others are counted, and not answered. An answer
-is as long as its question. In 100 ms it takes at most 5000 datagrams, 1000 of them unanswered; then it sleeps until the 100 ms are over.")]
+Over udp it answers one address: the first that asks, until that one has been silent for 5 s. \
+                  Others are counted, and not answered. An answer
+is as long as its question. In 100 ms it takes at most 5000 datagrams, 1000 of them unanswered; \
+                  then it sleeps until the 100 ms are over."
+)]
 pub struct RespondArgs {
     /// Where stimuli come from, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
     #[arg(value_name = "LINK")]
     pub link: Link,
-    /// File with a secret: who opens a session must know it too, as `--probe response:secret=FILE:udp:HOST` does (udp)
+    /// File with a secret: who opens a session must know it too, as
+    /// `--probe response:secret=FILE:udp:HOST` does (udp)
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
     /// Real-time priority (SCHED_FIFO), 1 to 98
@@ -38,10 +45,12 @@ pub struct RespondArgs {
     /// How long to answer [default: until a signal comes]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
-    /// Folder for a run of its own late wake-ups, which must not exist [default: named after the time]
+    /// Folder for a run of its own late wake-ups, which must not exist [default: named after the
+    /// time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are counted
+    /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are
+    /// counted
     #[arg(long, value_name = "WHAT", default_value = "all")]
     pub keep: KeptSamples,
     /// Print what was done as JSON

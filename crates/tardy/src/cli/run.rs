@@ -48,23 +48,28 @@ pub struct RunArgs {
     pub length: Option<Nanos>,
     /// Measure N cycles of each probe thread in every phase, in place of a time
     ///
-    /// With --load: N idle, and N under the load. A cycle is a period; for gtod a read of each clock, for oslat an interval between two reads.
+    /// With --load: N idle, and N under the load. A cycle is a period; for gtod a read of each
+    /// clock, for oslat an interval between two reads.
     #[arg(long, value_name = "N", conflicts_with = "length", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub cycles: Option<u64>,
-    /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`) ends the run, which is then complete
+    /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`) ends the run, which is then
+    /// complete
     ///
-    /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows what is there at any time.
+    /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows what is there at
+    /// any time.
     #[arg(long, conflicts_with_all = ["length", "cycles", "scenario", "on"])]
     pub until_stopped: bool,
     /// Go on with the run in --out after a reboot, a kill or a stop; begin it where there is none
     ///
-    /// Needs --until-stopped, --disk and --out, and takes no loads. The samples so far become histograms by hour; the gap is reported and not counted.
+    /// Needs --until-stopped, --disk and --out, and takes no loads. The samples so far become
+    /// histograms by hour; the gap is reported and not counted.
     #[arg(long, requires_all = ["until_stopped", "disk", "out"], conflicts_with_all = ["loads", "spool"])]
     pub resume: bool,
     /// Only say what would be done and changed
     #[arg(long)]
     pub dry_run: bool,
-    /// Measure with the settings that `tardy tune --plan` prints, or with those of a file, and put them back afterwards
+    /// Measure with the settings that `tardy tune --plan` prints, or with those of a file, and put
+    /// them back afterwards
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "dry_run")]
     pub tune: Option<Option<PathBuf>>,
     /// Say nothing while measuring
@@ -72,13 +77,15 @@ pub struct RunArgs {
     pub quiet: bool,
     /// Print the progress in a line, in place of the live view
     ///
-    /// The live view needs a terminal. If something kills the tool with SIGKILL meanwhile, the command `reset` puts the terminal back.
+    /// The live view needs a terminal. If something kills the tool with SIGKILL meanwhile, the
+    /// command `reset` puts the terminal back.
     #[arg(long)]
     pub no_live: bool,
     /// Answer readers of metrics at this port, such as Prometheus, while the run lasts
     ///
-    /// PORT is open to this machine alone, ADDRESS:PORT to whoever reaches that address. http://127.0.0.1:9877/metrics then has the
-    /// distributions, misses, losses, phase and loads of that moment as OpenMetrics.
+    /// PORT is open to this machine alone, ADDRESS:PORT to whoever reaches that address.
+    /// http://127.0.0.1:9877/metrics then has the distributions, misses, losses, phase and loads of
+    /// that moment as OpenMetrics.
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub metrics: Option<String>,
     /// Print every table and warning, not only what fits a screen
@@ -88,7 +95,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Probe to measure with, as in usleep:period=200us:priority=80 (`tardy list probes`) [default: cyclic]
+    /// Probe to measure with, as in usleep:period=200us:priority=80 (`tardy list probes`) [default:
+    /// cyclic]
     ///
     /// Repeat it for several at once, on one clock. Two of a kind are told apart by name=.
     #[arg(long = "probe", value_name = "NAME[:VALUES]", help_heading = PROBES)]
@@ -98,8 +106,8 @@ pub struct RunArgs {
     pub period: Option<Nanos>,
     /// CPUs to measure: a list such as 1-3,6, or isolated, housekeeping, all
     ///
-    /// Isolated CPUs are those of isolcpus= or nohz_full=, housekeeping ones the others. By default the isolated ones; if there are none, all that this process
-    /// may run on.
+    /// Isolated CPUs are those of isolcpus= or nohz_full=, housekeeping ones the others. By default
+    /// the isolated ones; if there are none, all that this process may run on.
     #[arg(long, value_name = "CPUS", help_heading = PROBES)]
     pub cpus: Option<MeasuredCpus>,
     /// Scheduling policy of the probes [default: fifo]
@@ -133,7 +141,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub deadline: DeadlineArgs,
 
-    /// Load to run after an idle phase, or `none` (`tardy list loads`); repeat it for several together
+    /// Load to run after an idle phase, or `none` (`tardy list loads`); repeat it for several
+    /// together
     #[arg(long = "load", value_name = "NAME", help_heading = LOADS)]
     pub loads: Vec<String>,
     /// CPUs that loads run on: measured, other, all, or a list [default: all but isolated ones]
@@ -146,11 +155,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER", help_heading = LOADS)]
     pub load_cgroup: Option<PathBuf>,
 
-    /// Record the kernel's trace and find who made each sample late (as root; then `tardy explain RUN`)
+    /// Record the kernel's trace and find who made each sample late (as root; then
+    /// `tardy explain RUN`)
     ///
-    /// Latencies are then those of a traced run: do not compare them with those of an untraced run. --explain=stacks also records which functions of the kernel were
-    /// under way: that takes up to tens of microseconds each time, so such a run is for finding code, and `tardy compare` refuses it.
-    /// --explain=timerlat also runs the kernel's tracer of that name, and says how far both agree on its wake-ups. `tardy compare` refuses such a run too.
+    /// Latencies are then those of a traced run: do not compare them with those of an untraced run. --explain=stacks
+    /// also records which functions of the kernel were under way: that takes up to tens of
+    /// microseconds each time, so such a run is for finding code, and `tardy compare` refuses it. --explain=timerlat
+    /// also runs the kernel's tracer of that name, and says how far both agree on its wake-ups.
+    /// `tardy compare` refuses such a run too.
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "events", value_parser = choice::parser::<ExplainLevel>(), help_heading = LATE)]
     pub explain: Option<ExplainLevel>,
     /// With --explain: keep all of the trace, not only what surrounds the worst samples
@@ -161,14 +173,17 @@ pub struct RunArgs {
     /// Stop at the first latency above this, and mark it in the kernel's trace
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true, help_heading = LATE)]
     pub stop_above: Option<Nanos>,
-    /// At the first latency above --stop-above, or above --deadline: trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID, continue
+    /// At the first latency above --stop-above, or above --deadline: trace, shell=COMMAND,
+    /// signal=PID, signal,num=N,pid=PID, continue
     ///
-    /// trace keeps the kernel's trace of it, as --explain does. signal=PID sends SIGTERM; signal,num=10,pid=1234 any signal by its number,
-    /// and pid=parent means whoever started tardy, as in rtla. continue does not stop, and acts again at each larger latency. Repeat it
-    /// for several actions.
+    /// trace keeps the kernel's trace of it, as --explain does. signal=PID sends SIGTERM;
+    /// signal,num=10,pid=1234 any signal by its number, and pid=parent means whoever started tardy,
+    /// as in rtla. continue does not stop, and acts again at each larger latency. Repeat it for
+    /// several actions.
     #[arg(long, value_name = "ACTION", help_heading = LATE)]
     pub on_threshold: Vec<ThresholdAction>,
-    /// As cyclictest: stop at the first latency above US microseconds, and keep the kernel's trace of it
+    /// As cyclictest: stop at the first latency above US microseconds, and keep the kernel's trace
+    /// of it
     ///
     /// The same as --stop-above TIME --on-threshold trace.
     #[arg(short = 'b', value_name = "US", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["stop_above", "on_threshold"], help_heading = LATE)]
@@ -183,15 +198,19 @@ pub struct RunArgs {
     /// Name and text to keep with the run, as in board=imx8-07; repeat it for several
     #[arg(long = "label", value_name = "NAME=TEXT", value_parser = label, help_heading = STORAGE)]
     pub labels: Vec<(String, String)>,
-    /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are counted
+    /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are
+    /// counted
     #[arg(long, value_name = "WHAT", default_value = "all", help_heading = STORAGE)]
     pub keep: KeptSamples,
-    /// Bytes that the folder may take, as in 2GiB: the oldest samples then give way to histograms by hour
+    /// Bytes that the folder may take, as in 2GiB: the oldest samples then give way to histograms
+    /// by hour
     ///
-    /// All counts, misses and the largest latency stay those of the whole run; single samples are kept as far back as there is room.
+    /// All counts, misses and the largest latency stay those of the whole run; single samples are
+    /// kept as far back as there is room.
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with_all = ["keep", "spool", "explain", "break_above"], help_heading = STORAGE)]
     pub disk: Option<u64>,
-    /// Folder in memory to write to while measuring; it is moved to --out at the end (for flash storage)
+    /// Folder in memory to write to while measuring; it is moved to --out at the end (for flash
+    /// storage)
     #[arg(long, value_name = "FOLDER", help_heading = STORAGE)]
     pub spool: Option<PathBuf>,
 
@@ -221,13 +240,18 @@ pub struct RunArgs {
 
 fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, text)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), text.to_owned())),
-        _ => Err(format!("`{text}` is no label: write it as in board=imx8-07")),
+        Some((name, text)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), text.to_owned()))
+        }
+        _ => Err(format!(
+            "`{text}` is no label: write it as in board=imx8-07"
+        )),
     }
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    parse_bytes(text).ok_or_else(|| format!("`{text}` is no size: write it with its unit, as in 2GiB"))
+    parse_bytes(text)
+        .ok_or_else(|| format!("`{text}` is no size: write it with its unit, as in 2GiB"))
 }
 
 const PROBES: &str = "Probes";
@@ -250,7 +274,12 @@ impl RunArgs {
     /// # Errors
     /// Where a text is no request for a probe.
     pub fn request(&self) -> Result<Request, BadProbe> {
-        let probe = |text: &String| ProbeSpec::parse(text).map_err(|error| BadProbe { asked: text.clone(), error: Box::new(error) });
+        let probe = |text: &String| {
+            ProbeSpec::parse(text).map_err(|error| BadProbe {
+                asked: text.clone(),
+                error: Box::new(error),
+            })
+        };
         Ok(Request {
             scenario: self.scenario.clone(),
             length: self.length,
@@ -280,9 +309,15 @@ impl RunArgs {
             load_cgroup: self.load_cgroup.clone(),
             move_irqs: self.move_irqs,
             seed: self.seed,
-            stop_above: self.stop_above.or(self.break_above.map(|us| Nanos::from_micros(us.into()))),
+            stop_above: self
+                .stop_above
+                .or(self.break_above.map(|us| Nanos::from_micros(us.into()))),
             tracing_off: self.tracing_off,
-            on_threshold: if self.break_above.is_some() { vec![ThresholdAction::Trace] } else { self.on_threshold.clone() },
+            on_threshold: if self.break_above.is_some() {
+                vec![ThresholdAction::Trace]
+            } else {
+                self.on_threshold.clone()
+            },
             explain: self.explain.unwrap_or_default(),
             keep_trace: self.keep_trace,
             force: self.force,

@@ -1,4 +1,5 @@
-//! The command line of this process, with the defaults of files, and which flag was meant where one was mistyped: clap's own measure takes `--fro` for `--force`.
+//! The command line of this process, with the defaults of files, and which flag was meant where one
+//! was mistyped: clap's own measure takes `--fro` for `--force`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,13 +18,17 @@ const RUN: &str = "run";
 /// The command that a link of its name is.
 const CYCLICTEST: &str = "cyclictest";
 
-/// The command line of this process, and what of the files it uses; where it is wrong, the process ends and says why.
+/// The command line of this process, and what of the files it uses; where it is wrong, the process
+/// ends and says why.
 ///
 /// # Errors
 /// Those of the files, which only `tardy run` reads.
 pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
     let words = words();
-    let arguments: Vec<String> = words.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<String> = words
+        .iter()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     let mut command = Cli::command();
     let mut configuration = Configuration::default();
     if arguments.get(1).is_some_and(|name| name == RUN) {
@@ -41,7 +46,10 @@ pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
         keep_used(&mut configuration, &matches);
         Cli::from_arg_matches(&matches)
     });
-    Ok((parsed.unwrap_or_else(|error| refused(error, &arguments)), configuration))
+    Ok((
+        parsed.unwrap_or_else(|error| refused(error, &arguments)),
+        configuration,
+    ))
 }
 
 /// Ends the process with what is wrong; scripts that call cyclictest get it in a line.
@@ -50,7 +58,10 @@ fn refused(error: Error, arguments: &[String]) -> ! {
     if !is_cyclictest || !error.use_stderr() {
         with_flag_meant(error, arguments).exit();
     }
-    say!("tardy: {}: tardy cyclictest --help has the options", in_a_line(&error));
+    say!(
+        "tardy: {}: tardy cyclictest --help has the options",
+        in_a_line(&error)
+    );
     std::process::exit(error.exit_code());
 }
 
@@ -64,7 +75,11 @@ pub(super) fn in_a_line(error: &Error) -> String {
 /// The command line; that of a link named cyclictest with the command of that name.
 fn words() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
-    if words.first().and_then(|name| Path::new(name).file_name()).is_some_and(|name| name == CYCLICTEST) {
+    if words
+        .first()
+        .and_then(|name| Path::new(name).file_name())
+        .is_some_and(|name| name == CYCLICTEST)
+    {
         words.insert(1, CYCLICTEST.into());
     }
     words
@@ -72,8 +87,12 @@ fn words() -> Vec<OsString> {
 
 /// Leaves only the defaults in whose place nothing was typed.
 fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
-    let Some(run) = matches.subcommand_matches(RUN) else { return };
-    configuration.flags.retain(|flag, _| run.value_source(&flag.replace('-', "_")) == Some(ValueSource::DefaultValue));
+    let Some(run) = matches.subcommand_matches(RUN) else {
+        return;
+    };
+    configuration.flags.retain(|flag, _| {
+        run.value_source(&flag.replace('-', "_")) == Some(ValueSource::DefaultValue)
+    });
 }
 
 /// The error, with the flag that is most like the unknown one.
@@ -81,12 +100,23 @@ fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
     let command = Cli::command();
-    let flags: Vec<&str> =
-        deepest(&command, arguments).get_arguments().filter(|flag| !flag.is_hide_set()).filter_map(|flag| flag.get_long()).collect();
-    if let Some(meant) = given.strip_prefix("--").and_then(|given| nearest(given, flags.iter().copied())) {
-        error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{meant}")));
+    let flags: Vec<&str> = deepest(&command, arguments)
+        .get_arguments()
+        .filter(|flag| !flag.is_hide_set())
+        .filter_map(|flag| flag.get_long())
+        .collect();
+    if let Some(meant) = given
+        .strip_prefix("--")
+        .and_then(|given| nearest(given, flags.iter().copied()))
+    {
+        error.insert(
+            ContextKind::SuggestedArg,
+            ContextValue::String(format!("--{meant}")),
+        );
     }
     error
 }
@@ -114,11 +144,17 @@ mod tests {
             let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             with_flag_meant(Cli::try_parse_from(&arguments).unwrap_err(), &arguments).to_string()
         };
-        for (line, meant) in
-            [("tardy run --fro 10s", "'--for'"), ("tardy show x --jsno", "'--json'"), ("tardy compare a b --margn 1us", "'--margin'")]
-        {
+        for (line, meant) in [
+            ("tardy run --fro 10s", "'--for'"),
+            ("tardy show x --jsno", "'--json'"),
+            ("tardy compare a b --margn 1us", "'--margin'"),
+        ] {
             assert!(said(line).contains(meant), "{}", said(line));
         }
-        assert!(!said("tardy run --xyzzy 3").contains("similar"), "{}", said("tardy run --xyzzy 3"));
+        assert!(
+            !said("tardy run --xyzzy 3").contains("similar"),
+            "{}",
+            said("tardy run --xyzzy 3")
+        );
     }
 }

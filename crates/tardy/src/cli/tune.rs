@@ -25,13 +25,16 @@ pub struct TuneArgs {
     /// Measure what each setting is worth on this machine under load, by an experiment
     #[arg(long)]
     pub search: bool,
-    /// Go on with a search that was cut off, from its folder; one with --lab goes on by the command that began it
+    /// Go on with a search that was cut off, from its folder; one with --lab goes on by the command
+    /// that began it
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["lab", "settings", "only", "with", "cpus", "profile", "budget", "length", "load", "goal", "seed", "out"])]
     pub resume: Option<PathBuf>,
-    /// What the machine is meant for: a setting that is good for one kind of work is bad for another
+    /// What the machine is meant for: a setting that is good for one kind of work is bad for
+    /// another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
-    /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all [default: the isolated ones, else all but the first]
+    /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all
+    /// [default: the isolated ones, else all but the first]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<MeasuredCpus>,
     /// The settings of a file alone: those that a search found useful, or your own
@@ -40,8 +43,14 @@ pub struct TuneArgs {
     /// Only these settings
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Also these settings, which are left alone unless named, because they have a price: turbo, real-time-throttling, fair-server, smt
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', conflicts_with = "only")]
+    /// Also these settings, which are left alone unless named, because they have a price: turbo,
+    /// real-time-throttling, fair-server, smt
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        conflicts_with = "only"
+    )]
     pub with: Vec<String>,
     /// How long the search may take
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = positive_duration, help_heading = "Search")]
@@ -49,10 +58,12 @@ pub struct TuneArgs {
     /// How long each of its runs measures [default: 5s; in the lab 3s, the first third idle]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, help_heading = "Search")]
     pub length: Option<Nanos>,
-    /// What shall become less: max, or a percentile; in the lab max or 99.9 [default: 99.9; in the lab max]
+    /// What shall become less: max, or a percentile; in the lab max or 99.9 [default: 99.9; in the
+    /// lab max]
     #[arg(long, value_name = "max|PERCENT", value_parser = goal, help_heading = "Search")]
     pub goal: Option<Goal>,
-    /// A load, as for `tardy run`; repeat it to run several at the same time, in the lab one after the other [default: io and memory; in the lab those of abeni2002]
+    /// A load, as for `tardy run`; repeat it to run several at the same time, in the lab one after
+    /// the other [default: io and memory; in the lab those of abeni2002]
     #[arg(long, value_name = "NAME", help_heading = "Search")]
     pub load: Vec<String>,
     /// Seed of the order of runs
@@ -67,7 +78,8 @@ pub struct TuneArgs {
     /// --lab and what belongs to it
     #[command(flatten)]
     pub lab_search: LabSearch,
-    /// The program to run with the settings, and its arguments; with --lab, further arguments for `tardy run` in the guests
+    /// The program to run with the settings, and its arguments; with --lab, further arguments for
+    /// `tardy run` in the guests
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
     #[command(flatten)]
@@ -79,13 +91,15 @@ pub struct TuneArgs {
 #[command(next_help_heading = "Search in the lab")]
 #[command(mut_args(|arg| if OF_THE_LAB.contains(&arg.get_id().as_str()) { arg.requires("lab") } else { arg }))]
 pub struct LabSearch {
-    /// Search in guests of the lab what words of the kernel's command line and other kernels are worth, exactly; nothing is changed here
+    /// Search in guests of the lab what words of the kernel's command line and other kernels are
+    /// worth, exactly; nothing is changed here
     #[arg(long, requires_all = ["search", "kernel"], conflicts_with_all = ["settings", "only", "with", "cpus", "profile", "budget", "apply"])]
     pub lab: bool,
     /// The first kernel is the one that all others are compared with
     #[command(flatten)]
     pub kernels: OptionalKernels,
-    /// Words to try on the first kernel's command line, all at once; repeat it for others [default: thirteen that guides name, and their opposites]
+    /// Words to try on the first kernel's command line, all at once; repeat it for others [default:
+    /// thirteen that guides name, and their opposites]
     #[arg(long, value_name = "WORDS", requires = "lab")]
     pub word: Vec<String>,
     /// Guests of each setting under each load [default: as few as can decide, and one more]
@@ -113,8 +127,12 @@ fn goal(text: &str) -> Result<Goal, String> {
         return Ok(Goal::Max);
     }
     let percent: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
-    let share = percent.map(|percent| (percent * 1e7).round() / 1e9).filter(|share| (0.5..1.0).contains(share));
-    share.map(Goal::Quantile).ok_or_else(|| format!("`{text}` is neither max nor a percentile from 50 to below 100: write 99.9"))
+    let share = percent
+        .map(|percent| (percent * 1e7).round() / 1e9)
+        .filter(|share| (0.5..1.0).contains(share));
+    share.map(Goal::Quantile).ok_or_else(|| {
+        format!("`{text}` is neither max nor a percentile from 50 to below 100: write 99.9")
+    })
 }
 
 impl std::fmt::Display for Goal {
@@ -127,19 +145,37 @@ impl std::fmt::Display for Goal {
 }
 
 /// What means nothing without it.
-const OF_THE_LAB: [&str; 9] = ["kernel", "preempt", "cmdline", "arch", "instruction_time", "memory", "shared", "accel", "guest_binary"];
+const OF_THE_LAB: [&str; 9] = [
+    "kernel",
+    "preempt",
+    "cmdline",
+    "arch",
+    "instruction_time",
+    "memory",
+    "shared",
+    "accel",
+    "guest_binary",
+];
 
-const AFTER_HELP: &str = "Settings are named as their rows in `tardy doctor`; `tardy list checks NAME` tells why and who says so.
-Old values are in a journal before anything is written. What a killed command left is put back by the next start, or by `tardy restore`.
-A search makes hundreds of short runs: first all settings at once by a balanced design, then pairs of runs that differ in one setting. What it
-says of all settings together holds at 95 %. Its runs stay in its folder, with best.toml for --apply and for `tardy doctor --against`.
-With --lab each word and each further kernel is compared with the first kernel as it is, under each load by itself; all that lower it are tried
-together at the end. Cells that were made are kept in the folder: the same command goes on where a killed one was.
+const AFTER_HELP: &str = "Settings are named as their rows in `tardy doctor`; `tardy list checks \
+                          NAME` tells why and who says so.
+Old values are in a journal before anything is written. What a killed command left is put back by \
+                          the next start, or by `tardy restore`.
+A search makes hundreds of short runs: first all settings at once by a balanced design, then pairs \
+                          of runs that differ in one setting. What it
+says of all settings together holds at 95 %. Its runs stay in its folder, with best.toml for \
+                          --apply and for `tardy doctor --against`.
+With --lab each word and each further kernel is compared with the first kernel as it is, under \
+                          each load by itself; all that lower it are tried
+together at the end. Cells that were made are kept in the folder: the same command goes on where a \
+                          killed one was.
 A setting of your own, in a file for --settings:
   [[setting]]
   name = \"coalescing\"
-  files = { \"/sys/class/net/eth0/napi_defer_hard_irqs\" = \"2\" }     # or: while_on = [\"program\", \"argument\"], words = [\"preempt=full\"]
-Exit codes: 0 done; 2 wrong use; 3 this machine cannot do it; of --apply, that of COMMAND; 130 interrupted.";
+  files = { \"/sys/class/net/eth0/napi_defer_hard_irqs\" = \"2\" }     # or: while_on = \
+                          [\"program\", \"argument\"], words = [\"preempt=full\"]
+Exit codes: 0 done; 2 wrong use; 3 this machine cannot do it; of --apply, that of COMMAND; 130 \
+                          interrupted.";
 
 #[cfg(test)]
 mod tests {
@@ -147,7 +183,14 @@ mod tests {
 
     #[test]
     fn goals_are_max_or_percentiles() {
-        assert_eq!((goal("max"), goal("99.9"), goal("99.99 %")), (Ok(Goal::Max), Ok(Goal::Quantile(0.999)), Ok(Goal::Quantile(0.9999))));
+        assert_eq!(
+            (goal("max"), goal("99.9"), goal("99.99 %")),
+            (
+                Ok(Goal::Max),
+                Ok(Goal::Quantile(0.999)),
+                Ok(Goal::Quantile(0.9999))
+            )
+        );
         assert_eq!(goal("99.9").unwrap().to_string(), "99.9");
         for text in ["100", "30", "most", ""] {
             assert!(goal(text).is_err(), "{text}");

@@ -40,7 +40,8 @@ enum AdviseError {
     #[error("--plot: {0}")]
     Picture(#[from] PictureError),
     #[error(
-        "--plot: there are no curves to draw: they take runs of latencies of a real-time kernel and of another one, both on a machine's clock or both of the lab"
+        "--plot: there are no curves to draw: they take runs of latencies of a real-time kernel \
+         and of another one, both on a machine's clock or both of the lab"
     )]
     NoCurves,
 }
@@ -49,7 +50,12 @@ enum AdviseError {
 #[must_use]
 pub fn run(args: &AdviseArgs) -> Exit {
     // A name of no picture is refused before anything is asked or told.
-    let picture = args.plot.as_deref().map(Picture::at).transpose().map_err(AdviseError::from);
+    let picture = args
+        .plot
+        .as_deref()
+        .map(Picture::at)
+        .transpose()
+        .map_err(AdviseError::from);
     let advised = picture.and_then(|picture| {
         let advised = match args.paper {
             Some(AdviseSource::Mckenney2009) => of_paper(args),
@@ -63,7 +69,8 @@ pub fn run(args: &AdviseArgs) -> Exit {
                 say!("tardy: cannot write the advice: {error}");
                 return Exit::Machine;
             }
-            draw_figures(picture, advised.charts).map_or_else(|error| refuse(&error), |()| advised.exit)
+            draw_figures(picture, advised.charts)
+                .map_or_else(|error| refuse(&error), |()| advised.exit)
         }
         Err(error) => refuse(&error),
     }
@@ -78,26 +85,57 @@ struct AdviceOutput {
 
 fn refuse(error: &AdviseError) -> Exit {
     output::complain(&error);
-    if matches!(error, AdviseError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
+    if matches!(error, AdviseError::Picture(PictureError::Unwritable(..))) {
+        Exit::Machine
+    } else {
+        Exit::Usage
+    }
 }
 
 fn of_paper(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
     let found = mckenney2009::conclusions();
     let names = ["real fast", "real time"];
-    let charts = found.figures.iter().map(|figure| chart(figure, names, &Task::default())).collect();
-    let text = if args.json { Format::ADVISE_PAPER.document(&found) } else { report::advise::mckenney2009::text(&found) };
-    Ok(AdviceOutput { text, charts, exit: Exit::Done })
+    let charts = found
+        .figures
+        .iter()
+        .map(|figure| chart(figure, names, &Task::default()))
+        .collect();
+    let text = if args.json {
+        Format::ADVISE_PAPER.document(&found)
+    } else {
+        report::advise::mckenney2009::text(&found)
+    };
+    Ok(AdviceOutput {
+        text,
+        charts,
+        exit: Exit::Done,
+    })
 }
 
 fn of_runs(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
     let mut task = args.task.task();
-    if task == Task::default() && !args.json && io::stdin().is_terminal() && io::stderr().is_terminal() {
-        questions::ask(&mut task, &mut io::stdin().lock(), &mut io::stderr(), output::screen().columns)?;
+    if task == Task::default()
+        && !args.json
+        && io::stdin().is_terminal()
+        && io::stderr().is_terminal()
+    {
+        questions::ask(
+            &mut task,
+            &mut io::stdin().lock(),
+            &mut io::stderr(),
+            output::screen().columns,
+        )?;
     }
     task.check()?;
     let kernels = kernels::read(&args.runs)?;
     let advice = advice(&kernels, &task, args.probe.as_deref(), &Root::system())?;
-    let figure = |comparison: &Comparison| chart(&comparison.curves, [&comparison.fast, &comparison.real_time], &task);
+    let figure = |comparison: &Comparison| {
+        chart(
+            &comparison.curves,
+            [&comparison.fast, &comparison.real_time],
+            &task,
+        )
+    };
     let charts = advice.comparisons.iter().map(figure).collect();
     let exit = match advice.outcome {
         None | Some(Outcome::Passed) => Exit::Done,
@@ -114,15 +152,23 @@ fn of_runs(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
 
 /// Draws all of them beside each other, on the same axes, so that they compare by eye.
 fn draw_figures(picture: Option<Picture>, mut charts: Vec<Chart>) -> Result<(), AdviseError> {
-    let Some(picture) = picture else { return Ok(()) };
+    let Some(picture) = picture else {
+        return Ok(());
+    };
     if charts.is_empty() {
         return Err(AdviseError::NoCurves);
     }
-    let low = charts.iter().map(|chart| chart.y.low).fold(f64::INFINITY, f64::min);
+    let low = charts
+        .iter()
+        .map(|chart| chart.y.low)
+        .fold(f64::INFINITY, f64::min);
     let high = charts.iter().map(|chart| chart.y.high).fold(0.0, f64::max);
     for chart in &mut charts {
         (chart.y.low, chart.y.high) = (low, high);
     }
-    let named: Vec<(&str, &Chart)> = charts.iter().map(|chart| (chart.title.as_str(), chart)).collect();
+    let named: Vec<(&str, &Chart)> = charts
+        .iter()
+        .map(|chart| (chart.title.as_str(), chart))
+        .collect();
     Ok(picture.write(&named, FIGURE, SCALE)?)
 }

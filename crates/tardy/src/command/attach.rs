@@ -36,15 +36,24 @@ pub fn run(args: &AttachArgs) -> Exit {
     if let Some(Err(error)) = args.thread.map(|thread| process.check_thread(thread)) {
         return refused(Exit::Usage, &error);
     }
-    let process_told = AttachedProcess { id: process.id, name: process.name.clone(), thread: args.thread };
+    let process_told = AttachedProcess {
+        id: process.id,
+        name: process.name.clone(),
+        thread: args.thread,
+    };
     let attachment = match Attachment::start(process, args.thread, &root) {
         Ok(attachment) => attachment,
         Err(error) => return refused(Exit::Machine, &error),
     };
-    let started = StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: attachment.begin() };
+    let started = StartTime {
+        realtime_ns: Nanos(clock::realtime()),
+        monotonic_ns: attachment.begin(),
+    };
     let named = (process_told.id, process_told.name.as_str());
     let required = attach::requirement(args.deadline, args.misses);
-    let folder = args.out.as_ref().map(|out| AttachedFolder::create(out, named, required, MachineFacts::read(&root), started));
+    let folder = args.out.as_ref().map(|out| {
+        AttachedFolder::create(out, named, required, MachineFacts::read(&root), started)
+    });
     let mut folder = match folder.transpose() {
         Ok(folder) => folder,
         Err(error) => return refused(Exit::Usage, &error),
@@ -55,17 +64,31 @@ pub fn run(args: &AttachArgs) -> Exit {
         let _ = wait_readable_within(&[signals.as_fd()], Some(pause));
         matches!(signals.take(), Ok(Some(_)))
     };
-    let recorded = attachment.follow(started.monotonic_ns.saturating_add(args.length), wait, |wake_up, name| {
-        tally.add(wake_up);
-        let (due, lateness) = (Nanos(wake_up.due), Nanos(wake_up.lateness()));
-        let written = folder.as_mut().map(|folder| folder.push((wake_up.thread, name), wake_up.kind.word(), due, lateness));
-        if let Some(Err(error)) = written {
-            unwritten.get_or_insert(error);
-        }
-    });
-    let notes = recorded.unread.iter().map(|error| format!("the trace could not be read to its end: {error}")).collect();
+    let recorded = attachment.follow(
+        started.monotonic_ns.saturating_add(args.length),
+        wait,
+        |wake_up, name| {
+            tally.add(wake_up);
+            let (due, lateness) = (Nanos(wake_up.due), Nanos(wake_up.lateness()));
+            let written = folder.as_mut().map(|folder| {
+                folder.push((wake_up.thread, name), wake_up.kind.word(), due, lateness)
+            });
+            if let Some(Err(error)) = written {
+                unwritten.get_or_insert(error);
+            }
+        },
+    );
+    let notes = recorded
+        .unread
+        .iter()
+        .map(|error| format!("the trace could not be read to its end: {error}"))
+        .collect();
     let length = recorded.end - recorded.begin;
-    let lost: Vec<_> = recorded.counts.iter().map(|(kind, counts)| (kind.word(), counts.lost)).collect();
+    let lost: Vec<_> = recorded
+        .counts
+        .iter()
+        .map(|(kind, counts)| (kind.word(), counts.lost))
+        .collect();
     let result = tally.result(AttachFacts {
         process: process_told,
         end: match recorded.why {
@@ -78,26 +101,50 @@ pub fn run(args: &AttachArgs) -> Exit {
         names: recorded.threads,
         counts: recorded.counts,
         other_wake_ups: recorded.other_wake_ups,
-        trace: AttachTrace { events: recorded.events_read, losses: recorded.losses, lost_events: recorded.lost_events },
+        trace: AttachTrace {
+            events: recorded.events_read,
+            losses: recorded.losses,
+            lost_events: recorded.lost_events,
+        },
         notes,
         folder: args.out.as_ref().map(|out| out.display().to_string()),
     });
     let mut unkept = None;
     if let Some(folder) = folder {
-        let state = if recorded.why == End::Stopped { State::Interrupted } else { State::Finished };
-        let ended = (recorded.why == End::Process).then(|| "the process ended by itself".to_owned());
-        let warnings = result.notes.iter().cloned().chain(ended).map(|text| Warning::Note { text }).collect();
+        let state = if recorded.why == End::Stopped {
+            State::Interrupted
+        } else {
+            State::Finished
+        };
+        let ended =
+            (recorded.why == End::Process).then(|| "the process ended by itself".to_owned());
+        let warnings = result
+            .notes
+            .iter()
+            .cloned()
+            .chain(ended)
+            .map(|text| Warning::Note { text })
+            .collect();
         let finished = folder.finish(state, recorded.end, warnings, &lost);
         unkept = unwritten.or(finished.err());
     }
     let text = if args.json {
         Format::ATTACH.document(&result)
     } else {
-        output::fitted(&attach_text::text(&result, output::screen_or_page().columns))
+        output::fitted(&attach_text::text(
+            &result,
+            output::screen_or_page().columns,
+        ))
     };
     match output::print(&text) {
         Ok(()) => match unkept {
-            Some(error) => refused(Exit::Machine, &format!("cannot write {}: {error}", result.folder.as_deref().unwrap_or_default())),
+            Some(error) => refused(
+                Exit::Machine,
+                &format!(
+                    "cannot write {}: {error}",
+                    result.folder.as_deref().unwrap_or_default()
+                ),
+            ),
             None => result.exit(),
         },
         Err(error) => refused(Exit::Machine, &format!("cannot write the result: {error}")),

@@ -1,4 +1,5 @@
-//! `tardy breakdown`: timer resolution, scheduling jitter and non-preemptable sections side by side.
+//! `tardy breakdown`: timer resolution, scheduling jitter and non-preemptable sections side by
+//! side.
 
 use tardy_report::report::breakdown_text;
 use tardy_results::document::Format;
@@ -21,7 +22,10 @@ pub fn run(args: &BreakdownArgs) -> Exit {
     let text = if args.json {
         Format::BREAKDOWN.document(&breakdown)
     } else {
-        output::fitted(&breakdown_text::text(&breakdown, output::screen_or_page().columns))
+        output::fitted(&breakdown_text::text(
+            &breakdown,
+            output::screen_or_page().columns,
+        ))
     };
     match output::print(&text) {
         Ok(()) if breakdown.isolated.is_empty() => Exit::Inconclusive,

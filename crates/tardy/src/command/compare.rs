@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use tardy_report::report::compare::{
-    cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown, over_time as over_time_text, text,
+    cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown,
+    over_time as over_time_text, text,
 };
 use tardy_results::compare::grouped::{GroupedComparison, compare_within};
 use tardy_results::compare::model::Outcome;
@@ -20,13 +21,19 @@ use crate::cli::compare::{CompareArgs, CompareFormat};
 /// Runs the command.
 #[must_use]
 pub fn run(args: &CompareArgs) -> Exit {
-    let paths: Vec<&PathBuf> = std::iter::once(&args.base).chain(&args.candidates).collect();
-    let is_text = matches!(args.format, CompareFormat::Text | CompareFormat::Json) && !args.over_time;
+    let paths: Vec<&PathBuf> = std::iter::once(&args.base)
+        .chain(&args.candidates)
+        .collect();
+    let is_text =
+        matches!(args.format, CompareFormat::Text | CompareFormat::Json) && !args.over_time;
     if args.sections || (is_text && tardy_outside::census::are_censuses(&paths)) {
         return compared_sections(args);
     }
-    let compared =
-        if paths.iter().any(|path| cost::is_cost(path)) { compared_costs(args) } else { compared(args).map_err(|error| error.to_string()) };
+    let compared = if paths.iter().any(|path| cost::is_cost(path)) {
+        compared_costs(args)
+    } else {
+        compared(args).map_err(|error| error.to_string())
+    };
     match compared {
         Ok((outcome, printed)) => match output::print(&printed) {
             Ok(()) => exit(outcome),
@@ -61,8 +68,12 @@ fn compared_sections(args: &CompareArgs) -> Exit {
 /// Costs: all of the runs must be, or what is not says so.
 fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
     if args.over_time {
-        let paths: Vec<PathBuf> = std::iter::once(&args.base).chain(&args.candidates).cloned().collect();
-        let found = cost_over_time::over_time(&paths, args.margin).map_err(|error| error.to_string())?;
+        let paths: Vec<PathBuf> = std::iter::once(&args.base)
+            .chain(&args.candidates)
+            .cloned()
+            .collect();
+        let found =
+            cost_over_time::over_time(&paths, args.margin).map_err(|error| error.to_string())?;
         let printed = match args.format {
             CompareFormat::Text => cost_over_time_text::text(&found, output::is_colored()),
             CompareFormat::Json => Format::COST_COMPARE_OVER_TIME.document(&found),
@@ -71,7 +82,8 @@ fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
         };
         return Ok((found.verdict, printed));
     }
-    let found = cost::compare(&args.base, &args.candidates, args.margin, args.confidence).map_err(|error| error.to_string())?;
+    let found = cost::compare(&args.base, &args.candidates, args.margin, args.confidence)
+        .map_err(|error| error.to_string())?;
     let printed = match args.format {
         CompareFormat::Text => cost_text::text(&found, output::is_colored()),
         CompareFormat::Json => Format::COST_COMPARE.document(&found),
@@ -84,7 +96,10 @@ fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
 fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
     let settings = args.settings();
     if args.over_time {
-        let paths: Vec<PathBuf> = std::iter::once(&args.base).chain(&args.candidates).cloned().collect();
+        let paths: Vec<PathBuf> = std::iter::once(&args.base)
+            .chain(&args.candidates)
+            .cloned()
+            .collect();
         let found = over_time(&paths, &settings)?;
         let printed = match args.format {
             CompareFormat::Text => over_time_text::text(&found, output::is_colored()),
@@ -95,17 +110,32 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         return Ok((found.verdict, printed));
     }
     let (found, left_out) = if args.candidates.is_empty() {
-        let GroupedComparison { comparison, left_out } = compare_within(&args.base, &settings)?;
+        let GroupedComparison {
+            comparison,
+            left_out,
+        } = compare_within(&args.base, &settings)?;
         (comparison, left_out)
     } else {
-        (compare(&args.base, &args.candidates, &settings)?, Vec::new())
+        (
+            compare(&args.base, &args.candidates, &settings)?,
+            Vec::new(),
+        )
     };
     for group in left_out {
         say!("tardy: not compared, because it measured something else: {group}");
     }
-    let folder = args.candidates.is_empty().then(|| args.base.display().to_string());
+    let folder = args
+        .candidates
+        .is_empty()
+        .then(|| args.base.display().to_string());
     let printed = match args.format {
-        CompareFormat::Text => text::text(&found, folder.as_deref(), output::screen_or_page(), args.full, output::is_colored()),
+        CompareFormat::Text => text::text(
+            &found,
+            folder.as_deref(),
+            output::screen_or_page(),
+            args.full,
+            output::is_colored(),
+        ),
         CompareFormat::Json => Format::COMPARE.document(&found),
         CompareFormat::Markdown => markdown::text(&found),
         CompareFormat::Junit => junit::text(&found),

@@ -19,7 +19,8 @@ use tardy_run::record::{RunRecord, State};
 use super::{folder_name, output};
 use crate::cli::cost::{BuildArgs, CostArgs, CostWhole};
 
-/// Trials of a metric in a round when the command line does not say: as many as LMbench makes (TRIES of its bench.h).
+/// Trials of a metric in a round when the command line does not say: as many as LMbench makes
+/// (TRIES of its bench.h).
 const TRIALS: u32 = 11;
 
 /// Runs of a command when the command line does not say: as many as mckenney2009 makes.
@@ -47,7 +48,13 @@ pub fn run(args: &CostArgs) -> Exit {
     match measured {
         Ok(record) => {
             let shown = show(&out, shared.paper, shared.json);
-            if matches!(shown, Exit::Done | Exit::Inconclusive) && record.state == State::Interrupted { Exit::Interrupted } else { shown }
+            if matches!(shown, Exit::Done | Exit::Inconclusive)
+                && record.state == State::Interrupted
+            {
+                Exit::Interrupted
+            } else {
+                shown
+            }
         }
         Err(Refusal(exit, text)) => {
             say!("tardy: {text}");
@@ -61,7 +68,10 @@ struct Refusal(Exit, String);
 
 impl From<CostError> for Refusal {
     fn from(error: CostError) -> Self {
-        let exit = if matches!(error, CostError::Folder(_) | CostError::Command(_) | CostError::UnknownCpu { .. }) {
+        let exit = if matches!(
+            error,
+            CostError::Folder(_) | CostError::Command(_) | CostError::UnknownCpu { .. }
+        ) {
             Exit::Usage
         } else {
             Exit::Machine
@@ -70,25 +80,77 @@ impl From<CostError> for Refusal {
     }
 }
 
-fn a_build(args: &BuildArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
-    let processors = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX / 2));
+fn a_build(
+    args: &BuildArgs,
+    out: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<RunRecord, Refusal> {
+    let processors = std::thread::available_parallelism().map_or(1, |count| {
+        u32::try_from(count.get()).unwrap_or(u32::MAX / 2)
+    });
     if let Some(tree) = args.tree().filter(|tree| !tree.exists()) {
-        return Err(Refusal(Exit::Usage, format!("--source {}: there is no such file or folder", tree.display())));
+        return Err(Refusal(
+            Exit::Usage,
+            format!(
+                "--source {}: there is no such file or folder",
+                tree.display()
+            ),
+        ));
     }
-    let request = BuildRequest { source: args.tree(), config: args.config.clone(), jobs: args.jobs.unwrap_or(2 * processors) };
-    let mut build = KernelBuild::resolve(&request)
-        .map_err(|absent| Refusal(Exit::Machine, format!("missing: {}: {}", absent.missing, absent.remedy)))?;
-    Ok(program::run(&mut build, Repeats { warm_ups: 0, trials: args.trials }, out, &Root::system(), args.shared.quiet, progress)?)
+    let request = BuildRequest {
+        source: args.tree(),
+        config: args.config.clone(),
+        jobs: args.jobs.unwrap_or(2 * processors),
+    };
+    let mut build = KernelBuild::resolve(&request).map_err(|absent| {
+        Refusal(
+            Exit::Machine,
+            format!("missing: {}: {}", absent.missing, absent.remedy),
+        )
+    })?;
+    Ok(program::run(
+        &mut build,
+        Repeats {
+            warm_ups: 0,
+            trials: args.trials,
+        },
+        out,
+        &Root::system(),
+        args.shared.quiet,
+        progress,
+    )?)
 }
 
-fn a_command(args: &CostArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
-    let repeats = Repeats { warm_ups: args.warm_up, trials: args.trials.unwrap_or(COMMAND_TRIALS) };
-    Ok(program::run(&mut UserCommand(args.command.clone()), repeats, out, &Root::system(), args.shared.quiet, progress)?)
+fn a_command(
+    args: &CostArgs,
+    out: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<RunRecord, Refusal> {
+    let repeats = Repeats {
+        warm_ups: args.warm_up,
+        trials: args.trials.unwrap_or(COMMAND_TRIALS),
+    };
+    Ok(program::run(
+        &mut UserCommand(args.command.clone()),
+        repeats,
+        out,
+        &Root::system(),
+        args.shared.quiet,
+        progress,
+    )?)
 }
 
-fn metrics_of(args: &CostArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
-    let metrics = metrics::chosen(&args.metric)
-        .map_err(|unknown| Refusal(Exit::Usage, format!("--metric: there is no metric or group `{unknown}`: see `tardy list costs`")))?;
+fn metrics_of(
+    args: &CostArgs,
+    out: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<RunRecord, Refusal> {
+    let metrics = metrics::chosen(&args.metric).map_err(|unknown| {
+        Refusal(
+            Exit::Usage,
+            format!("--metric: there is no metric or group `{unknown}`: see `tardy list costs`"),
+        )
+    })?;
     let request = CostRequest {
         metrics,
         rounds: args.rounds,
@@ -106,13 +168,23 @@ pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit 
         Ok(summary) => summary,
         Err(error) => {
             output::complain(&error);
-            return if matches!(error, CostSummaryError::Series(_)) { Exit::Machine } else { Exit::Usage };
+            return if matches!(error, CostSummaryError::Series(_)) {
+                Exit::Machine
+            } else {
+                Exit::Usage
+            };
         }
     };
     let published = reference.map(published);
-    let text = if is_json { json(&summary, published.as_ref()) } else { output::fitted(&cost_text::text(&summary, published.as_ref())) };
+    let text = if is_json {
+        json(&summary, published.as_ref())
+    } else {
+        output::fitted(&cost_text::text(&summary, published.as_ref()))
+    };
     match output::print(&text) {
-        Ok(()) if summary.state == State::Running || summary.metrics.is_empty() => Exit::Inconclusive,
+        Ok(()) if summary.state == State::Running || summary.metrics.is_empty() => {
+            Exit::Inconclusive
+        }
         Ok(()) => Exit::Done,
         Err(error) => {
             say!("tardy: cannot write the costs: {error}");
@@ -121,10 +193,15 @@ pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit 
     }
 }
 
-fn json(summary: &CostSummary, published: Option<&tardy_results::cost::reference::PublishedTable>) -> String {
-    let mut value = serde_json::to_value(summary).expect("all keys are text and all numbers finite");
+fn json(
+    summary: &CostSummary,
+    published: Option<&tardy_results::cost::reference::PublishedTable>,
+) -> String {
+    let mut value =
+        serde_json::to_value(summary).expect("all keys are text and all numbers finite");
     if let Some(published) = published {
-        value["reference"] = serde_json::to_value(published).expect("all keys are text and all numbers finite");
+        value["reference"] =
+            serde_json::to_value(published).expect("all keys are text and all numbers finite");
     }
     Format::COST.document(&value)
 }

@@ -42,33 +42,73 @@ type Refusal = (Exit, String);
 fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     let machine = |error: &dyn std::fmt::Display| (Exit::Machine, error.to_string());
     let processors = Processors::read(root).map_err(|error| machine(&error))?;
-    let mut setup = args.setup(&processors.usable).map_err(|why| (Exit::Usage, why))?;
+    let mut setup = args
+        .setup(&processors.usable)
+        .map_err(|why| (Exit::Usage, why))?;
     let scratch = match &args.tardy_out {
         Some(_) => None,
-        None => Some(Scratch::make(&std::env::temp_dir(), "cyclictest").map_err(|error| machine(&error))?),
+        None => Some(
+            Scratch::make(&std::env::temp_dir(), "cyclictest").map_err(|error| machine(&error))?,
+        ),
     };
-    let out = args.tardy_out.clone().or_else(|| scratch.as_ref().map(|scratch| scratch.path().join("run"))).unwrap_or_default();
-    let scenario = request::scenario(&setup.request).map_err(|error| (Exit::Usage, error.to_string()))?;
-    let plan = resolve(&setup.request, &scenario, &out, root)
-        .map_err(|error| (if error.is_unsupported_here() { Exit::Machine } else { Exit::Usage }, error.to_string()))?;
-    let exit = if Thread::take_priorities(&mut setup.threads, &plan.warnings) { Exit::Inconclusive } else { Exit::Done };
+    let out = args
+        .tardy_out
+        .clone()
+        .or_else(|| scratch.as_ref().map(|scratch| scratch.path().join("run")))
+        .unwrap_or_default();
+    let scenario =
+        request::scenario(&setup.request).map_err(|error| (Exit::Usage, error.to_string()))?;
+    let plan = resolve(&setup.request, &scenario, &out, root).map_err(|error| {
+        (
+            if error.is_unsupported_here() {
+                Exit::Machine
+            } else {
+                Exit::Usage
+            },
+            error.to_string(),
+        )
+    })?;
+    let exit = if Thread::take_priorities(&mut setup.threads, &plan.warnings) {
+        Exit::Inconclusive
+    } else {
+        Exit::Done
+    };
     announce(args, &setup, &plan.warnings, &processors)?;
-    let is_watched = !args.quiet && !args.verbose && std::io::stdout().is_terminal() && view::is_possible();
-    let shown = if is_watched { ProgressDisplay::Screen(output::look()) } else { ProgressDisplay::Nothing };
+    let is_watched =
+        !args.quiet && !args.verbose && std::io::stdout().is_terminal() && view::is_possible();
+    let shown = if is_watched {
+        ProgressDisplay::Screen(output::look())
+    } else {
+        ProgressDisplay::Nothing
+    };
     session::run(plan, &out, shown, None, root).map_err(|error| machine(&error))?;
     show(args, &setup, &out, exit).map_err(|error| machine(&error))?;
     Ok(exit)
 }
 
 /// What cyclictest says before it measures, and on standard error what is not as it does it.
-fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processors: &Processors) -> Result<(), Refusal> {
+fn announce(
+    args: &CyclictestArgs,
+    setup: &Setup,
+    warnings: &[Warning],
+    processors: &Processors,
+) -> Result<(), Refusal> {
     setup.notes.iter().for_each(|note| say!("tardy: {note}"));
-    for warning in warnings.iter().filter(|warning| warning.severity() == Severity::Degraded) {
+    for warning in warnings
+        .iter()
+        .filter(|warning| warning.severity() == Severity::Degraded)
+    {
         say!("tardy: {warning}");
     }
     let mut text = String::new();
-    let listed = args.listed(&processors.usable).ok().flatten().filter(|_| args.verbose);
-    let using = listed.as_ref().map_or_else(String::new, |list| format!("Using {} cpus.\n", list.len()));
+    let listed = args
+        .listed(&processors.usable)
+        .ok()
+        .flatten()
+        .filter(|_| args.verbose);
+    let using = listed
+        .as_ref()
+        .map_or_else(String::new, |list| format!("Using {} cpus.\n", list.len()));
     if args.verbose {
         let online = processors.usable.len();
         text += &format!("{using}Max CPUs = {online}\nOnline CPUs = {online}\n{using}");
@@ -77,7 +117,9 @@ fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processo
         () if args.laptop => say!("WARN: not setting cpu_dma_latency to save battery power"),
         () if args.default_system => say!("WARN: not setting cpu_dma_latency from cyclictest"),
         // Standard error says why.
-        () if warnings.iter().any(|warning| matches!(warning, Warning::CpuLatencyNotSet { .. })) => {}
+        () if warnings
+            .iter()
+            .any(|warning| matches!(warning, Warning::CpuLatencyNotSet { .. })) => {}
         () => text += &format!("# /dev/cpu_dma_latency set to {}us\n", args.latency),
     }
     if args.verbose {
@@ -85,7 +127,10 @@ fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processo
             if listed.is_some() {
                 text += &format!("Thread {number} using cpu {}.\n", thread.cpu);
             }
-            text += &format!("Thread {number} Interval: {}\n", (thread.interval + args.distance()).get() / 1000);
+            text += &format!(
+                "Thread {number} Interval: {}\n",
+                (thread.interval + args.distance()).get() / 1000
+            );
         }
     }
     output::print(&text).map_err(|error| (Exit::Machine, error.to_string()))
@@ -98,21 +143,30 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
     if args.verbose {
         text += &taken.values();
     } else if !args.quiet {
-        text += &format!("policy: {}: loadavg: {}\n\n", policy(args, setup), fs::read_to_string("/proc/loadavg")?.trim());
+        text += &format!(
+            "policy: {}: loadavg: {}\n\n",
+            policy(args, setup),
+            fs::read_to_string("/proc/loadavg")?.trim()
+        );
     }
     let histogram = args.shape().map(|shape| taken.histogram(shape));
     if !args.verbose && (histogram.is_none() || !args.quiet) {
         text += &taken.summary();
     }
     match (histogram, &args.histfile) {
-        (Some(histogram), Some(file)) => output::replace(file, |mut out| out.write_all(histogram.as_bytes()))?,
+        (Some(histogram), Some(file)) => {
+            output::replace(file, |mut out| out.write_all(histogram.as_bytes()))?
+        }
         (Some(histogram), None) => text += &histogram,
         (None, _) => {}
     }
     if let Some(limit) = args.spike {
         text += &taken.spikes(Nanos::from_micros(limit), args.spike_nodes);
     }
-    text.extend(args.break_above.and_then(|limit| taken.broken(Nanos::from_micros(limit))));
+    text.extend(
+        args.break_above
+            .and_then(|limit| taken.broken(Nanos::from_micros(limit))),
+    );
     output::print(&text)?;
     if let Some(file) = &args.json {
         let whole = DocumentHead {
@@ -122,10 +176,14 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
             unit: args.unit(),
         };
         let of_thread = |thread: &Thread| {
-            run.series.iter().find(|series| series.descriptor.probe == thread.probe && series.descriptor.cpu == Some(thread.cpu))
+            run.series.iter().find(|series| {
+                series.descriptor.probe == thread.probe && series.descriptor.cpu == Some(thread.cpu)
+            })
         };
         let series: Vec<&ExportedSeries> = setup.threads.iter().filter_map(of_thread).collect();
-        output::replace(file, |mut out| rt_tests_json::write(&run, &series, whole, &mut out))?;
+        output::replace(file, |mut out| {
+            rt_tests_json::write(&run, &series, whole, &mut out)
+        })?;
     }
     Ok(())
 }

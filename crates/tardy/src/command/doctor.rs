@@ -23,13 +23,19 @@ use crate::cli::doctor::DoctorArgs;
 /// Why there is no diagnosis.
 #[derive(Debug, thiserror::Error)]
 enum DoctorError {
-    #[error("--root {0}: there is no folder proc or sys in it: name the folder that holds the copies of /proc and /sys")]
+    #[error(
+        "--root {0}: there is no folder proc or sys in it: name the folder that holds the copies \
+         of /proc and /sys"
+    )]
     NoMachine(String),
     #[error("--cpus: CPUs {0} are not online: name some of {1}")]
     NotOnline(CpuList, CpuList),
     #[error("--cpus: there is no such CPU on this machine: name CPUs by number")]
     NoCpu,
-    #[error("--pid: there is no process {0}, or it has just ended: name the process that shall be on time")]
+    #[error(
+        "--pid: there is no process {0}, or it has just ended: name the process that shall be on \
+         time"
+    )]
     NoProcess(u32),
 }
 
@@ -71,20 +77,34 @@ fn diagnose(args: &DoctorArgs) -> Result<Diagnosis, DoctorError> {
         return Err(DoctorError::NoMachine(folder.display().to_string()));
     }
     let facts = MachineFacts::read(&root);
-    let watch = args.pid.map(|process| ProgramWatch::begin(&root, process).ok_or(DoctorError::NoProcess(process))).transpose()?;
+    let watch = args
+        .pid
+        .map(|process| ProgramWatch::begin(&root, process).ok_or(DoctorError::NoProcess(process)))
+        .transpose()?;
     let online = facts.processors.online.clone().unwrap_or_default();
     let watched = watch_machine(args, &root, &online);
-    let program = watch.map(|watch| watch.end(&root).ok_or(DoctorError::NoProcess(args.pid.unwrap_or_default()))).transpose()?;
+    let program = watch
+        .map(|watch| {
+            watch
+                .end(&root)
+                .ok_or(DoctorError::NoProcess(args.pid.unwrap_or_default()))
+        })
+        .transpose()?;
     let cpus = cpus(args.cpus.as_ref(), &facts, program.as_ref())?;
-    let detected = args.hardware_latency.map(|span| hardware_latency::detect(&root, &cpus, span));
+    let detected = args
+        .hardware_latency
+        .map(|span| hardware_latency::detect(&root, &cpus, span));
     let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
-    (examined.profile, examined.program, examined.watched) = (args.profile, program.as_ref(), watched.as_ref());
+    (examined.profile, examined.program, examined.watched) =
+        (args.profile, program.as_ref(), watched.as_ref());
     examined.detected = detected.as_ref();
     let findings = look(&examined);
     Ok(Diagnosis {
         machine: facts.one_line(),
         profile: args.profile,
-        program: program.as_ref().map(|program| format!("{} ({})", program.name, program.process)),
+        program: program
+            .as_ref()
+            .map(|program| format!("{} ({})", program.name, program.process)),
         findings,
         cpus,
     })
@@ -100,11 +120,20 @@ fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<Watch
     Some(watch.end(root, args.watch))
 }
 
-/// The CPUs of the work: those that were asked for, those of the program's real-time threads, those set apart, or all.
-fn cpus(asked: Option<&MeasuredCpus>, facts: &MachineFacts, program: Option<&Program>) -> Result<CpuList, DoctorError> {
+/// The CPUs of the work: those that were asked for, those of the program's real-time threads, those
+/// set apart, or all.
+fn cpus(
+    asked: Option<&MeasuredCpus>,
+    facts: &MachineFacts,
+    program: Option<&Program>,
+) -> Result<CpuList, DoctorError> {
     let processors = &facts.processors;
     let online = processors.online.clone().unwrap_or_default();
-    let apart: CpuList = [&processors.isolated, &processors.nohz_full].into_iter().flatten().flat_map(CpuList::iter).collect();
+    let apart: CpuList = [&processors.isolated, &processors.nohz_full]
+        .into_iter()
+        .flatten()
+        .flat_map(CpuList::iter)
+        .collect();
     let found = match asked {
         Some(MeasuredCpus::List(list)) => {
             let missing = list.minus(&online);
@@ -117,11 +146,24 @@ fn cpus(asked: Option<&MeasuredCpus>, facts: &MachineFacts, program: Option<&Pro
         Some(MeasuredCpus::Housekeeping) => online.minus(&apart),
         Some(MeasuredCpus::All) => online,
         None => {
-            let threads = program.into_iter().flat_map(|program| &program.threads).filter(|thread| thread.is_real_time());
-            let of_program: CpuList = threads.filter_map(|thread| thread.allowed.as_ref()).flat_map(CpuList::iter).collect();
+            let threads = program
+                .into_iter()
+                .flat_map(|program| &program.threads)
+                .filter(|thread| thread.is_real_time());
+            let of_program: CpuList = threads
+                .filter_map(|thread| thread.allowed.as_ref())
+                .flat_map(CpuList::iter)
+                .collect();
             let candidates = [of_program.and(&online), apart.and(&online)];
-            return Ok(candidates.into_iter().find(|cpus| !cpus.is_empty()).unwrap_or(online));
+            return Ok(candidates
+                .into_iter()
+                .find(|cpus| !cpus.is_empty())
+                .unwrap_or(online));
         }
     };
-    if found.is_empty() { Err(DoctorError::NoCpu) } else { Ok(found) }
+    if found.is_empty() {
+        Err(DoctorError::NoCpu)
+    } else {
+        Ok(found)
+    }
 }

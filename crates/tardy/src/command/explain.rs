@@ -48,12 +48,19 @@ enum CommandError {
 }
 
 fn words(runs: &[PathBuf]) -> String {
-    runs.iter().map(|run| run.display().to_string()).collect::<Vec<_>>().join(", ")
+    runs.iter()
+        .map(|run| run.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl CommandError {
     fn exit(&self) -> Exit {
-        if matches!(self, Self::Write { .. }) { Exit::Machine } else { Exit::Usage }
+        if matches!(self, Self::Write { .. }) {
+            Exit::Machine
+        } else {
+            Exit::Usage
+        }
     }
 }
 
@@ -63,7 +70,11 @@ type RunWriter = fn(&Path, &mut dyn io::Write) -> Result<(), RunError>;
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ExplainArgs) -> Exit {
-    let text = match if args.path.is_dir() { of_run(args) } else { of_trace(args) } {
+    let text = match if args.path.is_dir() {
+        of_run(args)
+    } else {
+        of_trace(args)
+    } {
         Ok(text) => text,
         Err(error) => {
             output::complain(&error);
@@ -87,7 +98,10 @@ fn run_in(folder: &Path) -> Result<PathBuf, CommandError> {
     match watched_runs(folder).unwrap_or_default().as_slice() {
         [] => Ok(folder.to_owned()),
         [only] => Ok(only.clone()),
-        several => Err(CommandError::SeveralRuns { path: folder.to_owned(), runs: several.to_vec() }),
+        several => Err(CommandError::SeveralRuns {
+            path: folder.to_owned(),
+            runs: several.to_vec(),
+        }),
     }
 }
 
@@ -97,20 +111,40 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
         return Err(CommandError::NotOfRuns { flag, path });
     }
     let files: [(_, RunWriter); 2] = [(&args.perfetto, perfetto), (&args.trace_dat, trace_dat)];
-    for (place, write) in files.into_iter().filter_map(|(place, write)| Some((place.as_ref()?, write))) {
-        let written = output::replace(place, |file| write(&path, &mut BufWriter::with_capacity(1 << 18, file)));
+    for (place, write) in files
+        .into_iter()
+        .filter_map(|(place, write)| Some((place.as_ref()?, write)))
+    {
+        let written = output::replace(place, |file| {
+            write(&path, &mut BufWriter::with_capacity(1 << 18, file))
+        });
         written.map_err(|error| match error {
-            RunError::Write(error) => CommandError::Write { path: place.clone(), error },
-            error => CommandError::Run { path: path.clone(), error },
+            RunError::Write(error) => CommandError::Write {
+                path: place.clone(),
+                error,
+            },
+            error => CommandError::Run {
+                path: path.clone(),
+                error,
+            },
         })?;
     }
-    let explanation = explain_run(&path, args.run_question()).map_err(|error| CommandError::Run { path: path.clone(), error })?;
+    let explanation =
+        explain_run(&path, args.run_question()).map_err(|error| CommandError::Run {
+            path: path.clone(),
+            error,
+        })?;
     if let Some(place) = &args.folded {
         if explanation.stacks.is_empty() {
             return Err(CommandError::NoStacks { path });
         }
-        let written = output::replace(place, |file| write_folded(&explanation.stacks, &mut BufWriter::new(file)));
-        written.map_err(|error| CommandError::Write { path: place.clone(), error })?;
+        let written = output::replace(place, |file| {
+            write_folded(&explanation.stacks, &mut BufWriter::new(file))
+        });
+        written.map_err(|error| CommandError::Write {
+            path: place.clone(),
+            error,
+        })?;
     }
     Ok(if args.json {
         Format::EXPLAIN_RUN.document(&explanation)
@@ -123,15 +157,25 @@ fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
     if args.outside {
         return Err(CommandError::NotWatched(args.path.clone()));
     }
-    let flags = [("--trace-dat", args.trace_dat.is_some()), ("--folded", args.folded.is_some())];
+    let flags = [
+        ("--trace-dat", args.trace_dat.is_some()),
+        ("--folded", args.folded.is_some()),
+    ];
     if let Some((flag, _)) = flags.into_iter().find(|&(_, is_given)| is_given) {
-        return Err(CommandError::NotOfTraces { flag, path: args.path.clone() });
+        return Err(CommandError::NotOfTraces {
+            flag,
+            path: args.path.clone(),
+        });
     }
     let explanation = explained(args)?;
     Ok(if args.json {
         Format::EXPLAIN_TRACE.document(&explanation)
     } else {
-        output::fitted(&explain_text::text(&explanation, args.above().get(), is_evidence(&args.path)))
+        output::fitted(&explain_text::text(
+            &explanation,
+            args.above().get(),
+            is_evidence(&args.path),
+        ))
     })
 }
 
@@ -147,10 +191,15 @@ fn explained(args: &ExplainArgs) -> Result<Explanation, CommandError> {
     let question = args.question(args.task.as_deref().ok_or(CommandError::NoTask)?);
     let explained = match &args.perfetto {
         None => explain(&bytes, &question, None),
-        Some(place) => output::replace(place, |file| explain(&bytes, &question, Some(&mut BufWriter::new(file)))),
+        Some(place) => output::replace(place, |file| {
+            explain(&bytes, &question, Some(&mut BufWriter::new(file)))
+        }),
     };
     explained.map_err(|error| match (error, &args.perfetto) {
-        (ExplainError::Perfetto(error), Some(place)) => CommandError::Write { path: place.clone(), error },
+        (ExplainError::Perfetto(error), Some(place)) => CommandError::Write {
+            path: place.clone(),
+            error,
+        },
         (error, _) => CommandError::Trace { path, error },
     })
 }

@@ -18,13 +18,20 @@ pub fn run(args: &ExportArgs) -> Exit {
         Ok(()) => Exit::Done,
         Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(error @ ExportError::Write(_)) => {
-            let file = args.file().map(|file| format!("{}: ", file.display())).unwrap_or_default();
+            let file = args
+                .file()
+                .map(|file| format!("{}: ", file.display()))
+                .unwrap_or_default();
             output::complain(&format!("{file}{error}: give another file with --output"));
             Exit::Machine
         }
         Err(error) => {
             output::complain(&error);
-            if matches!(error, ExportError::NotBuilt { .. }) { Exit::Machine } else { Exit::Usage }
+            if matches!(error, ExportError::NotBuilt { .. }) {
+                Exit::Machine
+            } else {
+                Exit::Usage
+            }
         }
     }
 }
@@ -36,13 +43,26 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
     }
     let Some(into) = args.file() else {
         let why = "the folder holds several runs, of which each becomes a file in that folder";
-        return Err(ExportError::Needs { format: export_name(args), flag: "--output FOLDER", why });
+        return Err(ExportError::Needs {
+            format: export_name(args),
+            flag: "--output FOLDER",
+            why,
+        });
     };
     std::fs::create_dir_all(into)?;
     for run in runs {
-        let below = run.strip_prefix(&args.run).unwrap_or(&run).display().to_string().replace('/', "-");
+        let below = run
+            .strip_prefix(&args.run)
+            .unwrap_or(&run)
+            .display()
+            .to_string()
+            .replace('/', "-");
         let output = Some(into.join(format!("{below}.{}", args.format)));
-        exported_run(&ExportArgs { run, output, ..args.clone() })?;
+        exported_run(&ExportArgs {
+            run,
+            output,
+            ..args.clone()
+        })?;
     }
     Ok(())
 }
@@ -53,32 +73,60 @@ fn export_name(args: &ExportArgs) -> &'static str {
 
 fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
     let file = args.file();
-    let exporter = export::find(&args.format).expect("the command line takes names of exporters only");
+    let exporter =
+        export::find(&args.format).expect("the command line takes names of exporters only");
     if exporter.is_binary() && file.is_none() && io::stdout().is_terminal() {
         let why = "it is no text, and would spoil a terminal";
-        return Err(ExportError::Needs { format: exporter.name(), flag: "--output FILE", why });
+        return Err(ExportError::Needs {
+            format: exporter.name(),
+            flag: "--output FILE",
+            why,
+        });
     }
     if is_cost(&args.run) {
         let run = CostRun::read(&args.run)?;
         return match file {
             None => export::costs::write(&run, &args.format, &mut io::stdout().lock()),
-            Some(path) => output::replace(path, |mut file| export::costs::write(&run, &args.format, &mut file)),
+            Some(path) => output::replace(path, |mut file| {
+                export::costs::write(&run, &args.format, &mut file)
+            }),
         };
     }
-    let run = ExportedRun::open(&args.run, &args.deadline.requirement(), args.probe.as_deref())?;
-    let options = Options { is_histogram: args.histogram, origin: args.origin.clone(), build_id: args.build_id.clone() };
-    let unstored: u64 = run.summary.series.iter().map(|series| series.counts.unstored).sum();
+    let run = ExportedRun::open(
+        &args.run,
+        &args.deadline.requirement(),
+        args.probe.as_deref(),
+    )?;
+    let options = Options {
+        is_histogram: args.histogram,
+        origin: args.origin.clone(),
+        build_id: args.build_id.clone(),
+    };
+    let unstored: u64 = run
+        .summary
+        .series
+        .iter()
+        .map(|series| series.counts.unstored)
+        .sum();
     match file {
         None => write(exporter, &run, &options, io::stdout().lock())?,
         Some(path) => output::replace(path, |file| write(exporter, &run, &options, file))?,
     }
     if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy" | "arrow") && !args.histogram {
-        say!("tardy: {unstored} samples were not kept one by one and are not in the export: --histogram has them all");
+        say!(
+            "tardy: {unstored} samples were not kept one by one and are not in the export: \
+             --histogram has them all"
+        );
     }
     Ok(())
 }
 
-fn write(exporter: &dyn Exporter, run: &ExportedRun, options: &Options, out: impl Write) -> Result<(), ExportError> {
+fn write(
+    exporter: &dyn Exporter,
+    run: &ExportedRun,
+    options: &Options,
+    out: impl Write,
+) -> Result<(), ExportError> {
     let mut out = BufWriter::with_capacity(1 << 16, out);
     exporter.write(run, options, &mut out)?;
     out.flush()?;

@@ -1,4 +1,5 @@
-//! `tardy man` and `tardy completions`: pages and scripts made of the definition of the command line.
+//! `tardy man` and `tardy completions`: pages and scripts made of the definition of the command
+//! line.
 
 use std::fs;
 use std::io;
@@ -22,7 +23,8 @@ pub fn man(args: &ManArgs) -> Exit {
     let mut definition = Cli::command();
     definition.build();
     let result = match &args.all {
-        Some(folder) => write_all(&definition, folder).map_err(|error| format!("--all {}: {error}", folder.display())),
+        Some(folder) => write_all(&definition, folder)
+            .map_err(|error| format!("--all {}: {error}", folder.display())),
         None => {
             let command = match find(&definition, &args.command) {
                 Ok(command) => command,
@@ -31,8 +33,13 @@ pub fn man(args: &ManArgs) -> Exit {
                     return Exit::Usage;
                 }
             };
-            let name = std::iter::once("tardy").chain(args.command.iter().map(String::as_str)).collect::<Vec<_>>().join("-");
-            page(command, &name).and_then(|page| output::print(&page)).map_err(|error| format!("cannot write the page: {error}"))
+            let name = std::iter::once("tardy")
+                .chain(args.command.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join("-");
+            page(command, &name)
+                .and_then(|page| output::print(&page))
+                .map_err(|error| format!("cannot write the page: {error}"))
         }
     };
     ended(result)
@@ -62,7 +69,8 @@ fn find<'a>(definition: &'a Command, names: &[String]) -> Result<&'a Command, St
     for name in names {
         command = command.find_subcommand(name).ok_or_else(|| {
             let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-            let near = nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
+            let near = nearest(name, known.iter().copied())
+                .map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
             format!("`{name}` is no command of {}{near}", command.get_name())
         })?;
     }
@@ -74,7 +82,10 @@ fn page(command: &Command, name: &str) -> io::Result<String> {
     let mut page = Vec::new();
     // The definition's names last as long as the process, which ends when the pages are written.
     let lasting: &'static str = name.to_owned().leak();
-    Man::new(command.clone().name(lasting).display_name(lasting)).section(SECTION).title(name.to_uppercase()).render(&mut page)?;
+    Man::new(command.clone().name(lasting).display_name(lasting))
+        .section(SECTION)
+        .title(name.to_uppercase())
+        .render(&mut page)?;
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
@@ -85,11 +96,21 @@ fn write_all(definition: &Command, folder: &Path) -> io::Result<()> {
 }
 
 fn write_with_children(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
-    let (path, page) = (folder.join(format!("{name}.{SECTION}")), page(command, name)?);
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    output::replace(&path, |mut file| io::Write::write_all(&mut file, page.as_bytes())).map_err(named)?;
+    let (path, page) = (
+        folder.join(format!("{name}.{SECTION}")),
+        page(command, name)?,
+    );
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    output::replace(&path, |mut file| {
+        io::Write::write_all(&mut file, page.as_bytes())
+    })
+    .map_err(named)?;
     // The command `help` says nothing that the pages do not.
-    for child in command.get_subcommands().filter(|child| child.get_name() != "help" && !child.is_hide_set()) {
+    for child in command
+        .get_subcommands()
+        .filter(|child| child.get_name() != "help" && !child.is_hide_set())
+    {
         write_with_children(child, &format!("{name}-{}", child.get_name()), folder)?;
     }
     Ok(())

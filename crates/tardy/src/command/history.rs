@@ -28,12 +28,19 @@ pub fn run(args: &HistoryArgs) -> Exit {
     if let Some(file) = args.html.as_deref().filter(|_| !is_page_printed)
         && let Err(error) = output::write(file, history_html::page(&found).as_bytes())
     {
-        say!("tardy: cannot write {}: {error}: give another file with --html", file.display());
+        say!(
+            "tardy: cannot write {}: {error}: give another file with --html",
+            file.display()
+        );
         return Exit::Machine;
     }
     let printed = match args.format {
         _ if is_page_printed => history_html::page(&found),
-        CompareFormat::Text => history_text::text(&found, output::screen_or_page().columns, output::is_colored()),
+        CompareFormat::Text => history_text::text(
+            &found,
+            output::screen_or_page().columns,
+            output::is_colored(),
+        ),
         CompareFormat::Json => Format::HISTORY.document(&found),
         CompareFormat::Markdown => history_text::markdown(&found),
         CompareFormat::Junit => history_text::junit(&found),
@@ -60,22 +67,41 @@ fn found(args: &HistoryArgs) -> Result<History, (Exit, String)> {
         }),
     };
     let runs = runs.map_err(|error| match (error, &args.table) {
-        (TableError::Write(error), Some(table)) => {
-            (Exit::Machine, format!("cannot write {}: {error}: give another file with --table", table.display()))
-        }
+        (TableError::Write(error), Some(table)) => (
+            Exit::Machine,
+            format!(
+                "cannot write {}: {error}: give another file with --table",
+                table.display()
+            ),
+        ),
         (TableError::NotBuilt, _) => (Exit::Machine, TableError::NotBuilt.to_string()),
         (error, _) => (Exit::Usage, error.to_string()),
     })?;
     let first = &args.runs[0];
-    let beside = if is_table(first) { first.parent().unwrap_or(Path::new("")) } else { first };
+    let beside = if is_table(first) {
+        first.parent().unwrap_or(Path::new(""))
+    } else {
+        first
+    };
     let before = history(&runs, &accepted(beside).map_err(usage)?, args.margin);
     if args.accept.is_empty() {
         return Ok(before);
     }
-    if let Some(unknown) = args.accept.iter().find(|name| !before.builds.iter().any(|build| build.name == **name)) {
-        return Err((Exit::Usage, format!("--accept {unknown}: no run is of this build")));
+    if let Some(unknown) = args
+        .accept
+        .iter()
+        .find(|name| !before.builds.iter().any(|build| build.name == **name))
+    {
+        return Err((
+            Exit::Usage,
+            format!("--accept {unknown}: no run is of this build"),
+        ));
     }
     let file = accept(beside, &args.accept).map_err(usage)?;
     say!("tardy: accepted in {}", file.display());
-    Ok(history(&runs, &accepted(beside).map_err(usage)?, args.margin))
+    Ok(history(
+        &runs,
+        &accepted(beside).map_err(usage)?,
+        args.margin,
+    ))
 }

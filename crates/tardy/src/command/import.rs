@@ -47,8 +47,21 @@ fn folder(args: &ImportArgs, file: &Path) -> PathBuf {
 }
 
 fn text(made: &ImportResult, file: &Path) -> String {
-    let series = if made.series == 1 { "1 series".to_owned() } else { format!("{} series", made.series) };
-    let mut out = format!("{}: {} from {} ({}), {} samples\n", made.folder.display(), series, file.display(), made.format, made.samples);
-    made.notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
+    let series = if made.series == 1 {
+        "1 series".to_owned()
+    } else {
+        format!("{} series", made.series)
+    };
+    let mut out = format!(
+        "{}: {} from {} ({}), {} samples\n",
+        made.folder.display(),
+        series,
+        file.display(),
+        made.format,
+        made.samples
+    );
+    made.notes
+        .iter()
+        .for_each(|note| out.push_str(&format!("note: {note}\n")));
     out
 }

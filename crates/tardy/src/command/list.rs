@@ -49,9 +49,16 @@ pub fn run(args: &ListArgs) -> Exit {
         ListKind::Links => links::listing(),
     };
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-    if let Some(unknown) = args.names.iter().find(|name| !names.contains(&name.as_str())) {
+    if let Some(unknown) = args
+        .names
+        .iter()
+        .find(|name| !names.contains(&name.as_str()))
+    {
         let list = list_name(what);
-        say!("tardy: `{unknown}` is not one of the {list}{}: `tardy list {list}` names them", did_you_mean(unknown, names));
+        say!(
+            "tardy: `{unknown}` is not one of the {list}{}: `tardy list {list}` names them",
+            did_you_mean(unknown, names)
+        );
         return Exit::Usage;
     }
     if !args.names.is_empty() {
@@ -62,10 +69,17 @@ pub fn run(args: &ListArgs) -> Exit {
             let values: Vec<_> = entries.iter().map(|entry| &entry.json).collect();
             Format::LIST.document(&serde_json::json!({ list_name(what): values }))
         }
-        () if args.full || !args.names.is_empty() => {
-            output::fitted(&(entries.iter().map(|entry| entry.full.as_str()).collect::<String>() + &line(note)))
+        () if args.full || !args.names.is_empty() => output::fitted(
+            &(entries
+                .iter()
+                .map(|entry| entry.full.as_str())
+                .collect::<String>()
+                + &line(note)),
+        ),
+        () => {
+            lines(&entries, output::screen().columns)
+                + &output::fitted(&(line(note) + &line(Some(more(&entries, what)))))
         }
-        () => lines(&entries, output::screen().columns) + &output::fitted(&(line(note) + &line(Some(more(&entries, what))))),
     };
     printed(&text)
 }
@@ -78,19 +92,28 @@ fn printed(text: &str) -> Exit {
 fn lists() -> String {
     let mut table = Table::new([""; 0]);
     for what in ListKind::value_variants() {
-        let about = what.to_possible_value().and_then(|value| Some(value.get_help()?.to_string())).unwrap_or_default();
+        let about = what
+            .to_possible_value()
+            .and_then(|value| Some(value.get_help()?.to_string()))
+            .unwrap_or_default();
         table.row([format!("tardy list {:<7} {about}", list_name(*what))]);
     }
     table.text().trim_start().to_owned()
 }
 
 fn list_name(what: ListKind) -> String {
-    what.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    what.to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn more(entries: &[Entry], what: ListKind) -> String {
     let list = list_name(what);
-    entries.first().map_or_else(String::new, |first| format!("`tardy list {list} {}` tells all about one, --full about each", first.name))
+    entries.first().map_or_else(String::new, |first| {
+        format!(
+            "`tardy list {list} {}` tells all about one, --full about each",
+            first.name
+        )
+    })
 }
 
 fn line(text: Option<String>) -> String {
@@ -99,7 +122,11 @@ fn line(text: Option<String>) -> String {
 
 /// A line for each entry, no longer than the screen.
 fn lines(entries: &[Entry], columns: usize) -> String {
-    let width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
+    let width = entries
+        .iter()
+        .map(|entry| entry.name.chars().count())
+        .max()
+        .unwrap_or(0);
     let mut out = String::new();
     let mut group = &None;
     for entry in entries {
@@ -109,7 +136,13 @@ fn lines(entries: &[Entry], columns: usize) -> String {
         }
         let indent = if entry.group.is_some() { 2 } else { 0 };
         let room = columns.saturating_sub(indent + width + 2);
-        let _ = writeln!(out, "{:indent$}{:<width$}  {}", "", entry.name, cut(&entry.line, room));
+        let _ = writeln!(
+            out,
+            "{:indent$}{:<width$}  {}",
+            "",
+            entry.name,
+            cut(&entry.line, room)
+        );
     }
     out
 }
@@ -136,16 +169,35 @@ mod tests {
 
     #[test]
     fn every_list_has_lines_that_fit_80_columns_and_names_that_occur_once() {
-        for listing in [probes::listing(), loads::listing(), costs::listing(), checks::listing(), links::listing()] {
+        for listing in [
+            probes::listing(),
+            loads::listing(),
+            costs::listing(),
+            checks::listing(),
+            links::listing(),
+        ] {
             let text = lines(&listing.entries, 80);
-            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-            let mut names: Vec<&str> = listing.entries.iter().map(|entry| entry.name.as_str()).collect();
+            assert!(
+                text.lines().all(|line| line.chars().count() <= 80),
+                "{text}"
+            );
+            let mut names: Vec<&str> = listing
+                .entries
+                .iter()
+                .map(|entry| entry.name.as_str())
+                .collect();
             let count = names.len();
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), count);
             for entry in listing.entries {
-                assert!(!entry.line.is_empty() && entry.full.contains(&entry.name) && entry.json["name"] == entry.name, "{}", entry.name);
+                assert!(
+                    !entry.line.is_empty()
+                        && entry.full.contains(&entry.name)
+                        && entry.json["name"] == entry.name,
+                    "{}",
+                    entry.name
+                );
             }
         }
     }

@@ -41,14 +41,18 @@ enum LoadCommandError {
     System(#[from] std::io::Error),
 }
 
-/// Runs the loads; the exit code is the command's: 3 where one that was named is absent, or all of a list, 1 where one died, 130 when interrupted.
+/// Runs the loads; the exit code is the command's: 3 where one that was named is absent, or all of
+/// a list, 1 where one died, 130 when interrupted.
 #[must_use]
 pub fn run(arguments: &LoadArguments) -> ExitCode {
     match try_run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             say!("tardy load: {error}");
-            let usage = matches!(error, LoadCommandError::Request(_) | LoadCommandError::Length(_));
+            let usage = matches!(
+                error,
+                LoadCommandError::Request(_) | LoadCommandError::Length(_)
+            );
             ExitCode::from(if usage { 2 } else { 3 })
         }
     }
@@ -74,8 +78,14 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
         match resolved {
             Ok(plan) => plans.push(plan),
             Err(absent) => {
-                say!("tardy load: {} is absent: missing {}; {}", request.text, absent.missing, absent.remedy);
-                // A list without one of its loads is most of what was asked for; a load by its own name is missed.
+                say!(
+                    "tardy load: {} is absent: missing {}; {}",
+                    request.text,
+                    absent.missing,
+                    absent.remedy
+                );
+                // A list without one of its loads is most of what was asked for; a load by its own
+                // name is missed.
                 match request.list {
                     Some(_) => is_incomplete = true,
                     None => code = 3,
@@ -90,18 +100,32 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
         say!("tardy load: the list runs without what is absent");
     }
     if !sharing::share_equally(&mut plans, &host) {
-        say!("tardy load: the loads share the CPUs by task, not by load: run as root, or set kernel.sched_autogroup_enabled to 1");
+        say!(
+            "tardy load: the loads share the CPUs by task, not by load: run as root, or set \
+             kernel.sched_autogroup_enabled to 1"
+        );
     }
     let changes: Vec<_> = plans.iter().flat_map(|plan| plan.undo.clone()).collect();
-    let journal = (!changes.is_empty()).then(|| Journal::write(&journal::folder(), &Root::system(), Vec::new(), changes)).transpose()?;
+    let journal = (!changes.is_empty())
+        .then(|| Journal::write(&journal::folder(), &Root::system(), Vec::new(), changes))
+        .transpose()?;
     let mut guardian = Guardian::start(GuardianOptions::default())?;
-    let outcome =
-        Session { guardian: &mut guardian, json: arguments.json, code, lines: EventLines::default() }.run(&plans, arguments.duration);
+    let outcome = Session {
+        guardian: &mut guardian,
+        json: arguments.json,
+        code,
+        lines: EventLines::default(),
+    }
+    .run(&plans, arguments.duration);
     guardian.shutdown()?;
-    // The guardian has undone it already; what it could not, it is told here once more, and stays in the journal.
+    // The guardian has undone it already; what it could not, it is told here once more, and stays
+    // in the journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
         if let Err(error) = undone.result {
-            say!("tardy load: {}: not undone: {error}; try `tardy restore`", undone.setting);
+            say!(
+                "tardy load: {}: not undone: {error}; try `tardy restore`",
+                undone.setting
+            );
         }
     }
     outcome
@@ -118,22 +142,37 @@ impl Session<'_> {
     fn run(&mut self, plans: &[LoadPlan], duration: Nanos) -> Result<u8, LoadCommandError> {
         let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
         for plan in plans.iter().filter(|_| !self.json) {
-            say!("{} on {}: {}", plan.label, plan.cpus.named(), describe_parameters(&plan.parameters));
+            say!(
+                "{} on {}: {}",
+                plan.label,
+                plan.cpus.named(),
+                describe_parameters(&plan.parameters)
+            );
         }
         for plan in plans {
             if let Some(note) = &plan.note {
                 say!("{}: {note}", plan.label);
             }
         }
-        for line in device_writes::lines(plans.iter().filter_map(|plan| plan.writes_for(duration))) {
+        for line in device_writes::lines(plans.iter().filter_map(|plan| plan.writes_for(duration)))
+        {
             say!("writes {line}");
         }
-        self.lines = EventLines::of(plans.iter().map(|plan| (plan.label.clone(), plan.cpus.len())).collect());
+        self.lines = EventLines::of(
+            plans
+                .iter()
+                .map(|plan| (plan.label.clone(), plan.cpus.len()))
+                .collect(),
+        );
         self.guardian.begin(PHASE, plans)?;
         let end = Nanos(clock::monotonic()).saturating_add(duration);
         let (mut left, mut finishing) = (plans.len(), false);
         while left > 0 && !self.guardian.is_gone() {
-            let wait = if finishing { i64::MAX } else { (end.get() - clock::monotonic()).max(0) };
+            let wait = if finishing {
+                i64::MAX
+            } else {
+                (end.get() - clock::monotonic()).max(0)
+            };
             let timeout = i32::try_from(wait / 1_000_000 + 1).unwrap_or(i32::MAX);
             wait_readable(&[self.guardian.as_fd(), signals.as_fd()], timeout)?;
             let interrupted = signals.take()?.is_some();
@@ -154,11 +193,22 @@ impl Session<'_> {
 
     fn show(&mut self, event: &LoadEvent) -> std::io::Result<()> {
         match event {
-            LoadEvent::Absent { .. } | LoadEvent::Ended { how: LoadEnd::Absent, .. } if self.code == 0 => self.code = 3,
-            LoadEvent::Ended { how: LoadEnd::Died { .. } | LoadEnd::Killed, .. } if self.code == 0 => self.code = 1,
+            LoadEvent::Absent { .. }
+            | LoadEvent::Ended {
+                how: LoadEnd::Absent,
+                ..
+            } if self.code == 0 => self.code = 3,
+            LoadEvent::Ended {
+                how: LoadEnd::Died { .. } | LoadEnd::Killed,
+                ..
+            } if self.code == 0 => self.code = 1,
             _ => {}
         }
-        let text = if self.json { Format::LOAD.line(event) } else { self.lines.line(event) };
+        let text = if self.json {
+            Format::LOAD.line(event)
+        } else {
+            self.lines.line(event)
+        };
         if text.is_empty() {
             return Ok(());
         }

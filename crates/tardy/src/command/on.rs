@@ -56,7 +56,13 @@ struct Request<'a> {
 impl Request<'_> {
     /// For a command that only says something.
     fn of_words(is_json: bool) -> Self {
-        Self { made: CommandProduct::Words, out: None, is_quiet: false, is_json, is_full: false }
+        Self {
+            made: CommandProduct::Words,
+            out: None,
+            is_quiet: false,
+            is_json,
+            is_full: false,
+        }
     }
 
     fn format(&self) -> Format {
@@ -80,28 +86,71 @@ enum Message {
     Outcome(usize, Box<Outcome>),
 }
 
-/// Does the command on other machines, if it is to be done there. Call it before the process has threads.
+/// Does the command on other machines, if it is to be done there. Call it before the process has
+/// threads.
 #[must_use]
 pub fn elsewhere(command: &Command) -> Option<Exit> {
     let (on, request) = match command {
         Command::Run(args) => {
             let has_board = args.labels.iter().any(|(name, _)| name == "board");
-            let made = if args.dry_run { CommandProduct::Words } else { CommandProduct::Run { has_board } };
+            let made = if args.dry_run {
+                CommandProduct::Words
+            } else {
+                CommandProduct::Run { has_board }
+            };
             let (out, is_quiet, is_json) = (args.out.as_deref(), args.quiet, args.json);
-            (&args.on, Request { made, out, is_quiet, is_json, is_full: args.full })
+            (
+                &args.on,
+                Request {
+                    made,
+                    out,
+                    is_quiet,
+                    is_json,
+                    is_full: args.full,
+                },
+            )
         }
         Command::Cost(args) => {
             let shared = args.shared();
             let (out, is_quiet, is_json) = (shared.out.as_deref(), shared.quiet, shared.json);
-            (&shared.on, Request { made: CommandProduct::Cost, out, is_quiet, is_json, is_full: false })
+            (
+                &shared.on,
+                Request {
+                    made: CommandProduct::Cost,
+                    out,
+                    is_quiet,
+                    is_json,
+                    is_full: false,
+                },
+            )
         }
         Command::Tune(args) => {
-            let made = if args.search { CommandProduct::Folder } else { CommandProduct::Words };
-            (&args.on, Request { made, out: args.out.as_deref(), ..Request::of_words(args.json) })
+            let made = if args.search {
+                CommandProduct::Folder
+            } else {
+                CommandProduct::Words
+            };
+            (
+                &args.on,
+                Request {
+                    made,
+                    out: args.out.as_deref(),
+                    ..Request::of_words(args.json)
+                },
+            )
         }
         Command::Lab(lab) => {
-            let LabCommand::Run(args) = &lab.command else { return None };
-            (&args.on, Request { made: CommandProduct::Guests, out: Some(&args.out), ..Request::of_words(args.json) })
+            let LabCommand::Run(args) = &lab.command else {
+                return None;
+            };
+            (
+                &args.on,
+                Request {
+                    made: CommandProduct::Guests,
+                    out: Some(&args.out),
+                    ..Request::of_words(args.json)
+                },
+            )
         }
         Command::Doctor(args) => (&args.on, Request::of_words(args.json)),
         Command::Explain(args) => (&args.on, Request::of_words(args.json)),
@@ -121,31 +170,68 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
         Err(error) => return refuse(error.to_string()),
     };
     if request.is_json && hosts.len() > 1 {
-        return refuse("--json is for one machine: with several, give each folder to `tardy show FOLDER --json`".to_owned());
+        return refuse(
+            "--json is for one machine: with several, give each folder to `tardy show FOLDER \
+             --json`"
+                .to_owned(),
+        );
     }
-    let out = request.out.map_or_else(folder_name::by_time, Path::to_owned);
+    let out = request
+        .out
+        .map_or_else(folder_name::by_time, Path::to_owned);
     if out.exists() {
-        return refuse(format!("--out {} exists already: give a new name", out.display()));
+        return refuse(format!(
+            "--out {} exists already: give a new name",
+            out.display()
+        ));
     }
-    let words: Vec<String> = match std::env::args_os().skip(1).map(OsString::into_string).collect() {
+    let words: Vec<String> = match std::env::args_os()
+        .skip(1)
+        .map(OsString::into_string)
+        .collect()
+    {
         Ok(words) => words,
         Err(word) => return refuse(format!("{} is no text in UTF-8", word.display())),
     };
     if request.made == CommandProduct::Guests
-        && let Some(word) = words.iter().find_map(|word| LEFT_HERE.into_iter().find(|flag| is_flag(word, flag)))
+        && let Some(word) = words
+            .iter()
+            .find_map(|word| LEFT_HERE.into_iter().find(|flag| is_flag(word, flag)))
     {
-        return refuse(format!("{word} names what is on this machine: run tardy lab there"));
+        return refuse(format!(
+            "{word} names what is on this machine: run tardy lab there"
+        ));
     }
-    let ssh = Ssh { configuration: on.ssh_config.clone(), may_ask: hosts.len() == 1 };
-    let place = |host: &Host| if hosts.len() == 1 { out.clone() } else { out.join(&host.name) };
+    let ssh = Ssh {
+        configuration: on.ssh_config.clone(),
+        may_ask: hosts.len() == 1,
+    };
+    let place = |host: &Host| {
+        if hosts.len() == 1 {
+            out.clone()
+        } else {
+            out.join(&host.name)
+        }
+    };
     let order = |(index, host): (usize, &Host)| {
-        let shard = (request.made == CommandProduct::Guests && hosts.len() > 1).then(|| format!("{}/{}", index + 1, hosts.len()));
-        (Order { words: forwarded(&words, request, host, shard), binary: on.board_binary.clone() }, place(host))
+        let shard = (request.made == CommandProduct::Guests && hosts.len() > 1)
+            .then(|| format!("{}/{}", index + 1, hosts.len()));
+        (
+            Order {
+                words: forwarded(&words, request, host, shard),
+                binary: on.board_binary.clone(),
+            },
+            place(host),
+        )
     };
     let orders: Vec<(Order, PathBuf)> = hosts.iter().enumerate().map(order).collect();
     let carry_out = |index: usize, tell: &dyn Fn(Event)| {
         let (order, out) = &orders[index];
-        Board { ssh: &ssh, address: &hosts[index].address }.carry_out(order, out, tell)
+        Board {
+            ssh: &ssh,
+            address: &hosts[index].address,
+        }
+        .carry_out(order, out, tell)
     };
     let outcomes = match on_all(&hosts, &ssh, request.is_quiet, &carry_out) {
         Ok(outcomes) => outcomes,
@@ -163,8 +249,14 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
     exit
 }
 
-/// Runs `task` for each machine in a thread of its own; Ctrl-C ends the commands early, a second one leaves them.
-fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<Vec<Outcome>, Exit> {
+/// Runs `task` for each machine in a thread of its own; Ctrl-C ends the commands early, a second
+/// one leaves them.
+fn on_all(
+    hosts: &[Host],
+    ssh: &Ssh,
+    is_quiet: bool,
+    task: &Task<'_>,
+) -> Result<Vec<Outcome>, Exit> {
     let Ok(signals) = SignalFd::block(&[INTERRUPT, TERMINATE]) else {
         say!("tardy: this machine has no descriptor left");
         return Err(Exit::Machine);
@@ -182,7 +274,10 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
                 drop(sender.send(Message::Outcome(index, Box::new(outcome))));
             });
             if let Err(error) = started {
-                drop(refused.send(Message::Outcome(index, Box::new(Err(BoardError::NoThread(scoped::refused(error)))))));
+                drop(refused.send(Message::Outcome(
+                    index,
+                    Box::new(Err(BoardError::NoThread(scoped::refused(error)))),
+                )));
             }
         }
         drop(sender);
@@ -191,7 +286,10 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
             match messages.recv_timeout(progress::TICK) {
                 Ok(Message::Event(index, event)) => progress.event(index, &event),
                 Ok(Message::Outcome(index, outcome)) => {
-                    progress.ended(index, outcome.as_ref().as_ref().err().map(ToString::to_string));
+                    progress.ended(
+                        index,
+                        outcome.as_ref().as_ref().err().map(ToString::to_string),
+                    );
                     outcomes[index] = Some(*outcome);
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => progress.tick(),
@@ -202,7 +300,11 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
                 if was_asked {
                     progress.clear();
                     for (index, folder) in under_way {
-                        say!("{} goes on. To get what it makes: tardy fetch {}{folder}", hosts[index].name, hosts[index].address);
+                        say!(
+                            "{} goes on. To get what it makes: tardy fetch {}{folder}",
+                            hosts[index].name,
+                            hosts[index].address
+                        );
                     }
                     // The threads wait for their ssh, which ends with this process.
                     std::process::exit(Exit::Interrupted as i32);
@@ -217,7 +319,10 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
                         }
                     };
                     if let Err(error) = thread::Builder::new().spawn_scoped(scope, stop) {
-                        say!("tardy: {name}: not told to stop: {}", scoped::refused(error));
+                        say!(
+                            "tardy: {name}: not told to stop: {}",
+                            scoped::refused(error)
+                        );
                     }
                 }
             }
@@ -228,7 +333,12 @@ fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<
 }
 
 /// Shows what was brought back, and tells how all of it ended.
-fn conclude(hosts: &[Host], outcomes: Vec<Outcome>, places: &[PathBuf], request: &Request<'_>) -> Exit {
+fn conclude(
+    hosts: &[Host],
+    outcomes: Vec<Outcome>,
+    places: &[PathBuf],
+    request: &Request<'_>,
+) -> Exit {
     let is_alone = hosts.len() == 1;
     let mut exits = Vec::new();
     let mut runs: Vec<(String, PathBuf)> = Vec::new();
@@ -242,11 +352,22 @@ fn conclude(hosts: &[Host], outcomes: Vec<Outcome>, places: &[PathBuf], request:
             }
         };
         for line in printable(&returned.stderr).lines() {
-            if is_alone { say!("{line}") } else { say!("{}: {line}", host.name) }
+            if is_alone {
+                say!("{line}")
+            } else {
+                say!("{}: {line}", host.name)
+            }
         }
         if returned.code.is_none() {
-            let kept = if returned.has_out { format!("; {} has what there was", out.display()) } else { String::new() };
-            say!("tardy: {}: something ended the command from outside, as a restart does{kept}", host.name);
+            let kept = if returned.has_out {
+                format!("; {} has what there was", out.display())
+            } else {
+                String::new()
+            };
+            say!(
+                "tardy: {}: something ended the command from outside, as a restart does{kept}",
+                host.name
+            );
         }
         exits.push(returned.code.map_or(Exit::Machine, exit_of));
         match (request.made, returned.has_out) {
@@ -274,28 +395,61 @@ fn conclude(hosts: &[Host], outcomes: Vec<Outcome>, places: &[PathBuf], request:
     match runs.as_slice() {
         [] => {}
         // The deadline that the run was made with is in its folder.
-        [(_, folder)] if is_alone => drop(show::show(folder, &Requirement::default(), request.format())),
+        [(_, folder)] if is_alone => drop(show::show(
+            folder,
+            &Requirement::default(),
+            request.format(),
+        )),
         runs => drop(show::show_several(runs, &Requirement::default())),
     }
-    let worst = [Exit::Machine, Exit::Usage, Exit::Failed, Exit::Inconclusive, Exit::Interrupted];
-    worst.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Done)
+    let worst = [
+        Exit::Machine,
+        Exit::Usage,
+        Exit::Failed,
+        Exit::Inconclusive,
+        Exit::Interrupted,
+    ];
+    worst
+        .into_iter()
+        .find(|exit| exits.contains(exit))
+        .unwrap_or(Exit::Done)
 }
 
 /// What a command on a board ended with.
 fn exit_of(code: i32) -> Exit {
-    let known = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Machine, Exit::Inconclusive, Exit::Interrupted];
-    known.into_iter().find(|exit| *exit as i32 == code).unwrap_or(Exit::Machine)
+    let known = [
+        Exit::Done,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::Machine,
+        Exit::Inconclusive,
+        Exit::Interrupted,
+    ];
+    known
+        .into_iter()
+        .find(|exit| *exit as i32 == code)
+        .unwrap_or(Exit::Machine)
 }
 
 /// What a board said, without what would steer a terminal.
 fn printable(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t')).collect()
+    String::from_utf8_lossy(bytes)
+        .chars()
+        .filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'))
+        .collect()
 }
 
 /// Flags of this side, each with a value.
 const OWN: [&str; 4] = ["--on", "--ssh-config", "--board-binary", "--out"];
 /// Flags whose values are files of this side.
-const FILES: [&str; 6] = ["--scenario", "--settings", "--against", "--tune", "--guest-binary", "--plugin"];
+const FILES: [&str; 6] = [
+    "--scenario",
+    "--settings",
+    "--against",
+    "--tune",
+    "--guest-binary",
+    "--plugin",
+];
 /// Flags of `lab run` whose files do not go along.
 const LEFT_HERE: [&str; 4] = ["--add", "--module", "--inject-modules", "--shard"];
 
@@ -305,14 +459,24 @@ fn is_flag(word: &str, flag: &str) -> bool {
 }
 
 /// The words of the command as the machine gets them.
-fn forwarded(words: &[String], request: &Request<'_>, host: &Host, shard: Option<String>) -> Vec<Word> {
-    let behind = words.iter().position(|word| word == "--").unwrap_or(words.len());
+fn forwarded(
+    words: &[String],
+    request: &Request<'_>,
+    host: &Host,
+    shard: Option<String>,
+) -> Vec<Word> {
+    let behind = words
+        .iter()
+        .position(|word| word == "--")
+        .unwrap_or(words.len());
     let (own, program) = words.split_at(behind);
     let text = |word: &str| Word::Text(word.to_owned());
     let mut forwarded = Vec::new();
     let mut own = own.iter();
     while let Some(word) = own.next() {
-        let (flag, value) = word.split_once('=').map_or((word.as_str(), None), |(flag, value)| (flag, Some(value)));
+        let (flag, value) = word
+            .split_once('=')
+            .map_or((word.as_str(), None), |(flag, value)| (flag, Some(value)));
         if OWN.contains(&flag) {
             if value.is_none() {
                 own.next();
@@ -326,14 +490,24 @@ fn forwarded(words: &[String], request: &Request<'_>, host: &Host, shard: Option
             forwarded.push(text(word));
         }
     }
-    let is_quiet = forwarded.iter().any(|word| matches!(word, Word::Text(text) if text == "--quiet" || text == "-q"));
-    if matches!(request.made, CommandProduct::Run { .. } | CommandProduct::Cost) && !is_quiet {
+    let is_quiet = forwarded
+        .iter()
+        .any(|word| matches!(word, Word::Text(text) if text == "--quiet" || text == "-q"));
+    if matches!(
+        request.made,
+        CommandProduct::Run { .. } | CommandProduct::Cost
+    ) && !is_quiet
+    {
         forwarded.push(text("--quiet"));
     }
     if request.made == (CommandProduct::Run { has_board: false }) {
         forwarded.extend([text("--label"), text(&format!("board={}", host.name))]);
     }
-    forwarded.extend(shard.iter().flat_map(|shard| [text("--shard"), text(shard)]));
+    forwarded.extend(
+        shard
+            .iter()
+            .flat_map(|shard| [text("--shard"), text(shard)]),
+    );
     if request.made != CommandProduct::Words {
         forwarded.extend([text("--out"), Word::Out]);
     }
@@ -345,19 +519,32 @@ fn forwarded(words: &[String], request: &Request<'_>, host: &Host, shard: Option
 fn file_or(value: &str, before: &str) -> Word {
     let path = Path::new(value);
     let is_file = built_in::find(value).is_none() && path.is_file();
-    if is_file { Word::File(before.to_owned(), path.to_owned()) } else { Word::Text(format!("{before}{value}")) }
+    if is_file {
+        Word::File(before.to_owned(), path.to_owned())
+    } else {
+        Word::Text(format!("{before}{value}"))
+    }
 }
 
-/// `tardy fetch`: what a command went on with when its connection broke. Call it before the process has threads.
+/// `tardy fetch`: what a command went on with when its connection broke. Call it before the process
+/// has threads.
 #[must_use]
 pub fn fetch(args: &FetchArgs) -> Exit {
     let refuse = |text: String| {
         say!("tardy: {text}");
         Exit::Usage
     };
-    let parts = args.from.strip_prefix("ssh://").and_then(|rest| rest.find('/').map(|at| args.from.split_at("ssh://".len() + at)));
-    let Some((address, folder)) = parts.filter(|(_, folder)| tardy_remote::board::is_ours(folder)) else {
-        return refuse(format!("`{}` is no folder that a command with --on left: it ends as in /var/tmp/tardy-on.Xk3f9a", args.from));
+    let parts = args.from.strip_prefix("ssh://").and_then(|rest| {
+        rest.find('/')
+            .map(|at| args.from.split_at("ssh://".len() + at))
+    });
+    let Some((address, folder)) = parts.filter(|(_, folder)| tardy_remote::board::is_ours(folder))
+    else {
+        return refuse(format!(
+            "`{}` is no folder that a command with --on left: it ends as in \
+             /var/tmp/tardy-on.Xk3f9a",
+            args.from
+        ));
     };
     let address: Address = match address.parse() {
         Ok(address) => address,
@@ -365,11 +552,26 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     };
     let out = args.out.clone().unwrap_or_else(folder_name::by_time);
     if out.exists() {
-        return refuse(format!("--out {} exists already: give a new name", out.display()));
+        return refuse(format!(
+            "--out {} exists already: give a new name",
+            out.display()
+        ));
     }
-    let hosts = [Host { name: address.host.clone(), address }];
-    let ssh = Ssh { configuration: args.ssh_config.clone(), may_ask: true };
-    let get = |_: usize, tell: &dyn Fn(Event)| Board { ssh: &ssh, address: &hosts[0].address }.fetch(folder, &out, tell);
+    let hosts = [Host {
+        name: address.host.clone(),
+        address,
+    }];
+    let ssh = Ssh {
+        configuration: args.ssh_config.clone(),
+        may_ask: true,
+    };
+    let get = |_: usize, tell: &dyn Fn(Event)| {
+        Board {
+            ssh: &ssh,
+            address: &hosts[0].address,
+        }
+        .fetch(folder, &out, tell)
+    };
     let outcomes = match on_all(&hosts, &ssh, false, &get) {
         Ok(outcomes) => outcomes,
         Err(exit) => return exit,
@@ -380,25 +582,47 @@ pub fn fetch(args: &FetchArgs) -> Exit {
         Ok(_) => CommandProduct::Run { has_board: true },
         Err(_) => CommandProduct::Folder,
     };
-    conclude(&hosts, outcomes, std::slice::from_ref(&out), &Request { made, ..Request::of_words(false) })
+    conclude(
+        &hosts,
+        outcomes,
+        std::slice::from_ref(&out),
+        &Request {
+            made,
+            ..Request::of_words(false)
+        },
+    )
 }
 
 /// What this program does as a copy on a board; it has a command line of its own.
 #[must_use]
 pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
-    let words: Vec<String> = words.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = words
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let [COMMAND, verb, rest @ ..] = words.as_slice() else { return None };
-    let behind = |rest: &[&str]| rest.iter().skip_while(|word| **word != "--").skip(1).map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let [COMMAND, verb, rest @ ..] = words.as_slice() else {
+        return None;
+    };
+    let behind = |rest: &[&str]| {
+        rest.iter()
+            .skip_while(|word| **word != "--")
+            .skip(1)
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
     let job = || Job::at(Path::new(rest.first().copied().unwrap_or_default()));
     let done = match *verb {
-        "digest" => binary::digest(Path::new("/proc/self/exe")).and_then(|digest| output::print(&format!("tardy-digest {digest}\n"))),
+        "digest" => binary::digest(Path::new("/proc/self/exe"))
+            .and_then(|digest| output::print(&format!("tardy-digest {digest}\n"))),
         "start" => job().start(&behind(rest)),
         "supervise" => job().supervise(&behind(rest)),
         "wait" => job().wait().map(drop),
         "stop" => job().stop(),
         "send" => job().send(std::io::stdout().lock()),
-        _ => Err(std::io::Error::other(format!("{COMMAND} {verb} is not known"))),
+        _ => Err(std::io::Error::other(format!(
+            "{COMMAND} {verb} is not known"
+        ))),
     };
     Some(match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -418,11 +642,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mine.toml");
         std::fs::write(&file, "").unwrap();
-        let line =
-            format!("run --on ssh://a --for 1s --on=ssh://b --scenario {} --ssh-config c --out x --tune -- ./loop --on y", file.display());
+        let line = format!(
+            "run --on ssh://a --for 1s --on=ssh://b --scenario {} --ssh-config c --out x --tune \
+             -- ./loop --on y",
+            file.display()
+        );
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let host = Host { name: "a".to_owned(), address: "ssh://a".parse().unwrap() };
-        let request = Request { made: CommandProduct::Run { has_board: false }, ..Request::of_words(false) };
+        let host = Host {
+            name: "a".to_owned(),
+            address: "ssh://a".parse().unwrap(),
+        };
+        let request = Request {
+            made: CommandProduct::Run { has_board: false },
+            ..Request::of_words(false)
+        };
         let text = |text: &str| Word::Text(text.to_owned());
         let mut wanted: Vec<Word> = ["run", "--for", "1s", "--scenario"].map(text).to_vec();
         wanted.push(Word::File(String::new(), file));
@@ -430,7 +663,12 @@ mod tests {
         wanted.push(Word::Out);
         wanted.extend(["--", "./loop", "--on", "y"].map(text));
         assert_eq!(forwarded(&words, &request, &host, None), wanted);
-        let doctor: Vec<String> = ["doctor", "--all", "--on", "ssh://a"].map(str::to_owned).to_vec();
-        assert_eq!(forwarded(&doctor, &Request::of_words(false), &host, None), ["doctor", "--all"].map(text));
+        let doctor: Vec<String> = ["doctor", "--all", "--on", "ssh://a"]
+            .map(str::to_owned)
+            .to_vec();
+        assert_eq!(
+            forwarded(&doctor, &Request::of_words(false), &host, None),
+            ["doctor", "--all"].map(text)
+        );
     }
 }

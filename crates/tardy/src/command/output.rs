@@ -33,21 +33,41 @@ pub fn width() -> usize {
     terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())
 }
 
-/// The screen that standard output goes to. Where it is no terminal, COLUMNS and LINES tell; without them lines are of 120 columns, as many as it takes.
+/// The screen that standard output goes to. Where it is no terminal, COLUMNS and LINES tell;
+/// without them lines are of 120 columns, as many as it takes.
 #[must_use]
 pub fn screen() -> Screen {
-    let told = |name: &str| std::env::var(name).ok().and_then(|value| value.trim().parse::<usize>().ok()).filter(|&count| count > 0);
+    let told = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|value| value.trim().parse::<usize>().ok())
+            .filter(|&count| count > 0)
+    };
     match terminal_size_of(io::stdout()) {
-        Some((Width(columns), Height(lines))) => Screen { columns: columns.into(), lines: Some(lines.into()) },
-        None => Screen { columns: told("COLUMNS").unwrap_or(120), lines: told("LINES") },
+        Some((Width(columns), Height(lines))) => Screen {
+            columns: columns.into(),
+            lines: Some(lines.into()),
+        },
+        None => Screen {
+            columns: told("COLUMNS").unwrap_or(120),
+            lines: told("LINES"),
+        },
     }
 }
 
-/// The screen for tables that choose their columns: where standard output is no terminal and COLUMNS says nothing, sentences stay on one line.
+/// The screen for tables that choose their columns: where standard output is no terminal and
+/// COLUMNS says nothing, sentences stay on one line.
 #[must_use]
 pub fn screen_or_page() -> Screen {
     let is_told = std::env::var_os("COLUMNS").is_some_and(|value| !value.is_empty());
-    if io::stdout().is_terminal() || is_told { screen() } else { Screen { columns: usize::MAX, ..screen() } }
+    if io::stdout().is_terminal() || is_told {
+        screen()
+    } else {
+        Screen {
+            columns: usize::MAX,
+            ..screen()
+        }
+    }
 }
 
 /// Text for people as the terminal shows it: no line is longer than it is wide.
@@ -59,7 +79,10 @@ pub fn fitted(text: &str) -> String {
 /// How the terminal can be drawn on.
 #[must_use]
 pub fn look() -> Look {
-    Look { is_unicode: Blocks::of_environment() == Blocks::Unicode, is_colored: is_colored() }
+    Look {
+        is_unicode: Blocks::of_environment() == Blocks::Unicode,
+        is_colored: is_colored(),
+    }
 }
 
 /// Whether standard output is a terminal whose user wants colour (NO_COLOR is unset or empty).

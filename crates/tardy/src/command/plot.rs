@@ -53,7 +53,11 @@ pub fn run(args: &PlotArgs) -> Exit {
         Ok(()) => Exit::Done,
         Err(error) => {
             output::complain(&error);
-            if matches!(error, PlotError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
+            if matches!(error, PlotError::Picture(PictureError::Unwritable(..))) {
+                Exit::Machine
+            } else {
+                Exit::Usage
+            }
         }
     }
 }
@@ -64,24 +68,51 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
         return plot_costs(args, &picture);
     }
     let has_model = matches!(args.kind, Kind::Cdf | Kind::Ccdf);
-    let statistics = has_model.then(|| Question { horizon: args.horizon, ..Question::default() });
-    let detail = Detail { columns: 8192, points: POINTS, statistics };
+    let statistics = has_model.then(|| Question {
+        horizon: args.horizon,
+        ..Question::default()
+    });
+    let detail = Detail {
+        columns: 8192,
+        points: POINTS,
+        statistics,
+    };
     let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
-    let mut runs = args.runs.iter().flat_map(|run| folders(run)).map(|run| read(&run)).collect::<Result<Vec<_>, _>>()?;
+    let mut runs = args
+        .runs
+        .iter()
+        .flat_map(|run| folders(run))
+        .map(|run| read(&run))
+        .collect::<Result<Vec<_>, _>>()?;
     tell_apart(&mut runs);
-    if args.kind == Kind::Bars && args.probe.is_none() && runs.iter().any(|run| run.probes.len() > 1) {
+    if args.kind == Kind::Bars
+        && args.probe.is_none()
+        && runs.iter().any(|run| run.probes.len() > 1)
+    {
         return plot_probes(args, &picture, &runs);
     }
     let probe = probe(&runs, args.probe.as_deref())?;
-    let overlaid = if runs.len() > 1 && !args.panels { build::overlaid(args.kind, &runs, &probe) } else { None };
+    let overlaid = if runs.len() > 1 && !args.panels {
+        build::overlaid(args.kind, &runs, &probe)
+    } else {
+        None
+    };
     let is_overlaid = overlaid.is_some();
-    let mut charts: Vec<Option<Chart>> = overlaid.map_or_else(|| build::each(args.kind, &runs, &probe), |chart| vec![Some(chart)]);
+    let mut charts: Vec<Option<Chart>> = overlaid.map_or_else(
+        || build::each(args.kind, &runs, &probe),
+        |chart| vec![Some(chart)],
+    );
     if is_overlaid || args.kind == Kind::Bars {
         let all: Vec<String> = runs.iter().map(|run| subtitle(run, &probe)).collect();
-        charts.iter_mut().flatten().for_each(|chart| chart.subtitle = all.join("; "));
+        charts
+            .iter_mut()
+            .flatten()
+            .for_each(|chart| chart.subtitle = all.join("; "));
     } else {
         charts.iter_mut().zip(&runs).for_each(|(chart, run)| {
-            chart.iter_mut().for_each(|chart| chart.subtitle = subtitle(run, &probe));
+            chart
+                .iter_mut()
+                .for_each(|chart| chart.subtitle = subtitle(run, &probe));
         });
     }
     if runs.len() > 1 && args.kind != Kind::Bars && !is_overlaid {
@@ -92,23 +123,40 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
         }
     }
     if !args.lines.is_empty() {
-        charts.iter_mut().flatten().try_for_each(|chart| chart.choose(&args.lines)).map_err(PlotError::Line)?;
+        charts
+            .iter_mut()
+            .flatten()
+            .try_for_each(|chart| chart.choose(&args.lines))
+            .map_err(PlotError::Line)?;
     }
     let size = (args.size.width, args.size.height);
     // One chart of several runs has their names on its series.
     let named: Vec<(&str, &Chart)> = charts
         .iter()
         .enumerate()
-        .filter_map(|(index, chart)| Some((if charts.len() == runs.len() { runs[index].name.as_str() } else { "all" }, chart.as_ref()?)))
+        .filter_map(|(index, chart)| {
+            Some((
+                if charts.len() == runs.len() {
+                    runs[index].name.as_str()
+                } else {
+                    "all"
+                },
+                chart.as_ref()?,
+            ))
+        })
         .collect();
     if named.is_empty() {
         return Err(PlotError::Nothing(
-            "the samples were not stored, only their histogram: --kind hist, cdf, ccdf, percentiles and bars show that",
+            "the samples were not stored, only their histogram: --kind hist, cdf, ccdf, \
+             percentiles and bars show that",
         ));
     }
     for (chart, run) in charts.iter().zip(&runs) {
         if chart.is_none() && !is_overlaid {
-            say!("tardy: {} is left out: it has nothing for this kind of chart", run.folder);
+            say!(
+                "tardy: {} is left out: it has nothing for this kind of chart",
+                run.folder
+            );
         }
     }
     Ok(picture.write(&named, size, args.scale)?)
@@ -120,26 +168,46 @@ fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(
     for (chart, run) in charts.iter_mut().zip(runs) {
         match chart {
             Some(chart) => chart.subtitle = format!("{}, {}, {}", run.name, run.kernel(), day(run)),
-            None => say!("tardy: {} is left out: it has one probe; name it with --probe", run.folder),
+            None => say!(
+                "tardy: {} is left out: it has one probe; name it with --probe",
+                run.folder
+            ),
         }
     }
-    let named: Vec<(&str, &Chart)> =
-        runs.iter().zip(&charts).filter_map(|(run, chart)| Some((run.name.as_str(), chart.as_ref()?))).collect();
+    let named: Vec<(&str, &Chart)> = runs
+        .iter()
+        .zip(&charts)
+        .filter_map(|(run, chart)| Some((run.name.as_str(), chart.as_ref()?)))
+        .collect();
     if named.is_empty() {
-        return Err(PlotError::Nothing("no run has samples of more than one probe"));
+        return Err(PlotError::Nothing(
+            "no run has samples of more than one probe",
+        ));
     }
     Ok(picture.write(&named, (args.size.width, args.size.height), args.scale)?)
 }
 
 /// When it was measured.
 fn day(run: &RunData) -> String {
-    date_and_time(run.summary.started_realtime_ns).split(' ').next().unwrap_or_default().to_owned()
+    date_and_time(run.summary.started_realtime_ns)
+        .split(' ')
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The run, its kernel, its samples and its day: a picture is seen without its file's name.
 fn subtitle(run: &RunData, probe: &str) -> String {
-    let samples = run.probe(probe).map_or(0, |probe| probe.all().histogram.count());
-    format!("{}, {}, {} samples, {}", run.name, run.kernel(), whole(samples), day(run))
+    let samples = run
+        .probe(probe)
+        .map_or(0, |probe| probe.all().histogram.count());
+    format!(
+        "{}, {}, {} samples, {}",
+        run.name,
+        run.kernel(),
+        whole(samples),
+        day(run)
+    )
 }
 
 /// Bars of one group of services, the runs beside each other.
@@ -149,12 +217,20 @@ fn plot_costs(args: &PlotArgs, picture: &Picture) -> Result<(), PlotError> {
     }
     let runs = read_alike(args.runs.iter().map(PathBuf::as_path)).map_err(PlotError::Costs)?;
     let mut charts = costs::charts(&runs);
-    let names = charts.iter().map(|(group, _)| group.name()).collect::<Vec<_>>().join(", ");
+    let names = charts
+        .iter()
+        .map(|(group, _)| group.name())
+        .collect::<Vec<_>>()
+        .join(", ");
     if let Some(wanted) = &args.probe {
         charts.retain(|(group, _)| group.name() == wanted);
     }
     match (charts.as_slice(), &args.probe) {
-        ([(group, chart)], _) => Ok(picture.write(&[(group.name(), chart)], (args.size.width, args.size.height), args.scale)?),
+        ([(group, chart)], _) => Ok(picture.write(
+            &[(group.name(), chart)],
+            (args.size.width, args.size.height),
+            args.scale,
+        )?),
         (_, Some(wanted)) => Err(PlotError::NoSuchGroup(wanted.clone(), names)),
         ([], None) => Err(PlotError::Nothing("no service was measured")),
         (_, None) => Err(PlotError::Group(names)),
@@ -163,7 +239,11 @@ fn plot_costs(args: &PlotArgs, picture: &Picture) -> Result<(), PlotError> {
 
 fn probe(runs: &[RunData], wanted: Option<&str>) -> Result<String, PlotError> {
     let mut names: Vec<&str> = Vec::new();
-    for probe in runs.iter().flat_map(|run| &run.probes).filter(|probe| probe.all().histogram.count() > 0) {
+    for probe in runs
+        .iter()
+        .flat_map(|run| &run.probes)
+        .filter(|probe| probe.all().histogram.count() > 0)
+    {
         if !names.contains(&probe.probe.as_str()) {
             names.push(&probe.probe);
         }

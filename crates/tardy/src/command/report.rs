@@ -17,7 +17,8 @@ use tardy_run::folder::folders;
 use super::output;
 use crate::cli::plot::ReportArgs;
 
-/// Stretches of time in a whole report, at about 15 bytes each: far below 3 MB with everything else.
+/// Stretches of time in a whole report, at about 15 bytes each: far below 3 MB with everything
+/// else.
 const COLUMNS: usize = 64 * 1024;
 /// So many for each run at least, whatever their number.
 const COLUMNS_MIN: usize = 4096;
@@ -32,7 +33,10 @@ enum ReportError {
     Data(#[from] DataError),
     #[error("{0}")]
     Costs(String),
-    #[error("{0} holds what operations cost, and others of the runs latencies: make a report of each kind")]
+    #[error(
+        "{0} holds what operations cost, and others of the runs latencies: make a report of each \
+         kind"
+    )]
     Mixed(String),
 }
 
@@ -49,14 +53,21 @@ pub fn run(args: &ReportArgs) -> Exit {
     match output::write(&args.html, page.as_bytes()) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            say!("tardy: cannot write {}: {error}: give another file with --html", args.html.display());
+            say!(
+                "tardy: cannot write {}: {error}: give another file with --html",
+                args.html.display()
+            );
             Exit::Machine
         }
     }
 }
 
 fn page(args: &ReportArgs) -> Result<String, ReportError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+        });
     let folders: Vec<PathBuf> = args.runs.iter().flat_map(|run| folders(run)).collect();
     if folders.iter().all(|run| is_cost(run)) {
         let runs = read_alike(folders.iter().map(PathBuf::as_path)).map_err(ReportError::Costs)?;
@@ -72,14 +83,20 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
         series_max: SERIES_MAX,
         ..Question::default()
     };
-    let detail =
-        Detail { columns: (COLUMNS / folders.len()).max(COLUMNS_MIN), points: 0, statistics: Some(question.with_limits_in_order()) };
+    let detail = Detail {
+        columns: (COLUMNS / folders.len()).max(COLUMNS_MIN),
+        points: 0,
+        statistics: Some(question.with_limits_in_order()),
+    };
     let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
     let mut runs = folders.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     tell_apart(&mut runs);
-    let comparison = folders.split_first().filter(|(_, others)| !others.is_empty()).map(|(first, others)| {
-        let settings = Settings::usual(args.deadline.window());
-        compare(first, others, &settings).map_err(|error| error.to_string())
-    });
+    let comparison = folders
+        .split_first()
+        .filter(|(_, others)| !others.is_empty())
+        .map(|(first, others)| {
+            let settings = Settings::usual(args.deadline.window());
+            compare(first, others, &settings).map_err(|error| error.to_string())
+        });
     Ok(html::page(&runs, comparison.as_ref(), Nanos(now)))
 }

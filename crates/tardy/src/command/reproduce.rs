@@ -1,4 +1,5 @@
-//! `tardy reproduce`: runs each experiment of a paper as a user would, by this binary's own commands, then tests the claims on the folders.
+//! `tardy reproduce`: runs each experiment of a paper as a user would, by this binary's own
+//! commands, then tests the claims on the folders.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -30,7 +31,10 @@ enum ExperimentEnd {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ReproduceArgs) -> Exit {
-    let papers: Vec<Paper> = papers().into_iter().filter(|paper| args.paper.means(paper.name)).collect();
+    let papers: Vec<Paper> = papers()
+        .into_iter()
+        .filter(|paper| args.paper.means(paper.name))
+        .collect();
     if args.dry_run {
         return output::print(&commands(&papers, args)).map_or(Exit::Machine, |()| Exit::Done);
     }
@@ -38,7 +42,10 @@ pub fn run(args: &ReproduceArgs) -> Exit {
     match all(&papers, args, &out) {
         Ok(exit) => exit,
         Err(error) => {
-            say!("tardy: {}: {error}: give another folder with --out", out.display());
+            say!(
+                "tardy: {}: {error}: give another folder with --out",
+                out.display()
+            );
             Exit::Machine
         }
     }
@@ -48,7 +55,11 @@ fn commands(papers: &[Paper], args: &ReproduceArgs) -> String {
     let experiments = papers.iter().flat_map(|paper| &paper.experiments);
     let line = |experiment: &Experiment| {
         let words = experiment.command(args.place(), args.extent(), args.replicas())?;
-        Some(format!("{}: {}\n", experiment.name, tardy_results::reproduce::typed(&words)))
+        Some(format!(
+            "{}: {}\n",
+            experiment.name,
+            tardy_results::reproduce::typed(&words)
+        ))
     };
     experiments.filter_map(line).collect()
 }
@@ -58,7 +69,11 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
         fs::create_dir_all(out)?;
     }
     let mut exit = Exit::Done;
-    for experiment in papers.iter().flat_map(|paper| &paper.experiments).filter(|_| !args.report_only) {
+    for experiment in papers
+        .iter()
+        .flat_map(|paper| &paper.experiments)
+        .filter(|_| !args.report_only)
+    {
         match one(experiment, args, out)? {
             ExperimentEnd::Done => {}
             ExperimentEnd::Refused => exit = Exit::Machine,
@@ -76,8 +91,15 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     };
     write("reproduce.json", &json)?;
-    write("reproduce.html", &reproduce_html::page(&found, &drawn(papers, out)))?;
-    let shown = if args.json { json } else { output::fitted(&reproduce_text::text(&found)) };
+    write(
+        "reproduce.html",
+        &reproduce_html::page(&found, &drawn(papers, out)),
+    )?;
+    let shown = if args.json {
+        json
+    } else {
+        output::fitted(&reproduce_text::text(&found))
+    };
     output::print(&shown)?;
     if !args.quiet {
         say!("report: {}", out.join("reproduce.html").display());
@@ -88,7 +110,9 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
 /// Runs one experiment into a folder that gets its name once all of it is there.
 fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<ExperimentEnd> {
     let folder = out.join(&experiment.name);
-    let Some(words) = experiment.command(args.place(), args.extent(), args.replicas()) else { return Ok(ExperimentEnd::Done) };
+    let Some(words) = experiment.command(args.place(), args.extent(), args.replicas()) else {
+        return Ok(ExperimentEnd::Done);
+    };
     if folder.exists() {
         return Ok(ExperimentEnd::Done);
     }
@@ -97,7 +121,11 @@ fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<
         fs::remove_dir_all(&part)?;
     }
     if !args.quiet {
-        say!("{}: {}", experiment.name, tardy_results::reproduce::typed(&words));
+        say!(
+            "{}: {}",
+            experiment.name,
+            tardy_results::reproduce::typed(&words)
+        );
     }
     let (code, said) = start(&words, &part, args.quiet)?;
     let why = why_file(out, &experiment.name);
@@ -105,7 +133,9 @@ fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<
         Some(130) | None => Ok(ExperimentEnd::Interrupted),
         // Guests that failed leave the others' runs.
         Some(0 | 1 | 4) => fs::rename(&part, &folder).map(|()| ExperimentEnd::Done),
-        Some(3) if part.exists() && has_run(&part) => fs::rename(&part, &folder).map(|()| ExperimentEnd::Refused),
+        Some(3) if part.exists() && has_run(&part) => {
+            fs::rename(&part, &folder).map(|()| ExperimentEnd::Refused)
+        }
         Some(code) => {
             let said = said.unwrap_or_else(|| format!("it ended with exit code {code}"));
             output::replace(&why, |mut file| file.write_all(said.as_bytes()))?;
@@ -115,14 +145,20 @@ fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<
 }
 
 fn has_run(folder: &Path) -> bool {
-    tardy_run::folder::folders(folder).iter().any(|run| run.join("run.json").exists())
+    tardy_run::folder::folders(folder)
+        .iter()
+        .any(|run| run.join("run.json").exists())
 }
 
-/// Starts this binary with `words`; its exit code, and the last thing it complained of. What it says goes on to the reader meanwhile.
+/// Starts this binary with `words`; its exit code, and the last thing it complained of. What it
+/// says goes on to the reader meanwhile.
 fn start(words: &[String], out: &Path, quiet: bool) -> io::Result<(Option<i32>, Option<String>)> {
     let program: PathBuf = std::env::current_exe()?;
     // Behind `--` stand the guest's arguments.
-    let place = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let place = words
+        .iter()
+        .position(|word| word == "--")
+        .unwrap_or(words.len());
     let (before, behind) = words.split_at(place);
     let mut child = Command::new(program)
         .args(before)
@@ -156,18 +192,32 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// A mistake in the table of experiments would else show after minutes; what guests are told is tested in [`crate::command::lab`].
+    /// A mistake in the table of experiments would else show after minutes; what guests are told is
+    /// tested in [`crate::command::lab`].
     #[test]
     fn every_experiment_is_a_command_that_this_tool_takes() {
         let mut taken = 0;
         for experiment in papers().iter().flat_map(|paper| &paper.experiments) {
-            let cases = [Place::Local, Place::Lab].into_iter().flat_map(|place| [(place, Extent::Quick), (place, Extent::Full)]);
+            let cases = [Place::Local, Place::Lab]
+                .into_iter()
+                .flat_map(|place| [(place, Extent::Quick), (place, Extent::Full)]);
             for words in cases.filter_map(|(place, extent)| experiment.command(place, extent, 3)) {
-                let at = words.iter().position(|word| word == "--").unwrap_or(words.len());
+                let at = words
+                    .iter()
+                    .position(|word| word == "--")
+                    .unwrap_or(words.len());
                 let (before, behind) = words.split_at(at);
-                let line = ["tardy"].into_iter().chain(before.iter().map(String::as_str)).chain(["--out", "x"]);
+                let line = ["tardy"]
+                    .into_iter()
+                    .chain(before.iter().map(String::as_str))
+                    .chain(["--out", "x"]);
                 let parsed = Cli::try_parse_from(line.chain(behind.iter().map(String::as_str)));
-                assert!(parsed.is_ok(), "{}: {}", experiment.name, parsed.unwrap_err());
+                assert!(
+                    parsed.is_ok(),
+                    "{}: {}",
+                    experiment.name,
+                    parsed.unwrap_err()
+                );
                 taken += 1;
             }
         }

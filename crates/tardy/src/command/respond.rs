@@ -24,17 +24,27 @@ use crate::cli::respond::RespondArgs;
 
 /// How often it looks whether it is to end.
 const LOOK_MILLIS: i32 = 200;
-/// How long an answering thread may take to end; one that waits for a modem line sleeps until that changes.
+/// How long an answering thread may take to end; one that waits for a modem line sleeps until that
+/// changes.
 const END_MAX: Nanos = Nanos::from_secs(1);
 
 /// Runs the command.
 #[must_use]
 pub fn run(args: &RespondArgs) -> Exit {
-    let signals = match SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::PIPE]) {
+    let signals = match SignalFd::block(&[
+        signal::INTERRUPT,
+        signal::TERMINATE,
+        signal::HANG_UP,
+        signal::PIPE,
+    ]) {
         Ok(signals) => signals,
         Err(error) => return failed("cannot wait for signals", &error),
     };
-    let link = match args.secret.as_ref().map_or_else(|| Ok(args.link.clone()), |file| args.link.with_secret(file)) {
+    let link = match args
+        .secret
+        .as_ref()
+        .map_or_else(|| Ok(args.link.clone()), |file| args.link.with_secret(file))
+    {
         Ok(link) => link,
         Err(error) => {
             output::complain(&error);
@@ -44,8 +54,14 @@ pub fn run(args: &RespondArgs) -> Exit {
     let responder = match link.place().respond() {
         Ok(responder) => responder,
         Err(error) => {
-            let remedy = link.place().responders_remedy().map_or_else(String::new, |remedy| format!(": {remedy}"));
-            return failed(&args.link.to_string(), &std::io::Error::new(error.kind(), format!("{error}{remedy}")));
+            let remedy = link
+                .place()
+                .responders_remedy()
+                .map_or_else(String::new, |remedy| format!(": {remedy}"));
+            return failed(
+                &args.link.to_string(),
+                &std::io::Error::new(error.kind(), format!("{error}{remedy}")),
+            );
         }
     };
     let out = args.out.clone().unwrap_or_else(super::folder_name::by_time);
@@ -60,10 +76,18 @@ pub fn run(args: &RespondArgs) -> Exit {
         Ok(started) => started,
         Err(error) => return unwritten(&error),
     };
-    let mut warnings: Vec<Warning> =
-        link.place().responders_note().into_iter().map(|note| Warning::Note { text: format!("{link}: {note}") }).collect();
+    let mut warnings: Vec<Warning> = link
+        .place()
+        .responders_note()
+        .into_iter()
+        .map(|note| Warning::Note {
+            text: format!("{link}: {note}"),
+        })
+        .collect();
     if let Err(error) = memlock::lock_all() {
-        warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
+        warnings.push(Warning::MemoryNotLocked {
+            error: error.to_string(),
+        });
     }
     let is_over = Arc::new(AtomicBool::new(false));
     let answering = match answering::start(&asked, responder, log, &is_over) {
@@ -89,7 +113,9 @@ pub fn run(args: &RespondArgs) -> Exit {
     }
     let answered = match answering.join() {
         Ok(answered) => answered,
-        Err(_) => Err(std::io::Error::other("the answering thread ended unexpectedly")),
+        Err(_) => Err(std::io::Error::other(
+            "the answering thread ended unexpectedly",
+        )),
     };
     // Without a length a signal is its planned end.
     let is_cut_off = answered.is_err() || is_interrupted && args.length.is_some();
@@ -97,21 +123,42 @@ pub fn run(args: &RespondArgs) -> Exit {
         Ok(answered) => format!("respond: over {}: {}", args.link, counts(answered)),
         Err(error) => format!("respond: the link ended: {error}"),
     };
-    if let Some(rests) = answered.as_ref().ok().map(|answered| answered.rests).filter(|&rests| rests > 0) {
+    if let Some(rests) = answered
+        .as_ref()
+        .ok()
+        .map(|answered| answered.rests)
+        .filter(|&rests| rests > 0)
+    {
         warnings.push(Warning::Problem {
             text: format!(
-                "respond: {rests} times more came than it takes in 100 ms, and it slept for their rest: its lateness then is of its own \
-                 making; find out who sends (`others` and `strangers` of --json count what was not answered)"
+                "respond: {rests} times more came than it takes in 100 ms, and it slept for their \
+                 rest: its lateness then is of its own making; find out who sends (`others` and \
+                 `strangers` of --json count what was not answered)"
             ),
         });
     }
-    let told = warnings.iter().cloned().chain([Warning::Note { text }]).collect();
-    if let Err(error) = run.finish(if is_cut_off { State::Interrupted } else { State::Finished }, told) {
+    let told = warnings
+        .iter()
+        .cloned()
+        .chain([Warning::Note { text }])
+        .collect();
+    if let Err(error) = run.finish(
+        if is_cut_off {
+            State::Interrupted
+        } else {
+            State::Finished
+        },
+        told,
+    ) {
         return unwritten(&error);
     }
     match answered {
         Ok(answered) => {
-            let text = if args.json { json(&answered, &warnings, &out) } else { text_of(&answered, &out) };
+            let text = if args.json {
+                json(&answered, &warnings, &out)
+            } else {
+                text_of(&answered, &out)
+            };
             output::print(&text).map_or(Exit::Machine, |()| Exit::Done)
         }
         Err(error) => failed(&args.link.to_string(), &error),
@@ -120,7 +167,11 @@ pub fn run(args: &RespondArgs) -> Exit {
 
 fn unwritten(error: &SessionError) -> Exit {
     output::complain(&error);
-    if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }
+    if matches!(error, SessionError::Folder(_)) {
+        Exit::Usage
+    } else {
+        Exit::Machine
+    }
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Exit {
@@ -131,7 +182,9 @@ fn failed(what: &str, error: &std::io::Error) -> Exit {
 /// Waits for the end; whether a signal made it.
 fn wait(args: &RespondArgs, signals: &SignalFd, answering: &ResponderThread) -> bool {
     use std::os::fd::AsFd;
-    let end = args.length.map_or(Nanos::MAX, |length| Nanos(clock::monotonic()).saturating_add(length));
+    let end = args.length.map_or(Nanos::MAX, |length| {
+        Nanos(clock::monotonic()).saturating_add(length)
+    });
     while Nanos(clock::monotonic()) < end && !answering.is_finished() {
         let _ = wait_readable(&[signals.as_fd()], LOOK_MILLIS);
         if matches!(signals.take(), Ok(Some(signal)) if signal != signal::PIPE) {
@@ -149,7 +202,13 @@ fn three(histogram: &Histogram) -> Option<[i64; 3]> {
 }
 
 fn counts(answered: &ResponderResult) -> String {
-    let ResponderResult { answers, failures, others, strangers, .. } = answered;
+    let ResponderResult {
+        answers,
+        failures,
+        others,
+        strangers,
+        ..
+    } = answered;
     let strangers = match strangers {
         0 => String::new(),
         _ => format!(", {strangers} not answered, from others than the peer of its session"),
@@ -160,14 +219,27 @@ fn counts(answered: &ResponderResult) -> String {
 fn text_of(answered: &ResponderResult, out: &Path) -> String {
     let mut text = counts(answered) + "\n";
     if answered.rests > 0 {
-        text += &format!("slept {} times, because more came than it takes in 100 ms\n", answered.rests);
+        text += &format!(
+            "slept {} times, because more came than it takes in 100 ms\n",
+            answered.rests
+        );
     }
-    for (what, histogram) in [("woken up after", &answered.wake_up), ("answered after", &answered.in_responder)] {
+    for (what, histogram) in [
+        ("woken up after", &answered.wake_up),
+        ("answered after", &answered.in_responder),
+    ] {
         text += &match three(histogram) {
             Some([median, high, max]) => {
-                format!("{what}: median {}, 99.9 % {}, max {}\n", Nanos(median), Nanos(high), Nanos(max))
+                format!(
+                    "{what}: median {}, 99.9 % {}, max {}\n",
+                    Nanos(median),
+                    Nanos(high),
+                    Nanos(max)
+                )
             }
-            None => format!("{what}: not known (nothing came, or the link has no stamps of the kernel)\n"),
+            None => format!(
+                "{what}: not known (nothing came, or the link has no stamps of the kernel)\n"
+            ),
         };
     }
     text + &format!("each of them: tardy show {}\n", out.display())

@@ -1,4 +1,5 @@
-//! `tardy restore`: puts back what a killed command left, which the next one that makes or changes anything does too.
+//! `tardy restore`: puts back what a killed command left, which the next one that makes or changes
+//! anything does too.
 
 use tardy_machine::journal::{self, UndoResult};
 use tardy_machine::root::Root;
@@ -14,7 +15,11 @@ pub fn run(args: &RestoreArgs) -> Exit {
     let left = match journal::left_behind(&folder, &Root::system()) {
         Ok(left) => left,
         Err(error) => {
-            say!("tardy: cannot read the folder of journals {}: {error}: run as the user who ran tardy", folder.display());
+            say!(
+                "tardy: cannot read the folder of journals {}: {error}: run as the user who ran \
+                 tardy",
+                folder.display()
+            );
             return Exit::Machine;
         }
     };
@@ -25,7 +30,10 @@ pub fn run(args: &RestoreArgs) -> Exit {
     let mut is_all_back = left.unreadable.is_empty();
     for journal in &left.journals {
         if args.dry_run {
-            journal.settings().iter().for_each(|setting| text.push_str(&format!("would put back {setting}\n")));
+            journal
+                .settings()
+                .iter()
+                .for_each(|setting| text.push_str(&format!("would put back {setting}\n")));
             continue;
         }
         for undone in journal.undo() {
@@ -44,9 +52,14 @@ pub fn run(args: &RestoreArgs) -> Exit {
 
 /// Puts back what commands that were killed have left, and says so: another one begins.
 pub fn before_start() {
-    let Ok(left) = journal::left_behind(&journal::folder(), &Root::system()) else { return };
+    let Ok(left) = journal::left_behind(&journal::folder(), &Root::system()) else {
+        return;
+    };
     for undone in left.journals.iter().flat_map(journal::LeftBehind::undo) {
-        tardy_sys::standard_error::write(&format!("tardy: left by a command that was killed: {}", line(&undone)));
+        tardy_sys::standard_error::write(&format!(
+            "tardy: left by a command that was killed: {}",
+            line(&undone)
+        ));
     }
 }
 

@@ -43,7 +43,12 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
             return Exit::Usage;
         }
     };
-    let tuned = match args.tune.as_ref().map(|file| tune::for_run(file.as_deref(), args.cpus.as_ref(), &root)).transpose() {
+    let tuned = match args
+        .tune
+        .as_ref()
+        .map(|file| tune::for_run(file.as_deref(), args.cpus.as_ref(), &root))
+        .transpose()
+    {
         Ok(tuned) => tuned,
         Err(error) => {
             say!("tardy: --tune: {error}");
@@ -54,17 +59,36 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         Ok(plan) => plan,
         Err(error) => {
             output::complain(&error);
-            return if error.is_unsupported_here() { Exit::Machine } else { Exit::Usage };
+            return if error.is_unsupported_here() {
+                Exit::Machine
+            } else {
+                Exit::Usage
+            };
         }
     };
-    plan.defaults = configuration::sentences(configuration.flags.iter().map(|(flag, default)| (*flag, default)));
-    plan.labels = configuration.labels.iter().map(|(name, default)| (name.clone(), default.value.clone())).collect();
+    plan.defaults = configuration::sentences(
+        configuration
+            .flags
+            .iter()
+            .map(|(flag, default)| (*flag, default)),
+    );
+    plan.labels = configuration
+        .labels
+        .iter()
+        .map(|(name, default)| (name.clone(), default.value.clone()))
+        .collect();
     plan.labels.extend(args.labels.iter().cloned());
     if let Some(tuned) = &tuned {
-        plan.labels.entry("tuned".to_owned()).or_insert_with(|| tuned.names.join(" "));
+        plan.labels
+            .entry("tuned".to_owned())
+            .or_insert_with(|| tuned.names.join(" "));
     }
     if args.dry_run {
-        let text = if args.json { document::Format::PLAN.document(&plan) } else { output::fitted(&plan_text::text(&plan)) };
+        let text = if args.json {
+            document::Format::PLAN.document(&plan)
+        } else {
+            output::fitted(&plan_text::text(&plan))
+        };
         return output::print(&text).map_or(Exit::Machine, |()| Exit::Done);
     }
     let metrics = match args.metrics.as_deref().map(metrics::listen).transpose() {
@@ -77,7 +101,11 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     if !args.quiet {
         announce(&out, &plan);
     }
-    let measure = if args.resume { session::resume } else { session::run };
+    let measure = if args.resume {
+        session::resume
+    } else {
+        session::run
+    };
     match measure(plan, &out, shown(args), metrics, &root) {
         Ok(_) => {
             let format = if args.json {
@@ -91,7 +119,11 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         }
         Err(error) => {
             output::complain(&error);
-            if error.is_wrong_use() { Exit::Usage } else { Exit::Machine }
+            if error.is_wrong_use() {
+                Exit::Usage
+            } else {
+                Exit::Machine
+            }
         }
     }
 }
@@ -108,7 +140,11 @@ fn shown(args: &RunArgs) -> ProgressDisplay {
 fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
     say!("measuring into {}", out.display());
     let is_said_first = |warning: &&Warning| {
-        warning.severity() == Severity::Degraded || matches!(warning, Warning::LoadAbsent { .. } | Warning::LoadProblem { .. })
+        warning.severity() == Severity::Degraded
+            || matches!(
+                warning,
+                Warning::LoadAbsent { .. } | Warning::LoadProblem { .. }
+            )
     };
     for warning in plan.warnings.iter().filter(is_said_first) {
         say!("{}", warning.line());

@@ -18,7 +18,10 @@ pub fn run(args: &ScenariosArgs) -> Exit {
             Some(built_in) => built_in.text.to_owned(),
             None => {
                 let meant = did_you_mean(name, built_in::names());
-                say!("tardy: there is no built-in scenario `{name}`{meant}: `tardy scenarios` names them");
+                say!(
+                    "tardy: there is no built-in scenario `{name}`{meant}: `tardy scenarios` \
+                     names them"
+                );
                 return Exit::Usage;
             }
         },
@@ -37,14 +40,28 @@ fn list() -> String {
     let mut out = String::new();
     for built_in in built_in::BUILT_IN {
         let scenario = built_in.scenario();
-        let _ = writeln!(out, "{}\n    {}\n    {}", built_in.name, scenario.about, describe(&scenario));
+        let _ = writeln!(
+            out,
+            "{}\n    {}\n    {}",
+            built_in.name,
+            scenario.about,
+            describe(&scenario)
+        );
     }
     out
 }
 
 fn describe(scenario: &Scenario) -> String {
-    let probes: Vec<String> = scenario.probes.iter().map(|probe| probe.plan().1.to_string()).collect();
+    let probes: Vec<String> = scenario
+        .probes
+        .iter()
+        .map(|probe| probe.plan().1.to_string())
+        .collect();
     let phases = scenario.phases.len() * scenario.repeats as usize;
     let word = if phases == 1 { "phase" } else { "phases" };
-    format!("{}; {phases} {word}, {} in all", probes.join(", "), scenario.length())
+    format!(
+        "{}; {phases} {word}, {} in all",
+        probes.join(", "),
+        scenario.length()
+    )
 }

@@ -12,7 +12,8 @@ use tardy_results::exit::Exit;
 
 use super::output;
 
-/// What becomes longer or shorter by less is no change of a kernel: another alignment of the same code does it.
+/// What becomes longer or shorter by less is no change of a kernel: another alignment of the same
+/// code does it.
 const LEAST: Nanos = Nanos(2000);
 
 /// What `--format json` prints.
@@ -26,7 +27,11 @@ struct Differences {
 pub fn show(folder: &Path, is_json: bool) -> Exit {
     printed(census(folder).map(|census| {
         let text = || sections_text::census(&census, output::screen_or_page().columns);
-        if is_json { Format::SECTIONS.document(&census) } else { text() }
+        if is_json {
+            Format::SECTIONS.document(&census)
+        } else {
+            text()
+        }
     }))
 }
 
@@ -35,7 +40,11 @@ pub fn show(folder: &Path, is_json: bool) -> Exit {
 pub fn show_comparison(base: &Path, candidate: &Path, is_json: bool) -> Exit {
     let compared = census(base).and_then(|base| Ok(compare(&base, &census(candidate)?, LEAST)));
     printed(compared.map(|differences| {
-        if is_json { Format::SECTIONS_COMPARE.document(&Differences { differences }) } else { sections_text::comparison(&differences) }
+        if is_json {
+            Format::SECTIONS_COMPARE.document(&Differences { differences })
+        } else {
+            sections_text::comparison(&differences)
+        }
     }))
 }
 

@@ -42,13 +42,19 @@ pub fn run(args: &ShowArgs) -> Exit {
     match folder::open(&args.run) {
         Ok(record) if record.kind == RunKind::Cost => {
             if args.deadline.is_given() || args.statistics {
-                say!("tardy: {} is a run of costs: deadlines and --statistics are for latencies", args.run.display());
+                say!(
+                    "tardy: {} is a run of costs: deadlines and --statistics are for latencies",
+                    args.run.display()
+                );
                 return Exit::Usage;
             }
             super::cost::show(&args.run, args.paper, args.json)
         }
         Ok(_) if args.paper.is_some() => {
-            say!("tardy: {} is no run of costs: --paper has numbers to set beside those", args.run.display());
+            say!(
+                "tardy: {} is no run of costs: --paper has numbers to set beside those",
+                args.run.display()
+            );
             Exit::Usage
         }
         // What is wrong with the folder is said by who reads it for its summary.
@@ -61,7 +67,12 @@ pub fn run(args: &ShowArgs) -> Exit {
             } else {
                 Format::Screen
             };
-            show_with(&args.run, &args.deadline.requirement(), format, question.as_ref())
+            show_with(
+                &args.run,
+                &args.deadline.requirement(),
+                format,
+                question.as_ref(),
+            )
         }
     }
 }
@@ -86,7 +97,8 @@ pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
 fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
     if args.json || args.statistics || args.full || args.paper.is_some() {
         say!(
-            "tardy: {} is a folder of {} runs: --json, --full, --statistics and --paper are for one of them",
+            "tardy: {} is a folder of {} runs: --json, --full, --statistics and --paper are for \
+             one of them",
             args.run.display(),
             below.len()
         );
@@ -102,10 +114,24 @@ pub(super) fn show_folder(path: &Path, requirement: &Requirement) -> Exit {
 
 /// Each under what tells it apart.
 fn show_all(below: Vec<PathBuf>, requirement: &Requirement) -> Exit {
-    let last = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (folders, last): (Vec<String>, Vec<String>) = below.iter().map(|path| (path.display().to_string(), last(path))).unzip();
-    let names = apart(&folders, &last.iter().map(String::as_str).collect::<Vec<_>>());
-    show_several(&names.into_iter().zip(below).collect::<Vec<_>>(), requirement)
+    let last = |path: &PathBuf| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let (folders, last): (Vec<String>, Vec<String>) = below
+        .iter()
+        .map(|path| (path.display().to_string(), last(path)))
+        .unzip();
+    let names = apart(
+        &folders,
+        &last.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
+    show_several(
+        &names.into_iter().zip(below).collect::<Vec<_>>(),
+        requirement,
+    )
 }
 
 /// Prints runs as one table, each under its name.
@@ -116,13 +142,27 @@ pub(super) fn show_several(runs: &[(String, PathBuf)], requirement: &Requirement
     for (name, path) in runs {
         match read(path, requirement) {
             Ok(run) if run.record.kind != RunKind::Cost => {
-                let kernel = run.record.machine.kernel.release.clone().unwrap_or_else(|| "unknown kernel".to_owned());
+                let kernel = run
+                    .record
+                    .machine
+                    .kernel
+                    .release
+                    .clone()
+                    .unwrap_or_else(|| "unknown kernel".to_owned());
                 let summary = run.summary();
                 exits.push(Exit::of_run(&summary));
-                rows.push(RunRow { name: name.clone(), kernel, summary });
+                rows.push(RunRow {
+                    name: name.clone(),
+                    kernel,
+                    summary,
+                });
             }
             Ok(_) => {
-                say!("tardy: {} holds costs: `tardy show {}` prints them", path.display(), path.display());
+                say!(
+                    "tardy: {} holds costs: `tardy show {}` prints them",
+                    path.display(),
+                    path.display()
+                );
             }
             Err(error) => {
                 output::complain(&error);
@@ -133,12 +173,25 @@ pub(super) fn show_several(runs: &[(String, PathBuf)], requirement: &Requirement
     if output::print(&runs_text::text(&rows, output::screen_or_page())).is_err() {
         return Exit::Machine;
     }
-    let worst = [Exit::Usage, Exit::Failed, Exit::Inconclusive, Exit::Interrupted];
-    worst.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Done)
+    let worst = [
+        Exit::Usage,
+        Exit::Failed,
+        Exit::Inconclusive,
+        Exit::Interrupted,
+    ];
+    worst
+        .into_iter()
+        .find(|exit| exits.contains(exit))
+        .unwrap_or(Exit::Done)
 }
 
 /// The same, with statistics where they are asked for.
-fn show_with(folder: &Path, requirement: &Requirement, format: Format, question: Option<&Question>) -> Exit {
+fn show_with(
+    folder: &Path,
+    requirement: &Requirement,
+    format: Format,
+    question: Option<&Question>,
+) -> Exit {
     let run = match read(folder, requirement) {
         Ok(run) => run,
         Err(error) => {
@@ -147,11 +200,17 @@ fn show_with(folder: &Path, requirement: &Requirement, format: Format, question:
         }
     };
     if requirement.misses_allowed.is_some() && run.window().is_none() {
-        say!("tardy: --misses is the share that may miss a deadline: give --deadline or --window too");
+        say!(
+            "tardy: --misses is the share that may miss a deadline: give --deadline or --window \
+             too"
+        );
         return Exit::Usage;
     }
     let summary = run.summary();
-    let statistics = match question.map(|question| statistics(&run, question)).transpose() {
+    let statistics = match question
+        .map(|question| statistics(&run, question))
+        .transpose()
+    {
         Ok(statistics) => statistics,
         Err(error) => {
             output::complain(&error);
@@ -159,17 +218,31 @@ fn show_with(folder: &Path, requirement: &Requirement, format: Format, question:
         }
     };
     let text = if format == Format::Json {
-        document::Format::SHOW.document(&ShowDocument { summary: &summary, statistics: statistics.as_ref() })
+        document::Format::SHOW.document(&ShowDocument {
+            summary: &summary,
+            statistics: statistics.as_ref(),
+        })
     } else {
         let (blocks, screen) = (Blocks::of_environment(), output::screen_or_page());
         let histogram = |probe: &ProbeSummary, lines| {
-            terminal_histogram::text(&run.of_probe(&probe.probe).latency, &probe.quantity, (screen.columns, lines), blocks)
+            terminal_histogram::text(
+                &run.of_probe(&probe.probe).latency,
+                &probe.quantity,
+                (screen.columns, lines),
+                blocks,
+            )
         };
         let mut text = match format {
-            Format::Full => summary_text::full(&summary, screen.columns, output::is_colored(), histogram),
+            Format::Full => {
+                summary_text::full(&summary, screen.columns, output::is_colored(), histogram)
+            }
             _ => summary_text::text(&summary, screen, output::is_colored(), histogram),
         };
-        text.extend(statistics.as_ref().map(|statistics| statistics_text::text(statistics, screen.columns)));
+        text.extend(
+            statistics
+                .as_ref()
+                .map(|statistics| statistics_text::text(statistics, screen.columns)),
+        );
         text
     };
     match output::print(&text) {

@@ -40,6 +40,16 @@ pub fn run(args: &TopArgs) -> Exit {
 
 /// The run in or below `path`: one that is under way, else the one that began last.
 fn chosen(path: &Path) -> PathBuf {
-    let began = |path: &PathBuf| folder::open(path).ok().map(|record| (record.is_under_way(&Root::system()), record.started.realtime_ns));
-    folder::folders(path).into_iter().max_by_key(began).unwrap_or_else(|| path.to_owned())
+    let began = |path: &PathBuf| {
+        folder::open(path).ok().map(|record| {
+            (
+                record.is_under_way(&Root::system()),
+                record.started.realtime_ns,
+            )
+        })
+    };
+    folder::folders(path)
+        .into_iter()
+        .max_by_key(began)
+        .unwrap_or_else(|| path.to_owned())
 }

@@ -1,4 +1,5 @@
-//! `tardy tune`: what can be set on this machine, set for a while, or searched for what each setting is worth.
+//! `tardy tune`: what can be set on this machine, set for a while, or searched for what each
+//! setting is worth.
 
 mod chosen;
 mod error;
@@ -49,14 +50,37 @@ fn plan(args: &TuneArgs) -> Result<Exit, TuneError> {
     let facts = MachineFacts::read(&root);
     let command_line = root.text("proc/cmdline").unwrap_or_default();
     let is_real_time = root.text("sys/kernel/realtime").as_deref() == Some("1");
-    let words = boot::words(args.profile, &cpus.0, &cpus.1.minus(&cpus.0), &command_line, is_real_time);
-    let rows: Vec<(&Setting, Standing)> = settings.iter().map(|setting| (setting, setting.standing())).collect();
+    let words = boot::words(
+        args.profile,
+        &cpus.0,
+        &cpus.1.minus(&cpus.0),
+        &command_line,
+        is_real_time,
+    );
+    let rows: Vec<(&Setting, Standing)> = settings
+        .iter()
+        .map(|setting| (setting, setting.standing()))
+        .collect();
     let text = if args.json {
-        tune_text::plan_json(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words)
+        tune_text::plan_json(
+            &facts.one_line(),
+            args.profile.name(),
+            &cpus.0,
+            &rows,
+            &words,
+        )
     } else {
         let is_debugfs_missing = root.names("sys/kernel/debug").is_empty();
         let columns = output::screen_or_page().columns;
-        output::fitted(&tune_text::plan(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words, is_debugfs_missing, columns))
+        output::fitted(&tune_text::plan(
+            &facts.one_line(),
+            args.profile.name(),
+            &cpus.0,
+            &rows,
+            &words,
+            is_debugfs_missing,
+            columns,
+        ))
     };
     output::print(&text).map_err(|error| TuneError::Machine(error.to_string()))?;
     Ok(Exit::Done)
@@ -68,10 +92,16 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     let cpus = cpus(args.cpus.as_ref(), &root)?;
     let is_named = |setting: &Setting| args.settings.is_some() || args.only.contains(&setting.name);
     let settings = changing(settings(args, &root, &cpus)?, &lock, &root, is_named)?;
-    let signals = Signals::block().map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
+    let signals = Signals::block()
+        .map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
     let applied = AppliedSettings::apply(&settings, &lock, &root)?;
     for change in &applied.changes {
-        say!("tardy: {}: {} -> {}", change.path.display(), change.now, change.wanted);
+        say!(
+            "tardy: {}: {} -> {}",
+            change.path.display(),
+            change.now,
+            change.wanted
+        );
     }
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -84,7 +114,11 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
         }
     }
     let (status, _) = status.map_err(|error| TuneError::Program(args.command[0].clone(), error))?;
-    if is_back { Ok(code_of(status)) } else { Ok(Exit::Machine.into()) }
+    if is_back {
+        Ok(code_of(status))
+    } else {
+        Ok(Exit::Machine.into())
+    }
 }
 
 /// Settings that are in force for a run, until this is dropped.
@@ -95,19 +129,35 @@ pub(super) struct RunSettings {
 }
 
 /// Puts in force what a run asks for: the settings of a file, or those that are known for its CPUs.
-pub(super) fn for_run(file: Option<&Path>, asked: Option<&MeasuredCpus>, root: &Root) -> Result<RunSettings, TuneError> {
+pub(super) fn for_run(
+    file: Option<&Path>,
+    asked: Option<&MeasuredCpus>,
+    root: &Root,
+) -> Result<RunSettings, TuneError> {
     let lock = SettingsLock::take(journal::folder())?;
     let settings = match file {
         Some(file) => Settings::read(file)?.settings,
         None => {
             let (cpus, online) = cpus(asked.or(Some(&MeasuredCpus::All)), root)?;
-            let known = known::settings(&Target { root, profile: Profile::default(), cpus: &cpus, online: &online });
-            known.into_iter().filter(|setting| !setting.only_named).collect()
+            let known = known::settings(&Target {
+                root,
+                profile: Profile::default(),
+                cpus: &cpus,
+                online: &online,
+            });
+            known
+                .into_iter()
+                .filter(|setting| !setting.only_named)
+                .collect()
         }
     };
     let settings = changing(settings, &lock, root, |_| file.is_some())?;
     let applied = AppliedSettings::apply(&settings, &lock, root)?;
-    Ok(RunSettings { names: settings.into_iter().map(|setting| setting.name).collect(), _applied: applied, _lock: lock })
+    Ok(RunSettings {
+        names: settings.into_iter().map(|setting| setting.name).collect(),
+        _applied: applied,
+        _lock: lock,
+    })
 }
 
 /// `tardy doctor --against FILE`.
@@ -119,10 +169,19 @@ pub(super) fn against(file: &Path) -> Exit {
             return Exit::Usage;
         }
     };
-    let rows: Vec<(&Setting, Standing)> =
-        settings.iter().filter(|setting| setting.while_on.is_empty()).map(|setting| (setting, setting.standing())).collect();
+    let rows: Vec<(&Setting, Standing)> = settings
+        .iter()
+        .filter(|setting| setting.while_on.is_empty())
+        .map(|setting| (setting, setting.standing()))
+        .collect();
     match output::print(&output::fitted(&tune_text::against(&rows))) {
-        Ok(()) if rows.iter().all(|(_, standing)| *standing == Standing::AsWanted) => Exit::Done,
+        Ok(())
+            if rows
+                .iter()
+                .all(|(_, standing)| *standing == Standing::AsWanted) =>
+        {
+            Exit::Done
+        }
         Ok(()) => Exit::Failed,
         Err(_) => Exit::Machine,
     }
@@ -131,6 +190,9 @@ pub(super) fn against(file: &Path) -> Exit {
 /// As a shell has it: 128 and the signal for a program that a signal ended.
 fn code_of(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

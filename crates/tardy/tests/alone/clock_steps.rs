@@ -1,4 +1,5 @@
-//! Clocks that somebody sets while timers are on them. CLOCK_TAI is set, which nothing of a system without time synchronisation by PTP reads.
+//! Clocks that somebody sets while timers are on them. CLOCK_TAI is set, which nothing of a system
+//! without time synchronisation by PTP reads.
 
 use crate::support;
 
@@ -30,8 +31,13 @@ impl Drop for TaiOffset {
 fn stepped(place: &Workplace, flags: &str, to: i32, code: i32) -> String {
     clock::set_tai_offset(100).unwrap();
     let cpu = machine::last_cpu();
-    let mut running = place.start(&format!("run {flags} --for 3s --period 20ms --load none --cpus {cpu} --deadline 1h --quiet --out run"));
-    running.until("it measures", || place.path("run/state.jsonl").exists().then_some(()));
+    let mut running = place.start(&format!(
+        "run {flags} --for 3s --period 20ms --load none --cpus {cpu} --deadline 1h --quiet --out \
+         run"
+    ));
+    running.until("it measures", || {
+        place.path("run/state.jsonl").exists().then_some(())
+    });
     clock::set_tai_offset(to).unwrap();
     running.wait().ends_with(code).stdout
 }
@@ -39,7 +45,9 @@ fn stepped(place: &Workplace, flags: &str, to: i32, code: i32) -> String {
 #[test]
 fn a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_decides_nothing() {
     let _turn = crate::turn();
-    let Some(_offset) = TaiOffset::set("a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_decides_nothing") else {
+    let Some(_offset) = TaiOffset::set(
+        "a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_decides_nothing",
+    ) else {
         return;
     };
     for probe in ["cyclic", "posix-timer", "nanosleep"] {
@@ -47,17 +55,30 @@ fn a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_de
             let place = Workplace::new();
             let text = stepped(&place, &format!("--probe {probe} --clock tai"), to, 4);
             assert!(
-                text.contains("CLOCK_TAI was ") && text.contains(said) && text.contains("no verdict rests on this run"),
+                text.contains("CLOCK_TAI was ")
+                    && text.contains(said)
+                    && text.contains("no verdict rests on this run"),
                 "{probe}: {text}"
             );
             assert!(text.contains("INCONCLUSIVE"), "{probe}: {text}");
             let samples = &series::all(&place.path("run"))[0].samples;
             if probe != "nanosleep" {
-                assert!(samples.iter().all(|sample| sample.latency.get() >= 0), "{probe}: no wait ended before its time");
+                assert!(
+                    samples.iter().all(|sample| sample.latency.get() >= 0),
+                    "{probe}: no wait ended before its time"
+                );
                 let counts = place.record("run")["series"][0]["counts"].clone();
-                assert_eq!(counts["expected"], 150, "{probe}: every due time is accounted for: {counts}");
+                assert_eq!(
+                    counts["expected"], 150,
+                    "{probe}: every due time is accounted for: {counts}"
+                );
             }
-            assert!(samples.iter().all(|sample| sample.latency.get() < 10_000_000_000), "{probe}: no sample is as long as the step");
+            assert!(
+                samples
+                    .iter()
+                    .all(|sample| sample.latency.get() < 10_000_000_000),
+                "{probe}: no sample is as long as the step"
+            );
         }
     }
 }
@@ -65,9 +86,16 @@ fn a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_de
 #[test]
 fn a_step_under_an_aligned_grid_is_told_and_touches_no_latency() {
     let _turn = crate::turn();
-    let Some(_offset) = TaiOffset::set("a_step_under_an_aligned_grid_is_told_and_touches_no_latency") else { return };
+    let Some(_offset) =
+        TaiOffset::set("a_step_under_an_aligned_grid_is_told_and_touches_no_latency")
+    else {
+        return;
+    };
     let place = Workplace::new();
     let text = stepped(&place, "--align tai", 40, 0);
-    assert!(text.contains("CLOCK_TAI was set back by") && text.contains("no whole multiples"), "{text}");
+    assert!(
+        text.contains("CLOCK_TAI was set back by") && text.contains("no whole multiples"),
+        "{text}"
+    );
     assert!(text.contains("PASSED"), "{text}");
 }

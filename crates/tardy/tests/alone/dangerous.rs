@@ -10,7 +10,12 @@ use support::workplace::{Workplace, finish};
 fn assert_exact(summary: &Value) {
     for series in summary["series"].as_array().unwrap() {
         let count = |name: &str| series["counts"][name].as_u64().unwrap();
-        assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{}", series["counts"]);
+        assert_eq!(
+            count("expected"),
+            count("recorded") + count("skipped") + count("lost"),
+            "{}",
+            series["counts"]
+        );
         assert!(count("recorded") > 0);
     }
 }
@@ -35,13 +40,28 @@ fn a_probe_that_never_sleeps_is_ended_and_the_machine_goes_on() {
     }
     let place = Workplace::new();
     let cpu = machine::last_cpu();
-    let line = format!("run --for 30s --load none --period 1ns --force --cpus {cpu} --priority 98 --keep histogram --json --out run");
+    let line = format!(
+        "run --for 30s --load none --period 1ns --force --cpus {cpu} --priority 98 --keep \
+         histogram --json --out run"
+    );
     let outcome = place.tardy(&line).ends_with(4);
     let summary = outcome.json();
-    assert_eq!(summary["state"], "ended-by-watchdog", "{}", summary["warnings"]);
+    assert_eq!(
+        summary["state"], "ended-by-watchdog",
+        "{}",
+        summary["warnings"]
+    );
     let first = summary["warnings"][0]["warning"].as_str().unwrap();
-    assert!(["most-periods-skipped", "watchdog-ended"].contains(&first), "{}", summary["warnings"]);
-    assert!(summary["warnings"].to_string().contains("watchdog-ended"), "{}", summary["warnings"]);
+    assert!(
+        ["most-periods-skipped", "watchdog-ended"].contains(&first),
+        "{}",
+        summary["warnings"]
+    );
+    assert!(
+        summary["warnings"].to_string().contains("watchdog-ended"),
+        "{}",
+        summary["warnings"]
+    );
     assert_exact(&summary);
     place.assert_no_process_is_left();
 }
@@ -53,18 +73,35 @@ fn most_periods_skipped_is_said_first() {
         return;
     }
     let place = Workplace::new();
-    let line =
-        format!("run --for 2s --load none --period 2us --force --cpus {} --priority 98 --deadline 1s --out run", machine::last_cpu());
+    let line = format!(
+        "run --for 2s --load none --period 2us --force --cpus {} --priority 98 --deadline 1s \
+         --out run",
+        machine::last_cpu()
+    );
     let outcome = place.tardy(&line).ends_with(4);
     let first = outcome.first_warning();
-    assert!(first.contains("use a longer --period") || first.contains("ended by the watchdog"), "{}", outcome.stdout);
+    assert!(
+        first.contains("use a longer --period") || first.contains("ended by the watchdog"),
+        "{}",
+        outcome.stdout
+    );
 }
 
-/// Runs a shell script in a mount namespace of its own, with a file system in memory of so many MiB at `disk`.
+/// Runs a shell script in a mount namespace of its own, with a file system in memory of so many MiB
+/// at `disk`.
 fn on_small_disk(place: &Workplace, mebibytes: u32, script: &str) -> support::workplace::Outcome {
     std::fs::create_dir(place.path("disk")).unwrap();
     let mount = format!("mount -t tmpfs -o size={mebibytes}m tmpfs disk && ");
-    finish(place.prepared(machine::program("unshare", "util-linux"), ["-m", "sh", "-c", &(mount + script), env!("CARGO_BIN_EXE_tardy")]))
+    finish(place.prepared(
+        machine::program("unshare", "util-linux"),
+        [
+            "-m",
+            "sh",
+            "-c",
+            &(mount + script),
+            env!("CARGO_BIN_EXE_tardy"),
+        ],
+    ))
 }
 
 #[test]
@@ -74,8 +111,8 @@ fn a_disk_that_fills_up_costs_stored_samples_and_nothing_else() {
         return;
     }
     let place = Workplace::new();
-    // Something else fills the disk once the run is under way, and the run goes on. The summary is read where the disk is, and the folder is
-    // taken out of it.
+    // Something else fills the disk once the run is under way, and the run goes on. The summary is
+    // read where the disk is, and the folder is taken out of it.
     let script = r#""$0" run --for 60s --load none --period 200us --deadline 1h --misses 0.9 --json --out disk/run >ran.json & run=$!
         until ls disk/run/samples/*.series >/dev/null 2>&1 || ! kill -0 $run; do sleep 0.1; done
         sleep 1; cat /dev/zero >disk/fill 2>/dev/null; sleep 2; kill -TERM $run
@@ -85,17 +122,35 @@ fn a_disk_that_fills_up_costs_stored_samples_and_nothing_else() {
     on_small_disk(&place, 48, script).ends_with(0);
     let text = |name: &str| std::fs::read_to_string(place.path(name)).unwrap();
     let summary: Value = serde_json::from_str(&text("ran.json")).unwrap();
-    assert_eq!((text("ran.code").trim(), text("shown.code").trim()), ("4", "4"), "{}", summary["warnings"]);
-    assert_eq!(summary["state"], "interrupted", "a full disk does not end a run");
+    assert_eq!(
+        (text("ran.code").trim(), text("shown.code").trim()),
+        ("4", "4"),
+        "{}",
+        summary["warnings"]
+    );
+    assert_eq!(
+        summary["state"], "interrupted",
+        "a full disk does not end a run"
+    );
     assert_exact(&summary);
     let first = summary["warnings"][0].clone();
-    assert_eq!(first["warning"], "samples-not-stored", "{}", summary["warnings"]);
+    assert_eq!(
+        first["warning"], "samples-not-stored",
+        "{}",
+        summary["warnings"]
+    );
     assert!(first["since_start"].as_i64().unwrap() > 0, "{first}");
     let shown = text("shown.text");
-    assert!(shown.contains("INCONCLUSIVE") && shown.contains(" after the start on ("), "{shown}");
+    assert!(
+        shown.contains("INCONCLUSIVE") && shown.contains(" after the start on ("),
+        "{shown}"
+    );
     for series in summary["series"].as_array().unwrap() {
         assert!(series["counts"]["unstored"].as_u64() > Some(0), "{series}");
-        assert_eq!(series["numbers"]["samples"], series["counts"]["recorded"], "the histogram has every sample");
+        assert_eq!(
+            series["numbers"]["samples"], series["counts"]["recorded"],
+            "the histogram has every sample"
+        );
     }
     let again = place.tardy("show --json kept").ends_with(4).json();
     assert_eq!(again["series"], summary["series"]);
@@ -108,10 +163,20 @@ fn no_room_at_the_start_is_refused_with_the_estimate() {
         return;
     }
     let place = Workplace::new();
-    let script = r#""$0" run --for 1h --load none --out disk/run; code=$?; ls -A disk >left; exit $code"#;
+    let script =
+        r#""$0" run --for 1h --load none --out disk/run; code=$?; ls -A disk >left; exit $code"#;
     let outcome = on_small_disk(&place, 20, script).ends_with(2);
-    assert!(outcome.stderr.contains("--out: the run needs about ") && outcome.stderr.contains("MB left"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("use --keep tail:100us (about "), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("--out: the run needs about ")
+            && outcome.stderr.contains("MB left"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(
+        outcome.stderr.contains("use --keep tail:100us (about "),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(std::fs::read_to_string(place.path("left")).unwrap(), "");
 }
 
@@ -123,11 +188,18 @@ fn a_small_disk_takes_a_run_that_fits_and_the_remedy_helps() {
     }
     let short = r#""$0" run --for 300ms --load none --out disk/run"#;
     let outcome = on_small_disk(&Workplace::new(), 12, short);
-    assert!([0, 4].contains(&outcome.code()), "few samples may be inconclusive: {outcome:?}");
+    assert!(
+        [0, 4].contains(&outcome.code()),
+        "few samples may be inconclusive: {outcome:?}"
+    );
     let remedy = r#""$0" run --for 10h --keep tail:100us --dry-run --load none --out disk/run"#;
     on_small_disk(&Workplace::new(), 20, remedy).ends_with(0);
     let hopeless = on_small_disk(&Workplace::new(), 3, short).ends_with(2);
-    assert!(hopeless.stderr.ends_with(" MB left: use another folder\n"), "{}", hopeless.stderr);
+    assert!(
+        hopeless.stderr.ends_with(" MB left: use another folder\n"),
+        "{}",
+        hopeless.stderr
+    );
 }
 
 #[test]
@@ -137,8 +209,10 @@ fn every_sample_is_accounted_for_at_20_khz_on_every_cpu_under_load() {
         return;
     }
     let place = Workplace::new();
-    // Refused where a wake-up costs more than 12.5 us, as on many a virtual machine: then at the shortest period allowed.
-    let mut outcome = place.tardy("run --for 6s --period 50us --load io --load fork --json --out run");
+    // Refused where a wake-up costs more than 12.5 us, as on many a virtual machine: then at the
+    // shortest period allowed.
+    let mut outcome =
+        place.tardy("run --for 6s --period 50us --load io --load fork --json --out run");
     if outcome.code() == 2 {
         println!("50 us is too short here: {}", outcome.stderr);
         outcome = place.tardy("run --for 6s --period 200us --load io --load fork --json --out run");

@@ -1,4 +1,5 @@
-//! What explaining a run takes while the run lasts, counted in instructions of the thread that does it: times differ from machine to machine, these hardly do.
+//! What explaining a run takes while the run lasts, counted in instructions of the thread that does
+//! it: times differ from machine to machine, these hardly do.
 
 use crate::hot_loop::released_binary;
 use crate::support;
@@ -10,33 +11,63 @@ use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 
-/// The most user instructions an event, from its page to the delays in the file. What took 1300 here took 7.3 us a sample on one machine when it took 3000,
-/// and 3.8 us since.
+/// The most user instructions an event, from its page to the delays in the file. What took 1300
+/// here took 7.3 us a sample on one machine when it took 3000, and 3.8 us since.
 const MOST: f64 = 2_000.0;
 
-/// Instructions of the thread that explains, and the events that it read, in a run of so many periods.
+/// Instructions of the thread that explains, and the events that it read, in a run of so many
+/// periods.
 fn instructions(place: &Workplace, tardy: &Path, cycles: u32) -> (u64, u64) {
     let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
     // Valgrind does not know the system calls by which the tool mounts tracefs for itself.
-    let mount = "{ mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing; } && exec \"$@\"";
-    let mut valgrind = place.prepared(machine::program("unshare", "util-linux"), ["--mount", "sh", "-c", mount, "sh"]);
-    valgrind.arg(machine::program("valgrind", "valgrind").get_program()).args(["--tool=callgrind", "--separate-threads=yes"]);
-    valgrind.arg("--toggle-collect=tardy_tracer::follower::Follower::run*").arg(format!("--callgrind-out-file={counts}")).arg(tardy);
+    let mount = "{ mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs \
+                 /sys/kernel/tracing; } && exec \"$@\"";
+    let mut valgrind = place.prepared(
+        machine::program("unshare", "util-linux"),
+        ["--mount", "sh", "-c", mount, "sh"],
+    );
+    valgrind
+        .arg(machine::program("valgrind", "valgrind").get_program())
+        .args(["--tool=callgrind", "--separate-threads=yes"]);
+    valgrind
+        .arg("--toggle-collect=tardy_tracer::follower::Follower::run*")
+        .arg(format!("--callgrind-out-file={counts}"))
+        .arg(tardy);
     let cpu = machine::last_cpu().to_string();
-    valgrind.args(["run", "--explain", "--cycles", &cycles.to_string(), "--cpus", &cpu, "--period", "2ms", "--load", "none"]);
+    valgrind.args([
+        "run",
+        "--explain",
+        "--cycles",
+        &cycles.to_string(),
+        "--cpus",
+        &cpu,
+        "--period",
+        "2ms",
+        "--load",
+        "none",
+    ]);
     valgrind.args(["--quiet", "--json", "--out", &run]);
     finish(valgrind).ends_with(0);
-    let files = place.names().into_iter().filter(|name| name.starts_with(&format!("{counts}-")));
+    let files = place
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with(&format!("{counts}-")));
     let totals = |name: String| {
         let text = std::fs::read_to_string(place.path(&name)).unwrap();
-        text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse::<u64>().ok()).unwrap_or(0)
+        text.lines()
+            .find_map(|line| line.strip_prefix("totals: ")?.parse::<u64>().ok())
+            .unwrap_or(0)
     };
     let counted: Vec<u64> = files.map(totals).filter(|&total| total > 0).collect();
     assert_eq!(counted.len(), 1, "one thread explains: {counted:?}");
     let tracing = &place.record(&run)["tracing"];
-    // Most periods are skipped on a busy machine, where a loop under valgrind is late; those that are not are explained.
+    // Most periods are skipped on a busy machine, where a loop under valgrind is late; those that
+    // are not are explained.
     let series = &tracing["series"][0];
-    assert!(series["explained"].as_u64() > Some(0) && series["explained"] == series["samples"], "{series}");
+    assert!(
+        series["explained"].as_u64() > Some(0) && series["explained"] == series["samples"],
+        "{series}"
+    );
     (counted[0], tracing["events_read"].as_u64().unwrap())
 }
 
@@ -51,9 +82,15 @@ fn explaining_takes_few_instructions_an_event() {
     let tardy = released_binary();
     let (short, few) = instructions(&place, &tardy, 500);
     let (long, many) = instructions(&place, &tardy, 3_000);
-    assert!(many > few + 10_000, "{few} events, then {many}: too few to compare");
+    assert!(
+        many > few + 10_000,
+        "{few} events, then {many}: too few to compare"
+    );
     let an_event = long.saturating_sub(short) as f64 / (many - few) as f64;
-    println!("instructions an event, from its page to the delays in the file: {an_event:.0} (at most {MOST})");
+    println!(
+        "instructions an event, from its page to the delays in the file: {an_event:.0} (at most \
+         {MOST})"
+    );
     assert!(an_event > 50.0, "{an_event:.0} instructions cannot be all");
     assert!(an_event <= MOST, "{an_event:.0} instructions an event");
 }

@@ -1,4 +1,5 @@
-//! What the measuring thread does between arm and disarm: sleep, read the clock, hand the sample over, and nothing else.
+//! What the measuring thread does between arm and disarm: sleep, read the clock, hand the sample
+//! over, and nothing else.
 
 use crate::support;
 
@@ -19,41 +20,87 @@ use tardy_run::system_clock::ThreadClocks;
 use support::machine;
 use support::workplace::{Workplace, finish};
 
-/// The promise: user-space instructions a sample in the measuring thread, with recording on. The clock read is a system call under callgrind,
-/// which hides the vDSO; cyclictest and jitterdebugger are counted in the same way.
+/// The promise: user-space instructions a sample in the measuring thread, with recording on. The
+/// clock read is a system call under callgrind, which hides the vDSO; cyclictest and jitterdebugger
+/// are counted in the same way.
 const INSTRUCTIONS_MAX: f64 = 90.0;
 
-/// The binary of the README's first command: cargo's test profile inlines nothing across crates. What is handed out, optimised at link time, takes fewer
-/// instructions.
+/// The binary of the README's first command: cargo's test profile inlines nothing across crates.
+/// What is handed out, optimised at link time, takes fewer instructions.
 pub(crate) fn released_binary() -> PathBuf {
     if !cfg!(debug_assertions) {
         return PathBuf::from(env!("CARGO_BIN_EXE_tardy"));
     }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-    cargo.args(["build", "--release", "--package", "tardy", "--bin", "tardy", "--message-format", "json-render-diagnostics"]);
+    cargo.args([
+        "build",
+        "--release",
+        "--package",
+        "tardy",
+        "--bin",
+        "tardy",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
     let built = finish(cargo).ends_with(0);
-    let executable = |line: &str| serde_json::from_str::<Value>(line).ok()?["executable"].as_str().map(PathBuf::from);
-    built.stdout.lines().filter_map(executable).next_back().expect("cargo names the executable that it built")
+    let executable = |line: &str| {
+        serde_json::from_str::<Value>(line).ok()?["executable"]
+            .as_str()
+            .map(PathBuf::from)
+    };
+    built
+        .stdout
+        .lines()
+        .filter_map(executable)
+        .next_back()
+        .expect("cargo names the executable that it built")
 }
 
 /// (instructions in the loop, samples recorded) of a run of so many cycles.
 fn count_instructions(place: &Workplace, tardy: &Path, cycles: u32) -> (u64, u64) {
     let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
-    let mut valgrind = place.prepared(machine::program("valgrind", "valgrind"), ["--tool=callgrind", "--separate-threads=yes"]);
-    // Only what happens in the probe's loop and below it is counted, whatever else the same thread number is used for later.
-    valgrind.arg("--toggle-collect=tardy_probes::probe::cyclic::measure*").arg(format!("--callgrind-out-file={counts}")).arg(tardy);
+    let mut valgrind = place.prepared(
+        machine::program("valgrind", "valgrind"),
+        ["--tool=callgrind", "--separate-threads=yes"],
+    );
+    // Only what happens in the probe's loop and below it is counted, whatever else the same thread
+    // number is used for later.
+    valgrind
+        .arg("--toggle-collect=tardy_probes::probe::cyclic::measure*")
+        .arg(format!("--callgrind-out-file={counts}"))
+        .arg(tardy);
     let cpu = machine::last_cpu().to_string();
-    valgrind.args(["run", "--cycles", &cycles.to_string(), "--cpus", &cpu, "--period", "2ms", "--quiet", "--json", "--out", &run]);
+    valgrind.args([
+        "run",
+        "--cycles",
+        &cycles.to_string(),
+        "--cpus",
+        &cpu,
+        "--period",
+        "2ms",
+        "--quiet",
+        "--json",
+        "--out",
+        &run,
+    ]);
     let summary = finish(valgrind).json();
-    let files = place.names().into_iter().filter(|name| name.starts_with(&format!("{counts}-")));
+    let files = place
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with(&format!("{counts}-")));
     let totals = |name: String| {
         let text = std::fs::read_to_string(place.path(&name)).unwrap();
-        text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse::<u64>().ok()).unwrap_or(0)
+        text.lines()
+            .find_map(|line| line.strip_prefix("totals: ")?.parse::<u64>().ok())
+            .unwrap_or(0)
     };
     let counted: Vec<u64> = files.map(totals).filter(|&total| total > 0).collect();
     assert_eq!(counted.len(), 1, "one thread measures: {counted:?}");
-    (counted[0], summary["probes"][0]["counts"]["recorded"].as_u64().unwrap())
+    (
+        counted[0],
+        summary["probes"][0]["counts"]["recorded"].as_u64().unwrap(),
+    )
 }
 
 #[test]
@@ -63,15 +110,31 @@ fn a_sample_takes_at_most_90_user_instructions() {
     let tardy = released_binary();
     let (short, few) = count_instructions(&place, &tardy, 200);
     let (long, many) = count_instructions(&place, &tardy, 1200);
-    assert!(many > few + 100, "{few} samples, then {many}: too few to compare");
+    assert!(
+        many > few + 100,
+        "{few} samples, then {many}: too few to compare"
+    );
     let a_sample = (long - short) as f64 / (many - few) as f64;
-    println!("user instructions a sample, recording on: {a_sample:.1} (promised: at most {INSTRUCTIONS_MAX})");
-    assert!(a_sample > 20.0, "{a_sample:.1} instructions cannot be the whole loop");
-    assert!(a_sample <= INSTRUCTIONS_MAX, "{a_sample:.1} user instructions a sample");
+    println!(
+        "user instructions a sample, recording on: {a_sample:.1} (promised: at most \
+         {INSTRUCTIONS_MAX})"
+    );
+    assert!(
+        a_sample > 20.0,
+        "{a_sample:.1} instructions cannot be the whole loop"
+    );
+    assert!(
+        a_sample <= INSTRUCTIONS_MAX,
+        "{a_sample:.1} user instructions a sample"
+    );
 }
 
 /// What strace shows of a clock read where the vDSO cannot read the clock source.
-const CLOCK_READS: [&str; 3] = ["clock_gettime(CLOCK_MONOTONIC,", "clock_gettime(CLOCK_REALTIME,", "gettimeofday("];
+const CLOCK_READS: [&str; 3] = [
+    "clock_gettime(CLOCK_MONOTONIC,",
+    "clock_gettime(CLOCK_REALTIME,",
+    "gettimeofday(",
+];
 
 /// What the threads of a probe called in a run.
 struct Calls {
@@ -86,44 +149,82 @@ impl Calls {
     fn count(probe: &ProbeInfo, parameters: &str, periods: u32) -> Self {
         let place = Workplace::new();
         // The two ends of a link need a CPU each.
-        let cpus = if probe.name == "response" { machine::cpus().to_string() } else { machine::last_cpu().to_string() };
+        let cpus = if probe.name == "response" {
+            machine::cpus().to_string()
+        } else {
+            machine::last_cpu().to_string()
+        };
         let has_cycles = probe.cycles == Cycles::Own && probe.has_period();
-        let length = if has_cycles { format!("--cycles {periods}") } else { format!("--for {}ms", periods * 10) };
-        let mut strace = place.prepared(machine::program("strace", "strace"), ["-f", "-o", "trace", env!("CARGO_BIN_EXE_tardy")]);
-        let run = format!("run --load none {length} --period 10ms --cpus {cpus} --quiet --json --out run --probe {}", probe.name);
+        let length = if has_cycles {
+            format!("--cycles {periods}")
+        } else {
+            format!("--for {}ms", periods * 10)
+        };
+        let mut strace = place.prepared(
+            machine::program("strace", "strace"),
+            ["-f", "-o", "trace", env!("CARGO_BIN_EXE_tardy")],
+        );
+        let run = format!(
+            "run --load none {length} --period 10ms --cpus {cpus} --quiet --json --out run \
+             --probe {}",
+            probe.name
+        );
         strace.args(format!("{run}{parameters}").split(' '));
         let summary = finish(strace).json();
         let trace = std::fs::read_to_string(place.path("trace")).unwrap();
-        let mut calls = Self { of_threads: BTreeMap::new(), threads: 0, recorded: 0 };
+        let mut calls = Self {
+            of_threads: BTreeMap::new(),
+            threads: 0,
+            recorded: 0,
+        };
         calls.recorded = summary["probes"][0]["counts"]["recorded"].as_u64().unwrap();
         // Each thread names itself before anything else, by the probe, its part and its CPU.
         let mut names: BTreeMap<&str, String> = BTreeMap::new();
         for line in trace.lines() {
-            let Some((thread, call)) = line.split_once(' ') else { continue };
+            let Some((thread, call)) = line.split_once(' ') else {
+                continue;
+            };
             let call = call.trim_start();
-            if let Some(name) = call.strip_prefix("prctl(PR_SET_NAME, \"").and_then(|rest| rest.split('"').next())
+            if let Some(name) = call
+                .strip_prefix("prctl(PR_SET_NAME, \"")
+                .and_then(|rest| rest.split('"').next())
                 && name.starts_with(probe.name)
             {
                 calls.threads += 1;
-                names.insert(thread, name.split('/').next().unwrap_or_default().to_owned());
+                names.insert(
+                    thread,
+                    name.split('/').next().unwrap_or_default().to_owned(),
+                );
             }
             // The second part of a call, signals and exits are no calls.
-            let is_call = !call.starts_with(['<', '+', '-']) && !CLOCK_READS.iter().any(|read| call.starts_with(read));
+            let is_call = !call.starts_with(['<', '+', '-'])
+                && !CLOCK_READS.iter().any(|read| call.starts_with(read));
             if let (Some(name), true) = (names.get(thread), is_call) {
                 let of_thread = calls.of_threads.entry(name.clone()).or_default();
-                *of_thread.entry(call.split('(').next().unwrap_or_default().to_owned()).or_default() += 1;
+                *of_thread
+                    .entry(call.split('(').next().unwrap_or_default().to_owned())
+                    .or_default() += 1;
             }
         }
-        assert!(calls.threads > 0, "no thread of {} is in the trace", probe.name);
+        assert!(
+            calls.threads > 0,
+            "no thread of {} is in the trace",
+            probe.name
+        );
         calls
     }
 
     fn of(&self, thread: &str, call: &str) -> u64 {
-        self.of_threads.get(thread).and_then(|calls| calls.get(call)).copied().unwrap_or(0)
+        self.of_threads
+            .get(thread)
+            .and_then(|calls| calls.get(call))
+            .copied()
+            .unwrap_or(0)
     }
 }
 
-/// What a loop calls, it calls more often in a longer run; what prepares and ends a thread is called as often in both.
+/// What a loop calls, it calls more often in a longer run; what prepares and ends a thread is
+/// called as often in both.
 #[test]
 fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
     let _turn = crate::turn();
@@ -136,20 +237,31 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
             "media" => ":simulated",
             _ => "",
         };
-        // The loop of a program is the program's own: what it is given to call is in tests of `tardy-app`.
+        // The loop of a program is the program's own: what it is given to call is in tests of
+        // `tardy-app`.
         if probe.cycles == Cycles::OfAProgram {
             continue;
         }
-        let (_, plan) = ProbeRequest::new(ProbeSpec::parse(&format!("{}{parameters}", probe.name)).unwrap()).plan();
+        let (_, plan) =
+            ProbeRequest::new(ProbeSpec::parse(&format!("{}{parameters}", probe.name)).unwrap())
+                .plan();
         if let Err(refusal) = (probe.resolve)(&plan, &host) {
-            machine::left_out(&format!("no_measuring_loop_makes_a_system_call: {}", probe.name), &format!("{refusal:?}"));
+            machine::left_out(
+                &format!("no_measuring_loop_makes_a_system_call: {}", probe.name),
+                &format!("{refusal:?}"),
+            );
             continue;
         }
         let short = Calls::count(probe, parameters, 30);
-        // So many samples more that a call in each could not be chance; a busy machine makes a probe skip most of its periods.
+        // So many samples more that a call in each could not be chance; a busy machine makes a
+        // probe skip most of its periods.
         let is_longer = |long: &Calls| long.recorded >= short.recorded + 5 * CHANCE * long.threads;
-        let long = [90, 300, 1000].into_iter().map(|periods| Calls::count(probe, parameters, periods)).find(is_longer);
-        let long = long.unwrap_or_else(|| panic!("{}: a run of 1000 periods has few samples", probe.name));
+        let long = [90, 300, 1000]
+            .into_iter()
+            .map(|periods| Calls::count(probe, parameters, periods))
+            .find(is_longer);
+        let long =
+            long.unwrap_or_else(|| panic!("{}: a run of 1000 periods has few samples", probe.name));
         let mut of_loop: BTreeMap<&str, u64> = BTreeMap::new();
         for (thread, calls) in &long.of_threads {
             for (call, &often) in calls {
@@ -160,7 +272,8 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
                     let by_chance = CHANCE * long.threads;
                     assert!(
                         more <= by_chance,
-                        "the loop of {thread} calls {call} {more} times more in a longer run, and {} does not name it",
+                        "the loop of {thread} calls {call} {more} times more in a longer run, and \
+                         {} does not name it",
                         probe.name
                     );
                 }
@@ -177,7 +290,11 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
         if let ([sleep], true) = (probe.system_calls, probe.has_period()) {
             // The last sleep of a thread may have no sample.
             let (sleeps, samples) = (of_loop[sleep], long.recorded - short.recorded);
-            assert!(sleeps.abs_diff(samples) <= 2 * long.threads, "{}: {sleeps} times {sleep} for {samples} samples", probe.name);
+            assert!(
+                sleeps.abs_diff(samples) <= 2 * long.threads,
+                "{}: {sleeps} times {sleep} for {samples} samples",
+                probe.name
+            );
         }
     }
 }
@@ -190,22 +307,48 @@ fn no_page_faults_in_the_loop_where_memory_may_be_locked() {
         return machine::left_out(test, "memory can be locked by root only");
     }
     let place = Workplace::new();
-    place.tardy("run --for 1s --period 500us --force --load io --load fork --probe cyclic --probe nanosleep --quiet --json --out run");
-    for thread in place.record("run")["overhead"]["threads"].as_array().unwrap() {
+    place.tardy(
+        "run --for 1s --period 500us --force --load io --load fork --probe cyclic --probe \
+         nanosleep --quiet --json --out run",
+    );
+    for thread in place.record("run")["overhead"]["threads"]
+        .as_array()
+        .unwrap()
+    {
         assert_eq!(thread["faults"], 0, "{thread}");
     }
 }
 
-/// What the threads of one place of `probe` allocate from the start to the end of a run of so many ms, and the samples that came of it;
-/// `room` of a series fit into its ring at once.
-fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize, length_ms: i64) -> (u64, u64) {
+/// What the threads of one place of `probe` allocate from the start to the end of a run of so many
+/// ms, and the samples that came of it; `room` of a series fit into its ring at once.
+fn allocations(
+    probe: &'static ProbeInfo,
+    text: &str,
+    dither: Nanos,
+    room: usize,
+    length_ms: i64,
+) -> (u64, u64) {
     let (_, mut plan) = ProbeRequest::new(ProbeSpec::parse(text).unwrap()).plan();
     plan.dither = dither;
     let schedule = probe.schedule(plan.period, Nanos::ZERO, dither);
-    let thread = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: None, stop_above: None, clocks: ThreadClocks::default() };
+    let thread = ThreadPlan {
+        cpu: None,
+        copy: None,
+        schedule,
+        seed: 1,
+        cycles: None,
+        stop_above: None,
+        clocks: ThreadClocks::default(),
+    };
     let (producers, consumers): (Vec<_>, Vec<_>) = probe.series.iter().map(|_| ring(room)).unzip();
     let measured_cpus = machine::cpus();
-    let mut opened = (probe.open)(OpenContext { probe: &plan, thread: &thread, measured_cpus: &measured_cpus, producers }).unwrap();
+    let mut opened = (probe.open)(OpenContext {
+        probe: &plan,
+        thread: &thread,
+        measured_cpus: &measured_cpus,
+        producers,
+    })
+    .unwrap();
     if let Some(finish) = opened.finish.take() {
         finish.call().unwrap();
     }
@@ -214,28 +357,49 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
     let allocated = std::thread::scope(|scope| {
         let run = |member: Member| {
             let (control, line) = (&control, &line);
-            // From the moment when all threads of the place are there and prepared, as in a run, however late that is.
+            // From the moment when all threads of the place are there and prepared, as in a run,
+            // however late that is.
             let start = move || {
                 line.wait();
                 let start = Nanos(tardy_sys::clock::monotonic());
                 control.stop_at(start + Nanos::from_millis(length_ms));
                 start
             };
-            let run = move || allocation_counter::measure(|| (member.run)(StartGate::new(control, start)).unwrap()).count_total;
-            std::thread::Builder::new().spawn_scoped(scope, run).unwrap()
+            let run = move || {
+                allocation_counter::measure(|| {
+                    (member.run)(StartGate::new(control, start)).unwrap()
+                })
+                .count_total
+            };
+            std::thread::Builder::new()
+                .spawn_scoped(scope, run)
+                .unwrap()
         };
         let running: Vec<_> = opened.members.into_iter().map(run).collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).sum()
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     });
-    (allocated, consumers.into_iter().map(|mut consumer| consumer.drain_up_to(u64::MAX, |_| {})).sum())
+    (
+        allocated,
+        consumers
+            .into_iter()
+            .map(|mut consumer| consumer.drain_up_to(u64::MAX, |_| {}))
+            .sum(),
+    )
 }
 
 #[test]
 fn the_loop_allocates_nothing_even_when_samples_are_lost() {
     let _turn = crate::turn();
     let host = Host::of_this_machine();
-    // The signal of `itimer` would end the test's process, whose other threads do not block it; its loop is that of `nanosleep`.
-    for probe in tardy_probes::probe::PROBES.iter().filter(|probe| probe.name != "itimer") {
+    // The signal of `itimer` would end the test's process, whose other threads do not block it; its
+    // loop is that of `nanosleep`.
+    for probe in tardy_probes::probe::PROBES
+        .iter()
+        .filter(|probe| probe.name != "itimer")
+    {
         // What times other programs and machines has tests of its own.
         if probe.parameters.iter().any(|parameter| parameter.needed) {
             continue;
@@ -243,11 +407,22 @@ fn the_loop_allocates_nothing_even_when_samples_are_lost() {
         let text = format!("{}:period=200us", probe.name);
         let (_, plan) = ProbeRequest::new(ProbeSpec::parse(&text).unwrap()).plan();
         if let Err(refusal) = (probe.resolve)(&plan, &host) {
-            machine::left_out(&format!("the_loop_allocates_nothing_even_when_samples_are_lost: {}", probe.name), &format!("{refusal:?}"));
+            machine::left_out(
+                &format!(
+                    "the_loop_allocates_nothing_even_when_samples_are_lost: {}",
+                    probe.name
+                ),
+                &format!("{refusal:?}"),
+            );
             continue;
         }
-        for (dither, room) in [(Nanos::ZERO, 4096), (Nanos::from_micros(100), 4096), (Nanos::ZERO, 4)] {
-            // Preparing a thread may allocate; a loop that did would do it more often in a longer run.
+        for (dither, room) in [
+            (Nanos::ZERO, 4096),
+            (Nanos::from_micros(100), 4096),
+            (Nanos::ZERO, 4),
+        ] {
+            // Preparing a thread may allocate; a loop that did would do it more often in a longer
+            // run.
             let (short, taken) = allocations(probe, &text, dither, room, 50);
             let (long, _) = allocations(probe, &text, dither, room, 100);
             assert!(taken > 0, "{}: the loop took samples", probe.name);

@@ -1,6 +1,9 @@
-//! Tests that need the machine to themselves: they count instructions, starve CPUs, take them away, or compare what is mounted.
-//! Each holds `turn()` while it runs.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+//! Tests that need the machine to themselves: they count instructions, starve CPUs, take them away,
+//! or compare what is mounted. Each holds `turn()` while it runs.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as expected"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;

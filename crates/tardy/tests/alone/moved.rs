@@ -10,8 +10,12 @@ use support::workplace::{RunningCommand, Workplace};
 /// A run on the last CPU, judged by a deadline that nothing misses.
 fn run_on_last_cpu(place: &Workplace) -> RunningCommand {
     let cpu = machine::last_cpu();
-    let mut running = place.start(&format!("run --for 4s --period 5ms --load none --cpus {cpu} --deadline 1h --quiet --out run"));
-    running.until("it measures", || place.path("run/state.jsonl").exists().then_some(()));
+    let mut running = place.start(&format!(
+        "run --for 4s --period 5ms --load none --cpus {cpu} --deadline 1h --quiet --out run"
+    ));
+    running.until("it measures", || {
+        place.path("run/state.jsonl").exists().then_some(())
+    });
     running
 }
 
@@ -19,9 +23,24 @@ fn run_on_last_cpu(place: &Workplace) -> RunningCommand {
 fn assert_moved_away(place: &Workplace, running: RunningCommand) {
     let outcome = running.wait().ends_with(4);
     let first = outcome.first_warning();
-    assert!(first.starts_with(&format!("cyclic was moved away from CPU {}: ", machine::last_cpu())), "{}", outcome.stdout);
-    let stretches = place.record("run")["series"][0]["elsewhere"].as_array().unwrap().clone();
-    assert!(stretches.iter().all(|stretch| stretch["cpu"] != machine::last_cpu()), "{stretches:?}");
+    assert!(
+        first.starts_with(&format!(
+            "cyclic was moved away from CPU {}: ",
+            machine::last_cpu()
+        )),
+        "{}",
+        outcome.stdout
+    );
+    let stretches = place.record("run")["series"][0]["elsewhere"]
+        .as_array()
+        .unwrap()
+        .clone();
+    assert!(
+        stretches
+            .iter()
+            .all(|stretch| stretch["cpu"] != machine::last_cpu()),
+        "{stretches:?}"
+    );
 }
 
 /// A cpuset of its own; removed with it.
@@ -33,9 +52,14 @@ struct Cpuset {
 impl Cpuset {
     /// Below the root of the first hierarchy that has the controller, version 1 or 2.
     fn new(cpu: u32) -> Option<Self> {
-        let parent =
-            ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"].map(Path::new).into_iter().find(|root| root.join("cpuset.cpus").exists())?;
-        let set = Self { folder: parent.join(format!("tardy-test-{}", std::process::id())), parent: parent.to_owned() };
+        let parent = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"]
+            .map(Path::new)
+            .into_iter()
+            .find(|root| root.join("cpuset.cpus").exists())?;
+        let set = Self {
+            folder: parent.join(format!("tardy-test-{}", std::process::id())),
+            parent: parent.to_owned(),
+        };
         std::fs::create_dir(&set.folder).ok()?;
         let mems = std::fs::read_to_string(parent.join("cpuset.mems")).ok()?;
         std::fs::write(set.folder.join("cpuset.mems"), mems.trim()).ok()?;
@@ -50,7 +74,8 @@ impl Cpuset {
 
 impl Drop for Cpuset {
     fn drop(&mut self) {
-        let processes = std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        let processes =
+            std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         for pid in processes.lines() {
             let _ = std::fs::write(self.parent.join("cgroup.procs"), pid);
         }
@@ -66,7 +91,9 @@ fn a_probe_that_a_cpuset_takes_away_decides_nothing() {
     if !machine::is_root() || first == machine::last_cpu() {
         return machine::left_out(test, "it needs root and two CPUs");
     }
-    let Some(set) = Cpuset::new(first) else { return machine::left_out(test, "no cpuset can be made here") };
+    let Some(set) = Cpuset::new(first) else {
+        return machine::left_out(test, "no cpuset can be made here");
+    };
     let place = Workplace::new();
     let running = run_on_last_cpu(&place);
     if let Err(error) = set.take(running.pid()) {
@@ -109,7 +136,9 @@ fn a_probe_whose_cpu_goes_offline_decides_nothing() {
             std::thread::sleep(std::time::Duration::from_millis(800));
             drop(offline);
         }
-        Err(error) => return machine::left_out(test, &format!("the CPU does not go offline ({error})")),
+        Err(error) => {
+            return machine::left_out(test, &format!("the CPU does not go offline ({error})"));
+        }
     }
     assert_moved_away(&place, running);
 }

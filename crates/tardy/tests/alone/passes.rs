@@ -12,7 +12,11 @@ use crate::turn;
 /// Bytes that this process has asked files for.
 fn read_so_far() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").unwrap();
-    text.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
+    text.lines()
+        .find_map(|line| line.strip_prefix("rchar: "))
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -21,21 +25,35 @@ fn numbers_take_one_pass_over_the_samples_and_charts_with_models_one_more() {
     let place = Workplace::new();
     // On one CPU a series is not read in parts, which overlap.
     affinity::set(0, &affinity::get(0).unwrap()[..1]).unwrap();
-    // Values that no coding makes small: the series outweighs all else that is read, and its head, which is looked for in the first mebibyte.
-    let latencies = (0..3_000_000_i64).map(|n| n.wrapping_mul(0x9e37_79b9) & 0xf_ffff).collect();
+    // Values that no coding makes small: the series outweighs all else that is read, and its head,
+    // which is looked for in the first mebibyte.
+    let latencies = (0..3_000_000_i64)
+        .map(|n| n.wrapping_mul(0x9e37_79b9) & 0xf_ffff)
+        .collect();
     MadeRun::new(vec![latencies]).write(&place.path("run"));
-    let files = std::fs::read_dir(place.path("run/samples")).unwrap().map(|entry| entry.unwrap());
-    let bytes: u64 =
-        files.filter(|file| file.path().extension().is_some_and(|end| end == "series")).map(|file| file.metadata().unwrap().len()).sum();
+    let files = std::fs::read_dir(place.path("run/samples"))
+        .unwrap()
+        .map(|entry| entry.unwrap());
+    let bytes: u64 = files
+        .filter(|file| file.path().extension().is_some_and(|end| end == "series"))
+        .map(|file| file.metadata().unwrap().len())
+        .sum();
     assert!(bytes > 8_000_000, "{bytes}");
     let passes = |statistics: Option<Question>| {
         let before = read_so_far();
-        let detail = Detail { columns: 1000, points: 1000, statistics };
+        let detail = Detail {
+            columns: 1000,
+            points: 1000,
+            statistics,
+        };
         RunData::read(&place.path("run"), &Requirement::default(), &detail).unwrap();
         (read_so_far() - before) as f64 / bytes as f64
     };
     for statistics in [None, Some(Question::default())] {
         let passes = passes(statistics.clone());
-        assert!((1.9..2.5).contains(&passes), "{passes} passes, statistics: {statistics:?}");
+        assert!(
+            (1.9..2.5).contains(&passes),
+            "{passes} passes, statistics: {statistics:?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What readers of run folders take for a sample, counted in instructions: times differ from machine to machine, these do not.
+//! What readers of run folders take for a sample, counted in instructions: times differ from
+//! machine to machine, these do not.
 
 use crate::hot_loop::released_binary;
 use crate::support;
@@ -9,32 +10,52 @@ use support::machine;
 use support::made_run::MadeRun;
 use support::workplace::{Workplace, finish};
 
-/// The most instructions a sample, of commands. A report that asked a histogram for its count with every sample took tens of thousands: a quarter of an hour
-/// for a day at 1 kHz.
+/// The most instructions a sample, of commands. A report that asked a histogram for its count with
+/// every sample took tens of thousands: a quarter of an hour for a day at 1 kHz.
 const MOST: [(&str, f64); 2] = [("show", 1_500.0), ("report", 5_000.0)];
 
 /// Instructions of one command on a run of so many samples a CPU.
 fn instructions(place: &Workplace, tardy: &Path, command: &str, samples: usize) -> u64 {
     let run = format!("run-{samples}");
     if !place.path(&run).exists() {
-        // Two loads, whose samples are parted; latencies with a long tail of values that occur once.
+        // Two loads, whose samples are parted; latencies with a long tail of values that occur
+        // once.
         let latency = |index: usize| {
-            5_000 + (index * 7_919 % 20_011) as i64 + if index.is_multiple_of(50) { (index * 104_729 % 900_000) as i64 } else { 0 }
+            5_000
+                + (index * 7_919 % 20_011) as i64
+                + if index.is_multiple_of(50) {
+                    (index * 104_729 % 900_000) as i64
+                } else {
+                    0
+                }
         };
         let latencies: Vec<i64> = (0..samples).map(latency).collect();
         let half = samples as i64 / 2_000;
         let phases = vec![("io", 0, half), ("fork", half, samples as i64 / 1_000)];
-        MadeRun { phases, ..MadeRun::new(vec![latencies.clone(), latencies]) }.write(&place.path(&run));
+        MadeRun {
+            phases,
+            ..MadeRun::new(vec![latencies.clone(), latencies])
+        }
+        .write(&place.path(&run));
     }
     let counts = format!("{command}-{samples}");
-    let mut valgrind = place.prepared(machine::program("valgrind", "valgrind"), ["--tool=callgrind"]);
-    valgrind.arg(format!("--callgrind-out-file={counts}")).arg(tardy).args([command, &run]);
+    let mut valgrind = place.prepared(
+        machine::program("valgrind", "valgrind"),
+        ["--tool=callgrind"],
+    );
+    valgrind
+        .arg(format!("--callgrind-out-file={counts}"))
+        .arg(tardy)
+        .args([command, &run]);
     if command == "report" {
         valgrind.args(["--html", &format!("{counts}.html")]);
     }
     let finished = finish(valgrind);
-    let text = std::fs::read_to_string(place.path(&counts)).unwrap_or_else(|error| panic!("{error}: {}", finished.stderr));
-    text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok()).expect("callgrind sums up")
+    let text = std::fs::read_to_string(place.path(&counts))
+        .unwrap_or_else(|error| panic!("{error}: {}", finished.stderr));
+    text.lines()
+        .find_map(|line| line.strip_prefix("totals: ")?.parse().ok())
+        .expect("callgrind sums up")
 }
 
 #[test]
@@ -44,11 +65,15 @@ fn a_reader_takes_few_instructions_a_sample() {
     let tardy = released_binary();
     for (command, most) in MOST {
         let (few, many) = (100_000, 200_000);
-        let [short, long] = [few, many].map(|samples| instructions(&place, &tardy, command, samples));
+        let [short, long] =
+            [few, many].map(|samples| instructions(&place, &tardy, command, samples));
         // Two series.
         let a_sample = long.saturating_sub(short) as f64 / (2 * (many - few)) as f64;
         println!("tardy {command}: {a_sample:.0} instructions a sample (at most {most})");
         assert!(a_sample > 5.0, "{a_sample:.1} instructions cannot be all");
-        assert!(a_sample <= most, "tardy {command}: {a_sample:.0} instructions a sample");
+        assert!(
+            a_sample <= most,
+            "tardy {command}: {a_sample:.0} instructions a sample"
+        );
     }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 use tardy_sys::process;
 
-/// How long anything may take that only waits for the kernel; never a measure of how long it does take.
+/// How long anything may take that only waits for the kernel; never a measure of how long it does
+/// take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MARK: &str = "TARDY_TEST_MARK";
 
@@ -48,10 +49,14 @@ impl System {
     }
 }
 
-/// Control groups of process `tool`'s loads, by their names, in hierarchies of both versions; groups can be below that of the test itself.
+/// Control groups of process `tool`'s loads, by their names, in hierarchies of both versions;
+/// groups can be below that of the test itself.
 fn control_groups(tool: u32) -> Vec<PathBuf> {
     let mounts = mounts();
-    let points = mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
+    let points = mounts
+        .lines()
+        .filter(|line| line.contains(" - cgroup"))
+        .filter_map(|line| line.split(' ').nth(4));
     let mut groups = Vec::new();
     let mut left: Vec<PathBuf> = points.map(PathBuf::from).collect();
     while let Some(folder) = left.pop() {
@@ -60,8 +65,15 @@ fn control_groups(tool: u32) -> Vec<PathBuf> {
             continue;
         }
         // A group of somebody else can be gone by now.
-        let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
-        left.extend(entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()));
+        let entries = std::fs::read_dir(&folder)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok);
+        left.extend(
+            entries
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .map(|entry| entry.path()),
+        );
     }
     groups
 }
@@ -70,8 +82,8 @@ fn mounts() -> String {
     std::fs::read_to_string("/proc/self/mountinfo").unwrap()
 }
 
-/// The request of a load for these tests: its name, with values where it needs some and with small ones where defaults are large. None for one
-/// that can do harm, where nobody said that it may.
+/// The request of a load for these tests: its name, with values where it needs some and with small
+/// ones where defaults are large. None for one that can do harm, where nobody said that it may.
 pub(crate) fn request_for_test(info: &tardy_loads::load::LoadInfo) -> Option<String> {
     if info.can_do_harm && std::env::var_os("TARDY_TEST_DANGEROUS").is_none() {
         println!("{} runs only with TARDY_TEST_DANGEROUS=1", info.name);
@@ -85,20 +97,22 @@ pub(crate) fn request_for_test(info: &tardy_loads::load::LoadInfo) -> Option<Str
     })
 }
 
-/// Something that builds as a kernel tree does: elsewhere, by targets of the same names, and slowly enough to be killed.
+/// Something that builds as a kernel tree does: elsewhere, by targets of the same names, and slowly
+/// enough to be killed.
 fn kernel_tree() -> PathBuf {
     let tree = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel-tree");
     std::fs::create_dir_all(&tree).unwrap();
     std::fs::write(tree.join("Kconfig"), "").unwrap();
-    let rules = "all:\n\t@for i in 1 2 3 4 5 6 7 8 9; do echo \"  CC $$i.o\"; echo $$i > $(O)/$$i.o; sleep 0.1; done\n\
-                 defconfig:\n\t@echo '# configuration' > $(O)/.config; echo written\n\
-                 clean:\n\t@rm -f $(O)/*.o\n";
+    let rules = "all:\n\t@for i in 1 2 3 4 5 6 7 8 9; do echo \"  CC $$i.o\"; echo $$i > \
+                 $(O)/$$i.o; sleep 0.1; done\ndefconfig:\n\t@echo '# configuration' > \
+                 $(O)/.config; echo written\nclean:\n\t@rm -f $(O)/*.o\n";
     std::fs::write(tree.join("Makefile"), rules).unwrap();
     tree
 }
 
 impl Tool {
-    /// Starts the load and waits until it has begun to work. None where the load is absent on this machine, which is printed.
+    /// Starts the load and waits until it has begun to work. None where the load is absent on this
+    /// machine, which is printed.
     pub(crate) fn start(request: &str) -> Option<Self> {
         let turn = crate::turn();
         let (scratch, journals) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -115,7 +129,18 @@ impl Tool {
             .spawn()
             .unwrap();
         let events = BufReader::new(child.stdout.take().unwrap());
-        let mut tool = Self { child, events, mark, mounts_before, before, scratch, journals, guardian: 0, killed: false, _turn: turn };
+        let mut tool = Self {
+            child,
+            events,
+            mark,
+            mounts_before,
+            before,
+            scratch,
+            journals,
+            guardian: 0,
+            killed: false,
+            _turn: turn,
+        };
         if !tool.wait_until_working(request) {
             return None;
         }
@@ -126,16 +151,29 @@ impl Tool {
     fn wait_until_working(&mut self, request: &str) -> bool {
         loop {
             match self.next_event() {
-                Some(LoadEvent::Work { operations: 1.., .. }) => return true,
+                Some(LoadEvent::Work {
+                    operations: 1.., ..
+                }) => return true,
                 Some(LoadEvent::Problem { text, .. }) => panic!("{request}: {text}"),
-                Some(LoadEvent::Ended { how: LoadEnd::Absent, .. }) | None => break,
+                Some(LoadEvent::Ended {
+                    how: LoadEnd::Absent,
+                    ..
+                })
+                | None => break,
                 Some(_) => {}
             }
         }
         let mut why = String::new();
         std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut why).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(3), "{request}: neither at work nor absent: {why}");
-        assert!(why.contains("absent: missing "), "{request}: absent without a reason: {why}");
+        assert_eq!(
+            self.child.wait().unwrap().code(),
+            Some(3),
+            "{request}: neither at work nor absent: {why}"
+        );
+        assert!(
+            why.contains("absent: missing "),
+            "{request}: absent without a reason: {why}"
+        );
         println!("{request} is absent here: {why}");
         false
     }
@@ -143,22 +181,36 @@ impl Tool {
     fn next_event(&mut self) -> Option<LoadEvent> {
         let mut line = String::new();
         self.events.read_line(&mut line).unwrap();
-        if line.is_empty() { None } else { Some(serde_json::from_value(crate::support::document::read_as(&line, "load")).unwrap()) }
+        if line.is_empty() {
+            None
+        } else {
+            Some(serde_json::from_value(crate::support::document::read_as(&line, "load")).unwrap())
+        }
     }
 
     fn find_guardian(&self) -> i32 {
-        let is_guardian =
-            |&pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "tardy-guardian");
-        self.processes().into_iter().find(is_guardian).expect("the tool has a guardian")
+        let is_guardian = |&pid: &i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|comm| comm.trim() == "tardy-guardian")
+        };
+        self.processes()
+            .into_iter()
+            .find(is_guardian)
+            .expect("the tool has a guardian")
     }
 
     /// Every process that has the mark in its environment, and is no zombie.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let needle = format!("{MARK}={}", self.mark);
-        let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let pids = std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         pids.filter(|pid| {
-            std::fs::read(format!("/proc/{pid}/environ"))
-                .is_ok_and(|bytes| bytes.split(|&b| b == 0).any(|entry| entry == needle.as_bytes()))
+            std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|bytes| {
+                bytes
+                    .split(|&b| b == 0)
+                    .any(|entry| entry == needle.as_bytes())
+            })
         })
         .collect()
     }
@@ -174,7 +226,11 @@ impl Tool {
     }
 
     pub(crate) fn interrupt(&self) {
-        process::kill(i32::try_from(self.child.id()).unwrap(), tardy_sys::signal::INTERRUPT).unwrap();
+        process::kill(
+            i32::try_from(self.child.id()).unwrap(),
+            tardy_sys::signal::INTERRUPT,
+        )
+        .unwrap();
     }
 
     /// How the loads ended, when the tool has.
@@ -192,15 +248,30 @@ impl Tool {
     /// `tardy restore`, after both were killed.
     pub(crate) fn restore(&self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
-        let output = command.arg("restore").env("TARDY_STATE_DIR", self.journals.path()).output().unwrap();
+        let output = command
+            .arg("restore")
+            .env("TARDY_STATE_DIR", self.journals.path())
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:?}");
-        assert_eq!(std::fs::read_dir(self.journals.path()).unwrap().count(), 0, "the journal is left");
+        assert_eq!(
+            std::fs::read_dir(self.journals.path()).unwrap().count(),
+            0,
+            "the journal is left"
+        );
     }
 
     pub(crate) fn assert_no_process_and_mount_is_left(&self, request: &str) {
         let start = Instant::now();
         while !self.processes().is_empty() {
-            assert!(start.elapsed() < PATIENCE, "{request}: left: {:?}", self.processes().into_iter().map(describe).collect::<Vec<_>>());
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{request}: left: {:?}",
+                self.processes()
+                    .into_iter()
+                    .map(describe)
+                    .collect::<Vec<_>>()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(mounts(), self.mounts_before, "{request}: mounts are left");
@@ -208,19 +279,36 @@ impl Tool {
 
     pub(crate) fn assert_nothing_is_left(&self, request: &str) {
         self.assert_no_process_and_mount_is_left(request);
-        assert_eq!(System::look(), self.before, "{request}: settings are left changed");
+        assert_eq!(
+            System::look(),
+            self.before,
+            "{request}: settings are left changed"
+        );
         let groups = control_groups(self.child.id());
-        assert!(groups.is_empty(), "{request}: control groups are left: {groups:?}");
+        assert!(
+            groups.is_empty(),
+            "{request}: control groups are left: {groups:?}"
+        );
         let journals = std::fs::read_dir(self.journals.path()).unwrap().count();
-        // A tool that was killed cannot remove its journal; the guardian has undone what is in it, and `tardy restore` removes it.
-        assert!(journals == 0 || self.killed, "{request}: the journal is left");
-        let left: Vec<PathBuf> = std::fs::read_dir(self.scratch.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        // A tool that was killed cannot remove its journal; the guardian has undone what is in it,
+        // and `tardy restore` removes it.
+        assert!(
+            journals == 0 || self.killed,
+            "{request}: the journal is left"
+        );
+        let left: Vec<PathBuf> = std::fs::read_dir(self.scratch.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         assert!(left.is_empty(), "{request}: files are left: {left:?}");
     }
 }
 
 fn describe(pid: i32) -> String {
-    let read = |name: &str| std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(name)).unwrap_or_default();
+    let read = |name: &str| {
+        std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(name))
+            .unwrap_or_default()
+    };
     format!("{pid} {}", read("cmdline").replace('\0', " "))
 }
 

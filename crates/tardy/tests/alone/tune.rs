@@ -11,10 +11,21 @@ fn settings(place: &Workplace) {
     let mut text = String::new();
     for name in ["nothing", "nothing-else"] {
         std::fs::write(place.path(name), "1\n").unwrap();
-        text.push_str(&format!("[[setting]]\nname = \"{name}\"\nfiles = {{ \"{}\" = \"2\" }}\n", place.path(name).display()));
+        text.push_str(&format!(
+            "[[setting]]\nname = \"{name}\"\nfiles = {{ \"{}\" = \"2\" }}\n",
+            place.path(name).display()
+        ));
     }
-    let load = [env!("CARGO_BIN_EXE_tardy"), "load", "busy:length=3ms:period=10ms:priority=95", "--cpus", &machine::last_cpu().to_string()];
-    text.push_str(&format!("[[setting]]\nname = \"competitor\"\nwhile_on = {load:?}\n"));
+    let load = [
+        env!("CARGO_BIN_EXE_tardy"),
+        "load",
+        "busy:length=3ms:period=10ms:priority=95",
+        "--cpus",
+        &machine::last_cpu().to_string(),
+    ];
+    text.push_str(&format!(
+        "[[setting]]\nname = \"competitor\"\nwhile_on = {load:?}\n"
+    ));
     std::fs::write(place.path("own.toml"), text).unwrap();
 }
 
@@ -23,28 +34,58 @@ fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
     let _turn = crate::turn();
     let test = "a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed";
     if !machine::is_root() {
-        return machine::left_out(test, "a load of higher priority than the probe needs the right to one");
+        return machine::left_out(
+            test,
+            "a load of higher priority than the probe needs the right to one",
+        );
     }
     let place = Workplace::new();
     settings(&place);
     let cpu = machine::last_cpu();
-    let mut running =
-        place.start(&format!("tune --search --settings own.toml --for 200ms --budget 60s --load none --cpus {cpu} --out search"));
-    running.until("some runs are there", || place.path("search/runs/0005").exists().then_some(()));
+    let mut running = place.start(&format!(
+        "tune --search --settings own.toml --for 200ms --budget 60s --load none --cpus {cpu} \
+         --out search"
+    ));
+    running.until("some runs are there", || {
+        place.path("search/runs/0005").exists().then_some(())
+    });
     running.signal(process::KILL);
     running.wait();
     let resumed = place.tardy("tune --resume search").ends_with(0);
-    assert!(resumed.stderr.contains("of the runs were there"), "{}", resumed.stderr);
+    assert!(
+        resumed.stderr.contains("of the runs were there"),
+        "{}",
+        resumed.stderr
+    );
     for name in ["nothing", "nothing-else"] {
-        assert_eq!(std::fs::read_to_string(place.path(name)).unwrap().trim(), "1", "{name}");
+        assert_eq!(
+            std::fs::read_to_string(place.path(name)).unwrap().trim(),
+            "1",
+            "{name}"
+        );
     }
     assert_eq!(place.journals(), [""; 0]);
-    let found: serde_json::Value =
-        support::document::read_as(&std::fs::read_to_string(place.path("search/result.json")).unwrap(), "tune-search");
-    let competitor = found["settings"].as_array().unwrap().iter().find(|setting| setting["name"] == "competitor").unwrap();
+    let found: serde_json::Value = support::document::read_as(
+        &std::fs::read_to_string(place.path("search/result.json")).unwrap(),
+        "tune-search",
+    );
+    let competitor = found["settings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|setting| setting["name"] == "competitor")
+        .unwrap();
     assert_eq!(competitor["outcome"], "raises", "{found}");
-    assert!(!std::fs::read_to_string(place.path("search/best.toml")).unwrap().contains("competitor"));
-    assert!(resumed.stdout.contains("raises it by"), "{}", resumed.stdout);
+    assert!(
+        !std::fs::read_to_string(place.path("search/best.toml"))
+            .unwrap()
+            .contains("competitor")
+    );
+    assert!(
+        resumed.stdout.contains("raises it by"),
+        "{}",
+        resumed.stdout
+    );
     // The same runs give the same answer.
     let again = place.tardy("tune --resume search --json").ends_with(0);
     assert_eq!(again.json(), found);
@@ -60,7 +101,10 @@ fn after_a_kill_at_any_moment_restore_puts_every_file_back() {
         for number in 0..10 {
             let path = place.path(&format!("value-{number}"));
             std::fs::write(&path, "old\n").unwrap();
-            text.push_str(&format!("[[setting]]\nname = \"made-{number}\"\nfiles = {{ \"{}\" = \"new\" }}\n", path.display()));
+            text.push_str(&format!(
+                "[[setting]]\nname = \"made-{number}\"\nfiles = {{ \"{}\" = \"new\" }}\n",
+                path.display()
+            ));
         }
         std::fs::write(place.path("own.toml"), text).unwrap();
         let is_search = moment % 2 == 1;
@@ -70,7 +114,9 @@ fn after_a_kill_at_any_moment_restore_puts_every_file_back() {
             "tune --apply --settings own.toml -- sleep 600"
         };
         let running = place.start(line);
-        std::thread::sleep(std::time::Duration::from_millis(5 + 17 * moment * if is_search { 4 } else { 1 }));
+        std::thread::sleep(std::time::Duration::from_millis(
+            5 + 17 * moment * if is_search { 4 } else { 1 },
+        ));
         running.signal(process::KILL);
         running.wait();
         place.tardy("restore").ends_with(0);

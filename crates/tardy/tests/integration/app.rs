@@ -12,13 +12,21 @@ use support::summary::{assert_exact, count, series_of};
 use support::workplace::{Outcome, Workplace, finish};
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }
 
 /// Compiles a C program of the header's examples with every warning on.
 fn compile(place: &Workplace, example: &str, flags: &[&str]) -> Outcome {
-    let source = repository().join("include/examples").join(format!("{example}.c"));
-    let mut cc = place.prepared(machine::program("cc", "build-essential"), ["-O2", "-Wall", "-Wextra", "-Werror"]);
+    let source = repository()
+        .join("include/examples")
+        .join(format!("{example}.c"));
+    let mut cc = place.prepared(
+        machine::program("cc", "build-essential"),
+        ["-O2", "-Wall", "-Wextra", "-Werror"],
+    );
     cc.arg("-o").arg(example).arg(source).args(flags);
     finish(cc)
 }
@@ -32,24 +40,54 @@ fn loop_in_c() -> Workplace {
 #[test]
 fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() {
     let place = loop_in_c();
-    let summary = place.tardy("run --load none --for 1s --probe cyclic --json --out run -- ./loop 2000 20").ends_with(0).json();
+    let summary = place
+        .tardy("run --load none --for 1s --probe cyclic --json --out run -- ./loop 2000 20")
+        .ends_with(0)
+        .json();
     let (done, start) = (series_of(&summary, "app"), series_of(&summary, "app.start"));
     for series in [done, start] {
         assert_exact(series);
-        assert_eq!((&series["schedule"]["kind"], &series["schedule"]["period_ns"]), (&Value::from("grid"), &Value::from(2_000_000)));
+        assert_eq!(
+            (
+                &series["schedule"]["kind"],
+                &series["schedule"]["period_ns"]
+            ),
+            (&Value::from("grid"), &Value::from(2_000_000))
+        );
     }
     assert_exact(series_of(&summary, "cyclic"));
-    assert!(count(done, "expected") >= 500, "a second of due times every 2 ms: {done}");
+    assert!(
+        count(done, "expected") >= 500,
+        "a second of due times every 2 ms: {done}"
+    );
     let stored = series::all(&place.path("run"));
-    let of = |name: &str| stored.iter().find(|series| series.descriptor.probe == name).unwrap();
+    let of = |name: &str| {
+        stored
+            .iter()
+            .find(|series| series.descriptor.probe == name)
+            .unwrap()
+    };
     // Work of 20 us lies between the start of a cycle and its end, whatever the machine does.
-    for (start, done) in of("app.start").samples.iter().zip(&of("app").samples).filter(|(start, done)| start.due == done.due) {
-        assert!(done.latency.get() >= start.latency.get() + 20_000, "{start:?} {done:?}");
+    for (start, done) in of("app.start")
+        .samples
+        .iter()
+        .zip(&of("app").samples)
+        .filter(|(start, done)| start.due == done.due)
+    {
+        assert!(
+            done.latency.get() >= start.latency.get() + 20_000,
+            "{start:?} {done:?}"
+        );
     }
-    assert!(!of("app").descriptor.is_outside_verdict && of("app.start").descriptor.is_outside_verdict);
+    assert!(
+        !of("app").descriptor.is_outside_verdict && of("app.start").descriptor.is_outside_verdict
+    );
     let text = place.tardy("show run").ends_with(0).stdout;
     assert!(text.contains("the loop `control`, every 2ms"), "{text}");
-    assert!(!text.contains("was killed"), "the loop ends when it is asked to: {text}");
+    assert!(
+        !text.contains("was killed"),
+        "the loop ends when it is asked to: {text}"
+    );
 }
 
 #[test]
@@ -57,13 +95,24 @@ fn a_programs_words_arrive_as_they_were_given_and_the_report_repeats_them() {
     let place = loop_in_c();
     // A shell would split the first of these words, and fill in the second.
     let words = ["./loop", "2000", "20", "-1", "0", "a b", "$HOME"];
-    let flags = ["run", "--load", "none", "--for", "500ms", "--quiet", "--out", "run", "--"];
-    place.tardy_with(&[&flags[..], &words].concat()).ends_with(0);
+    let flags = [
+        "run", "--load", "none", "--for", "500ms", "--quiet", "--out", "run", "--",
+    ];
+    place
+        .tardy_with(&[&flags[..], &words].concat())
+        .ends_with(0);
     let probe = &place.record("run")["plan"]["probes"][0];
-    assert_eq!(probe["parameters"]["command"]["words"], serde_json::json!(words), "{probe}");
+    assert_eq!(
+        probe["parameters"]["command"]["words"],
+        serde_json::json!(words),
+        "{probe}"
+    );
     place.tardy("report run --html run.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("run.html")).unwrap();
-    assert!(page.contains(" -- ./loop 2000 20 -1 0 'a b' '$HOME'"), "the command line to repeat it");
+    assert!(
+        page.contains(" -- ./loop 2000 20 -1 0 'a b' '$HOME'"),
+        "the command line to repeat it"
+    );
 }
 
 #[test]
@@ -76,50 +125,96 @@ fn the_stack_of_the_thread_that_reads_the_loop_is_no_fault_of_the_run() {
     place.tardy("run --load none --for 500ms --quiet --json --out run -- ./loop 2000 20");
     let record = place.record("run");
     let threads = record["overhead"]["threads"].as_array().unwrap();
-    let reading = threads.iter().find(|thread| thread["probe"] == "app").unwrap();
+    let reading = threads
+        .iter()
+        .find(|thread| thread["probe"] == "app")
+        .unwrap();
     assert_eq!(reading["faults"], 0, "{reading}");
 }
 
 #[test]
 fn due_times_that_the_loop_skips_fail_the_deadline() {
     let place = loop_in_c();
-    // Every fiftieth cycle takes three periods: two due times pass unused, and a third where the wake-up comes late.
-    let outcome = place.tardy("run --load none --for 1s --deadline 500ms --json --out run -- ./loop 2000 20 -1 50").ends_with(1);
+    // Every fiftieth cycle takes three periods: two due times pass unused, and a third where the
+    // wake-up comes late.
+    let outcome = place
+        .tardy("run --load none --for 1s --deadline 500ms --json --out run -- ./loop 2000 20 -1 50")
+        .ends_with(1);
     let summary = outcome.json();
     let start = series_of(&summary, "app.start");
     assert_exact(start);
-    let samples = series::all(&place.path("run")).into_iter().find(|series| series.descriptor.probe == "app.start").unwrap().samples;
+    let samples = series::all(&place.path("run"))
+        .into_iter()
+        .find(|series| series.descriptor.probe == "app.start")
+        .unwrap()
+        .samples;
     let skipping = samples.iter().filter(|sample| sample.skipped >= 2).count();
-    assert!(skipping >= samples.len() / 50 - 1, "{skipping} of {}", samples.len());
-    assert!(summary["verdict"]["evidence"]["misses"].as_u64().unwrap() >= 2 * (skipping as u64 - 1), "{}", summary["verdict"]);
+    assert!(
+        skipping >= samples.len() / 50 - 1,
+        "{skipping} of {}",
+        samples.len()
+    );
+    assert!(
+        summary["verdict"]["evidence"]["misses"].as_u64().unwrap() >= 2 * (skipping as u64 - 1),
+        "{}",
+        summary["verdict"]
+    );
 }
 
 #[test]
 fn a_program_that_ends_ends_the_run_and_one_that_is_killed_leaves_a_whole_series() {
     let place = loop_in_c();
-    let summary = place.tardy("run --load none --for 60s --probe cyclic --json --out run -- ./loop 1000 20 3000").ends_with(0).json();
+    let summary = place
+        .tardy("run --load none --for 60s --probe cyclic --json --out run -- ./loop 1000 20 3000")
+        .ends_with(0)
+        .json();
     assert_exact(series_of(&summary, "app"));
-    assert!(summary["warnings"].to_string().contains("the program ended by itself (exit status: 0)"), "{}", summary["warnings"]);
+    assert!(
+        summary["warnings"]
+            .to_string()
+            .contains("the program ended by itself (exit status: 0)"),
+        "{}",
+        summary["warnings"]
+    );
     let killed = "(sleep 3; kill -9 $$) & exec ./loop 1000 20";
-    let arguments = ["run", "--load", "none", "--for", "60s", "--json", "--out", "killed", "--", "sh", "-c", killed];
+    let arguments = [
+        "run", "--load", "none", "--for", "60s", "--json", "--out", "killed", "--", "sh", "-c",
+        killed,
+    ];
     let summary = place.tardy_with(&arguments).ends_with(0).json();
     assert_exact(series_of(&summary, "app"));
     assert_exact(series_of(&summary, "app.start"));
-    assert!(summary["warnings"].to_string().contains("signal: 9"), "{}", summary["warnings"]);
+    assert!(
+        summary["warnings"].to_string().contains("signal: 9"),
+        "{}",
+        summary["warnings"]
+    );
     place.assert_no_process_is_left();
 }
 
 #[test]
 fn a_program_without_a_loop_or_none_at_all_is_an_error_that_says_so() {
     let place = Workplace::new();
-    let error = place.tardy("run --load none --for 1s --out run -- true").ends_with(3).stderr;
+    let error = place
+        .tardy("run --load none --for 1s --out run -- true")
+        .ends_with(3)
+        .stderr;
     assert!(error.contains("it opened no loop"), "{error}");
-    let error = place.tardy("run --load none --for 1s --out none -- ./no-such-program").ends_with(2).stderr;
+    let error = place
+        .tardy("run --load none --for 1s --out none -- ./no-such-program")
+        .ends_with(2)
+        .stderr;
     assert_eq!(
         error.lines().last(),
-        Some("tardy: cannot start ./no-such-program: No such file or directory: give a program that can be run")
+        Some(
+            "tardy: cannot start ./no-such-program: No such file or directory: give a program \
+             that can be run"
+        )
     );
-    let error = place.tardy("run --load none --for 1s --probe app --out needs").ends_with(2).stderr;
+    let error = place
+        .tardy("run --load none --for 1s --probe app --out needs")
+        .ends_with(2)
+        .stderr;
     assert!(error.contains("needs `command`"), "{error}");
 }
 
@@ -137,9 +232,20 @@ fn a_loop_in_rust_is_measured_and_without_tardy_it_runs_as_ever() {
         "json-render-diagnostics",
     ]);
     let built = finish(place_output(cargo)).ends_with(0);
-    let executable = |line: &str| serde_json::from_str::<Value>(line).ok()?["executable"].as_str().map(str::to_owned);
-    let program = built.stdout.lines().filter_map(executable).next_back().expect("cargo names the example that it built");
-    let arguments = ["run", "--load", "none", "--for", "500ms", "--json", "--out", "run", "--", &program, "1000"];
+    let executable = |line: &str| {
+        serde_json::from_str::<Value>(line).ok()?["executable"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let program = built
+        .stdout
+        .lines()
+        .filter_map(executable)
+        .next_back()
+        .expect("cargo names the example that it built");
+    let arguments = [
+        "run", "--load", "none", "--for", "500ms", "--json", "--out", "run", "--", &program, "1000",
+    ];
     let summary = place.tardy_with(&arguments).ends_with(0).json();
     assert_exact(series_of(&summary, "app"));
     assert_exact(series_of(&summary, "app.start"));
@@ -149,7 +255,9 @@ fn a_loop_in_rust_is_measured_and_without_tardy_it_runs_as_ever() {
 }
 
 fn place_output(mut command: Command) -> Command {
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
     command
 }
 
@@ -161,36 +269,66 @@ fn the_header_is_taken_by_c99_c11_and_a_compiler_for_the_other_language() {
     }
     std::fs::write(
         place.path("loop.cpp"),
-        "#include \"tardy.h\"\nint main() { tardy_loop l; tardy_open(&l, \"a\", 0); tardy_due(&l, 1); tardy_done(&l); tardy_close(&l); }\n",
+        "#include \"tardy.h\"\nint main() { tardy_loop l; tardy_open(&l, \"a\", 0); tardy_due(&l, \
+         1); tardy_done(&l); tardy_close(&l); }\n",
     )
     .unwrap();
-    let mut compiler =
-        place.prepared(machine::program("c++", "build-essential"), ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-o", "cpp", "loop.cpp"]);
+    let mut compiler = place.prepared(
+        machine::program("c++", "build-essential"),
+        [
+            "-std=c++11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+            "cpp",
+            "loop.cpp",
+        ],
+    );
     compiler.arg("-I").arg(repository().join("include"));
     finish(compiler).ends_with(0);
-    assert_eq!(finish(place.prepared(Command::new(place.path("cpp")), [""; 0])).code(), 0);
+    assert_eq!(
+        finish(place.prepared(Command::new(place.path("cpp")), [""; 0])).code(),
+        0
+    );
 }
 
 #[test]
 fn the_sound_example_is_built_where_the_headers_of_alsa_are() {
     let place = Workplace::new();
     if !Path::new("/usr/include/alsa/asoundlib.h").exists() {
-        return machine::left_out("the_sound_example_is_built", "the headers of ALSA are missing: install libasound2-dev");
+        return machine::left_out(
+            "the_sound_example_is_built",
+            "the headers of ALSA are missing: install libasound2-dev",
+        );
     }
     compile(&place, "alsa_period", &["-std=gnu99", "-lasound"]).ends_with(0);
-    let outcome = finish(place.prepared(Command::new(place.path("alsa_period")), ["no-such-device"]));
-    assert!(outcome.ends_with(3).stderr.contains("alsa_period: no-such-device"));
+    let outcome =
+        finish(place.prepared(Command::new(place.path("alsa_period")), ["no-such-device"]));
+    assert!(
+        outcome
+            .ends_with(3)
+            .stderr
+            .contains("alsa_period: no-such-device")
+    );
     if !Path::new("/dev/snd").exists() {
-        return machine::left_out("the_sound_example_is_measured", "this machine has no sound card (/dev/snd)");
+        return machine::left_out(
+            "the_sound_example_is_measured",
+            "this machine has no sound card (/dev/snd)",
+        );
     }
     let outcome = place.tardy("run --load none --for 1s --json --out run -- ./alsa_period default");
     let summary = outcome.ends_with(0).json();
     let audio = series_of(&summary, "app");
     assert_exact(audio);
-    assert_eq!(audio["schedule"]["kind"], "event", "the card's clock makes no grid");
+    assert_eq!(
+        audio["schedule"]["kind"], "event",
+        "the card's clock makes no grid"
+    );
 }
 
-/// The header for C and the crate for Rust are two descriptions of one memory; the tool reads it by that of the crate.
+/// The header for C and the crate for Rust are two descriptions of one memory; the tool reads it by
+/// that of the crate.
 #[test]
 fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
     use tardy_app::layout as rust;
@@ -212,9 +350,21 @@ fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
         ("TARDY_REGION_SLOTS", rust::RING),
         ("TARDY_SLOT_WORDS", rust::SLOT_WORDS),
     ];
-    let states = [("FREE", rust::FREE), ("CLAIMED", rust::CLAIMED), ("OPEN", rust::OPEN), ("CLOSED", rust::CLOSED)];
-    let mut expected: Vec<(String, i64)> = words.iter().map(|&(name, value)| (name.to_owned(), value as i64)).collect();
-    expected.extend(states.iter().map(|(name, value)| (format!("TARDY_STATE_{name}"), *value as i64)));
+    let states = [
+        ("FREE", rust::FREE),
+        ("CLAIMED", rust::CLAIMED),
+        ("OPEN", rust::OPEN),
+        ("CLOSED", rust::CLOSED),
+    ];
+    let mut expected: Vec<(String, i64)> = words
+        .iter()
+        .map(|&(name, value)| (name.to_owned(), value as i64))
+        .collect();
+    expected.extend(
+        states
+            .iter()
+            .map(|(name, value)| (format!("TARDY_STATE_{name}"), *value as i64)),
+    );
     expected.extend([
         ("TARDY_WORD_MAGIC".to_owned(), 0),
         ("TARDY_MAGIC".to_owned(), rust::MAGIC as i64),
@@ -223,23 +373,49 @@ fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
     // No name of the header is left out here.
     let header = std::fs::read_to_string(repository().join("include/tardy.h")).unwrap();
     let named = |line: &str| {
-        ["TARDY_WORD_", "TARDY_REGION_", "TARDY_STATE_", "TARDY_SLOT_", "TARDY_HEAD_"].iter().any(|begin| line.trim().starts_with(begin))
+        [
+            "TARDY_WORD_",
+            "TARDY_REGION_",
+            "TARDY_STATE_",
+            "TARDY_SLOT_",
+            "TARDY_HEAD_",
+        ]
+        .iter()
+        .any(|begin| line.trim().starts_with(begin))
     };
-    let in_header: Vec<&str> =
-        header.lines().filter(|line| named(line)).filter_map(|line| line.trim().split_once(" = ")).map(|(name, _)| name).collect();
+    let in_header: Vec<&str> = header
+        .lines()
+        .filter(|line| named(line))
+        .filter_map(|line| line.trim().split_once(" = "))
+        .map(|(name, _)| name)
+        .collect();
     for name in &in_header {
         assert!(expected.iter().any(|(known, _)| known == name), "{name}");
     }
     assert_eq!(in_header.len() + 2, expected.len(), "{in_header:?}");
 
     let place = Workplace::new();
-    let prints: String = expected.iter().map(|(name, _)| format!("    printf(\"%lld\\n\", (long long){name});\n")).collect();
-    let text = format!("#include <stdio.h>\n#include \"tardy.h\"\nint main(void)\n{{\n{prints}    return 0;\n}}\n");
+    let prints: String = expected
+        .iter()
+        .map(|(name, _)| format!("    printf(\"%lld\\n\", (long long){name});\n"))
+        .collect();
+    let text = format!(
+        "#include <stdio.h>\n#include \"tardy.h\"\nint main(void)\n{{\n{prints}    return 0;\n}}\n"
+    );
     std::fs::write(place.path("layout.c"), text).unwrap();
-    let mut cc = place.prepared(machine::program("cc", "build-essential"), ["-o", "layout", "layout.c", "-I"]);
+    let mut cc = place.prepared(
+        machine::program("cc", "build-essential"),
+        ["-o", "layout", "layout.c", "-I"],
+    );
     cc.arg(repository().join("include"));
     finish(cc).ends_with(0);
-    let printed = finish(place.prepared(Command::new(place.path("layout")), [""; 0])).ends_with(0).stdout;
+    let printed = finish(place.prepared(Command::new(place.path("layout")), [""; 0]))
+        .ends_with(0)
+        .stdout;
     let values: Vec<i64> = printed.lines().map(|line| line.parse().unwrap()).collect();
-    assert_eq!(values, expected.iter().map(|(_, value)| *value).collect::<Vec<_>>(), "{expected:?}");
+    assert_eq!(
+        values,
+        expected.iter().map(|(_, value)| *value).collect::<Vec<_>>(),
+        "{expected:?}"
+    );
 }

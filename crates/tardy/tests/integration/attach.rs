@@ -1,4 +1,5 @@
-//! `tardy attach`: the wake-ups of a running program by its timers, against a program that knows when it was to wake up and when it did.
+//! `tardy attach`: the wake-ups of a running program by its timers, against a program that knows
+//! when it was to wake up and when it did.
 
 use crate::support;
 
@@ -32,7 +33,9 @@ fn instances_of(process: i32) -> usize {
     let tracefs = Tracefs::open(&Root::system()).unwrap();
     let entries = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name.starts_with(&format!("tardy-{process}-"))).count()
+    names
+        .filter(|name| name.starts_with(&format!("tardy-{process}-")))
+        .count()
 }
 
 /// The program of tests/data/timers.c, waiting for its line.
@@ -42,11 +45,17 @@ impl Timers {
     fn start(place: &Workplace, kind: &str, cycles: usize) -> Self {
         if !place.path("timers").exists() {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/timers.c");
-            let mut cc = place.prepared(machine::program("cc", "build-essential"), ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+            let mut cc = place.prepared(
+                machine::program("cc", "build-essential"),
+                ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"],
+            );
             cc.arg("-o").arg("timers").arg(source).arg("-lrt");
             finish(cc).ends_with(0);
         }
-        let mut command = place.prepared(Command::new(place.path("timers")), [kind, &cycles.to_string(), "2000"]);
+        let mut command = place.prepared(
+            Command::new(place.path("timers")),
+            [kind, &cycles.to_string(), "2000"],
+        );
         Self(command.stdin(Stdio::piped()).spawn().unwrap())
     }
 
@@ -83,8 +92,13 @@ impl Drop for Timers {
 
 /// Starts to follow a program, and waits until its timers are recorded.
 fn attach(place: &Workplace, program: &Timers, flags: &str) -> RunningCommand {
-    let mut attach = place.start(&format!("attach {} --for 60s --json --out run {flags}", program.id()));
-    attach.until("it records", || place.path("run/samples").is_dir().then_some(()));
+    let mut attach = place.start(&format!(
+        "attach {} --for 60s --json --out run {flags}",
+        program.id()
+    ));
+    attach.until("it records", || {
+        place.path("run/samples").is_dir().then_some(())
+    });
     attach
 }
 
@@ -98,65 +112,130 @@ fn followed(place: &Workplace, kind: &str, flags: &str) -> (Outcome, Vec<(i64, i
 }
 
 fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// What became of the timers of a kind: every one that was set ended in one way.
 fn counts<'a>(found: &'a Value, timer: &str) -> &'a Value {
     let rows = found["timers"].as_array().unwrap();
     for row in rows {
-        let ends = ["wake_ups", "unawaited", "cancelled", "lost", "pending"].map(|end| count(&row[end]));
+        let ends =
+            ["wake_ups", "unawaited", "cancelled", "lost", "pending"].map(|end| count(&row[end]));
         assert_eq!(count(&row["started"]), ends.iter().sum::<u64>(), "{row}");
     }
-    rows.iter().find(|row| row["timer"] == timer).unwrap_or_else(|| panic!("no {timer} in {rows:?}"))
+    rows.iter()
+        .find(|row| row["timer"] == timer)
+        .unwrap_or_else(|| panic!("no {timer} in {rows:?}"))
 }
 
-/// How many of the program's timers woke it. A sleep always does. Between setting another timer and waiting for it the thread may be preempted for longer
-/// than that: then nobody waits.
+/// How many of the program's timers woke it. A sleep always does. Between setting another timer and
+/// waiting for it the thread may be preempted for longer than that: then nobody waits.
 fn woken(row: &Value, is_sleep: bool) -> usize {
-    let (started, wake_ups, unawaited) = (count(&row["started"]), count(&row["wake_ups"]), count(&row["unawaited"]));
-    assert_eq!((started, wake_ups + unawaited), (CYCLES as u64, CYCLES as u64), "{row}");
-    assert!(wake_ups > CYCLES as u64 / 2 && (unawaited == 0 || !is_sleep), "{row}");
+    let (started, wake_ups, unawaited) = (
+        count(&row["started"]),
+        count(&row["wake_ups"]),
+        count(&row["unawaited"]),
+    );
+    assert_eq!(
+        (started, wake_ups + unawaited),
+        (CYCLES as u64, CYCLES as u64),
+        "{row}"
+    );
+    assert!(
+        wake_ups > CYCLES as u64 / 2 && (unawaited == 0 || !is_sleep),
+        "{row}"
+    );
     usize::try_from(wake_ups).unwrap()
 }
 
 #[test]
 fn each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_read() {
-    if !can_trace("each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_read") {
+    if !can_trace("each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_read")
+    {
         return;
     }
-    for (kind, timer) in [("monotonic", "sleep"), ("timerfd", "timerfd"), ("posix-timer", "posix-timer")] {
+    for (kind, timer) in [
+        ("monotonic", "sleep"),
+        ("timerfd", "timerfd"),
+        ("posix-timer", "posix-timer"),
+    ] {
         let place = Workplace::new();
         let (outcome, cycles) = followed(&place, kind, "");
         let found = outcome.ends_with(0).json();
         assert_eq!(found["end"], "process-ended", "{}", found["notes"]);
         let woken = woken(counts(&found, timer), kind == "monotonic");
-        assert_eq!(found["clocks"], serde_json::json!([{"clock": "monotonic", "wake_ups": woken}]));
+        assert_eq!(
+            found["clocks"],
+            serde_json::json!([{"clock": "monotonic", "wake_ups": woken}])
+        );
         let stored = series::all(&place.path("run"));
-        assert_eq!((stored.len(), stored[0].samples.len()), (1, woken), "{kind}");
-        assert!(stored[0].counts.is_exact() && stored[0].descriptor.probe == format!("timers.{timer}"), "{:?}", stored[0].descriptor);
+        assert_eq!(
+            (stored.len(), stored[0].samples.len()),
+            (1, woken),
+            "{kind}"
+        );
+        assert!(
+            stored[0].counts.is_exact() && stored[0].descriptor.probe == format!("timers.{timer}"),
+            "{:?}",
+            stored[0].descriptor
+        );
         let samples: &[Sample] = &stored[0].samples;
         // Those of the loop, each at most once and in their order.
-        let own: Vec<(i64, i64)> =
-            cycles.iter().copied().filter(|&(due, _)| samples.iter().any(|sample| sample.due.get() == due)).collect();
+        let own: Vec<(i64, i64)> = cycles
+            .iter()
+            .copied()
+            .filter(|&(due, _)| samples.iter().any(|sample| sample.due.get() == due))
+            .collect();
         assert!(
-            samples.iter().map(|sample| sample.due.get()).eq(own.iter().map(|&(due, _)| due)),
+            samples
+                .iter()
+                .map(|sample| sample.due.get())
+                .eq(own.iter().map(|&(due, _)| due)),
             "{kind}: due times are those of the loop"
         );
-        let mut apart: Vec<i64> = samples.iter().zip(&own).map(|(sample, (_, woke))| woke - sample.wake().get()).collect();
+        let mut apart: Vec<i64> = samples
+            .iter()
+            .zip(&own)
+            .map(|(sample, (_, woke))| woke - sample.wake().get())
+            .collect();
         apart.sort_unstable();
-        // The switch comes before the thread reads its clock; the trace reads the same clock another way.
-        assert!(apart[0] > -1_000, "{kind}: a switch lies {} ns behind the loop's clock read", -apart[0]);
+        // The switch comes before the thread reads its clock; the trace reads the same clock
+        // another way.
+        assert!(
+            apart[0] > -1_000,
+            "{kind}: a switch lies {} ns behind the loop's clock read",
+            -apart[0]
+        );
         let mut lateness: Vec<i64> = own.iter().map(|(due, woke)| woke - due).collect();
         lateness.sort_unstable();
-        let (by_loop, by_attach) = (lateness[woken / 2], found["threads"][0]["median_ns"].as_i64().unwrap());
-        eprintln!("{kind}: medians {by_loop} ns by the loop, {by_attach} ns by attach; from switch to clock read {} ns", apart[woken / 2]);
+        let (by_loop, by_attach) = (
+            lateness[woken / 2],
+            found["threads"][0]["median_ns"].as_i64().unwrap(),
+        );
+        eprintln!(
+            "{kind}: medians {by_loop} ns by the loop, {by_attach} ns by attach; from switch to \
+             clock read {} ns",
+            apart[woken / 2]
+        );
         for worst in found["worst"].as_array().unwrap() {
-            let parts: i64 = worst["parts"].as_object().unwrap().values().map(|part| part.as_i64().unwrap()).sum();
+            let parts: i64 = worst["parts"]
+                .as_object()
+                .unwrap()
+                .values()
+                .map(|part| part.as_i64().unwrap())
+                .sum();
             assert_eq!(parts, worst["lateness_ns"].as_i64().unwrap(), "{worst}");
         }
         let max = samples.iter().map(|sample| sample.latency.get()).max();
-        assert_eq!((found["all"]["max_ns"].as_i64(), found["worst"][0]["lateness_ns"].as_i64()), (max, max));
+        assert_eq!(
+            (
+                found["all"]["max_ns"].as_i64(),
+                found["worst"][0]["lateness_ns"].as_i64()
+            ),
+            (max, max)
+        );
     }
 }
 
@@ -171,12 +250,26 @@ fn timers_of_other_clocks_are_told_and_put_on_the_monotonic_one() {
         let found = outcome.ends_with(0).json();
         woken(counts(&found, "sleep"), true);
         // Where nobody has told the kernel of TAI, that clock is CLOCK_REALTIME.
-        let told = if Clock::Tai.ahead() == Clock::Realtime.ahead() { "realtime" } else { kind };
-        assert_eq!(found["clocks"], serde_json::json!([{"clock": told, "wake_ups": CYCLES}]));
+        let told = if Clock::Tai.ahead() == Clock::Realtime.ahead() {
+            "realtime"
+        } else {
+            kind
+        };
+        assert_eq!(
+            found["clocks"],
+            serde_json::json!([{"clock": told, "wake_ups": CYCLES}])
+        );
         let ahead = clock.ahead();
-        for (sample, (due, _)) in series::all(&place.path("run"))[0].samples.iter().zip(cycles) {
+        for (sample, (due, _)) in series::all(&place.path("run"))[0]
+            .samples
+            .iter()
+            .zip(cycles)
+        {
             // The clock may be slewed meanwhile, by half a millisecond a second at most.
-            assert!((due - ahead - sample.due.get()).abs() < 10_000_000, "{sample:?} for {due}");
+            assert!(
+                (due - ahead - sample.due.get()).abs() < 10_000_000,
+                "{sample:?} for {due}"
+            );
         }
     }
 }
@@ -189,13 +282,24 @@ fn timers_that_wake_nobody_are_counted_and_are_no_wake_ups() {
     let place = Workplace::new();
     let found = followed(&place, "busy", "").0.ends_with(4).json();
     let row = counts(&found, "timerfd");
-    assert_eq!((count(&row["started"]), count(&row["unawaited"])), (CYCLES as u64, CYCLES as u64), "{row}");
-    assert_eq!((&found["wake_ups"], &found["all"]), (&0.into(), &Value::Null));
-    // A wait that another thread ends takes its timer back. Where the answer was there first, it sets none.
+    assert_eq!(
+        (count(&row["started"]), count(&row["unawaited"])),
+        (CYCLES as u64, CYCLES as u64),
+        "{row}"
+    );
+    assert_eq!(
+        (&found["wake_ups"], &found["all"]),
+        (&0.into(), &Value::Null)
+    );
+    // A wait that another thread ends takes its timer back. Where the answer was there first, it
+    // sets none.
     let place = Workplace::new();
     let found = followed(&place, "woken", "").0.ends_with(4).json();
     let row = counts(&found, "sleep");
-    assert!(count(&row["started"]) > 0 && row["cancelled"] == row["started"], "{row}");
+    assert!(
+        count(&row["started"]) > 0 && row["cancelled"] == row["started"],
+        "{row}"
+    );
     assert!(count(&found["other_wake_ups"]) > 0, "{found}");
     let place = Workplace::new();
     let found = followed(&place, "itimer", "").0.ends_with(0).json();
@@ -209,21 +313,58 @@ fn a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other() {
         return;
     }
     let place = Workplace::new();
-    let missed = followed(&place, "monotonic", "--deadline 1ns").0.ends_with(1).json();
-    assert_eq!((missed["verdict"]["outcome"].as_str(), &missed["threads"][0]["misses"]), (Some("failed"), &CYCLES.into()));
+    let missed = followed(&place, "monotonic", "--deadline 1ns")
+        .0
+        .ends_with(1)
+        .json();
+    assert_eq!(
+        (
+            missed["verdict"]["outcome"].as_str(),
+            &missed["threads"][0]["misses"]
+        ),
+        (Some("failed"), &CYCLES.into())
+    );
     std::fs::rename(place.path("run"), place.path("first")).unwrap();
-    let passed = followed(&place, "monotonic", "--deadline 1h").0.ends_with(0).json();
-    assert_eq!((passed["verdict"]["outcome"].as_str(), &passed["threads"][0]["misses"]), (Some("passed"), &0.into()));
+    let passed = followed(&place, "monotonic", "--deadline 1h")
+        .0
+        .ends_with(0)
+        .json();
+    assert_eq!(
+        (
+            passed["verdict"]["outcome"].as_str(),
+            &passed["threads"][0]["misses"]
+        ),
+        (Some("passed"), &0.into())
+    );
     let summary = place.tardy("show run --json").ends_with(0).json();
-    assert_eq!(summary["series"][0]["counts"]["recorded"], CYCLES, "{}", summary["series"]);
-    assert_eq!(summary["series"][0]["numbers"]["max_ns"], passed["all"]["max_ns"], "{}", summary["series"]);
+    assert_eq!(
+        summary["series"][0]["counts"]["recorded"], CYCLES,
+        "{}",
+        summary["series"]
+    );
+    assert_eq!(
+        summary["series"][0]["numbers"]["max_ns"], passed["all"]["max_ns"],
+        "{}",
+        summary["series"]
+    );
     place.tardy("plot run --kind ccdf -o tail.svg").ends_with(0);
-    assert!(place.tardy("export run --format csv").ends_with(0).stdout.lines().count() > CYCLES);
+    assert!(
+        place
+            .tardy("export run --format csv")
+            .ends_with(0)
+            .stdout
+            .lines()
+            .count()
+            > CYCLES
+    );
     // Whatever it finds: the two are compared.
     let compared = place.tardy("compare first run --format json");
     assert!([0, 1, 4].contains(&compared.code()), "{compared:?}");
     place.tardy("report run --html run.html").ends_with(0);
-    let error = place.tardy(&format!("attach {} --out run", std::process::id())).ends_with(2).stderr;
+    let error = place
+        .tardy(&format!("attach {} --out run", std::process::id()))
+        .ends_with(2)
+        .stderr;
     assert!(error.contains("exists already"), "{error}");
 }
 
@@ -236,7 +377,9 @@ fn the_text_has_each_thread_its_parts_and_what_became_of_its_timers() {
     let mut program = Timers::start(&place, "monotonic", CYCLES);
     let id = program.id();
     let mut attach = place.start(&format!("attach {id} --thread {id} --for 60s --out run"));
-    attach.until("it records", || place.path("run/samples").is_dir().then_some(()));
+    attach.until("it records", || {
+        place.path("run/samples").is_dir().then_some(())
+    });
     program.cycles();
     let text = attach.wait().ends_with(0).stdout;
     let words = [
@@ -265,14 +408,21 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
     interrupted.signal(signal::INTERRUPT);
     // Without a wake-up the result is inconclusive before it is interrupted.
     let found = interrupted.wait().ends_with(4).json();
-    assert_eq!((found["end"].as_str(), place.record("run")["state"].as_str()), (Some("interrupted"), Some("interrupted")));
+    assert_eq!(
+        (found["end"].as_str(), place.record("run")["state"].as_str()),
+        (Some("interrupted"), Some("interrupted"))
+    );
     assert_eq!((instances_of(process), place.journals().len()), (0, 0));
     std::fs::remove_dir_all(place.path("run")).unwrap();
     let killed = attach(&place, &program, "");
     let process = killed.pid();
     killed.signal(tardy_sys::process::KILL);
     killed.wait();
-    assert_eq!((instances_of(process), place.journals().len()), (1, 1), "nobody was there to remove it");
+    assert_eq!(
+        (instances_of(process), place.journals().len()),
+        (1, 1),
+        "nobody was there to remove it"
+    );
     place.tardy("restore").ends_with(0);
     assert_eq!((instances_of(process), place.journals().len()), (0, 0));
 }
@@ -287,7 +437,10 @@ fn what_is_no_program_is_refused_in_a_line() {
     };
     for wrong in ["attach foo", "attach 0", "attach 1 --thread x"] {
         let error = place.tardy(wrong).ends_with(2).stderr;
-        assert!(error.contains("a number is wanted, as `pidof NAME` tells it"), "{error}");
+        assert!(
+            error.contains("a number is wanted, as `pidof NAME` tells it"),
+            "{error}"
+        );
     }
     assert!(refused("attach 4194304").contains("there is no process 4194304"));
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
@@ -295,11 +448,23 @@ fn what_is_no_program_is_refused_in_a_line() {
     }
     let program = Timers::start(&place, "woken", 1);
     let id = program.id();
-    assert!(refused(&format!("attach {id} --thread 1")).contains(&format!("process {id} has no thread 1: it has {id} (timers)")));
-    let threads = std::fs::read_dir(format!("/proc/{id}/task")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(
+        refused(&format!("attach {id} --thread 1")).contains(&format!(
+            "process {id} has no thread 1: it has {id} (timers)"
+        ))
+    );
+    let threads = std::fs::read_dir(format!("/proc/{id}/task"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let other = threads.into_iter().find(|thread| *thread != id.to_string());
     if let Some(other) = other {
-        assert!(refused(&format!("attach {other}")).contains(&format!("give {id} --thread {other}")));
+        assert!(
+            refused(&format!("attach {other}")).contains(&format!("give {id} --thread {other}"))
+        );
     }
-    assert!(place.names().iter().all(|name| name == "timers"), "{:?}", place.names());
+    assert!(
+        place.names().iter().all(|name| name == "timers"),
+        "{:?}",
+        place.names()
+    );
 }

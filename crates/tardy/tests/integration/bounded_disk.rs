@@ -1,4 +1,5 @@
-//! Runs with `--disk`: the folder stays below its bound, and every sample is there, by itself or in a histogram by hour.
+//! Runs with `--disk`: the folder stays below its bound, and every sample is there, by itself or in
+//! a histogram by hour.
 
 use crate::support;
 
@@ -18,33 +19,74 @@ use tardy_sys::{process, signal};
 /// CPUs that are measured: two where there are as many.
 fn cpus() -> String {
     let last = machine::last_cpu();
-    if last == 0 { "0".to_owned() } else { format!("{},{last}", last - 1) }
+    if last == 0 {
+        "0".to_owned()
+    } else {
+        format!("{},{last}", last - 1)
+    }
 }
 
 /// The least that the tool says that such a run takes, and no more.
 fn least(place: &Workplace) -> u64 {
-    let refused = place.tardy(&format!("run --until-stopped --cpus {} --disk 1MiB --out week", cpus())).ends_with(2);
-    assert!(refused.stderr.contains("--disk 1MiB is too small") && !place.path("week").exists(), "{}", refused.stderr);
-    let size = refused.stderr.split("at least ").nth(1).and_then(|rest| rest.split([',', ' ']).next()).unwrap();
+    let refused = place
+        .tardy(&format!(
+            "run --until-stopped --cpus {} --disk 1MiB --out week",
+            cpus()
+        ))
+        .ends_with(2);
+    assert!(
+        refused.stderr.contains("--disk 1MiB is too small") && !place.path("week").exists(),
+        "{}",
+        refused.stderr
+    );
+    let size = refused
+        .stderr
+        .split("at least ")
+        .nth(1)
+        .and_then(|rest| rest.split([',', ' ']).next())
+        .unwrap();
     tardy_core::bytes::parse_bytes(size).unwrap_or_else(|| panic!("{}", refused.stderr))
 }
 
 fn start(place: &Workplace, disk: u64, more: &str) -> RunningCommand {
-    place.start(&format!("run --until-stopped --period 100us --cpus {} --deadline 10s --disk {disk}B --json --out week {more}", cpus()))
+    place.start(&format!(
+        "run --until-stopped --period 100us --cpus {} --deadline 10s --disk {disk}B --json --out \
+         week {more}",
+        cpus()
+    ))
 }
 
 fn bytes(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    let of = |path: PathBuf| if path.is_dir() { bytes(&path) } else { std::fs::metadata(path).map_or(0, |file| file.len()) };
-    entries.filter_map(|entry| Some(of(entry.ok()?.path()))).sum()
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    let of = |path: PathBuf| {
+        if path.is_dir() {
+            bytes(&path)
+        } else {
+            std::fs::metadata(path).map_or(0, |file| file.len())
+        }
+    };
+    entries
+        .filter_map(|entry| Some(of(entry.ok()?.path())))
+        .sum()
 }
 
 /// The last segment of each series that gave way.
 fn rotated(run: &Path) -> Vec<u64> {
-    series::files(run).iter().map(|file| Hours::read(&hours::path(file)).ok().flatten().map_or(0, |hours| hours.through)).collect()
+    series::files(run)
+        .iter()
+        .map(|file| {
+            Hours::read(&hours::path(file))
+                .ok()
+                .flatten()
+                .map_or(0, |hours| hours.through)
+        })
+        .collect()
 }
 
-/// Waits until so many segments of each series gave way, and sees every 100 ms that the folder is within its bound.
+/// Waits until so many segments of each series gave way, and sees every 100 ms that the folder is
+/// within its bound.
 #[track_caller]
 fn wait_for_rotations(running: &mut RunningCommand, run: &Path, disk: u64, least: u64) {
     // A machine that others use may take longer than one wait may last.
@@ -71,7 +113,13 @@ struct Everything {
 fn everything(file: &Path) -> Everything {
     let open = SeriesFile::open(file).unwrap();
     let schedule = open.descriptor().schedule;
-    let mut all = Everything { kept: 0, earlier: 0, latency: Histogram::new(Budget::ANALYSIS), worst: None, skipped: 0 };
+    let mut all = Everything {
+        kept: 0,
+        earlier: 0,
+        latency: Histogram::new(Budget::ANALYSIS),
+        worst: None,
+        skipped: 0,
+    };
     let note_worst = |sample: Sample, worst: &mut Option<Sample>| {
         if worst.is_none_or(|worst| sample.latency > worst.latency) {
             *worst = Some(sample);
@@ -86,7 +134,10 @@ fn everything(file: &Path) -> Everything {
     let mut due = None;
     let end = open.read(|chunk| {
         for (_, sample) in chunk.samples(&schedule) {
-            assert!(due.is_none_or(|due| sample.due > due), "in order, and each once");
+            assert!(
+                due.is_none_or(|due| sample.due > due),
+                "in order, and each once"
+            );
             due = Some(sample.due);
             all.kept += 1;
             all.latency.record(sample.latency.get());
@@ -111,16 +162,33 @@ fn assert_all_is_there(place: &Workplace, summary: &Value) {
         let cpu = SeriesFile::open(&file).unwrap().descriptor().cpu.unwrap().0;
         let series = of.iter().find(|series| series["cpu"] == cpu).unwrap();
         let count = |name: &str| series["counts"][name].as_u64().unwrap();
-        assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{series}");
+        assert_eq!(
+            count("expected"),
+            count("recorded") + count("skipped") + count("lost"),
+            "{series}"
+        );
         assert_eq!(count("lost"), 0, "{series}");
         assert_eq!(count("recorded"), all.kept + all.earlier, "{series}");
         assert_eq!(count("unstored"), all.earlier, "{series}");
-        assert!(all.earlier > 0 && all.kept > 0, "{} {}", all.earlier, all.kept);
+        assert!(
+            all.earlier > 0 && all.kept > 0,
+            "{} {}",
+            all.earlier,
+            all.kept
+        );
         assert!(count("skipped") >= all.skipped, "{series}");
         let worst = all.worst.unwrap();
         let number = |name: &str| series["numbers"][name].as_i64().unwrap();
-        assert_eq!(number("samples").unsigned_abs(), all.kept + all.earlier, "{series}");
-        assert_eq!((number("max_ns"), number("max_at_ns")), (worst.latency.get(), worst.due.get() - start), "{series}");
+        assert_eq!(
+            number("samples").unsigned_abs(),
+            all.kept + all.earlier,
+            "{series}"
+        );
+        assert_eq!(
+            (number("max_ns"), number("max_at_ns")),
+            (worst.latency.get(), worst.due.get() - start),
+            "{series}"
+        );
         assert_eq!(all.latency.max(), Some(worst.latency.get()));
         assert_eq!(series["from_histogram"], true);
     }
@@ -133,19 +201,30 @@ fn the_folder_stays_below_its_bound_and_every_sample_is_counted() {
     let mut running = start(&place, disk, "");
     wait_for_rotations(&mut running, &run, disk, 6);
     let meanwhile = place.tardy("show week").ends_with(4);
-    assert!(meanwhile.stdout.contains("UNDER WAY"), "{}", meanwhile.stdout);
+    assert!(
+        meanwhile.stdout.contains("UNDER WAY"),
+        "{}",
+        meanwhile.stdout
+    );
     running.signal(signal::TERMINATE);
     let outcome = running.wait();
     assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
     assert!(bytes(&run) <= disk);
     let summary = outcome.json();
     assert_eq!(summary["state"], "finished");
-    assert!(!summary["warnings"].to_string().contains("not-stored"), "{}", summary["warnings"]);
+    assert!(
+        !summary["warnings"].to_string().contains("not-stored"),
+        "{}",
+        summary["warnings"]
+    );
     assert_all_is_there(&place, &summary);
     let record = place.record("week");
     assert_eq!(record["plan"]["disk"], disk);
     let shown = place.tardy("show --full week").stdout;
-    assert!(shown.contains("single samples are kept from ") && shown.contains("histograms by hour"), "{shown}");
+    assert!(
+        shown.contains("single samples are kept from ") && shown.contains("histograms by hour"),
+        "{shown}"
+    );
     // Every other reader opens it.
     for line in [
         "report week --html report.html",
@@ -159,7 +238,11 @@ fn the_folder_stays_below_its_bound_and_every_sample_is_counted() {
     }
     place.tardy("compare week week");
     let left = support::workplace::names(&run.join("samples"));
-    assert!(left.iter().all(|name| !name.ends_with(".new") && !name.ends_with(".reserved")), "{left:?}");
+    assert!(
+        left.iter()
+            .all(|name| !name.ends_with(".new") && !name.ends_with(".reserved")),
+        "{left:?}"
+    );
     place.assert_no_process_is_left();
 }
 
@@ -176,7 +259,11 @@ fn a_bounded_run_that_is_killed_at_any_moment_has_counts_that_add_up() {
         place.assert_no_process_is_left();
         let summary = place.summary("week");
         assert_eq!(summary["state"], "running");
-        assert!(summary["warnings"].to_string().contains("cut-off"), "{}", summary["warnings"]);
+        assert!(
+            summary["warnings"].to_string().contains("cut-off"),
+            "{}",
+            summary["warnings"]
+        );
         assert_all_is_there(&place, &summary);
     }
 }
@@ -185,12 +272,27 @@ fn a_bounded_run_that_is_killed_at_any_moment_has_counts_that_add_up() {
 fn what_has_no_bound_is_not_also_bounded() {
     let place = Workplace::new();
     for with in ["--keep histogram", "--spool .", "--explain", "-b 500"] {
-        let refused = place.tardy(&format!("run --for 1s --disk 2GiB {with} --out week")).ends_with(2);
-        assert!(refused.stderr.contains("cannot be used with"), "{}", refused.stderr);
+        let refused = place
+            .tardy(&format!("run --for 1s --disk 2GiB {with} --out week"))
+            .ends_with(2);
+        assert!(
+            refused.stderr.contains("cannot be used with"),
+            "{}",
+            refused.stderr
+        );
     }
-    let refused = place.tardy("run --for 1s --disk 2000 --out week").ends_with(2);
-    assert!(refused.stderr.contains("with its unit"), "{}", refused.stderr);
-    let plan = place.tardy("run --until-stopped --disk 2GiB --dry-run --out week").ends_with(0).stdout;
+    let refused = place
+        .tardy("run --for 1s --disk 2000 --out week")
+        .ends_with(2);
+    assert!(
+        refused.stderr.contains("with its unit"),
+        "{}",
+        refused.stderr
+    );
+    let plan = place
+        .tardy("run --until-stopped --disk 2GiB --dry-run --out week")
+        .ends_with(0)
+        .stdout;
     assert!(plan.contains("at most 2GiB"), "{plan}");
     assert!(!place.path("week").exists());
 }
@@ -200,18 +302,37 @@ fn a_run_is_under_way_whatever_its_program_is_called() {
     let place = Workplace::new();
     let (run, program) = (place.path("week"), place.path("watcher"));
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tardy"), &program).unwrap();
-    let line =
-        ["run", "--until-stopped", "--period", "1ms", "--cpus", &machine::last_cpu().to_string(), "--out", "week"].map(str::to_owned);
+    let line = [
+        "run",
+        "--until-stopped",
+        "--period",
+        "1ms",
+        "--cpus",
+        &machine::last_cpu().to_string(),
+        "--out",
+        "week",
+    ]
+    .map(str::to_owned);
     let mut running = place.start_command(std::process::Command::new(&program), &line);
     running.until("it stored samples", || {
-        let has_head = series::files(&run).iter().all(|file| std::fs::metadata(file).is_ok_and(|data| data.len() > 1_000));
+        let has_head = series::files(&run)
+            .iter()
+            .all(|file| std::fs::metadata(file).is_ok_and(|data| data.len() > 1_000));
         (!series::files(&run).is_empty() && has_head).then_some(())
     });
     let meanwhile = place.tardy("show week").ends_with(4);
-    assert!(meanwhile.stdout.contains("UNDER WAY"), "{}", meanwhile.stdout);
+    assert!(
+        meanwhile.stdout.contains("UNDER WAY"),
+        "{}",
+        meanwhile.stdout
+    );
     running.signal(process::KILL);
     running.wait();
     let afterwards = place.tardy("show week").ends_with(4);
-    assert!(afterwards.stdout.contains("CUT OFF"), "{}", afterwards.stdout);
+    assert!(
+        afterwards.stdout.contains("CUT OFF"),
+        "{}",
+        afterwards.stdout
+    );
     place.assert_no_process_is_left();
 }

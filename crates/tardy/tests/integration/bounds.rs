@@ -1,5 +1,9 @@
-//! Bounds of made runs whose truth is known, through `tardy show --json`: what samples that depend on each other cannot tell, they must not claim.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+//! Bounds of made runs whose truth is known, through `tardy show --json`: what samples that depend
+//! on each other cannot tell, they must not claim.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as expected"
+)]
 
 use crate::support;
 
@@ -17,14 +21,20 @@ fn show(run: &MadeRun, flags: &str) -> Value {
 
 /// About normal around 20 us: the sum of twelve uniform variables less six.
 fn normal(random: &mut Pcg64Mcg) -> f64 {
-    (0..12).map(|_| random.random_range(0.0..1.0_f64)).sum::<f64>() - 6.0
+    (0..12)
+        .map(|_| random.random_range(0.0..1.0_f64))
+        .sum::<f64>()
+        - 6.0
 }
 
-/// Independent samples of eight CPUs, with stalls of 500 us that hit all of them in the same periods.
+/// Independent samples of eight CPUs, with stalls of 500 us that hit all of them in the same
+/// periods.
 fn with_common_stalls(samples: usize, stalls: &[usize]) -> MadeRun {
     let mut random = Pcg64Mcg::seed_from_u64(7);
     let mut of_cpu = || {
-        let mut latencies: Vec<i64> = (0..samples).map(|_| 20_000 + (3_000.0 * normal(&mut random)) as i64).collect();
+        let mut latencies: Vec<i64> = (0..samples)
+            .map(|_| 20_000 + (3_000.0 * normal(&mut random)) as i64)
+            .collect();
         stalls.iter().for_each(|&stall| latencies[stall] = 500_000);
         latencies
     };
@@ -33,7 +43,10 @@ fn with_common_stalls(samples: usize, stalls: &[usize]) -> MadeRun {
 
 fn shares(run: &MadeRun) -> (f64, f64) {
     let verdict = show(run, "--deadline 400us --misses 0.5")["verdict"].take();
-    (verdict["share_lower"].as_f64().unwrap(), verdict["share_upper"].as_f64().unwrap())
+    (
+        verdict["share_lower"].as_f64().unwrap(),
+        verdict["share_upper"].as_f64().unwrap(),
+    )
 }
 
 #[test]
@@ -47,7 +60,10 @@ fn without_a_miss_eight_cpus_bound_the_share_no_better_than_one() {
 fn a_stall_of_all_cpus_is_one_event() {
     let (lower, upper) = shares(&with_common_stalls(10_000, &[2_000, 7_000]));
     // Two events in 10,000 periods: 0.355 and 6.296 of them at 95 % each.
-    assert!((1.5e-5..3.6e-5).contains(&lower) && (6.2e-4..9.0e-4).contains(&upper), "{lower} {upper}");
+    assert!(
+        (1.5e-5..3.6e-5).contains(&lower) && (6.2e-4..9.0e-4).contains(&upper),
+        "{lower} {upper}"
+    );
 }
 
 #[test]
@@ -59,7 +75,10 @@ fn misses_of_cpus_that_are_hit_each_by_itself_count_each() {
     }
     let (lower, upper) = shares(&run);
     // 1600 of 160,000; exact for independent ones: 0.0096 and 0.0104.
-    assert!((0.0092..0.0099).contains(&lower) && (0.0101..0.0108).contains(&upper), "{lower} {upper}");
+    assert!(
+        (0.0092..0.0099).contains(&lower) && (0.0101..0.0108).contains(&upper),
+        "{lower} {upper}"
+    );
 }
 
 #[test]
@@ -72,9 +91,16 @@ fn the_median_of_samples_that_depend_on_each_other_is_bounded_as_often_as_said()
             state = 0.99 * state + f64::sqrt(1.0 - 0.99 * 0.99) * normal(&mut random);
             (20_000.0 * f64::exp(0.5 * state)) as i64
         };
-        let summary = show(&MadeRun::new(vec![(0..50_000).map(|_| next()).collect()]), "");
+        let summary = show(
+            &MadeRun::new(vec![(0..50_000).map(|_| next()).collect()]),
+            "",
+        );
         let median = &summary["probes"][0]["numbers"]["percentiles"][0];
-        held += u32::from(median["upper_ns"].as_i64().is_none_or(|upper| upper >= 20_000));
+        held += u32::from(
+            median["upper_ns"]
+                .as_i64()
+                .is_none_or(|upper| upper >= 20_000),
+        );
         // The autocorrelation of {above the median} adds up to 139 samples.
         let effective = median["effective_samples"].as_f64().unwrap();
         assert!((60.0..800.0).contains(&effective), "{effective}");

@@ -30,35 +30,79 @@ loads = ["fork:processes=8"]
 
 fn isolated<'a>(breakdown: &'a Value, source: &str, probe: &str) -> Vec<(&'a str, &'a str)> {
     let all = breakdown["isolated"].as_array().unwrap().iter();
-    let found = all.filter(|isolated| isolated["source"] == source && isolated["probe"].as_str().unwrap().starts_with(probe));
-    found.map(|isolated| (isolated["phase"].as_str().unwrap(), isolated["by"].as_str().unwrap())).collect()
+    let found = all.filter(|isolated| {
+        isolated["source"] == source && isolated["probe"].as_str().unwrap().starts_with(probe)
+    });
+    found
+        .map(|isolated| {
+            (
+                isolated["phase"].as_str().unwrap(),
+                isolated["by"].as_str().unwrap(),
+            )
+        })
+        .collect()
 }
 
 #[test]
 fn each_source_is_taken_from_the_phase_that_isolated_it() {
     if !machine::is_root() {
-        return machine::left_out("each_source_is_taken_from_the_phase_that_isolated_it", "priorities need the superuser");
+        return machine::left_out(
+            "each_source_is_taken_from_the_phase_that_isolated_it",
+            "priorities need the superuser",
+        );
     }
     let place = Workplace::new();
     std::fs::write(place.path("small.toml"), SCENARIO).unwrap();
     let cpu = machine::last_cpu();
-    // On a machine that does much else samples may be lost, which the run then says by its exit code; which phase isolates what stays.
-    let code = place.tardy(&format!("run --scenario small.toml --cpus {cpu} --quiet --out run")).code();
+    // On a machine that does much else samples may be lost, which the run then says by its exit
+    // code; which phase isolates what stays.
+    let code = place
+        .tardy(&format!(
+            "run --scenario small.toml --cpus {cpu} --quiet --out run"
+        ))
+        .code();
     assert!([0, 4].contains(&code), "{code}");
     let breakdown = place.tardy("breakdown run --json").ends_with(0).json();
     let timers = "high-resolution timers";
-    assert_eq!(isolated(&breakdown, "timer-resolution", "cyclic"), [("nothing", "idle, high-resolution timers")]);
-    assert_eq!(isolated(&breakdown, "non-preemptable-sections", "cyclic"), [("competitor", timers), ("forks", timers)]);
+    assert_eq!(
+        isolated(&breakdown, "timer-resolution", "cyclic"),
+        [("nothing", "idle, high-resolution timers")]
+    );
+    assert_eq!(
+        isolated(&breakdown, "non-preemptable-sections", "cyclic"),
+        [("competitor", timers), ("forks", timers)]
+    );
     assert_eq!(isolated(&breakdown, "scheduling-jitter", "cyclic"), []);
     let jitter = isolated(&breakdown, "scheduling-jitter", "nanosleep");
-    assert_eq!(jitter, [("nothing", "below cyclic at 98"), ("competitor", "below busy at 90 and cyclic at 98")]);
+    assert_eq!(
+        jitter,
+        [
+            ("nothing", "below cyclic at 98"),
+            ("competitor", "below busy at 90 and cyclic at 98")
+        ]
+    );
     assert_eq!(breakdown["excluded"].as_array().unwrap().len(), 1);
     assert_eq!(breakdown["mixed"][0]["phase"], "forks");
     // The numbers are those of the run's own summary.
     let summary = place.summary("run");
-    let phase = summary["loads"].as_array().unwrap().iter().find(|load| load["name"] == "nothing").unwrap();
-    let of_probe = phase["probes"].as_array().unwrap().iter().find(|probe| probe[0] == "cyclic").unwrap();
-    let row = breakdown["isolated"].as_array().unwrap().iter().find(|row| row["source"] == "timer-resolution").unwrap();
+    let phase = summary["loads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|load| load["name"] == "nothing")
+        .unwrap();
+    let of_probe = phase["probes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|probe| probe[0] == "cyclic")
+        .unwrap();
+    let row = breakdown["isolated"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["source"] == "timer-resolution")
+        .unwrap();
     assert_eq!(row["numbers"], of_probe[1]);
 
     let text = place.tardy("breakdown run run").ends_with(0).stdout;
@@ -71,19 +115,34 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
     ] {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
-    assert!(text.contains("without high-resolution timers: not measured"), "{text}");
+    assert!(
+        text.contains("without high-resolution timers: not measured"),
+        "{text}"
+    );
     // What must be known before the numbers of the run stands before these too.
     let summary = place.tardy("show run --json").json();
     let warnings = summary["warnings"].as_array().unwrap().len();
-    assert_eq!(text.lines().filter(|line| line.starts_with("! run: ") || line.starts_with("note: run: ")).count(), 2 * warnings, "{text}");
+    assert_eq!(
+        text.lines()
+            .filter(|line| line.starts_with("! run: ") || line.starts_with("note: run: "))
+            .count(),
+        2 * warnings,
+        "{text}"
+    );
 }
 
 #[test]
 fn ordinary_tasks_isolate_nothing() {
     let place = Workplace::new();
-    place.tardy("run --probe cyclic --policy other --cycles 50 --quiet --out run").ends_with(0);
+    place
+        .tardy("run --probe cyclic --policy other --cycles 50 --quiet --out run")
+        .ends_with(0);
     let outcome = place.tardy("breakdown run").ends_with(4);
-    assert!(outcome.stdout.contains("an ordinary task waits for others"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("an ordinary task waits for others"),
+        "{}",
+        outcome.stdout
+    );
     place.tardy("breakdown nothing-there").ends_with(2);
     place.tardy("breakdown").ends_with(2);
 }

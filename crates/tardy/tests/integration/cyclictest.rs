@@ -1,11 +1,13 @@
-//! `tardy cyclictest`: scripts that call cyclictest get what cyclictest prints, with packaged cyclictest on the same arguments beside it.
+//! `tardy cyclictest`: scripts that call cyclictest get what cyclictest prints, with packaged
+//! cyclictest on the same arguments beside it.
 
 use crate::support;
 
 use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
 
-/// The text with each number as `0`, and the blanks before it left out: lines and columns compare, figures and what fills their columns do not.
+/// The text with each number as `0`, and the blanks before it left out: lines and columns compare,
+/// figures and what fills their columns do not.
 fn shape(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let mut shape = String::new();
@@ -25,7 +27,10 @@ fn shape(text: &str) -> Vec<String> {
 }
 
 fn of_peer(place: &Workplace, line: &str) -> Outcome {
-    finish(place.prepared(machine::program("cyclictest", "rt-tests"), line.split_whitespace()))
+    finish(place.prepared(
+        machine::program("cyclictest", "rt-tests"),
+        line.split_whitespace(),
+    ))
 }
 
 fn of_tardy(place: &Workplace, line: &str) -> Outcome {
@@ -53,16 +58,36 @@ fn lines_and_columns_are_those_of_cyclictest() {
 fn histograms_have_the_rows_of_cyclictest() {
     let place = Workplace::new();
     // Which samples lie beyond the last row differs from run to run: one row, and all of them do.
-    for line in ["-q -l 3 -h 1 -a 0 -p 80", "-q -l 3 -H 1 -t2 -a -p 80", "-q -l 40 -h 400000 -a 0 -p 80 -i 2000"] {
+    for line in [
+        "-q -l 3 -h 1 -a 0 -p 80",
+        "-q -l 3 -H 1 -t2 -a -p 80",
+        "-q -l 40 -h 400000 -a 0 -p 80 -i 2000",
+    ] {
         // A stall of this machine leaves one sample where there are three elsewhere, and no others.
-        let rows = |outcome: &Outcome| shape(&outcome.stdout).iter().map(|row| row.replace(" #0 others", "")).collect::<Vec<_>>();
-        assert_eq!(rows(&of_tardy(&place, line)), rows(&of_peer(&place, line)), "{line}");
+        let rows = |outcome: &Outcome| {
+            shape(&outcome.stdout)
+                .iter()
+                .map(|row| row.replace(" #0 others", ""))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            rows(&of_tardy(&place, line)),
+            rows(&of_peer(&place, line)),
+            "{line}"
+        );
     }
-    let (ours, peers) =
-        (of_tardy(&place, "-q -l 40 -h 400 -p 80 -a 0 --histfile=ours"), of_peer(&place, "-q -l 40 -h 400 -p 80 -a 0 --histfile=peers"));
+    let (ours, peers) = (
+        of_tardy(&place, "-q -l 40 -h 400 -p 80 -a 0 --histfile=ours"),
+        of_peer(&place, "-q -l 40 -h 400 -p 80 -a 0 --histfile=peers"),
+    );
     assert_eq!(shape(&ours.stdout), shape(&peers.stdout));
     let rows = |name: &str| {
-        std::fs::read_to_string(place.path(name)).unwrap().lines().take(401).map(|line| line[..7].to_owned()).collect::<Vec<_>>()
+        std::fs::read_to_string(place.path(name))
+            .unwrap()
+            .lines()
+            .take(401)
+            .map(|line| line[..7].to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(rows("ours")[1..], rows("peers")[1..]);
 }
@@ -70,14 +95,23 @@ fn histograms_have_the_rows_of_cyclictest() {
 #[test]
 fn values_and_spikes_are_listed_as_cyclictest_lists_them() {
     let place = Workplace::new();
-    for line in ["-v -l 10 -t1 -p 80 -a 0", "-v -l 10 -p 80 -a", "-q -l 10 --spike=1 -p 80 -a 0"] {
-        // A stall of this machine skips due times of the one and makes the other later: as many lines of a kind as there are samples.
+    for line in [
+        "-v -l 10 -t1 -p 80 -a 0",
+        "-v -l 10 -p 80 -a",
+        "-q -l 10 --spike=1 -p 80 -a 0",
+    ] {
+        // A stall of this machine skips due times of the one and makes the other later: as many
+        // lines of a kind as there are samples.
         let kinds = |outcome: &Outcome| {
             let mut lines = shape(&outcome.stdout);
             lines.dedup();
             lines
         };
-        assert_eq!(kinds(&of_tardy(&place, line)), kinds(&of_peer(&place, line)), "{line}");
+        assert_eq!(
+            kinds(&of_tardy(&place, line)),
+            kinds(&of_peer(&place, line)),
+            "{line}"
+        );
     }
 }
 
@@ -87,9 +121,19 @@ fn the_json_has_the_keys_of_cyclictest() {
     let line = |name: &str| format!("-q -l 20 -t2 -a -d0 -p 80 -h 100 --json={name}");
     of_tardy(&place, &line("ours"));
     of_peer(&place, &line("peers"));
-    let read = |name: &str| serde_json::from_slice::<serde_json::Value>(&std::fs::read(place.path(name)).unwrap()).unwrap();
+    let read = |name: &str| {
+        serde_json::from_slice::<serde_json::Value>(&std::fs::read(place.path(name)).unwrap())
+            .unwrap()
+    };
     let (ours, peers) = (read("ours"), read("peers"));
-    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let keys = |value: &serde_json::Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     assert_eq!(keys(&ours), keys(&peers));
     assert_eq!(keys(&ours["sysinfo"]), keys(&peers["sysinfo"]));
     let second = &ours["thread"]["1"];
@@ -104,18 +148,35 @@ fn the_json_has_the_keys_of_cyclictest() {
 fn the_run_is_kept_where_that_is_asked() {
     let place = Workplace::new();
     let outcome = of_tardy(&place, "-q -l 50 -t2 -a 0 -p 80 --tardy-out run");
-    assert_eq!(outcome.stdout.lines().filter(|line| line.starts_with("T: ")).count(), 2);
+    assert_eq!(
+        outcome
+            .stdout
+            .lines()
+            .filter(|line| line.starts_with("T: "))
+            .count(),
+        2
+    );
     // Two threads of one CPU with their own intervals, and every cycle in its series.
     let summary = place.summary("run");
     let mut series: Vec<(&str, u64)> = summary["series"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|series| (series["probe"].as_str().unwrap(), series["counts"]["expected"].as_u64().unwrap()))
+        .map(|series| {
+            (
+                series["probe"].as_str().unwrap(),
+                series["counts"]["expected"].as_u64().unwrap(),
+            )
+        })
         .collect();
     series.sort_unstable();
-    assert!(series.len() == 2 && series[0] == ("cyclic", 50) && series[1].0 == "thread-1", "{series:?}");
-    let refused = place.tardy("cyclictest -q -l 5 --tardy-out run").ends_with(2);
+    assert!(
+        series.len() == 2 && series[0] == ("cyclic", 50) && series[1].0 == "thread-1",
+        "{series:?}"
+    );
+    let refused = place
+        .tardy("cyclictest -q -l 5 --tardy-out run")
+        .ends_with(2);
     assert!(refused.stderr.contains("exists"), "{}", refused.stderr);
     // Without it, nothing is left anywhere.
     of_tardy(&place, "-q -l 5");
@@ -126,8 +187,18 @@ fn the_run_is_kept_where_that_is_asked() {
 fn a_link_of_that_name_is_the_command() {
     let place = Workplace::new();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tardy"), place.path("cyclictest")).unwrap();
-    let outcome = finish(place.prepared(std::process::Command::new(place.path("cyclictest")), ["-q", "-l5"])).ends_with(0);
-    assert!(outcome.stdout.starts_with("# /dev/cpu_dma_latency set to 0us\nT: 0 ("), "{}", outcome.stdout);
+    let outcome = finish(place.prepared(
+        std::process::Command::new(place.path("cyclictest")),
+        ["-q", "-l5"],
+    ))
+    .ends_with(0);
+    assert!(
+        outcome
+            .stdout
+            .starts_with("# /dev/cpu_dma_latency set to 0us\nT: 0 ("),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]
@@ -138,85 +209,183 @@ fn what_cannot_be_had_is_refused_in_a_line_that_says_why() {
         ("-F pipe -l5", "tardy: -F: "),
         ("-a 4000 -l5", "tardy: -a: "),
         ("-a 1-x -l5", "tardy: -a: "),
-        ("--deepest-idle-state=1 -l5", "tardy: --deepest-idle-state: "),
+        (
+            "--deepest-idle-state=1 -l5",
+            "tardy: --deepest-idle-state: ",
+        ),
         ("--bogus", "tardy: unexpected argument '--bogus'"),
         ("-i x", "tardy: invalid value 'x' for '--interval <US>'"),
-        ("-l5 -b", "tardy: a value is required for '--breaktrace <US>'"),
+        (
+            "-l5 -b",
+            "tardy: a value is required for '--breaktrace <US>'",
+        ),
     ] {
         let outcome = place.tardy(&format!("cyclictest {line}")).ends_with(2);
-        assert!(outcome.stderr.starts_with(begin) && outcome.stderr.lines().count() == 1, "{line}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.starts_with(begin) && outcome.stderr.lines().count() == 1,
+            "{line}: {}",
+            outcome.stderr
+        );
     }
 }
 
-/// rteval (rteval/modules/measurement/cyclictest.py) starts cyclictest without an end, ends it by SIGINT, and reads rows of whole numbers, the first of
-/// which is the bucket, and lines that begin with `# Max Latencies: ` and `# Break value: `.
+/// rteval (rteval/modules/measurement/cyclictest.py) starts cyclictest without an end, ends it by
+/// SIGINT, and reads rows of whole numbers, the first of which is the bucket, and lines that begin
+/// with `# Max Latencies: ` and `# Break value: `.
 #[test]
 fn rteval_ends_it_by_a_signal_and_reads_its_rows() {
     let place = Workplace::new();
     let cpus = machine::cpus();
-    let running = place.start(&format!("cyclictest -i1000 -qmu -h3500 -p95 -t{} -a{cpus}", cpus.len()));
+    let running = place.start(&format!(
+        "cyclictest -i1000 -qmu -h3500 -p95 -t{} -a{cpus}",
+        cpus.len()
+    ));
     std::thread::sleep(std::time::Duration::from_secs(2));
     running.signal(tardy_sys::signal::INTERRUPT);
     let outcome = running.wait().ends_with(0);
     let mut rows = 0;
     let mut samples = 0;
-    for line in outcome.stdout.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
-        let values: Vec<u64> = line.split_whitespace().map(|value| value.parse().unwrap()).collect();
+    for line in outcome
+        .stdout
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+    {
+        let values: Vec<u64> = line
+            .split_whitespace()
+            .map(|value| value.parse().unwrap())
+            .collect();
         assert_eq!((values[0], values.len()), (rows, 1 + cpus.len()), "{line}");
         rows += 1;
         samples += values[1..].iter().sum::<u64>();
     }
-    assert!(rows == 3500 && samples > 100, "{rows} rows, {samples} samples");
-    let most = outcome.stdout.lines().find_map(|line| line.strip_prefix("# Max Latencies: ")).unwrap();
-    assert_eq!(most.split_whitespace().filter(|value| value.parse::<u64>().is_ok()).count(), cpus.len());
+    assert!(
+        rows == 3500 && samples > 100,
+        "{rows} rows, {samples} samples"
+    );
+    let most = outcome
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("# Max Latencies: "))
+        .unwrap();
+    assert_eq!(
+        most.split_whitespace()
+            .filter(|value| value.parse::<u64>().is_ok())
+            .count(),
+        cpus.len()
+    );
 }
 
-/// Linaro's test-definitions (automated/lib/parse_rt_tests_results.py) read what cyclictest prints without -q behind the last escape sequence, or all
-/// of it: of lines that begin with `T:`, cut at blanks and colons, the words behind t, min, avg and max.
+/// Linaro's test-definitions (automated/lib/parse_rt_tests_results.py) read what cyclictest prints
+/// without -q behind the last escape sequence, or all of it: of lines that begin with `T:`, cut at
+/// blanks and colons, the words behind t, min, avg and max.
 #[test]
 fn linaros_parser_finds_thread_minimum_average_and_maximum() {
     let place = Workplace::new();
     let outcome = of_tardy(&place, "-p 98 -i 1000 -t 1 -a 0 -D 1 -m");
     let shown = outcome.stdout.rsplit('\u{1b}').next().unwrap();
-    let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("T:")).collect();
+    let lines: Vec<&str> = shown
+        .lines()
+        .filter(|line| line.starts_with("T:"))
+        .collect();
     assert_eq!(lines.len(), 1, "{shown}");
-    let words: Vec<String> = lines[0].split([' ', ':']).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
-    let behind = |name: &str| words[words.iter().position(|word| word == name).unwrap() + 1].parse::<u64>().unwrap();
-    assert!(behind("t") == 0 && behind("min") <= behind("avg") && behind("avg") <= behind("max"), "{words:?}");
+    let words: Vec<String> = lines[0]
+        .split([' ', ':'])
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let behind = |name: &str| {
+        words[words.iter().position(|word| word == name).unwrap() + 1]
+            .parse::<u64>()
+            .unwrap()
+    };
+    assert!(
+        behind("t") == 0 && behind("min") <= behind("avg") && behind("avg") <= behind("max"),
+        "{words:?}"
+    );
 }
 
-/// KernelCI's job (kernelci-core, config/runtime/tests/rt-tests.jinja2) has Linaro's newer script call it so, beside hackbench, and of the JSON that
-/// parser reads num_threads, the thread's min, avg and max, and return_code.
+/// KernelCI's job (kernelci-core, config/runtime/tests/rt-tests.jinja2) has Linaro's newer script
+/// call it so, beside hackbench, and of the JSON that parser reads num_threads, the thread's min,
+/// avg and max, and return_code.
 #[test]
 fn kernelcis_job_finds_its_keys_in_the_json() {
     let place = Workplace::new();
     for histogram in ["", " -h 100"] {
-        let line = format!("cyclictest -q -p 98 -i 1000 -t 2 -a 0-1 -D 1s{histogram} -m --json=cyclictest.json");
+        let line = format!(
+            "cyclictest -q -p 98 -i 1000 -t 2 -a 0-1 -D 1s{histogram} -m --json=cyclictest.json"
+        );
         place.tardy(&line).ends_with(0);
-        let found: serde_json::Value = serde_json::from_slice(&std::fs::read(place.path("cyclictest.json")).unwrap()).unwrap();
-        assert_eq!((&found["num_threads"], &found["return_code"]), (&2.into(), &0.into()), "{found}");
+        let found: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(place.path("cyclictest.json")).unwrap()).unwrap();
+        assert_eq!(
+            (&found["num_threads"], &found["return_code"]),
+            (&2.into(), &0.into()),
+            "{found}"
+        );
         for thread in ["0", "1"] {
-            let of_thread = |key: &str| found["thread"][thread][key].as_f64().unwrap_or_else(|| panic!("{key} of {thread}: {found}"));
-            assert!(of_thread("min") <= of_thread("avg") && of_thread("avg") <= of_thread("max") && of_thread("max") > 0.0, "{found}");
+            let of_thread = |key: &str| {
+                found["thread"][thread][key]
+                    .as_f64()
+                    .unwrap_or_else(|| panic!("{key} of {thread}: {found}"))
+            };
+            assert!(
+                of_thread("min") <= of_thread("avg")
+                    && of_thread("avg") <= of_thread("max")
+                    && of_thread("max") > 0.0,
+                "{found}"
+            );
         }
     }
 }
 
-/// OpenShift's runner (cnf-features-deploy, cnf-tests/pod-utils/cyclictest-runner) takes what it prints on both streams together, and its test
-/// (cluster-node-tuning-operator, functests/4_latency) of that log the words behind the first `# Max Latencies:`, each of which has to be a number.
+/// OpenShift's runner (cnf-features-deploy, cnf-tests/pod-utils/cyclictest-runner) takes what it
+/// prints on both streams together, and its test (cluster-node-tuning-operator,
+/// functests/4_latency) of that log the words behind the first `# Max Latencies:`, each of which
+/// has to be a number.
 #[test]
 fn openshifts_runner_finds_a_number_of_each_thread_behind_max_latencies() {
     let place = Workplace::new();
     let cpus = machine::cpus();
-    let words = ["-D", "1", "-p", "1", "-t", &cpus.len().to_string(), "-a", &cpus.to_string(), "-h", "30", "-i", "1000", "--quiet"];
-    let outcome = place.tardy_with(&[&["cyclictest"][..], &words].concat()).ends_with(0);
+    let words = [
+        "-D",
+        "1",
+        "-p",
+        "1",
+        "-t",
+        &cpus.len().to_string(),
+        "-a",
+        &cpus.to_string(),
+        "-h",
+        "30",
+        "-i",
+        "1000",
+        "--quiet",
+    ];
+    let outcome = place
+        .tardy_with(&[&["cyclictest"][..], &words].concat())
+        .ends_with(0);
     let log = outcome.stdout + &outcome.stderr;
-    let behind = log.split_once("# Max Latencies:").unwrap().1.lines().next().unwrap();
-    let values: Vec<u64> = behind.trim().split(' ').filter(|word| !word.is_empty()).map(|word| word.parse().unwrap()).collect();
-    assert!(values.len() == cpus.len() && values.iter().all(|&value| value > 0), "{log}");
+    let behind = log
+        .split_once("# Max Latencies:")
+        .unwrap()
+        .1
+        .lines()
+        .next()
+        .unwrap();
+    let values: Vec<u64> = behind
+        .trim()
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .map(|word| word.parse().unwrap())
+        .collect();
+    assert!(
+        values.len() == cpus.len() && values.iter().all(|&value| value > 0),
+        "{log}"
+    );
 }
 
-/// cyclictest marks the trace, and then switches it off. Here in an instance of tracefs that stands in for the kernel's own trace.
+/// cyclictest marks the trace, and then switches it off. Here in an instance of tracefs that stands
+/// in for the kernel's own trace.
 #[test]
 fn a_trace_is_marked_and_then_switched_off() {
     const TEST: &str = "a_trace_is_marked_and_then_switched_off";
@@ -224,17 +393,27 @@ fn a_trace_is_marked_and_then_switched_off() {
     let name = format!("tardy-test-{}", std::process::id());
     let script = format!(
         "mkdir at && mount -t tracefs none at || exit 77; mkdir at/instances/{name} || exit 77; \
-         mount --bind at/instances/{name} /sys/kernel/tracing || exit 77; echo 1 > /sys/kernel/tracing/tracing_on; \
-         \"$0\" cyclictest -q -b 1 -p 80 -a 0 --tracemark; \
-         cat /sys/kernel/tracing/trace > trace; cat /sys/kernel/tracing/tracing_on > on; \
-         umount /sys/kernel/tracing; rmdir at/instances/{name}"
+         mount --bind at/instances/{name} /sys/kernel/tracing || exit 77; echo 1 > \
+         /sys/kernel/tracing/tracing_on; \"$0\" cyclictest -q -b 1 -p 80 -a 0 --tracemark; cat \
+         /sys/kernel/tracing/trace > trace; cat /sys/kernel/tracing/tracing_on > on; umount \
+         /sys/kernel/tracing; rmdir at/instances/{name}"
     );
     let command = std::process::Command::new("unshare");
-    let outcome = finish(place.prepared(command, ["--mount", "sh", "-c", &script, env!("CARGO_BIN_EXE_tardy")]));
+    let outcome = finish(place.prepared(
+        command,
+        ["--mount", "sh", "-c", &script, env!("CARGO_BIN_EXE_tardy")],
+    ));
     if !place.path("on").exists() {
-        return machine::left_out(TEST, &format!("tracefs cannot be mounted here: {}", outcome.stderr));
+        return machine::left_out(
+            TEST,
+            &format!("tracefs cannot be mounted here: {}", outcome.stderr),
+        );
     }
     let read = |name: &str| std::fs::read_to_string(place.path(name)).unwrap();
-    assert!(read("trace").contains("tardy: latency "), "{}\n{outcome:?}", read("trace"));
+    assert!(
+        read("trace").contains("tardy: latency "),
+        "{}\n{outcome:?}",
+        read("trace")
+    );
     assert_eq!(read("on").trim(), "0");
 }

@@ -1,4 +1,5 @@
-//! `tardy doctor` as a user starts it: on copies of other machines' files, on this machine, and on a running program.
+//! `tardy doctor` as a user starts it: on copies of other machines' files, on this machine, and on
+//! a running program.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +58,9 @@ fn write(folder: &Path, text: &str) {
 /// `tardy doctor` on a made machine, on a screen of so many columns and lines.
 fn doctor(texts: &[&str], flags: &str, screen: (&str, Option<&str>)) -> Outcome {
     let place = Workplace::new();
-    texts.iter().for_each(|text| write(&place.path("board"), text));
+    texts
+        .iter()
+        .for_each(|text| write(&place.path("board"), text));
     let line = format!("doctor --root board {flags}");
     let mut command = place.command(line.split_whitespace());
     command.env("COLUMNS", screen.0).env_remove("LINES");
@@ -70,21 +73,33 @@ const WIDE: (&str, Option<&str>) = ("120", None);
 
 #[test]
 fn a_screen_of_80_columns_shows_the_worst_in_full_and_the_rest_by_name() {
-    let text = doctor(&[UNTUNED], "--cpus 1-3", ("80", Some("24"))).ends_with(0).stdout;
-    assert!(text.lines().count() < 24 && text.lines().all(|line| line.len() <= 80), "{text}");
+    let text = doctor(&[UNTUNED], "--cpus 1-3", ("80", Some("24")))
+        .ends_with(0)
+        .stdout;
+    assert!(
+        text.lines().count() < 24 && text.lines().all(|line| line.len() <= 80),
+        "{text}"
+    );
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn a_screen_of_120_columns_shows_a_machine_that_is_nearly_ready() {
-    let text = doctor(&[UNTUNED, TUNED], "--cpus isolated", ("120", Some("40"))).ends_with(0).stdout;
-    assert!(text.lines().count() < 40 && text.lines().all(|line| line.len() <= 120), "{text}");
+    let text = doctor(&[UNTUNED, TUNED], "--cpus isolated", ("120", Some("40")))
+        .ends_with(0)
+        .stdout;
+    assert!(
+        text.lines().count() < 40 && text.lines().all(|line| line.len() <= 120),
+        "{text}"
+    );
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn everything_is_shown_with_what_was_read_where_there_is_no_screen() {
-    let text = doctor(&[UNTUNED], "--cpus 1-3 --all", WIDE).ends_with(0).stdout;
+    let text = doctor(&[UNTUNED], "--cpus 1-3 --all", WIDE)
+        .ends_with(0)
+        .stdout;
     insta::assert_snapshot!(text);
 }
 
@@ -98,7 +113,11 @@ fn the_exit_code_follows_the_severity_that_was_asked_for() {
     // Nothing fatal, and everything fatal can be read.
     ends(&[UNTUNED, TUNED], "--cpus 1 --fail-on fatal", 0);
     // Nothing high that is seen, and rows that cannot be seen: no answer.
-    ends(&[UNTUNED, TUNED, "boot/config-6.1.0-rt: CONFIG_CPU_FREQ=y"], "--cpus 1 --fail-on high", 4);
+    ends(
+        &[UNTUNED, TUNED, "boot/config-6.1.0-rt: CONFIG_CPU_FREQ=y"],
+        "--cpus 1 --fail-on high",
+        4,
+    );
     ends(&[UNTUNED], "--fail-on dreadful", 2);
 }
 
@@ -106,11 +125,27 @@ fn the_exit_code_follows_the_severity_that_was_asked_for() {
 fn profiles_disagree_about_the_same_machine() {
     let nohz = "sys/devices/system/cpu/nohz_full: 1";
     let state = |profile: &str| {
-        let json = doctor(&[UNTUNED, TUNED, nohz], &format!("--cpus 1 --json --profile {profile}"), WIDE).ends_with(0).json();
+        let json = doctor(
+            &[UNTUNED, TUNED, nohz],
+            &format!("--cpus 1 --json --profile {profile}"),
+            WIDE,
+        )
+        .ends_with(0)
+        .json();
         let findings = json["findings"].as_array().unwrap().clone();
-        let finding = findings.iter().find(|finding| finding["check"] == "full-dynticks").unwrap().clone();
-        assert_eq!((&json["profile"], &json["cpus"]), (&serde_json::json!(profile), &serde_json::json!("1")));
-        (finding["state"].as_str().unwrap().to_owned(), finding["importance"].as_str().unwrap().to_owned())
+        let finding = findings
+            .iter()
+            .find(|finding| finding["check"] == "full-dynticks")
+            .unwrap()
+            .clone();
+        assert_eq!(
+            (&json["profile"], &json["cpus"]),
+            (&serde_json::json!(profile), &serde_json::json!("1"))
+        );
+        (
+            finding["state"].as_str().unwrap().to_owned(),
+            finding["importance"].as_str().unwrap().to_owned(),
+        )
     };
     assert_eq!(state("periodic"), ("improvable".into(), "medium".into()));
     assert_eq!(state("polling"), ("good".into(), "high".into()));
@@ -128,7 +163,10 @@ fn what_cannot_be_looked_at_is_refused_with_what_to_name_instead() {
         ("doctor --profile desktop", "possible values"),
     ] {
         let refused = place.tardy(line).ends_with(2);
-        assert!(refused.stdout.is_empty() && refused.stderr.contains(word), "{line}: {refused:?}");
+        assert!(
+            refused.stdout.is_empty() && refused.stderr.contains(word),
+            "{line}: {refused:?}"
+        );
     }
 }
 
@@ -136,14 +174,24 @@ fn what_cannot_be_looked_at_is_refused_with_what_to_name_instead() {
 fn every_row_is_looked_at_on_the_machine_that_the_tests_run_on() {
     let place = Workplace::new();
     for profile in ["periodic", "polling", "audio", "vm-guest", "vm-host"] {
-        let json = place.tardy(&format!("doctor --watch 10ms --json --profile {profile}")).ends_with(0).json();
+        let json = place
+            .tardy(&format!("doctor --watch 10ms --json --profile {profile}"))
+            .ends_with(0)
+            .json();
         let findings = json["findings"].as_array().unwrap();
         let rows = tardy_machine::checks::CHECKS.len();
         assert_eq!(findings.len(), rows);
         for finding in findings {
             let state = finding["state"].as_str().unwrap();
-            assert!(["good", "improvable", "noted", "not-applicable", "unknown"].contains(&state), "{finding}");
-            assert!(!finding["reads"].as_array().unwrap().is_empty() && !finding["source"].as_str().unwrap().is_empty(), "{finding}");
+            assert!(
+                ["good", "improvable", "noted", "not-applicable", "unknown"].contains(&state),
+                "{finding}"
+            );
+            assert!(
+                !finding["reads"].as_array().unwrap().is_empty()
+                    && !finding["source"].as_str().unwrap().is_empty(),
+                "{finding}"
+            );
         }
     }
 }
@@ -151,58 +199,118 @@ fn every_row_is_looked_at_on_the_machine_that_the_tests_run_on() {
 #[test]
 fn an_ordinary_program_is_told_what_it_did_not_ask_for() {
     let place = Workplace::new();
-    let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let json = place.tardy(&format!("doctor --watch 10ms --json --pid {}", sleeper.id()));
+    let mut sleeper = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .unwrap();
+    let json = place.tardy(&format!(
+        "doctor --watch 10ms --json --pid {}",
+        sleeper.id()
+    ));
     let slack = place.tardy(&format!("doctor --watch 10ms --all --pid {}", sleeper.id()));
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     let json = json.ends_with(0).json();
     assert!(json["program"].as_str().unwrap().starts_with("sleep ("));
-    let finding = |name: &str| json["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == name).unwrap().clone();
+    let finding = |name: &str| {
+        json["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|finding| finding["check"] == name)
+            .unwrap()
+            .clone()
+    };
     assert_eq!(finding("program-policy")["state"], "improvable");
-    assert!(finding("program-memory")["current"].as_str().unwrap().starts_with("0 KiB locked"));
+    assert!(
+        finding("program-memory")["current"]
+            .as_str()
+            .unwrap()
+            .starts_with("0 KiB locked")
+    );
     // Rules for real-time threads say nothing of a program that has none.
     assert_eq!(finding("program-faults")["state"], "not-applicable");
     let text = slack.ends_with(0).stdout;
-    assert!(text.contains("program-policy: none of the 1 threads of sleep has a real-time policy"), "{text}");
+    assert!(
+        text.contains("program-policy: none of the 1 threads of sleep has a real-time policy"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_run_keeps_what_was_found_and_a_comparison_lists_what_differs() {
     let place = Workplace::new();
-    let made = place.tardy("run --for 300ms --load none --quiet --out one").code();
+    let made = place
+        .tardy("run --for 300ms --load none --quiet --out one")
+        .code();
     assert!([0, 4].contains(&made));
     let path = place.path("one/run.json");
-    let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let mut record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let rows = record["doctor"].as_array().unwrap();
-    assert!(rows.len() > 40 && rows.iter().all(|row| row["state"] != "not-applicable"), "{rows:?}");
-    let timers = rows.iter().position(|row| row["check"] == "high-resolution-timers").unwrap();
-    assert_eq!(rows[timers]["state"], "good", "a machine that runs tests has them");
+    assert!(
+        rows.len() > 40 && rows.iter().all(|row| row["state"] != "not-applicable"),
+        "{rows:?}"
+    );
+    let timers = rows
+        .iter()
+        .position(|row| row["check"] == "high-resolution-timers")
+        .unwrap();
+    assert_eq!(
+        rows[timers]["state"], "good",
+        "a machine that runs tests has them"
+    );
 
     // The same run as a machine would have made it whose timers wait for the tick.
-    let copied = std::process::Command::new("cp").arg("-r").args([place.path("one"), place.path("two")]).status().unwrap();
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([place.path("one"), place.path("two")])
+        .status()
+        .unwrap();
     assert!(copied.success());
     record["doctor"][timers]["state"] = "improvable".into();
     record["doctor"][timers]["current"] = "off".into();
     std::fs::write(place.path("two/run.json"), record.to_string()).unwrap();
     let shown = place.tardy("show two --full").stdout;
-    let line = shown.lines().find(|line| line.contains("bad for real time (tardy doctor: fatal, high):")).unwrap();
+    let line = shown
+        .lines()
+        .find(|line| line.contains("bad for real time (tardy doctor: fatal, high):"))
+        .unwrap();
     assert!(line.contains("high-resolution-timers"), "{line}");
     let compared = place.tardy("compare one two --format json").json();
     let changed = compared.to_string();
-    assert!(changed.contains(r#"{"base":"on","candidate":"off","fact":"doctor.high-resolution-timers"}"#), "{changed}");
+    assert!(
+        changed
+            .contains(r#"{"base":"on","candidate":"off","fact":"doctor.high-resolution-timers"}"#),
+        "{changed}"
+    );
     place.tardy("report one two --html both.html");
     let page = std::fs::read_to_string(place.path("both.html")).unwrap();
-    assert!(page.contains("Settings, as tardy doctor found them") && page.contains("FATAL: off"), "the report has both");
+    assert!(
+        page.contains("Settings, as tardy doctor found them") && page.contains("FATAL: off"),
+        "the report has both"
+    );
 }
 
 #[test]
 fn findings_are_printed_as_a_page_that_fetches_nothing() {
     let place = Workplace::new();
-    let page = place.tardy("doctor --watch 0s --as-html").ends_with(0).stdout;
-    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("default-src 'none'"), "{page}");
-    assert!(page.contains("Is this machine set up for real time?") && page.contains("clock-source"), "{page}");
+    let page = place
+        .tardy("doctor --watch 0s --as-html")
+        .ends_with(0)
+        .stdout;
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && page.contains("default-src 'none'"),
+        "{page}"
+    );
+    assert!(
+        page.contains("Is this machine set up for real time?") && page.contains("clock-source"),
+        "{page}"
+    );
     place.tardy("doctor --as-html --json").ends_with(2);
     // All rows stand in JSON anyhow.
-    place.tardy("doctor --watch 0s --json --all").ends_with(0).json();
+    place
+        .tardy("doctor --watch 0s --json --all")
+        .ends_with(0)
+        .json();
 }

@@ -1,4 +1,5 @@
-//! `tardy explain`: traces that others made, from kept files of trace-cmd (crates/tardy-trace/tests/data/README.md says how they came to be).
+//! `tardy explain`: traces that others made, from kept files of trace-cmd
+//! (crates/tardy-trace/tests/data/README.md says how they came to be).
 
 use std::path::PathBuf;
 
@@ -7,7 +8,9 @@ use crate::support::workplace::Workplace;
 use serde_json::Value;
 
 fn trace(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tardy-trace/tests/data").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../tardy-trace/tests/data")
+        .join(name)
 }
 
 fn explain(name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -24,39 +27,63 @@ fn json(name: &str, arguments: &[&str]) -> Value {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// The sum of a key over rows.
 fn sum(rows: &Value, key: &str) -> u64 {
-    rows.as_array().unwrap().iter().map(|row| number(&row[key])).sum()
+    rows.as_array()
+        .unwrap()
+        .iter()
+        .map(|row| number(&row[key]))
+        .sum()
 }
 
 #[test]
 fn the_thread_that_makes_the_loop_late_is_named_first() {
     let found = json("application.dat", &["--task", "my_loop"]);
-    assert_eq!(found["wake_ups"]["timed"], 300, "one for each cycle of the loop");
+    assert_eq!(
+        found["wake_ups"]["timed"], 300,
+        "one for each cycle of the loop"
+    );
     let first = &found["holders"][0];
-    assert_eq!((&first["cause"], &first["name"], &first["priority"]), (&"higher_priority".into(), &"interference".into(), &9.into()));
+    assert_eq!(
+        (&first["cause"], &first["name"], &first["priority"]),
+        (&"higher_priority".into(), &"interference".into(), &9.into())
+    );
     assert_eq!(first["known"], "seen");
     assert_eq!(found["unexplained_ns"], 0);
     // It ends 300 us after the loop is due, in every tenth of 300 cycles.
-    let late = json("application.dat", &["--task", "my_loop", "--above", "200us"]);
-    assert_eq!((&late["wake_ups"]["ranked"], &late["holders"][0]["wake_ups"]), (&30.into(), &30.into()));
+    let late = json(
+        "application.dat",
+        &["--task", "my_loop", "--above", "200us"],
+    );
+    assert_eq!(
+        (&late["wake_ups"]["ranked"], &late["holders"][0]["wake_ups"]),
+        (&30.into(), &30.into())
+    );
 }
 
 #[test]
 fn holders_and_components_add_up_to_all_lateness() {
-    for (name, arguments) in
-        [("application.dat", &["--task", "my_loop"][..]), ("local.dat", &["--task", "my_loop"]), ("local.dat", &["--task", "my_worker"])]
-    {
+    for (name, arguments) in [
+        ("application.dat", &["--task", "my_loop"][..]),
+        ("local.dat", &["--task", "my_loop"]),
+        ("local.dat", &["--task", "my_worker"]),
+    ] {
         let found = json(name, arguments);
         let all = number(&found["lateness"]["sum_ns"]);
         assert!(all > 0);
         assert_eq!(sum(&found["holders"], "sum_ns"), all, "{name}");
         assert_eq!(sum(&found["components"], "sum_ns"), all, "{name}");
         for story in found["worst"].as_array().unwrap() {
-            assert_eq!(sum(&story["pieces"], "length_ns"), number(&story["lateness_ns"]), "{name}");
+            assert_eq!(
+                sum(&story["pieces"], "length_ns"),
+                number(&story["lateness_ns"]),
+                "{name}"
+            );
         }
     }
 }
@@ -65,38 +92,71 @@ fn holders_and_components_add_up_to_all_lateness() {
 fn the_worst_wake_ups_are_told_as_a_time_line() {
     let (code, stdout, stderr) = explain("application.dat", &["--task", "my_loop", "--worst", "2"]);
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(stdout.contains("thread of higher priority: interference (real-time 90)"), "{stdout}");
+    assert!(
+        stdout.contains("thread of higher priority: interference (real-time 90)"),
+        "{stdout}"
+    );
     assert_eq!(stdout.matches("\nWorst ").count(), 2, "{stdout}");
     for mark in ["due", "timer interrupt", "waking", "runs"] {
         assert!(stdout.contains(mark), "no {mark} in {stdout}");
     }
-    assert_eq!(json("application.dat", &["--task", "my_loop", "--worst", "2"])["worst"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        json("application.dat", &["--task", "my_loop", "--worst", "2"])["worst"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
 }
 
 #[test]
 fn only_late_wake_ups_are_ranked_where_asked() {
     let all = json("application.dat", &["--task", "my_loop"]);
-    let late = json("application.dat", &["--task", "my_loop", "--above", "200us"]);
+    let late = json(
+        "application.dat",
+        &["--task", "my_loop", "--above", "200us"],
+    );
     assert_eq!(all["wake_ups"]["all"], late["wake_ups"]["all"]);
     assert!(number(&late["wake_ups"]["ranked"]) < number(&all["wake_ups"]["ranked"]));
     assert_eq!(late["holders"][0]["name"], "interference");
-    let (_, stdout, _) = explain("application.dat", &["--task", "my_loop", "--above", "200us"]);
+    let (_, stdout, _) = explain(
+        "application.dat",
+        &["--task", "my_loop", "--above", "200us"],
+    );
     assert!(stdout.contains("later than 200"), "{stdout}");
 }
 
 #[test]
 fn faults_of_the_loop_are_counted_with_their_remedy() {
     let rules = |task: &str| json("application.dat", &["--task", task])["rules"].clone();
-    let of = |rules: &Value, name: &str| rules.as_array().unwrap().iter().find(|rule| rule["rule"] == name).unwrap().clone();
+    let of = |rules: &Value, name: &str| {
+        rules
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|rule| rule["rule"] == name)
+            .unwrap()
+            .clone()
+    };
     let faults = of(&rules("my_loop"), "page_faults");
-    // Each 50th of 300 cycles touches a new page; one more fault is at the end, where the loop joins its threads, the last of which wakes it.
+    // Each 50th of 300 cycles touches a new page; one more fault is at the end, where the loop
+    // joins its threads, the last of which wakes it.
     assert_eq!(faults["count"], 7, "{faults}");
     let lower = of(&rules("my_worker"), "woken_by_lower_priority");
     assert!(number(&lower["count"]) >= 10, "{lower}");
-    assert!(lower["detail"].as_str().unwrap().contains("helper (real-time 10)"), "{lower}");
+    assert!(
+        lower["detail"]
+            .as_str()
+            .unwrap()
+            .contains("helper (real-time 10)"),
+        "{lower}"
+    );
     assert_eq!(of(&rules("my_loop"), "woken_by_lower_priority")["count"], 1);
     // No event of futex(2) was recorded: that is no zero.
-    assert_eq!(of(&rules("my_loop"), "futex_without_inheritance")["count"], Value::Null);
+    assert_eq!(
+        of(&rules("my_loop"), "futex_without_inheritance")["count"],
+        Value::Null
+    );
     let (_, stdout, _) = explain("application.dat", &["--task", "my_loop"]);
     assert!(stdout.contains("mlockall"), "{stdout}");
 }
@@ -104,30 +164,58 @@ fn faults_of_the_loop_are_counted_with_their_remedy() {
 #[test]
 fn a_switch_that_is_not_traced_is_counted_and_said() {
     let found = json("application.dat", &["--task", "my_loop"]);
-    assert_eq!(found["trace"]["switches_out_of_idle"], 0, "the kernel that made the trace has none");
+    assert_eq!(
+        found["trace"]["switches_out_of_idle"], 0,
+        "the kernel that made the trace has none"
+    );
     let (_, stdout, _) = explain("application.dat", &["--task", "my_loop"]);
-    assert_eq!(stdout.contains("lower bound"), number(&found["wake_ups"]["lower_bounds"]) > 0, "{stdout}");
+    assert_eq!(
+        stdout.contains("lower bound"),
+        number(&found["wake_ups"]["lower_bounds"]) > 0,
+        "{stdout}"
+    );
 }
 
 #[test]
 fn a_clock_that_is_not_monotonic_is_told_from_the_trace_itself() {
     // Both files say `local`; trace-cmd extract does not know better. One of them is monotonic.
-    assert_eq!(json("application.dat", &["--task", "my_loop"])["trace"]["is_monotonic"], true);
+    assert_eq!(
+        json("application.dat", &["--task", "my_loop"])["trace"]["is_monotonic"],
+        true
+    );
     let local = json("local.dat", &["--task", "my_loop"]);
     assert_eq!(local["trace"]["is_monotonic"], false);
     assert_eq!(local["wake_ups"]["timed"], 30);
-    assert!(number(&local["lateness"]["max_ns"]) < 1_000_000_000, "times of two clocks were mixed: {}", local["lateness"]);
+    assert!(
+        number(&local["lateness"]["max_ns"]) < 1_000_000_000,
+        "times of two clocks were mixed: {}",
+        local["lateness"]
+    );
 }
 
 #[test]
 fn a_period_stands_in_for_timers_that_were_not_recorded() {
     let timers = json("application.dat", &["--task", "my_loop", "--worst", "1000"]);
-    let period = json("application.dat", &["--task", "my_loop", "--worst", "1000", "--period", "1ms"]);
-    assert_eq!((number(&period["wake_ups"]["timed"]), number(&period["wake_ups"]["periodic"])), (0, 300));
+    let period = json(
+        "application.dat",
+        &["--task", "my_loop", "--worst", "1000", "--period", "1ms"],
+    );
+    assert_eq!(
+        (
+            number(&period["wake_ups"]["timed"]),
+            number(&period["wake_ups"]["periodic"])
+        ),
+        (0, 300)
+    );
     assert_eq!(period["thread"]["period_ns"], 1_000_000.0);
-    // The truth is in the trace: wake-ups lie on the same grid, but for the least time from a timer's due time to the waking.
+    // The truth is in the trace: wake-ups lie on the same grid, but for the least time from a
+    // timer's due time to the waking.
     let due = |found: &Value, from: &str| {
-        let stories = found["worst"].as_array().unwrap().iter().filter(|story| story["due_from"] == from);
+        let stories = found["worst"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|story| story["due_from"] == from);
         let mut due: Vec<u64> = stories.map(|story| number(&story["due_ns"])).collect();
         due.sort_unstable();
         due
@@ -135,17 +223,45 @@ fn a_period_stands_in_for_timers_that_were_not_recorded() {
     let (true_due, fitted) = (due(&timers, "timer"), due(&period, "period"));
     let ahead = fitted[0] - true_due[0];
     assert!((1..100_000).contains(&ahead), "{ahead}");
-    assert!(true_due.iter().zip(&fitted).all(|(&of_timer, &of_grid)| of_timer + ahead == of_grid));
-    assert_eq!(sum(&period["holders"], "sum_ns"), number(&period["lateness"]["sum_ns"]));
+    assert!(
+        true_due
+            .iter()
+            .zip(&fitted)
+            .all(|(&of_timer, &of_grid)| of_timer + ahead == of_grid)
+    );
+    assert_eq!(
+        sum(&period["holders"], "sum_ns"),
+        number(&period["lateness"]["sum_ns"])
+    );
     assert_eq!(period["holders"][0]["name"], "interference");
-    let (_, stdout, _) = explain("application.dat", &["--task", "my_loop", "--period", "1ms", "--due-from", "period"]);
-    assert!(stdout.contains("due by a period of 1.0") && stdout.contains("makes every one of them late does not show"), "{stdout}");
+    let (_, stdout, _) = explain(
+        "application.dat",
+        &[
+            "--task",
+            "my_loop",
+            "--period",
+            "1ms",
+            "--due-from",
+            "period",
+        ],
+    );
+    assert!(
+        stdout.contains("due by a period of 1.0")
+            && stdout.contains("makes every one of them late does not show"),
+        "{stdout}"
+    );
     for (arguments, words) in [
         (&["--due-from", "period"][..], "--period"),
-        (&["--due-from", "hrtimer", "--period", "1ms"], "--due-from hrtimer"),
+        (
+            &["--due-from", "hrtimer", "--period", "1ms"],
+            "--due-from hrtimer",
+        ),
         (&["--period", "1h"], "leave --period out"),
     ] {
-        let (code, stdout, stderr) = explain("application.dat", &[&["--task", "my_loop"], arguments].concat());
+        let (code, stdout, stderr) = explain(
+            "application.dat",
+            &[&["--task", "my_loop"], arguments].concat(),
+        );
         assert_eq!((code, stdout.as_str()), (Some(2), ""));
         assert!(stderr.contains(words), "{stderr}");
     }
@@ -156,12 +272,35 @@ fn a_period_stands_in_for_timers_that_were_not_recorded() {
 fn a_trace_for_perfetto_is_written_whole_or_not_at_all() {
     let place = Workplace::new();
     let path = trace("application.dat");
-    let write = |task: &str, file: &str| place.tardy_with(&["explain", path.to_str().unwrap(), "--task", task, "--perfetto", file]);
+    let write = |task: &str, file: &str| {
+        place.tardy_with(&[
+            "explain",
+            path.to_str().unwrap(),
+            "--task",
+            task,
+            "--perfetto",
+            file,
+        ])
+    };
     let outcome = write("my_loop", "loop.pftrace").ends_with(0);
-    assert!(outcome.stdout.contains("Who made it late"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("Who made it late"),
+        "{}",
+        outcome.stdout
+    );
     let written = std::fs::read(place.path("loop.pftrace")).unwrap();
-    for words in ["my_loop", ": from due to running", "thread of higher priority: interference (real-time 90)", "due to timer interrupt"] {
-        assert!(written.windows(words.len()).any(|window| window == words.as_bytes()), "no {words}");
+    for words in [
+        "my_loop",
+        ": from due to running",
+        "thread of higher priority: interference (real-time 90)",
+        "due to timer interrupt",
+    ] {
+        assert!(
+            written
+                .windows(words.len())
+                .any(|window| window == words.as_bytes()),
+            "no {words}"
+        );
     }
     // Nothing is replaced by a trace that is not explained, and nothing is left of it.
     write("your_loop", "loop.pftrace").ends_with(2);
@@ -169,7 +308,11 @@ fn a_trace_for_perfetto_is_written_whole_or_not_at_all() {
     assert_eq!(place.names(), ["loop.pftrace"]);
     // A device stays what it is.
     let refused = write("my_loop", "/dev/null").ends_with(3);
-    assert!(refused.stderr.contains("/dev/null") && refused.stderr.contains("name of a file"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("/dev/null") && refused.stderr.contains("name of a file"),
+        "{}",
+        refused.stderr
+    );
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
 }
 
@@ -182,9 +325,17 @@ fn what_cannot_be_explained_is_refused_with_a_remedy() {
             assert!(stderr.contains(word), "no {word} in {stderr}");
         }
     };
-    refused("application.dat", &["--task", "your_loop"], &["your_loop", "my_loop", "interference"]);
+    refused(
+        "application.dat",
+        &["--task", "your_loop"],
+        &["your_loop", "my_loop", "interference"],
+    );
     refused("my_loop.c", &["--task", "my_loop"], &["no trace.dat"]);
     refused("none.dat", &["--task", "my_loop"], &["none.dat"]);
     refused("", &["--task", "my_loop"], &["trace.dat"]);
-    refused("application.dat", &["--task", "my_loop", "--buffer", "other"], &["other", "tardy_test_data"]);
+    refused(
+        "application.dat",
+        &["--task", "my_loop", "--buffer", "other"],
+        &["other", "tardy_test_data"],
+    );
 }

@@ -12,8 +12,15 @@ fn made() -> MadeRun {
         "host_name": "board\"7\"",
         "kernel": {"release": "6.12.0", "version": "#1 SMP PREEMPT_RT", "architecture": "x86_64", "preemption": {"compiled": "real-time"}},
     });
-    let latencies = vec![vec![10_000, 12_345, 12_999, 250_000], vec![15_500, 2_500_000, -300, 16_000, 16_000]];
-    MadeRun { machine, phases: vec![("idle", 0, 1_000_000), ("io,\"x\"", 1_000_000, 2_000_000)], ..MadeRun::new(latencies) }
+    let latencies = vec![
+        vec![10_000, 12_345, 12_999, 250_000],
+        vec![15_500, 2_500_000, -300, 16_000, 16_000],
+    ];
+    MadeRun {
+        machine,
+        phases: vec![("idle", 0, 1_000_000), ("io,\"x\"", 1_000_000, 2_000_000)],
+        ..MadeRun::new(latencies)
+    }
 }
 
 fn export(run: &MadeRun, arguments: &str) -> Outcome {
@@ -37,8 +44,13 @@ fn csv_has_every_sample() {
 fn a_dash_is_standard_output_and_no_file() {
     let place = Workplace::new();
     made().write(&place.path("run"));
-    let outcome = place.tardy("export run --format csv --output -").ends_with(0);
-    assert_eq!((outcome.stdout, place.names()), (exported("csv"), vec!["run".to_owned()]));
+    let outcome = place
+        .tardy("export run --format csv --output -")
+        .ends_with(0);
+    assert_eq!(
+        (outcome.stdout, place.names()),
+        (exported("csv"), vec!["run".to_owned()])
+    );
 }
 
 #[test]
@@ -63,14 +75,21 @@ fn openmetrics_has_fixed_edges_and_ends_in_eof() {
 
 #[test]
 fn rt_tests_json_has_the_keys_of_cyclictest_in_its_order() {
-    let text = export(&made(), "--format rt-tests-json --deadline 1ms").ends_with(0).stdout;
+    let text = export(&made(), "--format rt-tests-json --deadline 1ms")
+        .ends_with(0)
+        .stdout;
     insta::assert_snapshot!(text);
     // What the parsers of test systems take from it.
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     let threads = document["num_threads"].as_u64().unwrap();
     for thread in 0..threads {
         let thread = &document["thread"][thread.to_string()];
-        assert!(["min", "avg", "max"].iter().all(|key| thread[key].is_number()), "{thread}");
+        assert!(
+            ["min", "avg", "max"]
+                .iter()
+                .all(|key| thread[key].is_number()),
+            "{thread}"
+        );
     }
     assert_eq!(document["return_code"], 1, "the deadline was missed");
 }
@@ -84,7 +103,11 @@ fn lava_gets_a_signal_a_number_and_a_real_result() {
 fn kcidb_gets_an_object_a_number() {
     insta::assert_snapshot!(exported("kcidb --build-id maestro:42 --deadline 1ms"));
     let refused = export(&made(), "--format kcidb").ends_with(2);
-    assert!(refused.stderr.contains("needs --build-id"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("needs --build-id"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -101,62 +124,128 @@ fn markdown_is_verdict_warnings_and_tables() {
 fn npy_holds_a_record_a_sample() {
     let place = Workplace::new();
     made().write(&place.path("run"));
-    place.tardy("export run --format npy --output run.npy").ends_with(0);
+    place
+        .tardy("export run --format npy --output run.npy")
+        .ends_with(0);
     let bytes = std::fs::read(place.path("run.npy")).unwrap();
     let data = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     assert_eq!((data % 64, bytes.len() - data), (0, 9 * 28));
     let record = |index: usize| &bytes[data + index * 28..data + (index + 1) * 28];
     let latency = |index: usize| i64::from_le_bytes(record(index)[16..24].try_into().unwrap());
-    assert_eq!((0..9).map(latency).collect::<Vec<_>>(), [10_000, 12_345, 12_999, 250_000, 15_500, 2_500_000, -300, 16_000, 16_000]);
+    assert_eq!(
+        (0..9).map(latency).collect::<Vec<_>>(),
+        [
+            10_000, 12_345, 12_999, 250_000, 15_500, 2_500_000, -300, 16_000, 16_000
+        ]
+    );
     let due = |index: usize| i64::from_le_bytes(record(index)[8..16].try_into().unwrap());
-    assert_eq!((4..9).map(due).collect::<Vec<_>>(), [0, 1_000_000, 4_000_000, 5_000_000, 6_000_000]);
+    assert_eq!(
+        (4..9).map(due).collect::<Vec<_>>(),
+        [0, 1_000_000, 4_000_000, 5_000_000, 6_000_000]
+    );
     assert_eq!((record(4)[0], record(4)[4], record(5)[24]), (1, 255, 2));
     // Nothing is left beside it, and a second export replaces the first.
-    place.tardy("export run --format npy --output run.npy").ends_with(0);
+    place
+        .tardy("export run --format npy --output run.npy")
+        .ends_with(0);
     assert_eq!(place.names(), ["run", "run.npy"]);
 }
 
-/// Copies without a CPU of their own are told apart in every format that has series, and keep their own numbers.
+/// Copies without a CPU of their own are told apart in every format that has series, and keep their
+/// own numbers.
 #[test]
 fn copies_of_an_unbound_probe_keep_their_own_numbers() {
-    let run = MadeRun { is_unbound: true, ..MadeRun::new(vec![vec![10_000; 3], vec![20_000; 4], vec![30_000; 5]]) };
-    let text = |format: &str| export(&run, &format!("--format {format}")).ends_with(0).stdout;
+    let run = MadeRun {
+        is_unbound: true,
+        ..MadeRun::new(vec![vec![10_000; 3], vec![20_000; 4], vec![30_000; 5]])
+    };
+    let text = |format: &str| {
+        export(&run, &format!("--format {format}"))
+            .ends_with(0)
+            .stdout
+    };
     let csv = text("csv");
-    assert_eq!((csv.matches("cyclic,,0,idle,").count(), csv.matches("cyclic,,2,idle,").count()), (3, 5), "{csv}");
-    assert!(text("csv --histogram").ends_with("cyclic,,0,10000,3\ncyclic,,1,20000,4\ncyclic,,2,30000,5\n"));
+    assert_eq!(
+        (
+            csv.matches("cyclic,,0,idle,").count(),
+            csv.matches("cyclic,,2,idle,").count()
+        ),
+        (3, 5),
+        "{csv}"
+    );
+    assert!(
+        text("csv --histogram")
+            .ends_with("cyclic,,0,10000,3\ncyclic,,1,20000,4\ncyclic,,2,30000,5\n")
+    );
     let json = support::document::read_as(&text("json"), "export");
-    assert_eq!((&json["histograms"][2]["copy"], &json["histograms"][2]["counts"]), (&json!(2), &json!([[30_000, 5]])));
+    assert_eq!(
+        (
+            &json["histograms"][2]["copy"],
+            &json["histograms"][2]["counts"]
+        ),
+        (&json!(2), &json!([[30_000, 5]]))
+    );
     let threads: serde_json::Value = serde_json::from_str(&text("rt-tests-json")).unwrap();
-    assert_eq!([0, 1, 2].map(|thread| threads["thread"][thread.to_string()]["max"].clone()), [10, 20, 30]);
+    assert_eq!(
+        [0, 1, 2].map(|thread| threads["thread"][thread.to_string()]["max"].clone()),
+        [10, 20, 30]
+    );
     assert_eq!(threads["thread"]["1"]["copy"], 1);
     let metrics = text("openmetrics");
     for (copy, seconds) in [(0, "0.000010000"), (1, "0.000020000"), (2, "0.000030000")] {
-        let line = format!("tardy_latency_max_seconds{{probe=\"cyclic\",cpu=\"\",copy=\"{copy}\"}} {seconds}");
+        let line = format!(
+            "tardy_latency_max_seconds{{probe=\"cyclic\",cpu=\"\",copy=\"{copy}\"}} {seconds}"
+        );
         assert!(metrics.contains(&line), "{line}: {metrics}");
     }
     for format in ["lava", "kcidb --build-id a:1"] {
         let text = text(format);
         for (copy, value) in [(0, 10), (1, 20), (2, 30)] {
-            let has = |line: &str| line.contains(&format!("cyclic-copy{copy}-max")) && line.contains(&format!("MEASUREMENT={value} "));
+            let has = |line: &str| {
+                line.contains(&format!("cyclic-copy{copy}-max"))
+                    && line.contains(&format!("MEASUREMENT={value} "))
+            };
             assert!(format != "lava" || text.lines().any(has), "{text}");
-            assert!(text.contains(&format!("cyclic-copy{copy}-max")), "{format}: {text}");
+            assert!(
+                text.contains(&format!("cyclic-copy{copy}-max")),
+                "{format}: {text}"
+            );
         }
     }
     let kcidb: serde_json::Value = serde_json::from_str(&text("kcidb --build-id a:1")).unwrap();
     let maximum = |copy: u32| {
         let wanted = json!(format!("tardy.made.cyclic-copy{copy}-max"));
-        kcidb["tests"].as_array().unwrap().iter().find(|test| test["path"] == wanted).unwrap()["number"]["value"].clone()
+        kcidb["tests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|test| test["path"] == wanted)
+            .unwrap()["number"]["value"]
+            .clone()
     };
     assert_eq!([0, 1, 2].map(maximum), [1e-5, 2e-5, 3e-5]);
     let markdown = text("markdown");
-    assert!(["| copy 0 |", "| copy 1 |", "| copy 2 |", "| all |"].iter().all(|label| markdown.contains(label)), "{markdown}");
-    assert_eq!(text("hgrm").lines().filter(|line| line.contains("Total count    =           12")).count(), 1);
+    assert!(
+        ["| copy 0 |", "| copy 1 |", "| copy 2 |", "| all |"]
+            .iter()
+            .all(|label| markdown.contains(label)),
+        "{markdown}"
+    );
+    assert_eq!(
+        text("hgrm")
+            .lines()
+            .filter(|line| line.contains("Total count    =           12"))
+            .count(),
+        1
+    );
     // The summary's text is in the result of the deadline's case.
     assert!(text("junit").contains("30.0"));
     // And in the array a copy is a column.
     let place = Workplace::new();
     run.write(&place.path("run"));
-    place.tardy("export run --format npy --output run.npy").ends_with(0);
+    place
+        .tardy("export run --format npy --output run.npy")
+        .ends_with(0);
     let bytes = std::fs::read(place.path("run.npy")).unwrap();
     let data = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let copies: Vec<u8> = (0..12).map(|index| bytes[data + index * 28 + 4]).collect();
@@ -170,14 +259,27 @@ fn what_cannot_be_exported_is_said_with_the_remedy() {
     for (arguments, expected) in [
         ("export run --format xml", "possible values: csv"),
         ("export nowhere --format csv", "is not a run folder"),
-        ("export run --format csv --probe nanosleep", "no probe `nanosleep`: it has cyclic"),
+        (
+            "export run --format csv --probe nanosleep",
+            "no probe `nanosleep`: it has cyclic",
+        ),
         ("export run --format kcidb --build-id 42", "ORIGIN:ID"),
     ] {
         let outcome = place.tardy(arguments).ends_with(2);
-        assert!(outcome.stderr.contains(expected) && outcome.stdout.is_empty(), "{arguments}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(expected) && outcome.stdout.is_empty(),
+            "{arguments}: {}",
+            outcome.stderr
+        );
     }
-    let outcome = place.tardy("export run --format csv --output nowhere/run.csv").ends_with(3);
-    assert!(outcome.stderr.contains("cannot write the export"), "{}", outcome.stderr);
+    let outcome = place
+        .tardy("export run --format csv --output nowhere/run.csv")
+        .ends_with(3);
+    assert!(
+        outcome.stderr.contains("cannot write the export"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[cfg(not(feature = "arrow"))]
@@ -185,8 +287,16 @@ fn what_cannot_be_exported_is_said_with_the_remedy() {
 fn arrow_is_refused_by_name_where_it_was_not_built() {
     let place = Workplace::new();
     made().write(&place.path("run"));
-    let refused = place.tardy("export run --format arrow --output run.arrow").ends_with(3);
-    assert!(refused.stderr.contains("built without arrow: build it with `cargo build --release --features arrow`"), "{}", refused.stderr);
+    let refused = place
+        .tardy("export run --format arrow --output run.arrow")
+        .ends_with(3);
+    assert!(
+        refused.stderr.contains(
+            "built without arrow: build it with `cargo build --release --features arrow`"
+        ),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(place.names(), ["run"]);
 }
 
@@ -203,45 +313,101 @@ fn arrow_holds_every_sample_and_its_units() {
     run.phases = vec![("idle", 0, 1), ("io", 1, 2)];
     run.latencies = vec![long.clone(), vec![15_500, 2_500_000, -300, 16_000]];
     run.write(&place.path("run"));
-    place.tardy("export run --format arrow --output run.arrow").ends_with(0);
+    place
+        .tardy("export run --format arrow --output run.arrow")
+        .ends_with(0);
     let file = std::fs::File::open(place.path("run.arrow")).unwrap();
     let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
     let schema = reader.schema();
     assert_eq!(
-        (schema.metadata()["kernel"].as_str(), schema.metadata()["started_realtime_ns"].as_str()),
+        (
+            schema.metadata()["kernel"].as_str(),
+            schema.metadata()["started_realtime_ns"].as_str()
+        ),
         ("6.12.0", "1700000000000000000")
     );
-    assert_eq!(schema.field_with_name("latency_ns").unwrap().metadata()["unit"], "ns");
+    assert_eq!(
+        schema.field_with_name("latency_ns").unwrap().metadata()["unit"],
+        "ns"
+    );
     let mut rows = Vec::new();
     for batch in reader {
         let batch = batch.unwrap();
-        let word = |name: &str| batch.column_by_name(name).unwrap().as_dictionary::<Int32Type>().clone();
+        let word = |name: &str| {
+            batch
+                .column_by_name(name)
+                .unwrap()
+                .as_dictionary::<Int32Type>()
+                .clone()
+        };
         let (series, quantity, phase) = (word("series"), word("quantity"), word("phase"));
         let text = |words: &arrow_array::DictionaryArray<Int32Type>, row: usize| {
-            words.key(row).map(|key| words.values().as_string::<i32>().value(key).to_owned())
+            words
+                .key(row)
+                .map(|key| words.values().as_string::<i32>().value(key).to_owned())
         };
-        let number = |name: &str| batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().clone();
+        let number = |name: &str| {
+            batch
+                .column_by_name(name)
+                .unwrap()
+                .as_primitive::<Int64Type>()
+                .clone()
+        };
         let (due, latency) = (number("due_ns"), number("latency_ns"));
-        let cpu = batch.column_by_name("cpu").unwrap().as_primitive::<Int32Type>();
-        let skipped = batch.column_by_name("skipped").unwrap().as_primitive::<UInt32Type>();
-        assert_eq!(batch.column_by_name("copy").unwrap().null_count(), batch.num_rows());
+        let cpu = batch
+            .column_by_name("cpu")
+            .unwrap()
+            .as_primitive::<Int32Type>();
+        let skipped = batch
+            .column_by_name("skipped")
+            .unwrap()
+            .as_primitive::<UInt32Type>();
+        assert_eq!(
+            batch.column_by_name("copy").unwrap().null_count(),
+            batch.num_rows()
+        );
         for row in 0..batch.num_rows() {
             assert_eq!(
                 (text(&series, row), text(&quantity, row)),
-                (Some(format!("cyclic.cpu{}", cpu.value(row))), Some("latency".to_owned()))
+                (
+                    Some(format!("cyclic.cpu{}", cpu.value(row))),
+                    Some("latency".to_owned())
+                )
             );
-            rows.push((cpu.value(row), text(&phase, row), due.value(row), latency.value(row), skipped.value(row)));
+            rows.push((
+                cpu.value(row),
+                text(&phase, row),
+                due.value(row),
+                latency.value(row),
+                skipped.value(row),
+            ));
         }
     }
-    let phase =
-        |due: i64| [("idle", 0), ("io", 1)].iter().find(|(_, begin)| due / 1_000_000_000 == *begin).map(|(name, _)| (*name).to_owned());
+    let phase = |due: i64| {
+        [("idle", 0), ("io", 1)]
+            .iter()
+            .find(|(_, begin)| due / 1_000_000_000 == *begin)
+            .map(|(name, _)| (*name).to_owned())
+    };
     let first = long.iter().enumerate().map(|(index, &latency)| {
         let due = index as i64 * 1_000_000;
         (0, phase(due), due, latency, 0)
     });
-    let second = [(0, 15_500, 0), (1_000_000, 2_500_000, 2), (4_000_000, -300, 0), (5_000_000, 16_000, 0)];
-    let expected: Vec<_> = first.chain(second.map(|(due, latency, skipped)| (1, phase(due), due, latency, skipped))).collect();
-    assert!(rows == expected, "{} rows, {} expected", rows.len(), expected.len());
+    let second = [
+        (0, 15_500, 0),
+        (1_000_000, 2_500_000, 2),
+        (4_000_000, -300, 0),
+        (5_000_000, 16_000, 0),
+    ];
+    let expected: Vec<_> = first
+        .chain(second.map(|(due, latency, skipped)| (1, phase(due), due, latency, skipped)))
+        .collect();
+    assert!(
+        rows == expected,
+        "{} rows, {} expected",
+        rows.len(),
+        expected.len()
+    );
 }
 
 #[test]
@@ -254,9 +420,13 @@ fn a_folder_of_runs_becomes_a_file_a_run() {
     }
     place.tardy("export lab -f csv -o files").ends_with(0);
     for (variant, latency) in [("6.1-none", "11000"), ("6.1-full", "12000")] {
-        let text = std::fs::read_to_string(place.path(&format!("files/{variant}-replica-000.csv"))).unwrap();
+        let text = std::fs::read_to_string(place.path(&format!("files/{variant}-replica-000.csv")))
+            .unwrap();
         assert!(text.contains(latency), "{text}");
     }
     let refused = place.tardy("export lab -f csv").ends_with(2);
-    assert!(refused.stdout.is_empty() && refused.stderr.contains("--output FOLDER"), "{refused:?}");
+    assert!(
+        refused.stdout.is_empty() && refused.stderr.contains("--output FOLDER"),
+        "{refused:?}"
+    );
 }

@@ -8,9 +8,22 @@ use support::workplace::{Workplace, finish};
 /// The commands in the help of `line`.
 fn commands(place: &Workplace, line: &str) -> Vec<String> {
     let help = place.tardy(&format!("{line} --help")).ends_with(0).stdout;
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let name = |line: &str| line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split_whitespace().next().map(str::to_owned);
-    lines.filter_map(name).filter(|name| name != "help").collect()
+    let lines = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
+    let name = |line: &str| {
+        line.strip_prefix("  ")
+            .filter(|line| !line.starts_with(' '))?
+            .split_whitespace()
+            .next()
+            .map(str::to_owned)
+    };
+    lines
+        .filter_map(name)
+        .filter(|name| name != "help")
+        .collect()
 }
 
 #[test]
@@ -22,8 +35,16 @@ fn every_command_has_a_manual_page_that_its_reader_formats_without_a_complaint()
     assert!(all.len() > 15, "{all:?}");
     for command in &all {
         pages.push(format!("tardy-{command}.1"));
-        let below = if ["cost", "lab", "scenarios"].contains(&command.as_str()) { commands(&place, command) } else { Vec::new() };
-        pages.extend(below.into_iter().map(|below| format!("tardy-{command}-{below}.1")));
+        let below = if ["cost", "lab", "scenarios"].contains(&command.as_str()) {
+            commands(&place, command)
+        } else {
+            Vec::new()
+        };
+        pages.extend(
+            below
+                .into_iter()
+                .map(|below| format!("tardy-{command}-{below}.1")),
+        );
     }
     pages.sort();
     let mut written = support::workplace::names(&place.path("pages"));
@@ -32,11 +53,18 @@ fn every_command_has_a_manual_page_that_its_reader_formats_without_a_complaint()
     for page in pages {
         let mut groff = machine::program("groff", "groff-base");
         groff.env("LC_ALL", "C.UTF-8");
-        let formatted = finish(place.prepared(groff, ["-man", "-Tutf8", "-ww", &format!("pages/{page}")])).ends_with(0);
+        let formatted =
+            finish(place.prepared(groff, ["-man", "-Tutf8", "-ww", &format!("pages/{page}")]))
+                .ends_with(0);
         assert_eq!(formatted.stderr, "", "{page}");
     }
     let run = std::fs::read_to_string(place.path("pages/tardy-run.1")).unwrap();
-    for text in [".TH TARDY-RUN 1", "tardy\\-run", "\\-\\-deadline", "\\-\\-no\\-live"] {
+    for text in [
+        ".TH TARDY-RUN 1",
+        "tardy\\-run",
+        "\\-\\-deadline",
+        "\\-\\-no\\-live",
+    ] {
         assert!(run.contains(text), "no {text} in {run}");
     }
 }
@@ -44,25 +72,44 @@ fn every_command_has_a_manual_page_that_its_reader_formats_without_a_complaint()
 #[test]
 fn one_page_is_printed_and_a_command_that_there_is_not_is_told() {
     let place = Workplace::new();
-    assert!(place.tardy("man lab run").ends_with(0).stdout.contains(".TH TARDY-LAB-RUN 1"));
+    assert!(
+        place
+            .tardy("man lab run")
+            .ends_with(0)
+            .stdout
+            .contains(".TH TARDY-LAB-RUN 1")
+    );
     let refused = place.tardy("man comapre").ends_with(2);
-    assert!(refused.stderr.contains("did you mean `compare`?"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("did you mean `compare`?"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
 fn bash_completes_commands_and_flags() {
     let place = Workplace::new();
     for shell in ["bash", "zsh", "fish"] {
-        let script = place.tardy(&format!("completions {shell}")).ends_with(0).stdout;
-        assert!(script.contains("deadline") && script.contains("compare"), "{shell}");
+        let script = place
+            .tardy(&format!("completions {shell}"))
+            .ends_with(0)
+            .stdout;
+        assert!(
+            script.contains("deadline") && script.contains("compare"),
+            "{shell}"
+        );
         std::fs::write(place.path(shell), script).unwrap();
     }
     let complete = |words: &str| {
         let count = words.split(' ').count() - 1;
         let script = format!(
-            "source ./bash; COMP_WORDS=({words}); COMP_CWORD={count}; _tardy tardy \"${{COMP_WORDS[COMP_CWORD]}}\" x; echo \"${{COMPREPLY[@]}}\""
+            "source ./bash; COMP_WORDS=({words}); COMP_CWORD={count}; _tardy tardy \
+             \"${{COMP_WORDS[COMP_CWORD]}}\" x; echo \"${{COMPREPLY[@]}}\""
         );
-        finish(place.prepared(machine::program("bash", "bash"), ["-c", &script])).ends_with(0).stdout
+        finish(place.prepared(machine::program("bash", "bash"), ["-c", &script]))
+            .ends_with(0)
+            .stdout
     };
     assert_eq!(complete("tardy comp").trim(), "compare completions");
     assert!(complete("tardy run --dead").contains("--deadline"));

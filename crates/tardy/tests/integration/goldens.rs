@@ -1,4 +1,5 @@
-//! Run folders of every format version open forever, and say what they said when they were made. See golden/README.md.
+//! Run folders of every format version open forever, and say what they said when they were made.
+//! See golden/README.md.
 
 use crate::support;
 
@@ -7,10 +8,13 @@ use std::path::{Path, PathBuf};
 use support::workplace::{Outcome, Workplace, finish};
 
 fn goldens(version: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(version)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(version)
 }
 
-/// `tardy show` of a golden run, by its name alone, so that its output does not depend on where the repository is.
+/// `tardy show` of a golden run, by its name alone, so that its output does not depend on where the
+/// repository is.
 fn show(version: &str, name: &str, flags: &[&str]) -> Outcome {
     let place = Workplace::new();
     let mut command = place.command(["show", name]);
@@ -21,10 +25,16 @@ fn show(version: &str, name: &str, flags: &[&str]) -> Outcome {
 /// The text, the JSON and the exit code, against the snapshot of this name.
 fn assert_opens(version: &str, name: &str) {
     let text = show(version, name, &[]);
-    insta::assert_snapshot!(format!("{version}-{name}-text"), format!("{}(exit code {})\n", text.stdout, text.code()));
+    insta::assert_snapshot!(
+        format!("{version}-{name}-text"),
+        format!("{}(exit code {})\n", text.stdout, text.code())
+    );
     let json = show(version, name, &["--json"]);
     assert_eq!(json.code(), text.code());
-    insta::assert_snapshot!(format!("{version}-{name}-json"), serde_json::to_string_pretty(&json.json()).unwrap());
+    insta::assert_snapshot!(
+        format!("{version}-{name}-json"),
+        serde_json::to_string_pretty(&json.json()).unwrap()
+    );
 }
 
 #[test]
@@ -56,10 +66,17 @@ fn a_run_of_version_1_with_lost_samples_opens() {
 fn every_golden_run_has_a_test_and_stays_small() {
     let source = include_str!("goldens.rs");
     for name in support::workplace::names(&goldens("v1")) {
-        assert!(source.contains(&format!("assert_opens(\"v1\", \"{name}\")")), "{name} has no test");
+        assert!(
+            source.contains(&format!("assert_opens(\"v1\", \"{name}\")")),
+            "{name} has no test"
+        );
         let folder = goldens("v1").join(&name);
-        let files = support::series::files(&folder).into_iter().chain([folder.join("run.json")]);
-        let bytes: u64 = files.map(|file| std::fs::metadata(file).unwrap().len()).sum();
+        let files = support::series::files(&folder)
+            .into_iter()
+            .chain([folder.join("run.json")]);
+        let bytes: u64 = files
+            .map(|file| std::fs::metadata(file).unwrap().len())
+            .sum();
         assert!(bytes < 20_000, "{name}: {bytes} bytes");
     }
 }

@@ -1,4 +1,5 @@
-//! Probes and loads in control groups of their own, and the power management's limit of the measured CPUs.
+//! Probes and loads in control groups of their own, and the power management's limit of the
+//! measured CPUs.
 
 use crate::support;
 
@@ -15,7 +16,8 @@ struct Cpuset(PathBuf);
 
 impl Cpuset {
     fn make(name: &str, cpus: &str) -> Option<Self> {
-        let cpuset = Self(Path::new(CPUSETS).join(format!("tardy-test-{name}-{}", std::process::id())));
+        let cpuset =
+            Self(Path::new(CPUSETS).join(format!("tardy-test-{name}-{}", std::process::id())));
         std::fs::create_dir(&cpuset.0).ok()?;
         let write = |file: &str, value: &str| std::fs::write(cpuset.0.join(file), value).ok();
         write("cpuset.mems", "0")?;
@@ -36,20 +38,34 @@ fn probes_and_loads_join_the_groups_that_they_are_given() {
     if machine::cpus().len() < 2 {
         return machine::left_out(TEST, "there is one CPU");
     }
-    let (place, first, last) = (Workplace::new(), machine::cpus().iter().next().unwrap(), machine::last_cpu());
-    let groups = Cpuset::make("probes", &last.to_string()).zip(Cpuset::make("loads", &first.to_string()));
-    let Some((probes, loads)) = groups else { return machine::left_out(TEST, "no cpuset of version 1 can be made here") };
+    let (place, first, last) = (
+        Workplace::new(),
+        machine::cpus().iter().next().unwrap(),
+        machine::last_cpu(),
+    );
+    let groups =
+        Cpuset::make("probes", &last.to_string()).zip(Cpuset::make("loads", &first.to_string()));
+    let Some((probes, loads)) = groups else {
+        return machine::left_out(TEST, "no cpuset of version 1 can be made here");
+    };
     let (probe_group, load_group) = (probes.0.display(), loads.0.display());
-    let line = format!("run --for 2s --load procfs --probe-cgroup {probe_group} --load-cgroup {load_group} --quiet --out run");
+    let line = format!(
+        "run --for 2s --load procfs --probe-cgroup {probe_group} --load-cgroup {load_group} \
+         --quiet --out run"
+    );
     let mut running = place.start(&line);
     let group_of = |path: String| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines().find_map(|line| line.split_once(":cpuset:")).map(|(_, group)| format!("/sys/fs/cgroup/cpuset{group}"))
+        text.lines()
+            .find_map(|line| line.split_once(":cpuset:"))
+            .map(|(_, group)| format!("/sys/fs/cgroup/cpuset{group}"))
     };
     let pid = running.pid();
     running.until("a measuring thread is in its group", || {
         let threads = names(Path::new(&format!("/proc/{pid}/task")));
-        let of_probes = threads.iter().filter(|tid| group_of(format!("/proc/{pid}/task/{tid}/cgroup")) == Some(probe_group.to_string()));
+        let of_probes = threads.iter().filter(|tid| {
+            group_of(format!("/proc/{pid}/task/{tid}/cgroup")) == Some(probe_group.to_string())
+        });
         (of_probes.count() == 1).then_some(())
     });
     let guardian = running.guardian();
@@ -58,24 +74,41 @@ fn probes_and_loads_join_the_groups_that_they_are_given() {
     });
     running.wait().ends_with(0);
     let plan = &place.record("run")["plan"];
-    assert_eq!((&plan["measured_cpus"], &plan["tool_cpus"]), (&last.to_string().into(), &first.to_string().into()), "{plan}");
+    assert_eq!(
+        (&plan["measured_cpus"], &plan["tool_cpus"]),
+        (&last.to_string().into(), &first.to_string().into()),
+        "{plan}"
+    );
     assert_eq!(plan["phases"][1]["loads"][0]["cpus"], first.to_string());
 }
 
-/// A group of the `cpu` controller of version 1, in which no process is grouped by its session; gone with it.
+/// A group of the `cpu` controller of version 1, in which no process is grouped by its session;
+/// gone with it.
 struct CpuGroup(PathBuf);
 
 impl CpuGroup {
     fn make() -> Option<Self> {
-        let group = Self(Path::new("/sys/fs/cgroup/cpu").join(format!("tardy-test-cpu-{}", std::process::id())));
+        let group = Self(
+            Path::new("/sys/fs/cgroup/cpu").join(format!("tardy-test-cpu-{}", std::process::id())),
+        );
         std::fs::create_dir(&group.0).ok()?;
         group.0.join("cpu.shares").exists().then_some(group)
     }
 
     /// The groups in it, with their weights.
     fn weights(&self) -> Vec<u64> {
-        let weight = |name: String| std::fs::read_to_string(self.0.join(name).join("cpu.shares")).ok()?.trim().parse().ok();
-        let mut weights: Vec<u64> = names(&self.0).into_iter().filter(|name| name.contains("share-")).filter_map(weight).collect();
+        let weight = |name: String| {
+            std::fs::read_to_string(self.0.join(name).join("cpu.shares"))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        let mut weights: Vec<u64> = names(&self.0)
+            .into_iter()
+            .filter(|name| name.contains("share-"))
+            .filter_map(weight)
+            .collect();
         weights.sort_unstable();
         weights
     }
@@ -98,11 +131,17 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_cpus(
     let place = Workplace::new();
     // New groups of version 1 have no real-time tasks.
     let line = "run --for 3s --policy other --load procfs --load mmap-lock --quiet --out run";
-    let script = format!("echo $$ > {}/cgroup.procs && exec {} {line}", group.0.display(), env!("CARGO_BIN_EXE_tardy"));
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec {} {line}",
+        group.0.display(),
+        env!("CARGO_BIN_EXE_tardy")
+    );
     let mut running = place.start_command(std::process::Command::new("sh"), ["-c", &script]);
     let cpus = machine::cpus().len() as u64;
     // A worker of procfs for each CPU, one of mmap-lock on all of them.
-    let expected: Vec<u64> = std::iter::repeat_n(1024, cpus as usize).chain([1024 * cpus]).collect();
+    let expected: Vec<u64> = std::iter::repeat_n(1024, cpus as usize)
+        .chain([1024 * cpus])
+        .collect();
     let mut seen = Vec::new();
     running.until("the loads have their groups", || {
         seen = group.weights();
@@ -116,10 +155,26 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_cpus(
 #[test]
 fn groups_that_there_are_not_are_refused() {
     let place = Workplace::new();
-    let outcome = place.tardy("run --dry-run --load none --probe-cgroup /no/such/group").ends_with(3);
-    assert!(outcome.stderr.contains("--probe-cgroup /no/such/group: a measuring thread cannot join it"), "{}", outcome.stderr);
-    let outcome = place.tardy("run --dry-run --load none --load-cgroup /tmp").ends_with(2);
-    assert!(outcome.stderr.contains("--load-cgroup /tmp is no control group"), "{}", outcome.stderr);
+    let outcome = place
+        .tardy("run --dry-run --load none --probe-cgroup /no/such/group")
+        .ends_with(3);
+    assert!(
+        outcome
+            .stderr
+            .contains("--probe-cgroup /no/such/group: a measuring thread cannot join it"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = place
+        .tardy("run --dry-run --load none --load-cgroup /tmp")
+        .ends_with(2);
+    assert!(
+        outcome
+            .stderr
+            .contains("--load-cgroup /tmp is no control group"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
@@ -127,7 +182,12 @@ fn the_limit_of_measured_cpus_is_put_back_also_after_a_kill() {
     const TEST: &str = "pm_qos_resume_latency_us";
     let (place, cpu) = (Workplace::new(), machine::last_cpu());
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
-    let content = || std::fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
+    let content = || {
+        std::fs::read_to_string(&file)
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
     let before = content();
     if before.is_empty() || before == "27" || !machine::is_root() {
         return machine::left_out(TEST, "the kernel has no such file, or this is not root");
@@ -141,7 +201,9 @@ fn the_limit_of_measured_cpus_is_put_back_also_after_a_kill() {
     let changes = place.record("ended")["plan"]["changes"].clone();
     assert_eq!(changes[0]["change"], "resume-latency", "{changes}");
     let mut killed = place.start(&format!("{line} killed"));
-    killed.until("the limit is set again", || (content() == "27").then_some(()));
+    killed.until("the limit is set again", || {
+        (content() == "27").then_some(())
+    });
     killed.signal(tardy_sys::process::KILL);
     killed.wait();
     place.tardy("restore");

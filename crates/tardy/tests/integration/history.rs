@@ -18,25 +18,38 @@ fn run(board: usize, build: u64, factor: impl Fn(&str) -> f64) -> MadeRun {
     let mut latencies = Vec::new();
     for load in ["idle", "memory"] {
         let level = 20_000.0 * factor(load) * random.random_range(0.97..1.03);
-        latencies.extend((0..5_000).map(|_| (level * (1.0 - 0.2 * f64::ln(1.0 - random.random::<f64>()))) as i64));
+        latencies.extend(
+            (0..5_000)
+                .map(|_| (level * (1.0 - 0.2 * f64::ln(1.0 - random.random::<f64>()))) as i64),
+        );
     }
     MadeRun {
         phases: vec![("idle", 0, 5), ("memory", 5, 1_000_000)],
         started: 1_700_000_000 + build as i64 * 86_400 + board as i64 * 60,
         machine: json!({"kernel": {"release": if build < WORSE { "6.12.1" } else { "6.12.2" }}}),
-        labels: [("board", BOARDS[board].to_owned()), ("build", format!("b{build:02}"))]
-            .map(|(name, text)| (name.to_owned(), text))
-            .into_iter()
-            .collect(),
+        labels: [
+            ("board", BOARDS[board].to_owned()),
+            ("build", format!("b{build:02}")),
+        ]
+        .map(|(name, text)| (name.to_owned(), text))
+        .into_iter()
+        .collect(),
         ..MadeRun::new(vec![latencies])
     }
 }
 
-/// All builds on all boards, each worse from the eleventh on by what `factor` says of a board and a load.
+/// All builds on all boards, each worse from the eleventh on by what `factor` says of a board and a
+/// load.
 fn made(place: &Workplace, factor: impl Fn(usize, &str) -> f64) {
     for build in 0..BUILDS {
         for (board, name) in BOARDS.iter().enumerate() {
-            let of_load = |load: &str| if build < WORSE { 1.0 } else { factor(board, load) };
+            let of_load = |load: &str| {
+                if build < WORSE {
+                    1.0
+                } else {
+                    factor(board, load)
+                }
+            };
             run(board, build, of_load).write(&place.path(&format!("nightly/{name}-{build}")));
         }
     }
@@ -49,29 +62,73 @@ fn a_load_that_is_worse_on_all_boards_is_found_with_its_build_and_what_changed()
     let found = place.tardy("history nightly").ends_with(1);
     insta::assert_snapshot!(found.stdout);
     let first = found.stdout.lines().next().unwrap();
-    assert!(first.starts_with("16 builds of 2 boards, 8 numbers: WORSE: ") && first.contains("cyclic latency under memory"), "{first}");
+    assert!(
+        first.starts_with("16 builds of 2 boards, 8 numbers: WORSE: ")
+            && first.contains("cyclic latency under memory"),
+        "{first}"
+    );
     assert!(first.contains("since b11"), "{first}");
-    assert!(found.stdout.contains("changed with b11: machine.kernel.release: 6.12.1 -> 6.12.2"), "{}", found.stdout);
+    assert!(
+        found
+            .stdout
+            .contains("changed with b11: machine.kernel.release: 6.12.1 -> 6.12.2"),
+        "{}",
+        found.stdout
+    );
     assert!(!found.stdout.contains("under idle"), "{}", found.stdout);
     let with_page = place.tardy("history nightly --html page.html").ends_with(1);
     assert_eq!(with_page.stdout, found.stdout);
     let page = std::fs::read_to_string(place.path("page.html")).unwrap();
-    for said in ["Regressions over builds: worse", ">b11</th>", "since b11", "<svg", "changed with b11: machine.kernel.release"] {
+    for said in [
+        "Regressions over builds: worse",
+        ">b11</th>",
+        "since b11",
+        "<svg",
+        "changed with b11: machine.kernel.release",
+    ] {
         assert!(page.contains(said), "{said}");
     }
     assert!(!page.contains("<script") && !page.contains("NaN"));
     place.tardy("history nightly --html /dev/null").ends_with(3);
-    let json = place.tardy("history nightly --format json").ends_with(1).json();
+    let json = place
+        .tardy("history nightly --format json")
+        .ends_with(1)
+        .json();
     let changes = json["changes"].as_array().unwrap();
-    let of_memory = |place: &Value| json["series"][place.as_u64().unwrap() as usize]["key"]["load"] == "memory";
-    assert!(changes.iter().all(|change| change["series"].as_array().unwrap().iter().all(of_memory)), "{changes:?}");
-    assert!(changes.iter().all(|change| change["from"] == 11 && change["found"].as_u64() <= Some(13)), "{changes:?}");
+    let of_memory =
+        |place: &Value| json["series"][place.as_u64().unwrap() as usize]["key"]["load"] == "memory";
+    assert!(
+        changes
+            .iter()
+            .all(|change| change["series"].as_array().unwrap().iter().all(of_memory)),
+        "{changes:?}"
+    );
+    assert!(
+        changes
+            .iter()
+            .all(|change| change["from"] == 11 && change["found"].as_u64() <= Some(13)),
+        "{changes:?}"
+    );
     let share = changes[0]["share"].as_f64().unwrap();
     assert!((0.25..0.35).contains(&share), "{share}");
-    let junit = place.tardy("history nightly --format junit").ends_with(1).stdout;
-    assert!(junit.contains("tests=\"2\"") && junit.contains("failures=\"2\"") && junit.contains("name=\"arm1\""), "{junit}");
-    let markdown = place.tardy("history nightly --format markdown").ends_with(1).stdout;
-    assert!(markdown.contains("| number | before b11 | since | difference |"), "{markdown}");
+    let junit = place
+        .tardy("history nightly --format junit")
+        .ends_with(1)
+        .stdout;
+    assert!(
+        junit.contains("tests=\"2\"")
+            && junit.contains("failures=\"2\"")
+            && junit.contains("name=\"arm1\""),
+        "{junit}"
+    );
+    let markdown = place
+        .tardy("history nightly --format markdown")
+        .ends_with(1)
+        .stdout;
+    assert!(
+        markdown.contains("| number | before b11 | since | difference |"),
+        "{markdown}"
+    );
 }
 
 #[test]
@@ -79,31 +136,79 @@ fn a_change_that_is_accepted_is_the_new_normal() {
     let place = Workplace::new();
     made(&place, |board, _| if board == 1 { 1.3 } else { 1.0 });
     let found = place.tardy("history nightly").ends_with(1);
-    assert!(found.stdout.contains("arm2") && !found.stdout.contains("arm1"), "{}", found.stdout);
-    assert!(found.stdout.ends_with("next: tardy history ... --accept b11 where this is the new normal\n"), "{}", found.stdout);
-    let junit = place.tardy("history nightly --format junit").ends_with(1).stdout;
+    assert!(
+        found.stdout.contains("arm2") && !found.stdout.contains("arm1"),
+        "{}",
+        found.stdout
+    );
+    assert!(
+        found
+            .stdout
+            .ends_with("next: tardy history ... --accept b11 where this is the new normal\n"),
+        "{}",
+        found.stdout
+    );
+    let junit = place
+        .tardy("history nightly --format junit")
+        .ends_with(1)
+        .stdout;
     assert!(junit.contains("failures=\"1\""), "{junit}");
     let unknown = place.tardy("history nightly --accept b99").ends_with(2);
-    assert!(unknown.stderr.contains("b99: no run is of this build") && !place.path("nightly/accepted.json").exists(), "{}", unknown.stderr);
+    assert!(
+        unknown.stderr.contains("b99: no run is of this build")
+            && !place.path("nightly/accepted.json").exists(),
+        "{}",
+        unknown.stderr
+    );
     place.tardy("history nightly --accept b11").ends_with(0);
     let later = place.tardy("history nightly").ends_with(0);
-    assert!(later.stdout.contains("EQUIVALENT: every change is accepted") && later.stdout.contains(", accepted"), "{}", later.stdout);
+    assert!(
+        later
+            .stdout
+            .contains("EQUIVALENT: every change is accepted")
+            && later.stdout.contains(", accepted"),
+        "{}",
+        later.stdout
+    );
     std::fs::write(place.path("nightly/accepted.json"), "[").unwrap();
     let broken = place.tardy("history nightly").ends_with(2);
-    assert!(broken.stderr.contains("accepted.json: is no list of accepted builds"), "{}", broken.stderr);
+    assert!(
+        broken
+            .stderr
+            .contains("accepted.json: is no list of accepted builds"),
+        "{}",
+        broken.stderr
+    );
 }
 
 #[test]
 fn nothing_changes_in_noise_one_odd_build_is_none_and_few_builds_say_nothing() {
     let place = Workplace::new();
     made(&place, |_, _| 1.0);
-    assert!(place.tardy("history nightly").ends_with(0).stdout.contains("EQUIVALENT: no change in 16 builds"));
+    assert!(
+        place
+            .tardy("history nightly")
+            .ends_with(0)
+            .stdout
+            .contains("EQUIVALENT: no change in 16 builds")
+    );
     std::fs::remove_dir_all(place.path("nightly/arm1-12")).unwrap();
     run(0, 12, |_| 5.0).write(&place.path("nightly/arm1-12"));
-    assert!(place.tardy("history nightly").ends_with(0).stdout.contains("no change"));
+    assert!(
+        place
+            .tardy("history nightly")
+            .ends_with(0)
+            .stdout
+            .contains("no change")
+    );
     run(0, 1, |_| 1.0).write(&place.path("few/one"));
     let few = place.tardy("history few").ends_with(4);
-    assert!(few.stdout.contains("1 build of 1 board, 4 numbers: INCONCLUSIVE: 1 build is too few"), "{}", few.stdout);
+    assert!(
+        few.stdout
+            .contains("1 build of 1 board, 4 numbers: INCONCLUSIVE: 1 build is too few"),
+        "{}",
+        few.stdout
+    );
     let missing = place.tardy("history nothing").ends_with(2);
     assert!(missing.stderr.contains("nothing"), "{}", missing.stderr);
 }
@@ -113,11 +218,21 @@ fn without_labels_a_build_is_a_day_and_a_board_is_its_host() {
     let place = Workplace::new();
     for day in 0..3 {
         let machine = json!({"host_name": "rack7"});
-        MadeRun { labels: std::collections::BTreeMap::new(), machine, ..run(0, day, |_| 1.0) }.write(&place.path(&format!("all/{day}")));
+        MadeRun {
+            labels: std::collections::BTreeMap::new(),
+            machine,
+            ..run(0, day, |_| 1.0)
+        }
+        .write(&place.path(&format!("all/{day}")));
     }
     let json = place.tardy("history all --format json").ends_with(4).json();
     assert_eq!(json["boards"], json!(["rack7"]));
-    let names: Vec<&str> = json["builds"].as_array().unwrap().iter().map(|build| build["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = json["builds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|build| build["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["2023-11-14", "2023-11-15", "2023-11-16"]);
 }
 
@@ -126,17 +241,35 @@ fn without_labels_a_build_is_a_day_and_a_board_is_its_host() {
 fn a_table_stands_for_its_runs_also_when_they_are_gone_and_no_run_counts_twice() {
     let place = Workplace::new();
     made(&place, |_, load| if load == "memory" { 1.3 } else { 1.0 });
-    let of_folders = place.tardy("history nightly --table runs.parquet").ends_with(1).stdout;
-    for both in ["history runs.parquet", "history runs.parquet nightly", "history nightly runs.parquet --table again.parquet"] {
+    let of_folders = place
+        .tardy("history nightly --table runs.parquet")
+        .ends_with(1)
+        .stdout;
+    for both in [
+        "history runs.parquet",
+        "history runs.parquet nightly",
+        "history nightly runs.parquet --table again.parquet",
+    ] {
         assert_eq!(place.tardy(both).ends_with(1).stdout, of_folders, "{both}");
     }
-    assert_eq!(std::fs::read(place.path("again.parquet")).unwrap(), std::fs::read(place.path("runs.parquet")).unwrap());
+    assert_eq!(
+        std::fs::read(place.path("again.parquet")).unwrap(),
+        std::fs::read(place.path("runs.parquet")).unwrap()
+    );
     let json = |line: &str| place.tardy(line).ends_with(1).json();
-    assert_eq!(json("history runs.parquet --format json"), json("history nightly --format json"));
+    assert_eq!(
+        json("history runs.parquet --format json"),
+        json("history nightly --format json")
+    );
     std::fs::rename(place.path("nightly"), place.path("elsewhere")).unwrap();
     let of_table = place.tardy("history runs.parquet").ends_with(1).stdout;
-    assert!(of_table.contains("changed with b11: machine.kernel.release: 6.12.1 -> 6.12.2"), "{of_table}");
-    place.tardy("history runs.parquet --accept b11").ends_with(0);
+    assert!(
+        of_table.contains("changed with b11: machine.kernel.release: 6.12.1 -> 6.12.2"),
+        "{of_table}"
+    );
+    place
+        .tardy("history runs.parquet --accept b11")
+        .ends_with(0);
     assert!(place.path("accepted.json").exists(), "beside the table");
 }
 
@@ -145,7 +278,9 @@ fn a_table_stands_for_its_runs_also_when_they_are_gone_and_no_run_counts_twice()
 fn what_is_no_table_of_runs_is_named() {
     let place = Workplace::new();
     made(&place, |_, _| 1.0);
-    place.tardy("history nightly --table runs.parquet").ends_with(0);
+    place
+        .tardy("history nightly --table runs.parquet")
+        .ends_with(0);
     let whole = std::fs::read(place.path("runs.parquet")).unwrap();
     std::fs::write(place.path("text.parquet"), "board,build\n").unwrap();
     std::fs::write(place.path("cut.parquet"), &whole[..whole.len() / 2]).unwrap();
@@ -153,15 +288,22 @@ fn what_is_no_table_of_runs_is_named() {
     damaged[whole.len() / 3..whole.len() / 2].fill(0xa5);
     std::fs::write(place.path("damaged.parquet"), damaged).unwrap();
     for name in ["text", "cut", "damaged", "missing"] {
-        let refused = place.tardy(&format!("history {name}.parquet --table out.parquet")).ends_with(2);
+        let refused = place
+            .tardy(&format!("history {name}.parquet --table out.parquet"))
+            .ends_with(2);
         assert!(
-            refused.stderr.starts_with(&format!("tardy: {name}.parquet: ")) && refused.stderr.lines().count() == 1,
+            refused
+                .stderr
+                .starts_with(&format!("tardy: {name}.parquet: "))
+                && refused.stderr.lines().count() == 1,
             "{}",
             refused.stderr
         );
         assert!(!place.path("out.parquet").exists(), "{name}");
     }
-    place.tardy("history nightly --table /dev/null").ends_with(3);
+    place
+        .tardy("history nightly --table /dev/null")
+        .ends_with(3);
 }
 
 #[cfg(not(feature = "arrow"))]
@@ -169,9 +311,16 @@ fn what_is_no_table_of_runs_is_named() {
 fn a_build_without_tables_says_how_to_have_them() {
     let place = Workplace::new();
     made(&place, |_, _| 1.0);
-    for line in ["history runs.parquet", "history nightly --table runs.parquet"] {
+    for line in [
+        "history runs.parquet",
+        "history nightly --table runs.parquet",
+    ] {
         let refused = place.tardy(line).ends_with(3);
-        assert!(refused.stderr.contains("built without Parquet"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("built without Parquet"),
+            "{}",
+            refused.stderr
+        );
     }
     assert!(!place.path("runs.parquet").exists());
 }

@@ -1,4 +1,5 @@
-//! Files of the wrong kind, names that lead elsewhere, and texts that would act on a terminal: refused in a line, and nothing is harmed.
+//! Files of the wrong kind, names that lead elsewhere, and texts that would act on a terminal:
+//! refused in a line, and nothing is harmed.
 
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
@@ -16,12 +17,20 @@ fn run(place: &Workplace) {
     place.tardy("run --cycles 50 --load none --quiet --out run");
 }
 
-const WRITERS: [&str; 4] =
-    ["export run --format csv -o", "report run --html", "plot run --kind hist --output", "export run --format json -o"];
+const WRITERS: [&str; 4] = [
+    "export run --format csv -o",
+    "report run --html",
+    "plot run --kind hist --output",
+    "export run --format json -o",
+];
 
 /// The same writer with a file of this name, which ends as a picture's where it must.
 fn writing(writer: &str, name: &str) -> String {
-    let ending = if writer.starts_with("plot") { ".svg" } else { "" };
+    let ending = if writer.starts_with("plot") {
+        ".svg"
+    } else {
+        ""
+    };
     format!("{writer} {name}{ending}")
 }
 
@@ -36,14 +45,31 @@ fn nothing_but_a_file_gives_way_to_an_output() {
         std::fs::create_dir(place.path(&format!("folder{ending}"))).unwrap();
     }
     for writer in WRITERS {
-        for (name, kind) in [("fifo", "a FIFO"), ("link", "a symbolic link"), ("folder", "a folder")] {
+        for (name, kind) in [
+            ("fifo", "a FIFO"),
+            ("link", "a symbolic link"),
+            ("folder", "a folder"),
+        ] {
             let ended = place.tardy(&writing(writer, name)).ends_with(3);
-            assert!(ended.stderr.contains(kind), "{writer} {name}: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains(kind),
+                "{writer} {name}: {}",
+                ended.stderr
+            );
         }
     }
-    assert!(std::fs::symlink_metadata(place.path("fifo")).unwrap().file_type().is_fifo());
+    assert!(
+        std::fs::symlink_metadata(place.path("fifo"))
+            .unwrap()
+            .file_type()
+            .is_fifo()
+    );
     assert_eq!(std::fs::read(place.path("target")).unwrap(), b"kept");
-    assert!(place.names().iter().all(|name| !name.contains(".part")), "{:?}", place.names());
+    assert!(
+        place.names().iter().all(|name| !name.contains(".part")),
+        "{:?}",
+        place.names()
+    );
 }
 
 #[test]
@@ -54,13 +80,23 @@ fn no_output_takes_the_place_of_what_a_run_consists_of() {
     std::fs::create_dir(place.path("run/outside")).unwrap();
     let before = std::fs::read(place.path("run/run.json")).unwrap();
     for writer in WRITERS.iter().filter(|writer| !writer.starts_with("plot")) {
-        for own in ["run/run.json", "run/state.jsonl", "run/samples/cyclic.cpu0.series", "run/outside/sections", "run/kept/../run.json"] {
+        for own in [
+            "run/run.json",
+            "run/state.jsonl",
+            "run/samples/cyclic.cpu0.series",
+            "run/outside/sections",
+            "run/kept/../run.json",
+        ] {
             place.tardy(&format!("{writer} {own}")).ends_with(3);
         }
     }
-    place.tardy("plot run --kind hist --output run/samples/new.svg").ends_with(3);
+    place
+        .tardy("plot run --kind hist --output run/samples/new.svg")
+        .ends_with(3);
     assert_eq!(std::fs::read(place.path("run/run.json")).unwrap(), before);
-    place.tardy("report run --html run/report.html").ends_with(0);
+    place
+        .tardy("report run --html run/report.html")
+        .ends_with(0);
     place.tardy("show run").ends_with(0);
 }
 
@@ -69,7 +105,10 @@ fn files_of_fixed_names_give_way_to_files_only() {
     let place = Workplace::new();
     std::fs::write(place.path("target"), "kept").unwrap();
     for (command, names) in [
-        ("reproduce abeni2002 --report-only --out folder", ["reproduce.json", "reproduce.html"]),
+        (
+            "reproduce abeni2002 --report-only --out folder",
+            ["reproduce.json", "reproduce.html"],
+        ),
         ("man --all folder", ["tardy.1", "tardy-run.1"]),
     ] {
         for name in names {
@@ -83,14 +122,26 @@ fn files_of_fixed_names_give_way_to_files_only() {
                     symlink(place.path("target"), &file).unwrap();
                 }
                 let ended = place.tardy(command).ends_with(3);
-                assert!(ended.stderr.contains(kind) && ended.stderr.contains(name), "{command}: {}", ended.stderr);
-                assert!(!std::fs::symlink_metadata(&file).unwrap().is_file(), "{command} {kind}");
+                assert!(
+                    ended.stderr.contains(kind) && ended.stderr.contains(name),
+                    "{command}: {}",
+                    ended.stderr
+                );
+                assert!(
+                    !std::fs::symlink_metadata(&file).unwrap().is_file(),
+                    "{command} {kind}"
+                );
             }
         }
         std::fs::remove_dir_all(place.path("folder")).unwrap();
         std::fs::create_dir(place.path("folder")).unwrap();
         place.tardy(command).ends_with(0);
-        assert!(names.iter().all(|name| place.path("folder").join(name).is_file()), "{command}");
+        assert!(
+            names
+                .iter()
+                .all(|name| place.path("folder").join(name).is_file()),
+            "{command}"
+        );
     }
     assert_eq!(std::fs::read(place.path("target")).unwrap(), b"kept");
 }
@@ -102,12 +153,25 @@ fn a_minus_sign_is_standard_output() {
     // A report says when it was made.
     let begin = "<!DOCTYPE html>";
     let page = place.tardy("report run --html -").ends_with(0);
-    assert!(page.stdout.starts_with(begin) && page.stdout.trim_end().ends_with("</html>"), "{:.100}", page.stdout);
+    assert!(
+        page.stdout.starts_with(begin) && page.stdout.trim_end().ends_with("</html>"),
+        "{:.100}",
+        page.stdout
+    );
     let history = place.tardy("history run --html -");
-    assert!(history.stdout.starts_with(begin) && history.stdout.trim_end().ends_with("</html>"), "{:.100}", history.stdout);
-    place.tardy("plot run --kind hist --output file.svg").ends_with(0);
+    assert!(
+        history.stdout.starts_with(begin) && history.stdout.trim_end().ends_with("</html>"),
+        "{:.100}",
+        history.stdout
+    );
+    place
+        .tardy("plot run --kind hist --output file.svg")
+        .ends_with(0);
     let picture = place.tardy("plot run --kind hist --output -").ends_with(0);
-    assert_eq!(picture.stdout, std::fs::read_to_string(place.path("file.svg")).unwrap());
+    assert_eq!(
+        picture.stdout,
+        std::fs::read_to_string(place.path("file.svg")).unwrap()
+    );
     assert_eq!(place.names(), ["file.svg", "run"]);
 }
 
@@ -115,19 +179,47 @@ fn a_minus_sign_is_standard_output() {
 fn what_is_said_to_a_full_disk_is_lost_and_the_command_ends_as_ever() {
     let place = Workplace::new();
     run(&place);
-    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    for (line, code) in
-        [("show nothing", 2), ("export run --format json --output run.json", 0), ("run --cycles 50 --load none --out second", 0)]
-    {
+    let full = || {
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap()
+    };
+    for (line, code) in [
+        ("show nothing", 2),
+        ("export run --format json --output run.json", 0),
+        ("run --cycles 50 --load none --out second", 0),
+    ] {
         let mut command = place.command(line.split(" "));
-        let ended = command.stderr(full()).stdout(std::process::Stdio::null()).status().unwrap().code();
-        assert!(ended == Some(code) || (code == 0 && ended == Some(4)), "{line}: {ended:?}");
+        let ended = command
+            .stderr(full())
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap()
+            .code();
+        assert!(
+            ended == Some(code) || (code == 0 && ended == Some(4)),
+            "{line}: {ended:?}"
+        );
     }
     assert!(place.path("second/run.json").exists());
     // What was asked for is no matter of words: its loss is told.
-    let shown = place.command(["show", "run", "--json"]).stdout(full()).output().unwrap();
-    assert_eq!(shown.status.code(), Some(3), "{}", String::from_utf8_lossy(&shown.stderr));
-    assert!(String::from_utf8_lossy(&shown.stderr).contains("No space left"), "{}", String::from_utf8_lossy(&shown.stderr));
+    let shown = place
+        .command(["show", "run", "--json"])
+        .stdout(full())
+        .output()
+        .unwrap();
+    assert_eq!(
+        shown.status.code(),
+        Some(3),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
+    assert!(
+        String::from_utf8_lossy(&shown.stderr).contains("No space left"),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
 }
 
 #[test]
@@ -135,14 +227,27 @@ fn an_input_that_never_ends_is_refused_at_once() {
     let place = Workplace::new();
     run(&place);
     fifo(&place.path("fifo"));
-    for (input, kind) in [("fifo", "a FIFO"), ("/dev/zero", "a device"), ("run", "a folder")] {
-        for command in ["run --dry-run --scenario", "scenarios check", "import", "explain --task a"] {
+    for (input, kind) in [
+        ("fifo", "a FIFO"),
+        ("/dev/zero", "a device"),
+        ("run", "a folder"),
+    ] {
+        for command in [
+            "run --dry-run --scenario",
+            "scenarios check",
+            "import",
+            "explain --task a",
+        ] {
             // A folder is a run for `explain`.
             if command.starts_with("explain") && kind == "a folder" {
                 continue;
             }
             let ended = place.tardy(&format!("{command} {input}")).ends_with(2);
-            assert!(ended.stderr.contains(kind), "{command} {input}: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains(kind),
+                "{command} {input}: {}",
+                ended.stderr
+            );
         }
     }
     for own in ["run.json", "samples/cyclic.cpu0.series"] {
@@ -155,9 +260,18 @@ fn an_input_that_never_ends_is_refused_at_once() {
             } else {
                 symlink("/dev/zero", &path).unwrap()
             }
-            for command in ["show run", "report run --html page.html", "export run --format csv", "compare run run"] {
+            for command in [
+                "show run",
+                "report run --html page.html",
+                "export run --format csv",
+                "compare run run",
+            ] {
                 let ended = place.tardy(command).ends_with(2);
-                assert!(ended.stderr.contains(kind), "{command} with {kind} as {own}: {}", ended.stderr);
+                assert!(
+                    ended.stderr.contains(kind),
+                    "{command} with {kind} as {own}: {}",
+                    ended.stderr
+                );
             }
         }
         std::fs::remove_file(&path).unwrap();
@@ -179,7 +293,9 @@ fn a_record_of_the_lab_that_never_ends_holds_up_nobody() {
 fn a_list_of_accepted_builds_that_never_ends_is_neither_read_nor_written() {
     let place = Workplace::new();
     std::fs::create_dir(place.path("nightly")).unwrap();
-    place.tardy("run --cycles 50 --load none --label build=b1 --label board=one --quiet --out nightly/b1");
+    place.tardy(
+        "run --cycles 50 --load none --label build=b1 --label board=one --quiet --out nightly/b1",
+    );
     let list = place.path("nightly/accepted.json");
     for kind in ["a FIFO", "a device"] {
         if kind == "a FIFO" {
@@ -191,7 +307,10 @@ fn a_list_of_accepted_builds_that_never_ends_is_neither_read_nor_written() {
             let ended = place.tardy(command).ends_with(2);
             assert!(ended.stderr.contains(kind), "{command}: {}", ended.stderr);
         }
-        assert!(!std::fs::symlink_metadata(&list).unwrap().is_file(), "{kind} is gone");
+        assert!(
+            !std::fs::symlink_metadata(&list).unwrap().is_file(),
+            "{kind} is gone"
+        );
         std::fs::remove_file(&list).unwrap();
     }
 }
@@ -215,8 +334,14 @@ fn texts_of_a_run_do_not_act_on_a_terminal() {
     ] {
         let ended = place.tardy(command);
         let text = ended.stdout.clone() + &ended.stderr;
-        let acting: String = text.chars().filter(|character| character.is_control() && *character != '\n').collect();
-        assert!(acting.is_empty() && !text.contains("\n\u{fffd}[32mPASSED"), "{command}: {acting:?} in {text}");
+        let acting: String = text
+            .chars()
+            .filter(|character| character.is_control() && *character != '\n')
+            .collect();
+        assert!(
+            acting.is_empty() && !text.contains("\n\u{fffd}[32mPASSED"),
+            "{command}: {acting:?} in {text}"
+        );
     }
 }
 
@@ -224,8 +349,14 @@ fn texts_of_a_run_do_not_act_on_a_terminal() {
 fn what_cannot_be_is_said_before_a_run() {
     let place = Workplace::new();
     place.tardy("run --dry-run --period 1ms1ms").ends_with(2);
-    let long = place.tardy(&format!("run --dry-run --out {}", "a".repeat(300))).ends_with(2);
-    assert!(long.stderr.contains("too long") && long.stderr.contains("--out"), "{}", long.stderr);
+    let long = place
+        .tardy(&format!("run --dry-run --out {}", "a".repeat(300)))
+        .ends_with(2);
+    assert!(
+        long.stderr.contains("too long") && long.stderr.contains("--out"),
+        "{}",
+        long.stderr
+    );
     std::fs::create_dir(place.path("there")).unwrap();
     let there = place.tardy("run --dry-run --out there").ends_with(2);
     assert!(there.stderr.contains("exists already"), "{}", there.stderr);

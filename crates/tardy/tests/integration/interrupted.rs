@@ -18,7 +18,8 @@ use tardy_sys::{clock, process, signal};
 fn wait_for_samples(running: &mut RunningCommand, run: &Path) {
     running.until("it stored samples", || {
         let files = series::files(run);
-        let has_samples = |file: &std::path::PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 400);
+        let has_samples =
+            |file: &std::path::PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 400);
         (!files.is_empty() && files.iter().all(has_samples)).then_some(())
     });
 }
@@ -29,9 +30,15 @@ fn state(run: &Path) -> Option<Value> {
 }
 
 fn has_phase_with_loads(run: &Path) -> bool {
-    let record: Option<Value> = std::fs::read(run.join("run.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let record: Option<Value> = std::fs::read(run.join("run.json"))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     record.is_some_and(|record| {
-        record["phases"].as_array().is_some_and(|phases| phases.iter().any(|phase| phase["loads"] != Value::Array(Vec::new())))
+        record["phases"].as_array().is_some_and(|phases| {
+            phases
+                .iter()
+                .any(|phase| phase["loads"] != Value::Array(Vec::new()))
+        })
     })
 }
 
@@ -39,7 +46,12 @@ fn has_phase_with_loads(run: &Path) -> bool {
 fn assert_exact(summary: &Value) {
     for series in summary["series"].as_array().unwrap() {
         let count = |name: &str| series["counts"][name].as_u64().unwrap();
-        assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{}", series["counts"]);
+        assert_eq!(
+            count("expected"),
+            count("recorded") + count("skipped") + count("lost"),
+            "{}",
+            series["counts"]
+        );
     }
 }
 
@@ -56,11 +68,18 @@ fn a_signal_ends_a_run_in_order_with_its_loads_and_keeps_what_was_measured() {
         let outcome = running.wait().ends_with(130);
         let summary = outcome.json();
         assert_eq!(summary["state"], "interrupted");
-        assert!(summary["warnings"].to_string().contains("\"interrupted\""), "{}", summary["warnings"]);
+        assert!(
+            summary["warnings"].to_string().contains("\"interrupted\""),
+            "{}",
+            summary["warnings"]
+        );
         assert!(summary["probes"][0]["counts"]["recorded"].as_u64().unwrap() > 0);
         assert_exact(&summary);
         place.assert_no_process_is_left();
-        assert_eq!(place.tardy("show --json run").ends_with(130).stdout, outcome.stdout);
+        assert_eq!(
+            place.tardy("show --json run").ends_with(130).stdout,
+            outcome.stdout
+        );
         let text = place.tardy("show run").ends_with(130).stdout;
         assert!(text.contains("interrupted after "), "{text}");
     }
@@ -70,7 +89,10 @@ fn a_signal_ends_a_run_in_order_with_its_loads_and_keeps_what_was_measured() {
 fn a_stopped_process_misses_its_periods_and_says_so() {
     let place = Workplace::new();
     let run = place.path("run");
-    let mut running = place.start(&format!("run --for 600s --load none --period 1ms --cpus {} --json --out run", machine::last_cpu()));
+    let mut running = place.start(&format!(
+        "run --for 600s --load none --period 1ms --cpus {} --json --out run",
+        machine::last_cpu()
+    ));
     wait_for_samples(&mut running, &run);
     running.signal(process::STOP);
     let stopped = clock::monotonic();
@@ -81,25 +103,51 @@ fn a_stopped_process_misses_its_periods_and_says_so() {
     running.signal(signal::INTERRUPT);
     let summary = running.wait().ends_with(130).json();
     assert_exact(&summary);
-    let longest = series::all(&run)[0].samples.iter().map(|sample| i64::from(sample.skipped)).max().unwrap();
-    // The stop lasts at least as long as it was asked to, less what the signal takes to come; a busy machine may make it longer by any time.
-    assert!(longest >= least - 50, "{longest} periods skipped in a row, stopped for {least} ms");
+    let longest = series::all(&run)[0]
+        .samples
+        .iter()
+        .map(|sample| i64::from(sample.skipped))
+        .max()
+        .unwrap();
+    // The stop lasts at least as long as it was asked to, less what the signal takes to come; a
+    // busy machine may make it longer by any time.
+    assert!(
+        longest >= least - 50,
+        "{longest} periods skipped in a row, stopped for {least} ms"
+    );
     let probe = &summary["probes"][0];
-    assert!(probe["counts"]["skipped"].as_i64().unwrap() >= longest, "{}", probe["counts"]);
+    assert!(
+        probe["counts"]["skipped"].as_i64().unwrap() >= longest,
+        "{}",
+        probe["counts"]
+    );
     let corrected = &probe["numbers"]["percentiles_corrected"];
-    assert!(corrected[1]["value_ns"].as_i64() >= probe["numbers"]["percentiles"][1]["value_ns"].as_i64(), "{corrected}");
+    assert!(
+        corrected[1]["value_ns"].as_i64()
+            >= probe["numbers"]["percentiles"][1]["value_ns"].as_i64(),
+        "{corrected}"
+    );
     let text = place.tardy("show run").ends_with(130).stdout;
-    assert!(text.contains("skipped") && text.contains("\nwith skipped "), "{text}");
+    assert!(
+        text.contains("skipped") && text.contains("\nwith skipped "),
+        "{text}"
+    );
 }
 
-/// Files of a run for its end that never came; where the file system has no files without a name, there is no telling.
+/// Files of a run for its end that never came; where the file system has no files without a name,
+/// there is no telling.
 fn reserved(run: &Path) -> Vec<String> {
     if tardy_sys::unnamed_file::create(run).is_err() {
         return Vec::new();
     }
     let folders = [run.to_owned(), run.join("samples")];
-    let names = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
-    names.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.ends_with(".reserved")).collect()
+    let names = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".reserved"))
+        .collect()
 }
 
 /// Kills runs with these arguments at `moments` drawn times, and looks at what they left.
@@ -114,22 +162,38 @@ fn kill_at_drawn_moments(moments: usize, arguments: &str) {
         running.signal(process::KILL);
         assert_eq!(running.wait().status.code(), None);
         place.assert_no_process_is_left();
-        assert_eq!(reserved(&run), [""; 0], "room that was taken beforehand has no name");
+        assert_eq!(
+            reserved(&run),
+            [""; 0],
+            "room that was taken beforehand has no name"
+        );
         let shown = place.tardy("show run").ends_with(4);
-        assert!(shown.stdout.contains("CUT OFF") && shown.stdout.contains("the run was cut off"), "moment {moment}: {}", shown.stdout);
+        assert!(
+            shown.stdout.contains("CUT OFF") && shown.stdout.contains("the run was cut off"),
+            "moment {moment}: {}",
+            shown.stdout
+        );
         assert_exact(&place.tardy("show --json run").ends_with(4).json());
         // A run that was killed before its start was chosen has files without heads.
-        for file in series::files(&run).iter().filter(|file| std::fs::metadata(file).unwrap().len() > 0) {
+        for file in series::files(&run)
+            .iter()
+            .filter(|file| std::fs::metadata(file).unwrap().len() > 0)
+        {
             let series = series::read(file);
             assert!(series.counts.is_exact(), "{:?}", series.counts);
-            assert_eq!(series.samples.len() as u64, series.counts.recorded, "the last chunk accounts for all samples before it");
+            assert_eq!(
+                series.samples.len() as u64,
+                series.counts.recorded,
+                "the last chunk accounts for all samples before it"
+            );
         }
     }
 }
 
 /// Always the same moments, unless others are asked for.
 fn seed() -> u64 {
-    std::env::var("TARDY_TEST_SEED").map_or(1, |seed| seed.parse().expect("TARDY_TEST_SEED is a number"))
+    std::env::var("TARDY_TEST_SEED")
+        .map_or(1, |seed| seed.parse().expect("TARDY_TEST_SEED is a number"))
 }
 
 #[test]
@@ -152,12 +216,17 @@ fn a_run_killed_before_it_began_leaves_nothing_that_looks_like_a_run() {
         running.signal(process::KILL);
         running.wait();
         let code = place.tardy("show run").code();
-        let expected = if place.path("run").join("run.json").exists() { 4 } else { 2 };
+        let expected = if place.path("run").join("run.json").exists() {
+            4
+        } else {
+            2
+        };
         assert_eq!(code, expected, "{:?}", place.names());
     }
 }
 
-/// What is there of a run that was killed when its files were made and its start was not yet chosen.
+/// What is there of a run that was killed when its files were made and its start was not yet
+/// chosen.
 #[test]
 fn a_run_killed_before_its_files_had_heads_opens_without_a_sample() {
     let place = Workplace::new();
@@ -166,37 +235,60 @@ fn a_run_killed_before_its_files_had_heads_opens_without_a_sample() {
     let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     record["state"] = "running".into();
     record["ended_ns"] = Value::Null;
-    record["series"].as_array_mut().unwrap().iter_mut().for_each(|series| series["counts"] = Value::Null);
+    record["series"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(|series| series["counts"] = Value::Null);
     std::fs::write(&path, record.to_string()).unwrap();
     for file in std::fs::read_dir(place.path("run/samples")).unwrap() {
         std::fs::write(file.unwrap().path(), b"").unwrap();
     }
-    for command in ["show run", "show run --json", "report run --html report.html"] {
+    for command in [
+        "show run",
+        "show run --json",
+        "report run --html report.html",
+    ] {
         assert_ne!(place.tardy(command).code(), 2, "{command}");
     }
     place.tardy("show run").ends_with(4);
 }
 
 fn affinities(moves: &[Value]) -> Vec<String> {
-    let read = |to: &Value| std::fs::read_to_string(to["path"].as_str().unwrap()).unwrap().trim().to_owned();
+    let read = |to: &Value| {
+        std::fs::read_to_string(to["path"].as_str().unwrap())
+            .unwrap()
+            .trim()
+            .to_owned()
+    };
     moves.iter().map(read).collect()
 }
 
 /// The interrupts that a run with --move-irqs has moved, from its plan.
 fn interrupts_moved(record: &Value) -> Vec<Value> {
     let changes = record["plan"]["changes"].as_array().unwrap();
-    changes.iter().filter(|change| change["change"] == "interrupt").cloned().collect()
+    changes
+        .iter()
+        .filter(|change| change["change"] == "interrupt")
+        .cloned()
+        .collect()
 }
 
 #[test]
 fn restore_puts_interrupts_back_after_tool_and_guardian_were_killed() {
     let test = "restore_puts_interrupts_back_after_tool_and_guardian_were_killed";
     if !machine::is_root() || machine::cpus().len() < 2 {
-        return machine::left_out(test, "interrupts are moved by root only, and only where there are two CPUs");
+        return machine::left_out(
+            test,
+            "interrupts are moved by root only, and only where there are two CPUs",
+        );
     }
     let place = Workplace::new();
     let run = place.path("run");
-    let mut running = place.start(&format!("run --for 20s --load io --move-irqs --cpus {} --quiet --out run", machine::last_cpu()));
+    let mut running = place.start(&format!(
+        "run --for 20s --load io --move-irqs --cpus {} --quiet --out run",
+        machine::last_cpu()
+    ));
     running.until("its loads run", || has_phase_with_loads(&run).then_some(()));
     let guardian = running.guardian();
     process::kill(guardian, process::KILL).unwrap();
@@ -204,7 +296,12 @@ fn restore_puts_interrupts_back_after_tool_and_guardian_were_killed() {
     running.wait();
     place.assert_no_process_is_left();
     let moved = interrupts_moved(&place.record("run"));
-    let text = |key: &str| moved.iter().map(|to| to[key].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let text = |key: &str| {
+        moved
+            .iter()
+            .map(|to| to[key].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
     if moved.is_empty() {
         machine::left_out(test, "no interrupt of this machine can be moved");
     } else {
@@ -212,10 +309,23 @@ fn restore_puts_interrupts_back_after_tool_and_guardian_were_killed() {
     }
     assert_eq!(place.journals().len(), 1, "the journal was left");
     let dry = place.tardy("restore --dry-run").ends_with(0);
-    assert_eq!(dry.stdout.matches("smp_affinity_list").count(), moved.len(), "{}", dry.stdout);
+    assert_eq!(
+        dry.stdout.matches("smp_affinity_list").count(),
+        moved.len(),
+        "{}",
+        dry.stdout
+    );
     let restored = place.tardy("restore").ends_with(0);
     assert_eq!(affinities(&moved), text("old"), "{}", restored.stdout);
-    assert_eq!(place.journals().len(), 0, "the journal is gone: {}", restored.stdout);
-    assert_eq!(place.tardy("restore").ends_with(0).stdout, "nothing to put back\n");
+    assert_eq!(
+        place.journals().len(),
+        0,
+        "the journal is gone: {}",
+        restored.stdout
+    );
+    assert_eq!(
+        place.tardy("restore").ends_with(0).stdout,
+        "nothing to put back\n"
+    );
     place.tardy("show run").ends_with(4);
 }

@@ -1,4 +1,5 @@
-//! What `tardy lab` finds wrong on the host, with exit code 2, before any guest boots: within `git bisect run` it would else be found in every guest.
+//! What `tardy lab` finds wrong on the host, with exit code 2, before any guest boots: within
+//! `git bisect run` it would else be found in every guest.
 
 use crate::support;
 
@@ -10,10 +11,19 @@ use support::workplace::{Workplace, finish};
 
 /// Each with what the answer must name.
 const WRONG: &[(&str, &str)] = &[
-    ("--preempt lazyy", "`lazyy` is no preemption model: write none, voluntary, full or lazy"),
+    (
+        "--preempt lazyy",
+        "`lazyy` is no preemption model: write none, voluntary, full or lazy",
+    ),
     ("--preempt none,ful", "`ful` is no preemption model"),
-    ("--program /bin/nothere", "the guest has no /bin/nothere: copy it there with --add FILE:/bin/nothere"),
-    ("--add nosuch:/bin/mine --program /bin/mine", "there is no file nosuch"),
+    (
+        "--program /bin/nothere",
+        "the guest has no /bin/nothere: copy it there with --add FILE:/bin/nothere",
+    ),
+    (
+        "--add nosuch:/bin/mine --program /bin/mine",
+        "there is no file nosuch",
+    ),
     ("--load nosuch", "nosuch"),
     ("--scenario nosuch", "nosuch"),
 ];
@@ -24,13 +34,24 @@ fn mistakes_are_found_before_the_first_boot() {
     // A QEMU that tells that it was started.
     let qemu = place.path("bin/qemu-system-x86_64");
     fs::create_dir(place.path("bin")).unwrap();
-    fs::write(&qemu, format!("#!/bin/sh\necho booted >> {}\n", place.path("booted").display())).unwrap();
+    fs::write(
+        &qemu,
+        format!(
+            "#!/bin/sh\necho booted >> {}\n",
+            place.path("booted").display()
+        ),
+    )
+    .unwrap();
     fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
     for (words, reason) in WRONG {
         for command in ["lab run --out runs", "lab check --limit 1ms --replicas 1"] {
             let line = format!("{command} --kernel debian:6.1 {words}");
             let path = format!("{}:/usr/bin:/bin", place.path("bin").display());
-            let output = place.command(line.split_whitespace()).env("PATH", path).output().unwrap();
+            let output = place
+                .command(line.split_whitespace())
+                .env("PATH", path)
+                .output()
+                .unwrap();
             let stderr = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
             assert!(stderr.contains(reason), "{line}: {stderr}");
@@ -45,20 +66,37 @@ fn an_input_that_never_ends_is_refused_before_the_first_boot() {
     lab_host::prepare(&place);
     for ending in ["", ".deb", ".ko"] {
         let fifo = place.path(&format!("fifo{ending}"));
-        assert!(std::process::Command::new("mkfifo").arg(fifo).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
         std::os::unix::fs::symlink("/dev/zero", place.path(&format!("zero{ending}"))).unwrap();
     }
     for (name, kind) in [("fifo", "a FIFO"), ("zero", "a device")] {
         for (words, code) in [
             (format!("run --out runs --kernel {name}"), 2),
             (format!("run --out runs --kernel {name}.deb"), 2),
-            (format!("run --out runs --kernel kernel --module {name}.ko"), 2),
-            (format!("run --out runs --kernel kernel --guest-binary {name}"), 3),
+            (
+                format!("run --out runs --kernel kernel --module {name}.ko"),
+                2,
+            ),
+            (
+                format!("run --out runs --kernel kernel --guest-binary {name}"),
+                3,
+            ),
             (format!("shell --kernel kernel --busybox {name}"), 3),
         ] {
             let line = format!("lab {words}");
-            let ended = finish(place.prepared(lab_host::tardy(&place), line.split(' '))).ends_with(code);
-            assert!(ended.stderr.contains(&format!("it is {kind}, not a file")), "{line}: {}", ended.stderr);
+            let ended =
+                finish(place.prepared(lab_host::tardy(&place), line.split(' '))).ends_with(code);
+            assert!(
+                ended.stderr.contains(&format!("it is {kind}, not a file")),
+                "{line}: {}",
+                ended.stderr
+            );
             assert_eq!(ended.stderr.lines().count(), 1, "{line}: {}", ended.stderr);
         }
     }

@@ -1,4 +1,5 @@
-//! What a machine with many CPUs asks of the tool: more descriptors than shells hand down, readers that do not grow with the number of series.
+//! What a machine with many CPUs asks of the tool: more descriptors than shells hand down, readers
+//! that do not grow with the number of series.
 
 use crate::support;
 
@@ -8,13 +9,17 @@ use support::workplace::{Outcome, Workplace, finish};
 /// Runs `tardy` below limits of open files, as `ulimit` sets them.
 fn limited(place: &Workplace, limits: &str, line: &str) -> Outcome {
     let script = format!("{limits}; exec \"$0\" {line}");
-    finish(place.prepared(machine::program("sh", "dash"), ["-c", &script, env!("CARGO_BIN_EXE_tardy")]))
+    finish(place.prepared(
+        machine::program("sh", "dash"),
+        ["-c", &script, env!("CARGO_BIN_EXE_tardy")],
+    ))
 }
 
 #[test]
 fn a_soft_limit_of_descriptors_is_raised_to_the_hard_one() {
     let place = Workplace::new();
-    let run = "run --probe parallel:copies=40:period=50ms --load none --for 500ms --quiet --out run";
+    let run =
+        "run --probe parallel:copies=40:period=50ms --load none --for 500ms --quiet --out run";
     limited(&place, "ulimit -Sn 48", run).ends_with(0);
     assert_eq!(place.record("run")["series"].as_array().unwrap().len(), 40);
 }
@@ -22,8 +27,14 @@ fn a_soft_limit_of_descriptors_is_raised_to_the_hard_one() {
 #[test]
 fn a_want_of_descriptors_names_the_limit_to_raise() {
     let place = Workplace::new();
-    let run = "run --probe parallel:copies=40:period=50ms --load none --for 500ms --quiet --out run";
+    let run =
+        "run --probe parallel:copies=40:period=50ms --load none --for 500ms --quiet --out run";
     let outcome = limited(&place, "ulimit -n 48", run);
     assert_eq!(outcome.code(), 3, "{outcome:?}");
-    assert!(outcome.stderr.contains("raise the hard limit of open files"), "{outcome:?}");
+    assert!(
+        outcome
+            .stderr
+            .contains("raise the hard limit of open files"),
+        "{outcome:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! What a command that was killed leaves: known to its journal, told, and gone with the next start or with `tardy restore`.
+//! What a command that was killed leaves: known to its journal, told, and gone with the next start
+//! or with `tardy restore`.
 
 use std::path::Path;
 
@@ -14,7 +15,10 @@ const SCRATCH: &str = "tardy-scratch-";
 
 /// Entries of a folder whose name begins so.
 fn of_kind(folder: &Path, prefix: &str) -> Vec<String> {
-    names(folder).into_iter().filter(|name| name.starts_with(prefix)).collect()
+    names(folder)
+        .into_iter()
+        .filter(|name| name.starts_with(prefix))
+        .collect()
 }
 
 #[test]
@@ -23,16 +27,31 @@ fn files_of_a_cost_that_was_killed_are_removed_by_restore() {
     std::fs::create_dir(place.path("tmp")).unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"));
     command.env("TMPDIR", place.path("tmp"));
-    let mut running = place.start_command(command, "cost --metric file-reread --out cost".split(' '));
-    running.until("it has files", || of_kind(&place.path("tmp"), SCRATCH).pop());
+    let mut running =
+        place.start_command(command, "cost --metric file-reread --out cost".split(' '));
+    running.until("it has files", || {
+        of_kind(&place.path("tmp"), SCRATCH).pop()
+    });
     running.signal(process::KILL);
     running.wait();
     let left = of_kind(&place.path("tmp"), SCRATCH).pop().unwrap();
     let dry = place.tardy("restore --dry-run").ends_with(0);
-    assert!(dry.stdout.contains("would put back remove the folder ") && dry.stdout.contains(&left), "{}", dry.stdout);
-    assert_eq!(names(&place.path("tmp")), [left.as_str()], "--dry-run removes nothing");
+    assert!(
+        dry.stdout.contains("would put back remove the folder ") && dry.stdout.contains(&left),
+        "{}",
+        dry.stdout
+    );
+    assert_eq!(
+        names(&place.path("tmp")),
+        [left.as_str()],
+        "--dry-run removes nothing"
+    );
     let restored = place.tardy("restore").ends_with(0);
-    assert!(restored.stdout.contains(&format!("{left}: done")), "{}", restored.stdout);
+    assert!(
+        restored.stdout.contains(&format!("{left}: done")),
+        "{}",
+        restored.stdout
+    );
     assert_eq!(names(&place.path("tmp")), [""; 0]);
     assert_eq!(place.journals(), [""; 0]);
 }
@@ -43,20 +62,44 @@ fn samples_in_the_spool_of_a_run_that_was_killed_are_moved_to_the_run() {
     std::fs::create_dir(place.path("spool")).unwrap();
     let mut running = place.start("run --for 60s --load none --quiet --spool spool --out run");
     let file = running.until("it stored samples", || {
-        let folder = place.path("spool").join(of_kind(&place.path("spool"), "tardy-spool-").pop()?);
-        let files: Vec<_> = names(&folder).into_iter().map(|name| folder.join(name)).collect();
-        files.into_iter().find(|file| std::fs::metadata(file).is_ok_and(|data| data.len() > 400))
+        let folder = place
+            .path("spool")
+            .join(of_kind(&place.path("spool"), "tardy-spool-").pop()?);
+        let files: Vec<_> = names(&folder)
+            .into_iter()
+            .map(|name| folder.join(name))
+            .collect();
+        files
+            .into_iter()
+            .find(|file| std::fs::metadata(file).is_ok_and(|data| data.len() > 400))
     });
     running.signal(process::KILL);
     running.wait();
     let samples = std::fs::read(file).unwrap();
     let before = place.summary("run");
     let restored = place.tardy("restore").ends_with(0);
-    assert!(restored.stdout.starts_with("move samples from "), "{}", restored.stdout);
+    assert!(
+        restored.stdout.starts_with("move samples from "),
+        "{}",
+        restored.stdout
+    );
     assert_eq!(names(&place.path("spool")), [""; 0]);
-    assert!(series::files(&place.path("run")).iter().any(|file| std::fs::read(file).unwrap() == samples));
-    assert_eq!(place.summary("run")["series"], before["series"], "nothing is lost");
-    let until = before["warnings"].as_array().unwrap().iter().find(|warning| warning["warning"] == "cut-off").unwrap();
+    assert!(
+        series::files(&place.path("run"))
+            .iter()
+            .any(|file| std::fs::read(file).unwrap() == samples)
+    );
+    assert_eq!(
+        place.summary("run")["series"],
+        before["series"],
+        "nothing is lost"
+    );
+    let until = before["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|warning| warning["warning"] == "cut-off")
+        .unwrap();
     assert!(until["stored_until"].as_i64() > Some(0), "{until}");
 }
 
@@ -74,10 +117,23 @@ fn the_next_start_removes_what_an_import_left_and_says_so() {
     running.wait();
     let left = of_kind(place.folder(), SCRATCH);
     assert_eq!((left.len(), place.path("run").exists()), (1, false));
-    place.tardy("run --for 1s --dry-run --load none --out next").ends_with(0);
-    assert_eq!(of_kind(place.folder(), SCRATCH), left, "--dry-run changes nothing");
-    let next = place.tardy("run --cycles 20 --load none --out next").ends_with(0);
-    assert!(next.stderr.contains("tardy: left by a command that was killed: remove the folder "), "{}", next.stderr);
+    place
+        .tardy("run --for 1s --dry-run --load none --out next")
+        .ends_with(0);
+    assert_eq!(
+        of_kind(place.folder(), SCRATCH),
+        left,
+        "--dry-run changes nothing"
+    );
+    let next = place
+        .tardy("run --cycles 20 --load none --out next")
+        .ends_with(0);
+    assert!(
+        next.stderr
+            .contains("tardy: left by a command that was killed: remove the folder "),
+        "{}",
+        next.stderr
+    );
     assert_eq!(place.names(), ["next", "verbose.txt"]);
 }
 
@@ -86,7 +142,10 @@ fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start
     let place = Workplace::new();
     lab_host::prepare(&place);
     // The tool itself is a static program, as the guest's shell must be.
-    let line = format!("lab shell --kernel kernel --busybox {}", env!("CARGO_BIN_EXE_tardy"));
+    let line = format!(
+        "lab shell --kernel kernel --busybox {}",
+        env!("CARGO_BIN_EXE_tardy")
+    );
     let kept = place.path("cache/tardy/shell");
     let killed = || {
         let _ = std::fs::remove_file(place.path("booted"));
@@ -102,13 +161,27 @@ fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start
     let left = killed();
     std::fs::create_dir(kept.join("tardy-scratch-of-somebody-else")).unwrap();
     let restored = place.tardy("restore").ends_with(0);
-    assert!(restored.stdout.contains(&format!("{left}: done")), "{}", restored.stdout);
-    assert_eq!(names(&kept), ["tardy-scratch-of-somebody-else"], "what is in no journal stays");
+    assert!(
+        restored.stdout.contains(&format!("{left}: done")),
+        "{}",
+        restored.stdout
+    );
+    assert_eq!(
+        names(&kept),
+        ["tardy-scratch-of-somebody-else"],
+        "what is in no journal stays"
+    );
     std::fs::remove_dir(kept.join("tardy-scratch-of-somebody-else")).unwrap();
     let left = killed();
-    let next = finish(place.prepared(lab_host::tardy(&place), ["lab", "run", "--kernel", "nosuch", "--out", "runs"])).ends_with(2);
+    let next = finish(place.prepared(
+        lab_host::tardy(&place),
+        ["lab", "run", "--kernel", "nosuch", "--out", "runs"],
+    ))
+    .ends_with(2);
     assert!(
-        next.stderr.contains("tardy: left by a command that was killed: remove the folder ") && next.stderr.contains(&left),
+        next.stderr
+            .contains("tardy: left by a command that was killed: remove the folder ")
+            && next.stderr.contains(&left),
         "{}",
         next.stderr
     );
@@ -119,12 +192,20 @@ fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start
 #[test]
 fn an_export_that_is_killed_leaves_nothing_beside_its_output() {
     let place = Workplace::new();
-    MadeRun::new(vec![(0..50_000).map(|sample| 5_000 + sample % 977).collect()]).write(&place.path("run"));
-    let whole = place.tardy("export run --format csv -o whole.csv").ends_with(0);
+    MadeRun::new(vec![
+        (0..50_000).map(|sample| 5_000 + sample % 977).collect(),
+    ])
+    .write(&place.path("run"));
+    let whole = place
+        .tardy("export run --format csv -o whole.csv")
+        .ends_with(0);
     assert!(whole.stderr.is_empty(), "{}", whole.stderr);
     let whole = std::fs::read(place.path("whole.csv")).unwrap();
     if tardy_sys::unnamed_file::create(place.folder()).is_err() {
-        return support::machine::left_out("an_export_that_is_killed_leaves_nothing_beside_its_output", "O_TMPFILE on this file system");
+        return support::machine::left_out(
+            "an_export_that_is_killed_leaves_nothing_beside_its_output",
+            "O_TMPFILE on this file system",
+        );
     }
     for moment in 0..20 {
         let running = place.start("export run --format csv -o out.csv");
@@ -132,8 +213,15 @@ fn an_export_that_is_killed_leaves_nothing_beside_its_output() {
         running.signal(process::KILL);
         running.wait();
         let out = std::fs::read(place.path("out.csv")).ok();
-        assert!(out.as_ref().is_none_or(|out| *out == whole), "half a file at {moment}");
-        let expected: &[&str] = if out.is_some() { &["out.csv", "run", "whole.csv"] } else { &["run", "whole.csv"] };
+        assert!(
+            out.as_ref().is_none_or(|out| *out == whole),
+            "half a file at {moment}"
+        );
+        let expected: &[&str] = if out.is_some() {
+            &["out.csv", "run", "whole.csv"]
+        } else {
+            &["run", "whole.csv"]
+        };
         assert_eq!(place.names(), expected, "{moment}");
         let _ = std::fs::remove_file(place.path("out.csv"));
     }
@@ -145,19 +233,37 @@ fn a_bad_journal_is_named_and_keeps_no_other_from_being_put_back() {
     std::fs::create_dir_all(place.path("state")).unwrap();
     std::fs::create_dir(place.path("tardy-scratch-x")).unwrap();
     std::fs::create_dir(place.path("precious")).unwrap();
-    let journal = |name: &str, text: &str| std::fs::write(place.path("state").join(name), text).unwrap();
+    let journal =
+        |name: &str, text: &str| std::fs::write(place.path("state").join(name), text).unwrap();
     let undo = |folder: &str| {
         let folder = place.path(folder).display().to_string();
-        format!(r#"{{"boot_id":null,"process":4194304,"process_start":1,"loads":[{{"remove-folder":"{folder}"}}]}}"#)
+        format!(
+            r#"{{"boot_id":null,"process":4194304,"process_start":1,"loads":[{{"remove-folder":"{folder}"}}]}}"#
+        )
     };
     journal("journal-1-0.json", "");
     journal("journal-2-0.json", &undo("tardy-scratch-x"));
     journal("journal-3-0.json", &undo("precious"));
     std::fs::write(place.path("state/notes.txt"), "mine").unwrap();
     let restored = finish(place.command(["restore"])).ends_with(3);
-    assert!(restored.stdout.contains("journal-1-0.json: NOT read: "), "{}", restored.stdout);
-    assert!(restored.stdout.contains("tardy-scratch-x: done"), "{}", restored.stdout);
-    assert!(restored.stdout.contains("precious: NOT put back: "), "{}", restored.stdout);
+    assert!(
+        restored.stdout.contains("journal-1-0.json: NOT read: "),
+        "{}",
+        restored.stdout
+    );
+    assert!(
+        restored.stdout.contains("tardy-scratch-x: done"),
+        "{}",
+        restored.stdout
+    );
+    assert!(
+        restored.stdout.contains("precious: NOT put back: "),
+        "{}",
+        restored.stdout
+    );
     assert_eq!(place.names(), ["precious", "state"]);
-    assert_eq!(place.journals(), ["journal-1-0.json", "journal-3-0.json", "notes.txt"]);
+    assert_eq!(
+        place.journals(),
+        ["journal-1-0.json", "journal-3-0.json", "notes.txt"]
+    );
 }

@@ -12,18 +12,39 @@ const ENTER_VIEW: &str = "\x1b[?1049h";
 fn the_live_view_fits_terminals_of_60_80_and_120_columns_and_gives_them_back() {
     let place = Workplace::new();
     for columns in [60, 80, 120] {
-        let mut run = InTerminal::start(&place, &format!("run --for 4s --load none --deadline 10s --out run{columns}"), (columns, 24));
-        let seen = run.until_seen("figures", |seen| seen.contains("average") && seen.contains("histogram") && seen.contains(" us"));
+        let mut run = InTerminal::start(
+            &place,
+            &format!("run --for 4s --load none --deadline 10s --out run{columns}"),
+            (columns, 24),
+        );
+        let seen = run.until_seen("figures", |seen| {
+            seen.contains("average") && seen.contains("histogram") && seen.contains(" us")
+        });
         assert!(run.has_view());
-        for word in ["now", "99.9 %", "max", "skipped", "missed", "left", "largest value over time", "q end"] {
-            assert!(seen.contains(word), "no `{word}` at {columns} columns:\n{seen}");
+        for word in [
+            "now",
+            "99.9 %",
+            "max",
+            "skipped",
+            "missed",
+            "left",
+            "largest value over time",
+            "q end",
+        ] {
+            assert!(
+                seen.contains(word),
+                "no `{word}` at {columns} columns:\n{seen}"
+            );
         }
         for cpu in machine::cpus().iter() {
             assert!(seen.contains(&format!("CPU {cpu} ")), "{seen}");
         }
         let (status, seen) = run.end();
         assert!(matches!(status.code(), Some(0 | 4)), "{status}: {seen}");
-        assert!(seen.contains(&format!("run{columns}: cyclic")) && seen.contains("next: tardy report"), "the summary follows:\n{seen}");
+        assert!(
+            seen.contains(&format!("run{columns}: cyclic")) && seen.contains("next: tardy report"),
+            "the summary follows:\n{seen}"
+        );
     }
 }
 
@@ -33,7 +54,9 @@ fn phases_and_the_work_of_loads_are_shown() {
     let mut run = InTerminal::start(&place, "run --for 8s --load io --out run", (100, 30));
     run.until("phase 1 of 2: idle");
     let wanted = ["phase 2 of 2: io", " operations", "|idle", "|io"];
-    run.until_seen("operations and both phases", |seen| wanted.iter().all(|words| seen.contains(words)));
+    run.until_seen("operations and both phases", |seen| {
+        wanted.iter().all(|words| seen.contains(words))
+    });
     run.end();
 }
 
@@ -64,10 +87,21 @@ fn a_moment_is_marked_and_a_run_is_ended_early_and_both_are_kept() {
     assert_eq!(status.code(), Some(130), "{seen}");
     assert!(seen.contains("marked while it ran: 1 at"), "{seen}");
     let record = place.record("run");
-    assert_eq!((record["state"].as_str(), record["marks_ns"].as_array().map(Vec::len)), (Some("interrupted"), Some(1)), "{record}");
+    assert_eq!(
+        (
+            record["state"].as_str(),
+            record["marks_ns"].as_array().map(Vec::len)
+        ),
+        (Some("interrupted"), Some(1)),
+        "{record}"
+    );
     for series in place.summary("run")["series"].as_array().unwrap() {
         let count = |name: &str| series["counts"][name].as_u64().unwrap();
-        assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{series}");
+        assert_eq!(
+            count("expected"),
+            count("recorded") + count("skipped") + count("lost"),
+            "{series}"
+        );
     }
     place.tardy("report run --html run.html").ends_with(0);
     let report = std::fs::read_to_string(place.path("run.html")).unwrap();
@@ -77,9 +111,16 @@ fn a_moment_is_marked_and_a_run_is_ended_early_and_both_are_kept() {
 #[test]
 fn signals_and_ctrl_c_give_the_terminal_back() {
     let place = Workplace::new();
-    for (name, how) in [("ctrl-c", None), ("terminate", Some(tardy_sys::signal::TERMINATE)), ("hang-up", Some(tardy_sys::signal::HANG_UP))]
-    {
-        let mut run = InTerminal::start(&place, &format!("run --for 60s --load none --out {name}"), (80, 24));
+    for (name, how) in [
+        ("ctrl-c", None),
+        ("terminate", Some(tardy_sys::signal::TERMINATE)),
+        ("hang-up", Some(tardy_sys::signal::HANG_UP)),
+    ] {
+        let mut run = InTerminal::start(
+            &place,
+            &format!("run --for 60s --load none --out {name}"),
+            (80, 24),
+        );
         run.until("average");
         match how {
             Some(signal) => tardy_sys::process::kill(run.pid(), signal).unwrap(),
@@ -105,27 +146,53 @@ fn keys_that_would_stop_or_quit_do_nothing() {
 fn without_a_terminal_or_with_no_live_there_are_plain_lines() {
     let place = Workplace::new();
     let piped = place.tardy("run --for 1s --load none --out piped");
-    assert!(!piped.stderr.contains('\x1b') && !piped.stdout.contains('\x1b'), "{piped:?}");
-    let mut run = InTerminal::start(&place, "run --for 2s --load none --no-live --out lines", (100, 24));
+    assert!(
+        !piped.stderr.contains('\x1b') && !piped.stdout.contains('\x1b'),
+        "{piped:?}"
+    );
+    let mut run = InTerminal::start(
+        &place,
+        "run --for 2s --load none --no-live --out lines",
+        (100, 24),
+    );
     run.until("of 2 s");
     assert!(!run.has_view());
     let (_, seen) = run.end();
-    assert!(!seen.contains(ENTER_VIEW) && seen.contains("lines: cyclic"), "{seen}");
+    assert!(
+        !seen.contains(ENTER_VIEW) && seen.contains("lines: cyclic"),
+        "{seen}"
+    );
 }
 
 #[test]
 fn the_view_is_drawn_on_a_cpu_that_is_not_measured() {
     let cpus = machine::cpus();
     if cpus.len() < 2 {
-        return machine::left_out("the_view_is_drawn_on_a_cpu_that_is_not_measured", "there is one CPU");
+        return machine::left_out(
+            "the_view_is_drawn_on_a_cpu_that_is_not_measured",
+            "there is one CPU",
+        );
     }
     let (place, measured) = (Workplace::new(), machine::last_cpu());
-    let mut run = InTerminal::start(&place, &format!("run --for 3s --load none --cpus {measured} --out run"), (80, 24));
+    let mut run = InTerminal::start(
+        &place,
+        &format!("run --for 3s --load none --cpus {measured} --out run"),
+        (80, 24),
+    );
     run.until("average");
     let tasks = std::fs::read_dir(format!("/proc/{}/task", run.pid())).unwrap();
-    let status = |task: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.ok()?.path().join("status")).ok();
-    let view = tasks.filter_map(status).find(|status| status.contains("Name:\ttardy-view")).unwrap();
-    let allowed = view.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let status = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.ok()?.path().join("status")).ok()
+    };
+    let view = tasks
+        .filter_map(status)
+        .find(|status| status.contains("Name:\ttardy-view"))
+        .unwrap();
+    let allowed = view
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .unwrap()
+        .trim();
     let allowed: tardy_core::cpu::CpuList = allowed.parse().unwrap();
     assert!(!allowed.iter().any(|cpu| cpu.0 == measured), "{allowed}");
     run.end();
@@ -135,11 +202,26 @@ fn the_view_is_drawn_on_a_cpu_that_is_not_measured() {
 fn top_shows_the_run_of_another_process_and_leaves_it_alone() {
     let place = Workplace::new();
     let mut run = place.start("run --for 60s --load none --quiet --out run");
-    run.until("it has samples", || place.path("run/run.json").exists().then_some(()));
+    run.until("it has samples", || {
+        place.path("run/run.json").exists().then_some(())
+    });
     let mut top = InTerminal::start(&place, "top", (80, 24));
-    let before = top.until_seen("figures", |seen| seen.contains("average") && seen.contains(" us"));
-    assert!(before.contains("run") && !before.contains("CUT OFF") && before.contains("q quit"), "{before}");
-    let clock = |seen: &str| seen.lines().next().unwrap().split(" of ").next().unwrap().to_owned();
+    let before = top.until_seen("figures", |seen| {
+        seen.contains("average") && seen.contains(" us")
+    });
+    assert!(
+        before.contains("run") && !before.contains("CUT OFF") && before.contains("q quit"),
+        "{before}"
+    );
+    let clock = |seen: &str| {
+        seen.lines()
+            .next()
+            .unwrap()
+            .split(" of ")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
     top.until_seen("the time goes on", |seen| clock(seen) != clock(&before));
     top.type_keys("q");
     let (status, seen) = top.end();
@@ -158,15 +240,28 @@ fn top_shows_a_run_that_ended_with_the_numbers_of_its_summary() {
     let seen = top.until("finished");
     for series in place.summary("run")["series"].as_array().unwrap() {
         let numbers = &series["numbers"];
-        let time = |name: &str| tardy_core::units::Nanos(numbers[name].as_i64().unwrap()).to_string();
-        let row = seen.lines().find(|line| line.starts_with(&format!("CPU {} ", series["cpu"]))).unwrap();
-        for text in [time("min_ns"), time("max_ns"), series["counts"]["skipped"].to_string(), numbers["misses"].to_string()] {
+        let time =
+            |name: &str| tardy_core::units::Nanos(numbers[name].as_i64().unwrap()).to_string();
+        let row = seen
+            .lines()
+            .find(|line| line.starts_with(&format!("CPU {} ", series["cpu"])))
+            .unwrap();
+        for text in [
+            time("min_ns"),
+            time("max_ns"),
+            series["counts"]["skipped"].to_string(),
+            numbers["misses"].to_string(),
+        ] {
             assert!(row.contains(&text), "no {text} in {row}\n{numbers}");
         }
     }
     top.type_keys("q");
     top.end();
     let refused = place.tardy("top run").ends_with(2);
-    assert!(refused.stderr.contains("needs a terminal"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("needs a terminal"),
+        "{}",
+        refused.stderr
+    );
     place.tardy("top nothing").ends_with(2);
 }

@@ -14,24 +14,56 @@ fn without_programs(place: &Workplace, line: &str) -> support::workplace::Outcom
 #[test]
 fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
     let place = Workplace::new();
-    let planned = without_programs(&place, "run --load paper-script --for 10s --dry-run").ends_with(0).stdout;
-    assert!(planned.contains("warning    load kernel-build is left out: "), "{planned}");
-    assert!(planned.contains("hackbench on CPU") && !planned.contains("kernel-build on CPU"), "{planned}");
+    let planned = without_programs(&place, "run --load paper-script --for 10s --dry-run")
+        .ends_with(0)
+        .stdout;
+    assert!(
+        planned.contains("warning    load kernel-build is left out: "),
+        "{planned}"
+    );
+    assert!(
+        planned.contains("hackbench on CPU") && !planned.contains("kernel-build on CPU"),
+        "{planned}"
+    );
 
     let ran = without_programs(&place, "run --load paper-script --for 2s --out run").ends_with(0);
-    assert!(ran.stderr.contains("! load kernel-build is left out: "), "before anything is measured: {}", ran.stderr);
+    assert!(
+        ran.stderr.contains("! load kernel-build is left out: "),
+        "before anything is measured: {}",
+        ran.stderr
+    );
     let loads = &place.record("run")["plan"]["phases"][1]["loads"];
-    assert!(loads.as_array().unwrap().iter().all(|load| load["name"] != "kernel-build"), "{loads}");
+    assert!(
+        loads
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|load| load["name"] != "kernel-build"),
+        "{loads}"
+    );
 
     let alone = without_programs(&place, "load paper-script --for 500ms").ends_with(0);
-    assert!(alone.stderr.contains("kernel-build is absent") && alone.stderr.contains("the list runs without"), "{}", alone.stderr);
+    assert!(
+        alone.stderr.contains("kernel-build is absent")
+            && alone.stderr.contains("the list runs without"),
+        "{}",
+        alone.stderr
+    );
 }
 
 #[test]
 fn a_load_that_was_named_itself_must_be_there() {
     let place = Workplace::new();
-    let refused = without_programs(&place, "run --load kernel-build --load paper-script --for 10s --dry-run").ends_with(3);
-    assert!(refused.stderr.contains("--load kernel-build: "), "{}", refused.stderr);
+    let refused = without_programs(
+        &place,
+        "run --load kernel-build --load paper-script --for 10s --dry-run",
+    )
+    .ends_with(3);
+    assert!(
+        refused.stderr.contains("--load kernel-build: "),
+        "{}",
+        refused.stderr
+    );
     without_programs(&place, "load kernel-build --for 500ms").ends_with(3);
 }
 
@@ -39,14 +71,35 @@ fn a_load_that_was_named_itself_must_be_there() {
 #[test]
 fn a_scenario_s_loads_that_can_disturb_people_need_their_own_yes() {
     let place = Workplace::new();
-    let planned = place.tardy("run --scenario abeni2002 --for 10s --dry-run --json").json();
-    let absent: Vec<&serde_json::Value> =
-        planned["warnings"].as_array().unwrap().iter().filter(|warning| warning["warning"] == "load-absent").collect();
+    let planned = place
+        .tardy("run --scenario abeni2002 --for 10s --dry-run --json")
+        .json();
+    let absent: Vec<&serde_json::Value> = planned["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|warning| warning["warning"] == "load-absent")
+        .collect();
     assert!(
-        absent.iter().any(|warning| warning["load"].as_str().unwrap().starts_with("kcore") && warning["remedy"] == "give --allow kcore"),
+        absent.iter().any(
+            |warning| warning["load"].as_str().unwrap().starts_with("kcore")
+                && warning["remedy"] == "give --allow kcore"
+        ),
         "{absent:?}"
     );
-    let allowed = place.tardy("run --scenario abeni2002 --allow kcore --for 10s --dry-run --json").json();
-    let remedies = allowed["warnings"].as_array().unwrap().iter().filter_map(|warning| warning["remedy"].as_str());
-    assert!(remedies.clone().all(|remedy| remedy != "give --allow kcore"), "{:?}", remedies.collect::<Vec<_>>());
+    let allowed = place
+        .tardy("run --scenario abeni2002 --allow kcore --for 10s --dry-run --json")
+        .json();
+    let remedies = allowed["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|warning| warning["remedy"].as_str());
+    assert!(
+        remedies
+            .clone()
+            .all(|remedy| remedy != "give --allow kcore"),
+        "{:?}",
+        remedies.collect::<Vec<_>>()
+    );
 }

@@ -1,5 +1,8 @@
 //! Loads of a run: which samples are theirs, and what becomes of the run when they are not there.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as expected"
+)]
 
 use crate::support;
 
@@ -11,9 +14,15 @@ use tardy_sys::process;
 const LATE: i64 = 500_000;
 const EARLY: i64 = 10_000;
 
-fn work(phase: usize, load: &str, cpu: Option<u32>, operations: u64, cpu_time: i64, worked: Option<(i64, i64)>) -> Value {
-    let mut work =
-        json!({"phase": phase, "load": load, "cpu": cpu, "operations": operations, "bytes": 0, "errors": 0, "cpu_time_ns": cpu_time});
+fn work(
+    phase: usize,
+    load: &str,
+    cpu: Option<u32>,
+    operations: u64,
+    cpu_time: i64,
+    worked: Option<(i64, i64)>,
+) -> Value {
+    let mut work = json!({"phase": phase, "load": load, "cpu": cpu, "operations": operations, "bytes": 0, "errors": 0, "cpu_time_ns": cpu_time});
     if let Some((begin, end)) = worked {
         let at = |milliseconds: i64| support::made_run::START.get() + milliseconds * 1_000_000;
         work["begin_ns"] = at(begin).into();
@@ -24,85 +33,188 @@ fn work(phase: usize, load: &str, cpu: Option<u32>, operations: u64, cpu_time: i
 
 /// Two CPUs for 4 s: 2 s idle, then 2 s of `load`, the middle second late.
 fn made(load: &'static str, load_work: Value) -> MadeRun {
-    let latencies: Vec<i64> = (0..4000).map(|sample| if (2500..3500).contains(&sample) { LATE } else { EARLY }).collect();
-    MadeRun { phases: vec![("idle", 0, 2), (load, 2, 4)], load_work, ..MadeRun::new(vec![latencies.clone(), latencies]) }
+    let latencies: Vec<i64> = (0..4000)
+        .map(|sample| {
+            if (2500..3500).contains(&sample) {
+                LATE
+            } else {
+                EARLY
+            }
+        })
+        .collect();
+    MadeRun {
+        phases: vec![("idle", 0, 2), (load, 2, 4)],
+        load_work,
+        ..MadeRun::new(vec![latencies.clone(), latencies])
+    }
 }
 
 fn row(summary: &Value, name: &str) -> Value {
-    summary["loads"].as_array().unwrap().iter().find(|load| load["name"] == name).unwrap().clone()
+    summary["loads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|load| load["name"] == name)
+        .unwrap()
+        .clone()
 }
 
 #[test]
 fn samples_before_and_after_a_load_worked_are_not_in_its_row() {
     let place = Workplace::new();
     let worked = Some((2500, 3500));
-    made("io", json!([work(1, "io", Some(0), 5, 900_000_000, worked), work(1, "io", Some(1), 5, 900_000_000, worked)]))
-        .write(&place.path("run"));
+    made(
+        "io",
+        json!([
+            work(1, "io", Some(0), 5, 900_000_000, worked),
+            work(1, "io", Some(1), 5, 900_000_000, worked)
+        ]),
+    )
+    .write(&place.path("run"));
     let summary = place.summary("run");
     let numbers = &row(&summary, "io")["probes"][0][1];
-    assert_eq!((&numbers["samples"], &numbers["min_ns"]), (&json!(2000), &json!(LATE)), "the load's samples, and no others");
-    assert_eq!(summary["phases"][1]["probes"][0][1]["samples"], 2000, "the lab's tables are made of phases");
-    assert_eq!(summary["probes"][0]["numbers"]["samples"], 8000, "all of them are in the whole run");
+    assert_eq!(
+        (&numbers["samples"], &numbers["min_ns"]),
+        (&json!(2000), &json!(LATE)),
+        "the load's samples, and no others"
+    );
+    assert_eq!(
+        summary["phases"][1]["probes"][0][1]["samples"], 2000,
+        "the lab's tables are made of phases"
+    );
+    assert_eq!(
+        summary["probes"][0]["numbers"]["samples"], 8000,
+        "all of them are in the whole run"
+    );
     let csv = place.tardy("export run --format csv").ends_with(0).stdout;
-    assert_eq!(csv.lines().filter(|line| line.split(',').nth(3) == Some("io")).count(), 2000);
+    assert_eq!(
+        csv.lines()
+            .filter(|line| line.split(',').nth(3) == Some("io"))
+            .count(),
+        2000
+    );
 }
 
 #[test]
 fn a_load_that_worked_on_one_cpu_for_longer_has_more_samples_there() {
     let place = Workplace::new();
-    let load_work = json!([work(1, "io", Some(0), 5, 900_000_000, Some((2000, 4000))), work(1, "io", Some(1), 5, 0, Some((2500, 3000)))]);
+    let load_work = json!([
+        work(1, "io", Some(0), 5, 900_000_000, Some((2000, 4000))),
+        work(1, "io", Some(1), 5, 0, Some((2500, 3000)))
+    ]);
     made("io", load_work).write(&place.path("run"));
-    assert_eq!(row(&place.summary("run"), "io")["probes"][0][1]["samples"], 2000 + 500);
+    assert_eq!(
+        row(&place.summary("run"), "io")["probes"][0][1]["samples"],
+        2000 + 500
+    );
 }
 
 #[test]
 fn samples_of_several_loads_are_those_while_all_of_them_worked() {
     let place = Workplace::new();
-    let both = |load: &str, worked| [0, 1].map(|cpu| work(1, load, Some(cpu), 5, 900_000_000, Some(worked)));
-    let load_work: Vec<Value> = both("io", (2100, 3500)).into_iter().chain(both("fork", (2500, 3900))).collect();
+    let both = |load: &str, worked| {
+        [0, 1].map(|cpu| work(1, load, Some(cpu), 5, 900_000_000, Some(worked)))
+    };
+    let load_work: Vec<Value> = both("io", (2100, 3500))
+        .into_iter()
+        .chain(both("fork", (2500, 3900)))
+        .collect();
     made("io+fork", load_work.into()).write(&place.path("run"));
-    assert_eq!(row(&place.summary("run"), "io+fork")["probes"][0][1]["samples"], 2000);
+    assert_eq!(
+        row(&place.summary("run"), "io+fork")["probes"][0][1]["samples"],
+        2000
+    );
 }
 
 #[test]
 fn a_run_of_an_older_tool_counts_whole_phases() {
     let place = Workplace::new();
-    made("io", json!([work(1, "io", Some(0), 5, 900_000_000, None), work(1, "io", Some(1), 5, 900_000_000, None)]))
-        .write(&place.path("run"));
-    assert_eq!(row(&place.summary("run"), "io")["probes"][0][1]["samples"], 4000);
+    made(
+        "io",
+        json!([
+            work(1, "io", Some(0), 5, 900_000_000, None),
+            work(1, "io", Some(1), 5, 900_000_000, None)
+        ]),
+    )
+    .write(&place.path("run"));
+    assert_eq!(
+        row(&place.summary("run"), "io")["probes"][0][1]["samples"],
+        4000
+    );
 }
 
 #[test]
 fn a_load_that_needs_no_cpu_time_stresses_by_what_it_does() {
     let place = Workplace::new();
     // Output to a console: hardly any time of its own, and none of a CPU's.
-    made("console", json!([work(1, "console", None, 300, 2_000_000, None)])).write(&place.path("output"));
+    made(
+        "console",
+        json!([work(1, "console", None, 300, 2_000_000, None)]),
+    )
+    .write(&place.path("output"));
     let console = row(&place.summary("output"), "console");
-    assert_eq!((&console["not_stressed"], &console["probes"][0][1]["samples"]), (&json!(""), &json!(4000)), "{console}");
+    assert_eq!(
+        (
+            &console["not_stressed"],
+            &console["probes"][0][1]["samples"]
+        ),
+        (&json!(""), &json!(4000)),
+        "{console}"
+    );
     // A load that did something on one CPU alone.
-    made("io", json!([work(1, "io", Some(0), 5, 1_000_000, None), work(1, "io", Some(1), 0, 1_000_000, None)])).write(&place.path("one"));
+    made(
+        "io",
+        json!([
+            work(1, "io", Some(0), 5, 1_000_000, None),
+            work(1, "io", Some(1), 0, 1_000_000, None)
+        ]),
+    )
+    .write(&place.path("one"));
     let one = row(&place.summary("one"), "io");
-    assert_eq!((&one["not_stressed"], &one["probes"][0][1]["samples"]), (&json!("1"), &json!(2000)), "{one}");
+    assert_eq!(
+        (&one["not_stressed"], &one["probes"][0][1]["samples"]),
+        (&json!("1"), &json!(2000)),
+        "{one}"
+    );
 }
 
 /// A run of one loaded phase that is judged, at work.
 fn loaded(place: &Workplace, length: &str) -> RunningCommand {
     let run = place.path("run");
     let mut running = place.start(&format!(
-        "run --load busy:length=1ms:period=20ms:record={} --for {length} --period 20ms --deadline 50s --misses 0.9 --out run",
+        "run --load busy:length=1ms:period=20ms:record={} --for {length} --period 20ms --deadline \
+         50s --misses 0.9 --out run",
         place.path("marks").display()
     ));
-    let has_marks =
-        || std::fs::read_dir(place.folder()).unwrap().any(|file| file.unwrap().file_name().to_string_lossy().starts_with("marks"));
-    running.until("its load works", || (has_marks() && run.join("run.json").exists()).then_some(()));
+    let has_marks = || {
+        std::fs::read_dir(place.folder()).unwrap().any(|file| {
+            file.unwrap()
+                .file_name()
+                .to_string_lossy()
+                .starts_with("marks")
+        })
+    };
+    running.until("its load works", || {
+        (has_marks() && run.join("run.json").exists()).then_some(())
+    });
     running
 }
 
 #[track_caller]
 fn assert_says_what_was_not_under_load(outcome: &support::workplace::Outcome) {
     let verdict = outcome.stdout.lines().nth(1).unwrap();
-    assert!(verdict.starts_with("INCONCLUSIVE: ") && verdict.contains("because of what follows)"), "{}", outcome.stdout);
-    assert!(outcome.first_warning().contains("that were to be under load were not"), "{}", outcome.stdout);
+    assert!(
+        verdict.starts_with("INCONCLUSIVE: ") && verdict.contains("because of what follows)"),
+        "{}",
+        outcome.stdout
+    );
+    assert!(
+        outcome
+            .first_warning()
+            .contains("that were to be under load were not"),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]
@@ -112,10 +224,18 @@ fn a_run_whose_guardian_was_killed_is_inconclusive_and_says_how_much_was_not_und
     process::kill(running.guardian(), process::KILL).unwrap();
     let outcome = running.wait().ends_with(4);
     assert_says_what_was_not_under_load(&outcome);
-    assert!(outcome.stdout.contains("the guardian of the loads died"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("the guardian of the loads died"),
+        "{}",
+        outcome.stdout
+    );
     let expected = |series: &Value| series["counts"]["expected"].as_u64().unwrap();
     assert!(
-        place.summary("run")["series"].as_array().unwrap().iter().all(|series| expected(series) == 300),
+        place.summary("run")["series"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|series| expected(series) == 300),
         "the run lasts as long as it was to"
     );
 }
@@ -123,8 +243,12 @@ fn a_run_whose_guardian_was_killed_is_inconclusive_and_says_how_much_was_not_und
 #[test]
 fn a_run_whose_load_dies_until_it_is_given_up_is_inconclusive() {
     let place = Workplace::new();
-    let mut running = place.start("run --load exec:false --for 8s --period 20ms --deadline 50s --misses 0.9 --out run");
-    running.until("it ends", || place.path("run/run.json").exists().then_some(()));
+    let mut running = place.start(
+        "run --load exec:false --for 8s --period 20ms --deadline 50s --misses 0.9 --out run",
+    );
+    running.until("it ends", || {
+        place.path("run/run.json").exists().then_some(())
+    });
     let outcome = running.wait().ends_with(4);
     assert_says_what_was_not_under_load(&outcome);
 }
@@ -135,25 +259,44 @@ fn a_stopped_guardian_keeps_no_run_from_ending_in_time() {
     let mut running = loaded(&place, "4s");
     let guardian = running.guardian();
     process::kill(guardian, process::STOP).unwrap();
-    let state = || tardy_run::folder::open(&place.path("run")).ok().map(|record| record.state);
-    running.until("the run ends", || (state() == Some(tardy_run::record::State::Finished)).then_some(()));
+    let state = || {
+        tardy_run::folder::open(&place.path("run"))
+            .ok()
+            .map(|record| record.state)
+    };
+    running.until("the run ends", || {
+        (state() == Some(tardy_run::record::State::Finished)).then_some(())
+    });
     running.wait();
     let expected = |series: &Value| series["counts"]["expected"].as_u64().unwrap();
-    assert!(place.summary("run")["series"].as_array().unwrap().iter().all(|series| expected(series) == 200));
-    assert!(process::kill(guardian, 0).is_err(), "the guardian is gone, and what it held");
+    assert!(
+        place.summary("run")["series"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|series| expected(series) == 200)
+    );
+    assert!(
+        process::kill(guardian, 0).is_err(),
+        "the guardian is gone, and what it held"
+    );
 }
 
-/// As on a virtual machine that its host does not run for a while: the tool, its guardian and the load stand still, past the end of the phase.
+/// As on a virtual machine that its host does not run for a while: the tool, its guardian and the
+/// load stand still, past the end of the phase.
 #[test]
 fn a_machine_that_stood_still_costs_no_loads() {
     let place = Workplace::new();
-    let scenario = "name = \"still\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"20ms\"\n\
-                    [[phase]]\nname = \"busy\"\nlength = \"2s\"\nloads = [\"busy:length=1ms:period=20ms\"]\n\
-                    [[phase]]\nname = \"after\"\nlength = \"1s\"\nloads = [\"busy:length=1ms:period=20ms\"]\n";
+    let scenario = "name = \"still\"\n[[probe]]\nname = \"cyclic\"\nperiod = \
+                    \"20ms\"\n[[phase]]\nname = \"busy\"\nlength = \"2s\"\nloads = \
+                    [\"busy:length=1ms:period=20ms\"]\n[[phase]]\nname = \"after\"\nlength = \
+                    \"1s\"\nloads = [\"busy:length=1ms:period=20ms\"]\n";
     std::fs::write(place.path("still.toml"), scenario).unwrap();
     let mut running = place.start("run --scenario still.toml --out run");
     let processes = [running.pid(), running.guardian()];
-    let is_at_work = || tardy_run::folder::open(&place.path("run")).is_ok_and(|record| !record.phases.is_empty());
+    let is_at_work = || {
+        tardy_run::folder::open(&place.path("run")).is_ok_and(|record| !record.phases.is_empty())
+    };
     running.until("the first phase", || is_at_work().then_some(()));
     for process in processes {
         process::kill(process, process::STOP).unwrap();
@@ -164,7 +307,13 @@ fn a_machine_that_stood_still_costs_no_loads() {
     }
     let outcome = running.wait().ends_with(0);
     assert!(!outcome.stdout.contains("guardian"), "{}", outcome.stdout);
-    assert_eq!(tardy_run::folder::open(&place.path("run")).unwrap().phases.len(), 2);
+    assert_eq!(
+        tardy_run::folder::open(&place.path("run"))
+            .unwrap()
+            .phases
+            .len(),
+        2
+    );
 }
 
 #[test]
@@ -174,34 +323,59 @@ fn a_run_with_a_stopped_guardian_obeys_signals() {
         let mut running = loaded(&place, "600s");
         process::kill(running.guardian(), process::STOP).unwrap();
         running.signal(signal);
-        let state = || tardy_run::folder::open(&place.path("run")).ok().map(|record| record.state);
-        running.until("the run ends", || (state() == Some(tardy_run::record::State::Interrupted)).then_some(()));
+        let state = || {
+            tardy_run::folder::open(&place.path("run"))
+                .ok()
+                .map(|record| record.state)
+        };
+        running.until("the run ends", || {
+            (state() == Some(tardy_run::record::State::Interrupted)).then_some(())
+        });
         running.wait();
     }
 }
 
-/// A busy machine may end a run late, and then it is longer: so one of several must be exact, and in each nothing of a load is left in the next phase.
+/// A busy machine may end a run late, and then it is longer: so one of several must be exact, and
+/// in each nothing of a load is left in the next phase.
 #[test]
 fn a_run_with_loads_measures_as_long_as_was_asked_for() {
     let place = Workplace::new();
-    let scenario = "name = \"three\"\nabout = \"three phases\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"10ms\"\n\
-                    [[phase]]\nname = \"idle\"\nlength = \"1s\"\n[[phase]]\nname = \"one\"\nlength = \"1s\"\nloads = [\"fork\"]\n\
-                    [[phase]]\nname = \"other\"\nlength = \"1s\"\nloads = [\"io\"]\n";
+    let scenario = "name = \"three\"\nabout = \"three phases\"\n[[probe]]\nname = \
+                    \"cyclic\"\nperiod = \"10ms\"\n[[phase]]\nname = \"idle\"\nlength = \
+                    \"1s\"\n[[phase]]\nname = \"one\"\nlength = \"1s\"\nloads = \
+                    [\"fork\"]\n[[phase]]\nname = \"other\"\nlength = \"1s\"\nloads = [\"io\"]\n";
     std::fs::write(place.path("three.toml"), scenario).unwrap();
     let expected = |run: &str| -> Vec<u64> {
-        let summary = place.tardy(&format!("run --scenario three.toml --json --out {run}")).ends_with(0).json();
+        let summary = place
+            .tardy(&format!("run --scenario three.toml --json --out {run}"))
+            .ends_with(0)
+            .json();
         let record = tardy_run::folder::open(&place.path(run)).unwrap();
         for work in &record.load_work {
-            assert!(work.begin_ns.unwrap() >= record.phases[work.phase].begin_ns, "{work:?}");
+            assert!(
+                work.begin_ns.unwrap() >= record.phases[work.phase].begin_ns,
+                "{work:?}"
+            );
             let next = record.phases.get(work.phase + 1);
-            assert!(next.is_none_or(|next| work.end_ns.unwrap() <= next.begin_ns), "nothing of a load is left in the next phase: {work:?}");
+            assert!(
+                next.is_none_or(|next| work.end_ns.unwrap() <= next.begin_ns),
+                "nothing of a load is left in the next phase: {work:?}"
+            );
         }
-        summary["series"].as_array().unwrap().iter().map(|series| series["counts"]["expected"].as_u64().unwrap()).collect()
+        summary["series"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|series| series["counts"]["expected"].as_u64().unwrap())
+            .collect()
     };
     let mut seen = Vec::new();
     for attempt in 0..5 {
         seen.push(expected(&format!("run{attempt}")));
-        assert!(seen[attempt].iter().all(|count| *count >= 300), "a due time every 10 ms of 3 s, the phases' ends included: {seen:?}");
+        assert!(
+            seen[attempt].iter().all(|count| *count >= 300),
+            "a due time every 10 ms of 3 s, the phases' ends included: {seen:?}"
+        );
         if seen[attempt].iter().all(|count| *count == 300) {
             return;
         }
@@ -212,16 +386,28 @@ fn a_run_with_loads_measures_as_long_as_was_asked_for() {
 /// Control groups that the loads of process `tool` have, wherever they are made.
 fn groups_of(tool: i32) -> Vec<std::path::PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-    let points = mounts.lines().filter(|line| line.split(' ').nth(2).is_some_and(|kind| kind.starts_with("cgroup")));
-    let below = points.filter_map(|line| std::fs::read_dir(line.split(' ').nth(1)?).ok()).flatten().filter_map(Result::ok);
-    below.map(|group| group.path()).filter(|group| group.to_string_lossy().contains(&format!("share-{tool}-"))).collect()
+    let points = mounts.lines().filter(|line| {
+        line.split(' ')
+            .nth(2)
+            .is_some_and(|kind| kind.starts_with("cgroup"))
+    });
+    let below = points
+        .filter_map(|line| std::fs::read_dir(line.split(' ').nth(1)?).ok())
+        .flatten()
+        .filter_map(Result::ok);
+    below
+        .map(|group| group.path())
+        .filter(|group| group.to_string_lossy().contains(&format!("share-{tool}-")))
+        .collect()
 }
 
 #[test]
 fn loads_that_run_together_have_shares_that_are_told_and_no_group_is_left() {
     let place = Workplace::new();
     for is_killed in [false, true] {
-        let mut running = place.start(&format!("run --load fork --load io --for 3s --period 10ms --json --out run{is_killed}"));
+        let mut running = place.start(&format!(
+            "run --load fork --load io --for 3s --period 10ms --json --out run{is_killed}"
+        ));
         let tool = running.pid();
         let run = place.path(&format!("run{is_killed}"));
         let works = || tardy_run::folder::open(&run).is_ok_and(|record| record.phases.len() == 2);
@@ -232,12 +418,24 @@ fn loads_that_run_together_have_shares_that_are_told_and_no_group_is_left() {
         let outcome = running.wait();
         if !is_killed {
             let loads = row(&outcome.ends_with(0).json(), "fork+io");
-            let shares: Vec<f64> = loads["shares"].as_array().unwrap().iter().map(|share| share["share"].as_f64().unwrap()).collect();
-            assert!(shares.len() == 2 && (shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{loads}");
+            let shares: Vec<f64> = loads["shares"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|share| share["share"].as_f64().unwrap())
+                .collect();
+            assert!(
+                shares.len() == 2 && (shares.iter().sum::<f64>() - 1.0).abs() < 1e-9,
+                "{loads}"
+            );
         }
         let start = std::time::Instant::now();
         while !groups_of(tool).is_empty() {
-            assert!(start.elapsed() < support::workplace::PATIENCE, "left: {:?}", groups_of(tool));
+            assert!(
+                start.elapsed() < support::workplace::PATIENCE,
+                "left: {:?}",
+                groups_of(tool)
+            );
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
@@ -246,10 +444,22 @@ fn loads_that_run_together_have_shares_that_are_told_and_no_group_is_left() {
 #[test]
 fn a_load_with_less_than_half_of_an_equal_share_is_marked() {
     let place = Workplace::new();
-    let load_work = json!([work(1, "io", Some(0), 5, 900_000_000, None), work(1, "fork", Some(0), 5, 100_000_000, None)]);
+    let load_work = json!([
+        work(1, "io", Some(0), 5, 900_000_000, None),
+        work(1, "fork", Some(0), 5, 100_000_000, None)
+    ]);
     made("io+fork", load_work).write(&place.path("run"));
     let text = place.tardy("show run").ends_with(0).stdout;
-    assert!(text.contains("io+fork: less than half of an equal share of CPU time for fork\n"), "{text}");
+    assert!(
+        text.contains("io+fork: less than half of an equal share of CPU time for fork\n"),
+        "{text}"
+    );
     let text = place.tardy("show run --full").ends_with(0).stdout;
-    assert!(text.contains("io+fork, CPU time by load in %: io 90.0, fork 10.0! (! less than half of an equal share)"), "{text}");
+    assert!(
+        text.contains(
+            "io+fork, CPU time by load in %: io 90.0, fork 10.0! (! less than half of an equal \
+             share)"
+        ),
+        "{text}"
+    );
 }

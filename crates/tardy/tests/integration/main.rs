@@ -1,11 +1,16 @@
-//! The real binary, driven as a user drives it. One program for all of these tests, because each program links the whole product.
-//! Tests that need the machine to themselves are in `tests/alone`, those of emulated kernels in `tests/lab`.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+//! The real binary, driven as a user drives it. One program for all of these tests, because each
+//! program links the whole product. Tests that need the machine to themselves are in `tests/alone`,
+//! those of emulated kernels in `tests/lab`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as expected"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod advise;
+mod advise_figures;
 mod app;
 mod attach;
 mod bad_input;
@@ -14,6 +19,7 @@ mod bounds;
 mod breakdown;
 mod clocks;
 mod compare;
+mod compare_virtual;
 mod configuration;
 mod cost;
 mod cost_reports;
@@ -30,6 +36,8 @@ mod history;
 mod hostile_files;
 mod import;
 mod import_damage;
+mod import_unknown;
+mod import_values;
 mod interrupted;
 mod isolated;
 mod lab_checks;

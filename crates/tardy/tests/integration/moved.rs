@@ -1,4 +1,5 @@
-//! A probe that somebody moves or demotes while it measures: the run says so first, and decides nothing.
+//! A probe that somebody moves or demotes while it measures: the run says so first, and decides
+//! nothing.
 
 use crate::support;
 
@@ -9,53 +10,101 @@ use tardy_sys::{affinity, sched};
 
 /// The thread of the probe `cyclic` of a run in the folder `run`, once it measures.
 fn probe_of(place: &Workplace, running: &mut RunningCommand) -> i32 {
-    running.until("it measures", || place.path("run/state.jsonl").exists().then_some(()));
+    running.until("it measures", || {
+        place.path("run/state.jsonl").exists().then_some(())
+    });
     let tasks = format!("/proc/{}/task", running.pid());
-    let is_probe = |tid: &i32| std::fs::read_to_string(format!("{tasks}/{tid}/comm")).is_ok_and(|comm| comm.starts_with("cyclic/"));
-    running.until("it has a probe", || support::workplace::names(tasks.as_ref()).iter().filter_map(|name| name.parse().ok()).find(is_probe))
+    let is_probe = |tid: &i32| {
+        std::fs::read_to_string(format!("{tasks}/{tid}/comm"))
+            .is_ok_and(|comm| comm.starts_with("cyclic/"))
+    };
+    running.until("it has a probe", || {
+        support::workplace::names(tasks.as_ref())
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .find(is_probe)
+    })
 }
 
 fn samples_elsewhere(record: &Value) -> u64 {
-    let stretches = record["series"][0]["elsewhere"].as_array().map_or(&[][..], Vec::as_slice);
-    stretches.iter().map(|stretch| stretch["samples"].as_u64().unwrap()).sum()
+    let stretches = record["series"][0]["elsewhere"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    stretches
+        .iter()
+        .map(|stretch| stretch["samples"].as_u64().unwrap())
+        .sum()
 }
 
 /// A run on the last CPU, and another CPU; none where there is only one.
 fn run_with_a_cpu_beside(test: &str) -> Option<(Workplace, RunningCommand, u32, u32)> {
-    let (cpu, other) = (machine::last_cpu(), machine::cpus().iter().next().unwrap().0);
+    let (cpu, other) = (
+        machine::last_cpu(),
+        machine::cpus().iter().next().unwrap().0,
+    );
     if cpu == other {
         machine::left_out(test, "it needs two CPUs");
         return None;
     }
     let place = Workplace::new();
-    let running = place.start(&format!("run --for 3s --period 5ms --load none --cpus {cpu} --deadline 1h --quiet --out run"));
+    let running = place.start(&format!(
+        "run --for 3s --period 5ms --load none --cpus {cpu} --deadline 1h --quiet --out run"
+    ));
     Some((place, running, cpu, other))
 }
 
 #[test]
 fn a_probe_that_is_moved_marks_its_samples_and_decides_nothing() {
-    let Some((place, mut running, cpu, other)) = run_with_a_cpu_beside("a_probe_that_is_moved_marks_its_samples_and_decides_nothing")
+    let Some((place, mut running, cpu, other)) =
+        run_with_a_cpu_beside("a_probe_that_is_moved_marks_its_samples_and_decides_nothing")
     else {
         return;
     };
     let probe = probe_of(&place, &mut running);
     affinity::set(probe, &[other]).unwrap();
     let outcome = running.wait().ends_with(4);
-    assert!(outcome.stdout.contains("INCONCLUSIVE"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("INCONCLUSIVE"),
+        "{}",
+        outcome.stdout
+    );
     let first = outcome.first_warning();
-    assert!(first.starts_with(&format!("cyclic was moved away from CPU {cpu}: CPU {other} took ")), "{}", outcome.stdout);
+    assert!(
+        first.starts_with(&format!(
+            "cyclic was moved away from CPU {cpu}: CPU {other} took "
+        )),
+        "{}",
+        outcome.stdout
+    );
     let record = place.record("run");
     let recorded = record["series"][0]["counts"]["recorded"].as_u64().unwrap();
-    assert!((1..=recorded).contains(&samples_elsewhere(&record)), "{}", record["series"]);
+    assert!(
+        (1..=recorded).contains(&samples_elsewhere(&record)),
+        "{}",
+        record["series"]
+    );
     let change = &record["scheduling_changes"][0];
-    assert!(change["before"].as_str().unwrap().ends_with(&format!("on CPU {cpu}")), "{change}");
-    assert!(change["after"].as_str().unwrap().ends_with(&format!("on CPU {other}")), "{change}");
+    assert!(
+        change["before"]
+            .as_str()
+            .unwrap()
+            .ends_with(&format!("on CPU {cpu}")),
+        "{change}"
+    );
+    assert!(
+        change["after"]
+            .as_str()
+            .unwrap()
+            .ends_with(&format!("on CPU {other}")),
+        "{change}"
+    );
     assert_eq!(place.tardy("show run").ends_with(4).stdout, outcome.stdout);
 }
 
 #[test]
 fn a_probe_that_is_moved_and_put_back_is_noticed_by_its_samples() {
-    let Some((place, mut running, cpu, other)) = run_with_a_cpu_beside("a_probe_that_is_moved_and_put_back_is_noticed_by_its_samples")
+    let Some((place, mut running, cpu, other)) =
+        run_with_a_cpu_beside("a_probe_that_is_moved_and_put_back_is_noticed_by_its_samples")
     else {
         return;
     };
@@ -67,8 +116,16 @@ fn a_probe_that_is_moved_and_put_back_is_noticed_by_its_samples() {
     let outcome = running.wait().ends_with(4);
     let record = place.record("run");
     let recorded = record["series"][0]["counts"]["recorded"].as_u64().unwrap();
-    assert!((1..recorded).contains(&samples_elsewhere(&record)), "{}", record["series"]);
-    assert!(outcome.first_warning().contains("was moved away"), "{}", outcome.stdout);
+    assert!(
+        (1..recorded).contains(&samples_elsewhere(&record)),
+        "{}",
+        record["series"]
+    );
+    assert!(
+        outcome.first_warning().contains("was moved away"),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]
@@ -79,23 +136,40 @@ fn a_probe_that_is_demoted_decides_nothing() {
     }
     let place = Workplace::new();
     let cpu = machine::last_cpu();
-    let mut running = place.start(&format!("run --for 2s --period 5ms --load none --cpus {cpu} --quiet --out run"));
+    let mut running = place.start(&format!(
+        "run --for 2s --period 5ms --load none --cpus {cpu} --quiet --out run"
+    ));
     let probe = probe_of(&place, &mut running);
     sched::set_policy(probe, sched::Policy::Other { nice: 0 }).unwrap();
-    // Also where no deadline is judged: whoever goes by the exit code must not take such a run for one.
+    // Also where no deadline is judged: whoever goes by the exit code must not take such a run for
+    // one.
     let outcome = running.wait().ends_with(4);
-    let changed =
-        format!("the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on CPU {cpu} to SCHED_OTHER on CPU {cpu}, seen ");
-    assert!(outcome.first_warning().starts_with(&changed), "{}", outcome.stdout);
+    let changed = format!(
+        "the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on CPU {cpu} to \
+         SCHED_OTHER on CPU {cpu}, seen "
+    );
+    assert!(
+        outcome.first_warning().starts_with(&changed),
+        "{}",
+        outcome.stdout
+    );
     assert_eq!(samples_elsewhere(&place.record("run")), 0);
 }
 
 #[test]
 fn a_run_that_nobody_touches_says_nothing_of_it() {
     let place = Workplace::new();
-    place.tardy("run --for 1500ms --period 5ms --load none --probe cyclic --probe futex --probe sched-deadline --quiet --out run");
+    place.tardy(
+        "run --for 1500ms --period 5ms --load none --probe cyclic --probe futex --probe \
+         sched-deadline --quiet --out run",
+    );
     let record = place.record("run");
-    assert_eq!(record["scheduling_changes"], Value::Null, "{}", record["scheduling_changes"]);
+    assert_eq!(
+        record["scheduling_changes"],
+        Value::Null,
+        "{}",
+        record["scheduling_changes"]
+    );
     for series in record["series"].as_array().unwrap() {
         assert_eq!(series["elsewhere"], Value::Null, "{series}");
     }

@@ -1,4 +1,5 @@
-//! `--on` as a user drives it: real sshd on loopback, behind a relay that breaks connections when it is told to.
+//! `--on` as a user drives it: real sshd on loopback, behind a relay that breaks connections when
+//! it is told to.
 
 use crate::support;
 
@@ -38,8 +39,14 @@ impl Relay {
                     continue;
                 }
                 let server = TcpStream::connect(("127.0.0.1", target)).unwrap();
-                streams.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
-                for (mut from, mut to) in [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)] {
+                streams
+                    .lock()
+                    .unwrap()
+                    .extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+                for (mut from, mut to) in [
+                    (client.try_clone().unwrap(), server.try_clone().unwrap()),
+                    (server, client),
+                ] {
                     thread::spawn(move || {
                         let _ = io::copy(&mut from, &mut to);
                         let _ = to.shutdown(Shutdown::Write);
@@ -79,10 +86,17 @@ impl Rack {
         Self::with(path, "")
     }
 
-    /// Boards whose shell does this with the command that starts a command, in place of doing it; `$SSH_ORIGINAL_COMMAND` is what was asked for.
+    /// Boards whose shell does this with the command that starts a command, in place of doing it;
+    /// `$SSH_ORIGINAL_COMMAND` is what was asked for.
     fn with_start(line: &str) -> Self {
-        let shell = format!("case \"$SSH_ORIGINAL_COMMAND\" in *\"on-board start\"*) {line} ;; *) eval \"$SSH_ORIGINAL_COMMAND\" ;; esac");
-        let rack = Self::with("/usr/bin:/bin", "ForceCommand sh \"$TARDY_TEST_MARK/shell\"\n");
+        let shell = format!(
+            "case \"$SSH_ORIGINAL_COMMAND\" in *\"on-board start\"*) {line} ;; *) eval \
+             \"$SSH_ORIGINAL_COMMAND\" ;; esac"
+        );
+        let rack = Self::with(
+            "/usr/bin:/bin",
+            "ForceCommand sh \"$TARDY_TEST_MARK/shell\"\n",
+        );
         std::fs::write(rack.place.path("shell"), shell).unwrap();
         rack
     }
@@ -92,7 +106,14 @@ impl Rack {
         let path = path.replace('.', &place.folder().display().to_string());
         let key = |name: &str| {
             let mut command = program("ssh-keygen", "openssh-client");
-            assert!(command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(place.path(name)).status().unwrap().success());
+            assert!(
+                command
+                    .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                    .arg(place.path(name))
+                    .status()
+                    .unwrap()
+                    .success()
+            );
             place.path(name).display().to_string()
         };
         let (host, user) = (key("host-key"), key("user-key"));
@@ -100,25 +121,39 @@ impl Rack {
         std::fs::create_dir(place.path("board")).unwrap();
         // Root's sshd wants this folder, which the package's service would make.
         let _ = std::fs::create_dir_all("/run/sshd");
-        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind(("127.0.0.1", 0))
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let settings = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {host}\nAuthorizedKeysFile {user}.pub\nPidFile none\nStrictModes no\nUsePAM no\n\
-             PasswordAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 100\n\
-             SetEnv PATH={path} TMPDIR={folder}/board TARDY_STATE_DIR={folder}/state TARDY_CONFIG= TARDY_TEST_MARK={folder} LC_ALL=C\n{more}"
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {host}\nAuthorizedKeysFile \
+             {user}.pub\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication \
+             no\nPermitRootLogin prohibit-password\nMaxStartups 100\nSetEnv PATH={path} \
+             TMPDIR={folder}/board TARDY_STATE_DIR={folder}/state TARDY_CONFIG= \
+             TARDY_TEST_MARK={folder} LC_ALL=C\n{more}"
         );
         std::fs::write(place.path("sshd_config"), settings).unwrap();
         let mut command = program("sshd", "openssh-server");
-        command.args(["-D", "-e", "-f"]).arg(place.path("sshd_config")).stdin(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["-D", "-e", "-f"])
+            .arg(place.path("sshd_config"))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
         let sshd = command.spawn().unwrap();
         let begin = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "sshd does not listen");
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "sshd does not listen"
+            );
             thread::sleep(Duration::from_millis(20));
         }
         let relay = Relay::to(port);
         let settings = format!(
-            "Host arm* x86*\n  HostName 127.0.0.1\n  Port {}\nHost *\n  IdentityFile {user}\n  IdentitiesOnly yes\n  StrictHostKeyChecking no\n  \
-             UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
+            "Host arm* x86*\n  HostName 127.0.0.1\n  Port {}\nHost *\n  IdentityFile {user}\n  \
+             IdentitiesOnly yes\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  \
+             LogLevel ERROR\n",
             relay.port
         );
         std::fs::write(place.path("ssh_config"), settings).unwrap();
@@ -133,8 +168,9 @@ impl Rack {
     /// The folder of the one command under way, once it measures.
     fn folder(&self) -> Option<PathBuf> {
         let folder = self.place.path("board").join(self.left().first()?);
-        (folder.join("out/run.json").exists() && std::fs::read_dir(folder.join("out/samples")).is_ok_and(|files| files.count() > 0))
-            .then_some(folder)
+        (folder.join("out/run.json").exists()
+            && std::fs::read_dir(folder.join("out/samples")).is_ok_and(|files| files.count() > 0))
+        .then_some(folder)
     }
 }
 
@@ -151,27 +187,66 @@ fn several_boards_give_one_table_and_a_folder_each_and_keep_nothing() {
     let place = &rack.place;
     std::fs::write(
         place.path("mine.toml"),
-        "name = \"mine\"\n[[probe]]\nname = \"nanosleep\"\n[[phase]]\nname = \"quiet\"\nlength = \"1s\"\n",
+        "name = \"mine\"\n[[probe]]\nname = \"nanosleep\"\n[[phase]]\nname = \"quiet\"\nlength = \
+         \"1s\"\n",
     )
     .unwrap();
-    std::fs::write(place.path("boards"), "# the rack\narm1 ssh://arm1\nthe-x86 ssh://x86\nssh://127.0.0.1:1   # nobody\n").unwrap();
+    std::fs::write(
+        place.path("boards"),
+        "# the rack\narm1 ssh://arm1\nthe-x86 ssh://x86\nssh://127.0.0.1:1   # nobody\n",
+    )
+    .unwrap();
     let all = place
-        .tardy("run --scenario mine.toml --deadline 1s --label note=it's;$(reboot) --on boards --ssh-config ssh_config --out rack")
+        .tardy(
+            "run --scenario mine.toml --deadline 1s --label note=it's;$(reboot) --on boards \
+             --ssh-config ssh_config --out rack",
+        )
         .ends_with(3);
-    let head: Vec<&str> = all.stdout.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(head[..4], ["run", "kernel", "probe", "samples"], "{}", all.stdout);
+    let head: Vec<&str> = all
+        .stdout
+        .lines()
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        head[..4],
+        ["run", "kernel", "probe", "samples"],
+        "{}",
+        all.stdout
+    );
     let rows: Vec<&str> = all.stdout.lines().skip(1).collect();
     assert_eq!(rows.len(), 2, "{}", all.stdout);
     for board in ["arm1", "the-x86"] {
         let row = rows.iter().find(|row| row.starts_with(board)).unwrap();
-        assert!(row.contains(" nanosleep ") && row.ends_with("PASSED"), "{row}");
+        assert!(
+            row.contains(" nanosleep ") && row.ends_with("PASSED"),
+            "{row}"
+        );
         let summary = place.summary(&format!("rack/{board}"));
-        assert_eq!((summary["labels"]["board"].as_str(), summary["labels"]["note"].as_str()), (Some(board), Some("it's;$(reboot)")));
+        assert_eq!(
+            (
+                summary["labels"]["board"].as_str(),
+                summary["labels"]["note"].as_str()
+            ),
+            (Some(board), Some("it's;$(reboot)"))
+        );
         assert_eq!(summary["phases"][0]["name"], "quiet");
-        assert!(all.stderr.contains(&format!("{board}: started")), "{}", all.stderr);
+        assert!(
+            all.stderr.contains(&format!("{board}: started")),
+            "{}",
+            all.stderr
+        );
     }
-    assert!(all.stderr.contains("tardy: 127.0.0.1: not reached: "), "{}", all.stderr);
-    assert_eq!((names(&place.path("rack")), rack.left()), (vec!["arm1".to_owned(), "the-x86".to_owned()], Vec::new()));
+    assert!(
+        all.stderr.contains("tardy: 127.0.0.1: not reached: "),
+        "{}",
+        all.stderr
+    );
+    assert_eq!(
+        (names(&place.path("rack")), rack.left()),
+        (vec!["arm1".to_owned(), "the-x86".to_owned()], Vec::new())
+    );
     // The same table later, of the folder.
     let again = place.tardy("show rack").ends_with(0);
     assert_eq!(again.stdout, all.stdout);
@@ -187,14 +262,35 @@ fn a_board_explains_its_own_runs_and_plans_its_own_settings() {
     let place = &rack.place;
     // The board's disk is this one.
     let run = place.path("run").display().to_string();
-    place.tardy(&format!("run --for 1s --load none --explain --quiet --out {run}"));
-    for question in [format!("explain {run} --json"), "explain nowhere".to_owned(), "tune --plan --json".to_owned()] {
-        let (here, there) = (place.tardy(&question), place.tardy(&format!("{question} --on ssh://arm --ssh-config ssh_config")));
-        assert_eq!((here.code(), &here.stdout), (there.code(), &there.stdout), "{question}: {there:?}");
+    place.tardy(&format!(
+        "run --for 1s --load none --explain --quiet --out {run}"
+    ));
+    for question in [
+        format!("explain {run} --json"),
+        "explain nowhere".to_owned(),
+        "tune --plan --json".to_owned(),
+    ] {
+        let (here, there) = (
+            place.tardy(&question),
+            place.tardy(&format!(
+                "{question} --on ssh://arm --ssh-config ssh_config"
+            )),
+        );
+        assert_eq!(
+            (here.code(), &here.stdout),
+            (there.code(), &there.stdout),
+            "{question}: {there:?}"
+        );
         assert_eq!(here.code() == 0, !question.contains("nowhere"), "{here:?}");
     }
-    let both = place.tardy("tune --plan --on ssh://x86 --on ssh://arm --ssh-config ssh_config").ends_with(0);
-    assert!(both.stdout.starts_with("x86:\n") && both.stdout.contains("\narm:\n"), "{}", both.stdout);
+    let both = place
+        .tardy("tune --plan --on ssh://x86 --on ssh://arm --ssh-config ssh_config")
+        .ends_with(0);
+    assert!(
+        both.stdout.starts_with("x86:\n") && both.stdout.contains("\narm:\n"),
+        "{}",
+        both.stdout
+    );
     assert_eq!(rack.left(), Vec::<String>::new());
 }
 
@@ -202,14 +298,30 @@ fn a_board_explains_its_own_runs_and_plans_its_own_settings() {
 fn a_board_says_what_it_says_and_what_it_refuses_is_refused() {
     let rack = Rack::new();
     let place = &rack.place;
-    let doctor = place.tardy("doctor --watch 0s --json --on ssh://x86 --ssh-config ssh_config").ends_with(0);
-    assert_eq!(doctor.json()["findings"].as_array().map(Vec::is_empty), Some(false));
-    let both = place.tardy("doctor --watch 0s --on ssh://x86 --on ssh://arm --ssh-config ssh_config").ends_with(0);
-    assert!(both.stdout.starts_with("x86:\n") && both.stdout.contains("\narm:\n"), "{}", both.stdout);
+    let doctor = place
+        .tardy("doctor --watch 0s --json --on ssh://x86 --ssh-config ssh_config")
+        .ends_with(0);
+    assert_eq!(
+        doctor.json()["findings"].as_array().map(Vec::is_empty),
+        Some(false)
+    );
+    let both = place
+        .tardy("doctor --watch 0s --on ssh://x86 --on ssh://arm --ssh-config ssh_config")
+        .ends_with(0);
+    assert!(
+        both.stdout.starts_with("x86:\n") && both.stdout.contains("\narm:\n"),
+        "{}",
+        both.stdout
+    );
     // What the machine itself refuses is its word; nothing is left there.
-    let refused = place.tardy("run --for 1s --cpus 4000 --on ssh://x86 --ssh-config ssh_config --out r").ends_with(2);
+    let refused = place
+        .tardy("run --for 1s --cpus 4000 --on ssh://x86 --ssh-config ssh_config --out r")
+        .ends_with(2);
     assert!(refused.stderr.contains("4000"), "{}", refused.stderr);
-    let cost = place.tardy("cost --metric null-call --rounds 1 --trials 1 --on ssh://x86 --ssh-config ssh_config --out c");
+    let cost = place.tardy(
+        "cost --metric null-call --rounds 1 --trials 1 --on ssh://x86 --ssh-config ssh_config \
+         --out c",
+    );
     assert!([0, 4].contains(&cost.code()), "{cost:?}");
     assert!(cost.stdout.contains("null-call"), "{}", cost.stdout);
     assert_eq!(place.record("c")["kind"], "cost");
@@ -217,7 +329,10 @@ fn a_board_says_what_it_says_and_what_it_refuses_is_refused() {
         ("--on board7", "board7: "),
         ("--on ssh://-oProxyCommand=x", "is no machine"),
         ("--on ssh://a --on ssh://a", "two machines are called a"),
-        ("--on ssh://a --on ssh://b --json", "--json is for one machine"),
+        (
+            "--on ssh://a --on ssh://b --json",
+            "--json is for one machine",
+        ),
         ("--on ssh://a --out c", "exists already"),
         ("--ssh-config x", "--on"),
     ] {
@@ -231,36 +346,55 @@ fn a_board_says_what_it_says_and_what_it_refuses_is_refused() {
 fn a_run_goes_on_when_its_connection_breaks() {
     let rack = Rack::new();
     let place = &rack.place;
-    let mut run = place.start("run --for 3s --load none --on ssh://arm --ssh-config ssh_config --out r");
+    let mut run =
+        place.start("run --for 3s --load none --on ssh://arm --ssh-config ssh_config --out r");
     run.until("it measures", || rack.folder());
     rack.relay.cut();
     thread::sleep(Duration::from_millis(200));
     rack.relay.mend();
     let ended = run.wait();
     assert!([0, 4].contains(&ended.code()), "{ended:?}");
-    assert!(ended.stderr.contains("the connection broke"), "{}", ended.stderr);
-    assert_eq!((place.record("r")["state"].as_str(), rack.left()), (Some("finished"), Vec::new()));
+    assert!(
+        ended.stderr.contains("the connection broke"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        (place.record("r")["state"].as_str(), rack.left()),
+        (Some("finished"), Vec::new())
+    );
 }
 
 /// The board starts the run, or loses what was to start it, and its answer never arrives.
 #[test]
 fn a_run_whose_connection_breaks_while_it_starts_is_started_once_and_brought_back() {
-    let withheld = "mkdir \"$TARDY_TEST_MARK/asked\" 2>/dev/null && while [ ! -e \"$TARDY_TEST_MARK/cut\" ]; do sleep 0.05; done";
+    let withheld = "mkdir \"$TARDY_TEST_MARK/asked\" 2>/dev/null && while [ ! -e \
+                    \"$TARDY_TEST_MARK/cut\" ]; do sleep 0.05; done";
     let started = format!("eval \"$SSH_ORIGINAL_COMMAND\"; ended=$?; {withheld}; exit $ended");
     let never = format!("{withheld} || eval \"$SSH_ORIGINAL_COMMAND\"");
     for line in [started, never] {
         let rack = Rack::with_start(&line);
         let place = &rack.place;
-        let mut run = place.start("run --for 2s --load none --on ssh://arm --ssh-config ssh_config --out r");
-        run.until("the board was asked", || place.path("asked").exists().then_some(()));
+        let mut run =
+            place.start("run --for 2s --load none --on ssh://arm --ssh-config ssh_config --out r");
+        run.until("the board was asked", || {
+            place.path("asked").exists().then_some(())
+        });
         rack.relay.cut();
         std::fs::write(place.path("cut"), "").unwrap();
         thread::sleep(Duration::from_millis(200));
         rack.relay.mend();
         let ended = run.wait();
         assert!([0, 4].contains(&ended.code()), "{ended:?}");
-        assert!(ended.stderr.contains("the connection broke") && ended.stderr.contains("arm: started"), "{}", ended.stderr);
-        assert_eq!((place.record("r")["state"].as_str(), rack.left()), (Some("finished"), Vec::new()));
+        assert!(
+            ended.stderr.contains("the connection broke") && ended.stderr.contains("arm: started"),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(
+            (place.record("r")["state"].as_str(), rack.left()),
+            (Some("finished"), Vec::new())
+        );
         place.assert_no_process_is_left();
     }
 }
@@ -269,51 +403,84 @@ fn a_run_whose_connection_breaks_while_it_starts_is_started_once_and_brought_bac
 #[test]
 fn a_run_that_perhaps_started_is_left_and_fetched() {
     let rack = Rack::with_start(
-        "eval \"$SSH_ORIGINAL_COMMAND\"; mkdir \"$TARDY_TEST_MARK/asked\"; while [ -d \"$TARDY_TEST_MARK\" ]; do sleep 0.1; done",
+        "eval \"$SSH_ORIGINAL_COMMAND\"; mkdir \"$TARDY_TEST_MARK/asked\"; while [ -d \
+         \"$TARDY_TEST_MARK\" ]; do sleep 0.1; done",
     );
     let place = &rack.place;
-    let mut run = place.start("run --for 2s --load none --on ssh://arm --ssh-config ssh_config --out r");
-    run.until("the board was asked", || place.path("asked").exists().then_some(()));
+    let mut run =
+        place.start("run --for 2s --load none --on ssh://arm --ssh-config ssh_config --out r");
+    run.until("the board was asked", || {
+        place.path("asked").exists().then_some(())
+    });
     rack.relay.cut();
     let ended = run.wait().ends_with(3);
     rack.relay.mend();
     let last = ended.stderr.lines().last().unwrap();
-    assert!(last.contains("the connection broke while it was started") && last.contains("it may go on there"), "{last}");
+    assert!(
+        last.contains("the connection broke while it was started")
+            && last.contains("it may go on there"),
+        "{last}"
+    );
     let words = last.split_once("tardy fetch ").unwrap().1;
     let fetched = place.tardy(&format!("fetch {words} --ssh-config ssh_config --out r"));
     assert!([0, 4].contains(&fetched.code()), "{fetched:?}");
-    assert_eq!((place.record("r")["state"].as_str(), rack.left()), (Some("finished"), Vec::new()));
+    assert_eq!(
+        (place.record("r")["state"].as_str(), rack.left()),
+        (Some("finished"), Vec::new())
+    );
 }
 
 #[test]
 fn a_run_goes_on_without_its_client_and_is_fetched() {
     let rack = Rack::new();
     let place = &rack.place;
-    let mut run = place.start("run --for 3s --load none --on ssh://arm --ssh-config ssh_config --out r");
+    let mut run =
+        place.start("run --for 3s --load none --on ssh://arm --ssh-config ssh_config --out r");
     let folder = run.until("it measures", || rack.folder());
     run.signal(9);
     drop(run);
     let address = format!("ssh://arm{}", folder.display());
     let fetched = place.tardy(&format!("fetch {address} --ssh-config ssh_config --out r"));
     assert!([0, 4].contains(&fetched.code()), "{fetched:?}");
-    assert!(fetched.stdout.starts_with("r: cyclic every 1ms"), "{}", fetched.stdout);
-    assert_eq!((place.record("r")["state"].as_str(), rack.left()), (Some("finished"), Vec::new()));
-    let gone = place.tardy(&format!("fetch {address} --ssh-config ssh_config --out r2")).ends_with(3);
+    assert!(
+        fetched.stdout.starts_with("r: cyclic every 1ms"),
+        "{}",
+        fetched.stdout
+    );
+    assert_eq!(
+        (place.record("r")["state"].as_str(), rack.left()),
+        (Some("finished"), Vec::new())
+    );
+    let gone = place
+        .tardy(&format!("fetch {address} --ssh-config ssh_config --out r2"))
+        .ends_with(3);
     assert!(gone.stderr.contains("arm: waiting: "), "{}", gone.stderr);
-    let no_folder = place.tardy("fetch ssh://arm/etc --ssh-config ssh_config --out r2").ends_with(2);
-    assert!(no_folder.stderr.contains("is no folder that a command with --on left"), "{}", no_folder.stderr);
+    let no_folder = place
+        .tardy("fetch ssh://arm/etc --ssh-config ssh_config --out r2")
+        .ends_with(2);
+    assert!(
+        no_folder
+            .stderr
+            .contains("is no folder that a command with --on left"),
+        "{}",
+        no_folder.stderr
+    );
 }
 
 #[test]
 fn an_interruption_ends_the_run_there_and_brings_back_what_it_measured() {
     let rack = Rack::new();
     let place = &rack.place;
-    let mut run = place.start("run --for 1h --load none --on ssh://arm --ssh-config ssh_config --out r");
+    let mut run =
+        place.start("run --for 1h --load none --on ssh://arm --ssh-config ssh_config --out r");
     run.until("it measures", || rack.folder());
     run.signal(2);
     let ended = run.wait().ends_with(130);
     assert!(ended.stderr.contains("ending early"), "{}", ended.stderr);
-    assert_eq!((place.record("r")["state"].as_str(), rack.left()), (Some("interrupted"), Vec::new()));
+    assert_eq!(
+        (place.record("r")["state"].as_str(), rack.left()),
+        (Some("interrupted"), Vec::new())
+    );
     place.assert_no_process_is_left();
 }
 
@@ -324,8 +491,18 @@ fn a_copy_that_is_not_the_same_does_not_run() {
     let place = &rack.place;
     std::fs::create_dir(place.path("bin")).unwrap();
     std::fs::write(place.path("bin/cat"), "#!/bin/sh\n/bin/cat; printf x\n").unwrap();
-    std::fs::set_permissions(place.path("bin/cat"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let ended = place.tardy("doctor --watch 0s --on ssh://arm --ssh-config ssh_config").ends_with(3);
-    assert!(ended.stderr.contains("the copy of tardy differs"), "{}", ended.stderr);
+    std::fs::set_permissions(
+        place.path("bin/cat"),
+        std::fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    let ended = place
+        .tardy("doctor --watch 0s --on ssh://arm --ssh-config ssh_config")
+        .ends_with(3);
+    assert!(
+        ended.stderr.contains("the copy of tardy differs"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(rack.left(), Vec::<String>::new());
 }

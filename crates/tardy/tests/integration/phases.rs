@@ -1,4 +1,5 @@
-//! Phases as they happened: marks that loads set by themselves fall into their own phase, and samples into every phase that they touch.
+//! Phases as they happened: marks that loads set by themselves fall into their own phase, and
+//! samples into every phase that they touch.
 
 use crate::support;
 
@@ -8,7 +9,8 @@ use serde_json::Value;
 use support::series;
 use support::workplace::Workplace;
 
-/// Two loads in turn, each with a record of its own, in a drawn order; the load's first and last interval mark the edges of its phases.
+/// Two loads in turn, each with a record of its own, in a drawn order; the load's first and last
+/// interval mark the edges of its phases.
 fn scenario(folder: &Path) -> String {
     let phase = |name: &str| {
         let record = folder.join(name);
@@ -16,8 +18,9 @@ fn scenario(folder: &Path) -> String {
         format!("[[phase]]\nname = \"{name}\"\nlength = \"700ms\"\nloads = [\"{load}\"]\n")
     };
     format!(
-        "name = \"marks\"\nabout = \"marks at the edges of phases\"\nrepeats = 2\norder = \"shuffled\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"1ms\"\n\
-         {}{}[[phase]]\nname = \"idle\"\nlength = \"300ms\"\n",
+        "name = \"marks\"\nabout = \"marks at the edges of phases\"\nrepeats = 2\norder = \
+         \"shuffled\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"1ms\"\n{}{}[[phase]]\nname = \
+         \"idle\"\nlength = \"300ms\"\n",
         phase("one"),
         phase("other")
     )
@@ -25,24 +28,63 @@ fn scenario(folder: &Path) -> String {
 
 /// The intervals that a load wrote down, of all CPUs, as start and end on the run's clock.
 fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
-    let is_record = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with(&format!("{name}.cpu"));
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| is_record(path));
-    let lines: Vec<String> =
-        files.flat_map(|file| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-    let number = |line: &str, place: usize| line.split(' ').nth(place).unwrap().parse::<i64>().unwrap();
-    lines.iter().map(|line| (number(line, 0), number(line, 1))).collect()
+    let is_record = |path: &Path| {
+        path.file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with(&format!("{name}.cpu"))
+    };
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| is_record(path));
+    let lines: Vec<String> = files
+        .flat_map(|file| {
+            std::fs::read_to_string(file)
+                .unwrap()
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let number =
+        |line: &str, place: usize| line.split(' ').nth(place).unwrap().parse::<i64>().unwrap();
+    lines
+        .iter()
+        .map(|line| (number(line, 0), number(line, 1)))
+        .collect()
 }
 
-/// What counts as under load begins before the load's first mark and ends after its last, and lies within the phase.
+/// What counts as under load begins before the load's first mark and ends after its last, and lies
+/// within the phase.
 fn assert_marks_lie_where_the_load_worked(run: &Path, name: &str, marks: &[(i64, i64)]) {
     let record = tardy_run::folder::open(run).unwrap();
     for mark in marks {
-        let worked = (0..record.phases.len()).filter(|&index| record.phases[index].name == name).map(|index| {
-            let parts: Vec<_> = record.load_work.iter().filter(|work| work.phase == index).collect();
-            let begin = parts.iter().filter_map(|work| work.begin_ns).min().unwrap();
-            (begin.get(), parts.iter().filter_map(|work| work.end_ns).max().unwrap().get())
-        });
-        assert!(worked.into_iter().any(|(begin, end)| begin <= mark.0 && mark.1 <= end), "{mark:?} of {name}");
+        let worked = (0..record.phases.len())
+            .filter(|&index| record.phases[index].name == name)
+            .map(|index| {
+                let parts: Vec<_> = record
+                    .load_work
+                    .iter()
+                    .filter(|work| work.phase == index)
+                    .collect();
+                let begin = parts.iter().filter_map(|work| work.begin_ns).min().unwrap();
+                (
+                    begin.get(),
+                    parts
+                        .iter()
+                        .filter_map(|work| work.end_ns)
+                        .max()
+                        .unwrap()
+                        .get(),
+                )
+            });
+        assert!(
+            worked
+                .into_iter()
+                .any(|(begin, end)| begin <= mark.0 && mark.1 <= end),
+            "{mark:?} of {name}"
+        );
     }
 }
 
@@ -55,7 +97,15 @@ struct Phase {
 fn phases(run: &Path) -> Vec<Phase> {
     let record = tardy_run::folder::open(run).unwrap();
     let end = |phase: &tardy_run::record::PhaseRecord| phase.end_ns.unwrap().get();
-    record.phases.iter().map(|phase| Phase { name: phase.name.clone(), begin: phase.begin_ns.get(), end: end(phase) }).collect()
+    record
+        .phases
+        .iter()
+        .map(|phase| Phase {
+            name: phase.name.clone(),
+            begin: phase.begin_ns.get(),
+            end: end(phase),
+        })
+        .collect()
 }
 
 #[test]
@@ -65,24 +115,46 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
     std::fs::write(place.path("marks.toml"), scenario(&place.path("marks"))).unwrap();
     for seed in [1, 2] {
         let run = format!("run{seed}");
-        let ran = place.tardy(&format!("run --scenario marks.toml --seed {seed} --json --out {run}")).ends_with(0);
+        let ran = place
+            .tardy(&format!(
+                "run --scenario marks.toml --seed {seed} --json --out {run}"
+            ))
+            .ends_with(0);
         let phases = phases(&place.path(&run));
         assert_eq!(phases.len(), 6);
         for name in ["one", "other"] {
             let marks = marks(&place.path("marks"), name);
             let own: Vec<&Phase> = phases.iter().filter(|phase| phase.name == name).collect();
-            let inside = |phase: &Phase| marks.iter().filter(|mark| mark.0 >= phase.begin && mark.1 <= phase.end).count();
+            let inside = |phase: &Phase| {
+                marks
+                    .iter()
+                    .filter(|mark| mark.0 >= phase.begin && mark.1 <= phase.end)
+                    .count()
+            };
             assert_marks_lie_where_the_load_worked(&place.path(&run), name, &marks);
             let counts: Vec<usize> = own.iter().map(|phase| inside(phase)).collect();
-            assert!(counts.iter().all(|&count| count > 0), "each phase of {name} has marks: {counts:?}");
+            assert!(
+                counts.iter().all(|&count| count > 0),
+                "each phase of {name} has marks: {counts:?}"
+            );
             // The last phase's load works until the run has ended, and a little longer.
             let end = phases.last().unwrap().end;
             let before_the_end = marks.iter().filter(|mark| mark.1 <= end).count();
-            assert_eq!(counts.iter().sum::<usize>(), before_the_end, "no mark of {name} lies outside its phases");
+            assert_eq!(
+                counts.iter().sum::<usize>(),
+                before_the_end,
+                "no mark of {name} lies outside its phases"
+            );
         }
         assert_samples_are_in_every_phase_they_touch(&place.path(&run), &phases, &ran.json());
-        let text = place.tardy(&format!("show {run} --full")).ends_with(0).stdout;
-        assert!(text.contains("s after plan"), "the deviation from the plan is printed: {text}");
+        let text = place
+            .tardy(&format!("show {run} --full"))
+            .ends_with(0)
+            .stdout;
+        assert!(
+            text.contains("s after plan"),
+            "the deviation from the plan is printed: {text}"
+        );
         std::fs::remove_dir_all(place.path("marks")).unwrap();
         std::fs::create_dir(place.path("marks")).unwrap();
     }
@@ -92,12 +164,25 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
 fn assert_samples_are_in_every_phase_they_touch(run: &Path, phases: &[Phase], summary: &Value) {
     let record = tardy_run::folder::open(run).unwrap();
     let all = series::all(run);
-    for (index, (phase, summary)) in phases.iter().zip(summary["phases"].as_array().unwrap()).enumerate() {
+    for (index, (phase, summary)) in phases
+        .iter()
+        .zip(summary["phases"].as_array().unwrap())
+        .enumerate()
+    {
         let of_series = |series: &series::Series| {
             let (begin, end) = record.under_load(index, series.descriptor.cpu);
-            series.samples.iter().filter(|sample| sample.due < end && sample.wake() >= begin).count()
+            series
+                .samples
+                .iter()
+                .filter(|sample| sample.due < end && sample.wake() >= begin)
+                .count()
         };
         let counted: usize = all.iter().map(of_series).sum();
-        assert_eq!(summary["probes"][0][1]["samples"].as_u64(), Some(counted as u64), "{}", phase.name);
+        assert_eq!(
+            summary["probes"][0][1]["samples"].as_u64(),
+            Some(counted as u64),
+            "{}",
+            phase.name
+        );
     }
 }

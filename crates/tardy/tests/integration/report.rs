@@ -1,4 +1,5 @@
-//! `tardy report` in a real browser: opened, hovered, toggled, zoomed, on a desk and on a phone, with hostile text.
+//! `tardy report` in a real browser: opened, hovered, toggled, zoomed, on a desk and on a phone,
+//! with hostile text.
 
 use crate::support;
 
@@ -12,8 +13,11 @@ use tardy_browser::{Browser, Screen};
 use tardy_core::series::ClockKind;
 
 fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
-    let mut latencies: Vec<i64> = (0..count as i64).map(|index| 8_000 + index * 7_919 % 10_007 + (index % 97) * (index % 89) / 3).collect();
-    late.iter().for_each(|&(index, latency)| latencies[index] = latency);
+    let mut latencies: Vec<i64> = (0..count as i64)
+        .map(|index| 8_000 + index * 7_919 % 10_007 + (index % 97) * (index % 89) / 3)
+        .collect();
+    late.iter()
+        .for_each(|&(index, latency)| latencies[index] = latency);
     latencies
 }
 
@@ -22,12 +26,17 @@ fn three_phases() -> MadeRun {
     MadeRun {
         phases: vec![("idle", 0, 10), ("io", 10, 20), ("fork+io", 20, 30)],
         machine: json!({"host_name": "board7", "kernel": {"release": "6.1.0-rt", "clocksource": "tsc"}, "distribution": "Debian 12"}),
-        ..MadeRun::new(vec![latencies(30_000, &[(12_000, 95_000), (25_000, 180_500)]), latencies(30_000, &[(24_321, 240_321)])])
+        ..MadeRun::new(vec![
+            latencies(30_000, &[(12_000, 95_000), (25_000, 180_500)]),
+            latencies(30_000, &[(24_321, 240_321)]),
+        ])
     }
 }
 
 fn report(place: &Workplace, line: &str) -> PathBuf {
-    place.tardy(&format!("report {line} --html report.html")).ends_with(0);
+    place
+        .tardy(&format!("report {line} --html report.html"))
+        .ends_with(0);
     place.path("report.html")
 }
 
@@ -43,8 +52,14 @@ fn of_three_phases() -> (Workplace, PathBuf) {
 fn assert_quiet(browser: &mut Browser) {
     assert_eq!(browser.errors(), Vec::<serde_json::Value>::new());
     let requests = browser.requests();
-    assert!(requests.len() == 1 && requests[0].starts_with("file://"), "{requests:?}");
-    assert_eq!(browser.evaluate("document.documentElement.dataset.ready"), "true");
+    assert!(
+        requests.len() == 1 && requests[0].starts_with("file://"),
+        "{requests:?}"
+    );
+    assert_eq!(
+        browser.evaluate("document.documentElement.dataset.ready"),
+        "true"
+    );
 }
 
 #[test]
@@ -54,33 +69,64 @@ fn it_opens_without_an_error_and_asks_for_nothing_else() {
     assert_quiet(&mut browser);
     let text = browser.evaluate("document.body.innerText");
     let text = text.as_str().unwrap();
-    let (verdict, chart) = (text.find("FAILED").unwrap(), text.find("Latency over time").unwrap());
+    let (verdict, chart) = (
+        text.find("FAILED").unwrap(),
+        text.find("Latency over time").unwrap(),
+    );
     assert!(verdict < chart, "the verdict comes first");
-    for words in
-        ["1 of 60000 due times missed", "Histogram", "Tail of the latency", "by percentile", "so far", "Heat map", "by load and kernel"]
-    {
+    for words in [
+        "1 of 60000 due times missed",
+        "Histogram",
+        "Tail of the latency",
+        "by percentile",
+        "so far",
+        "Heat map",
+        "by load and kernel",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    for words in ["6.1.0-rt", "tardy run --scenario made.toml", "--cpus 0-1", "--seed 1"] {
+    for words in [
+        "6.1.0-rt",
+        "tardy run --scenario made.toml",
+        "--cpus 0-1",
+        "--seed 1",
+    ] {
         assert!(text.contains(words), "{words}");
     }
-    assert_eq!(browser.evaluate("document.querySelectorAll('figure').length"), 8);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('figure').length"),
+        8
+    );
     // Every chart has its numbers beneath it.
-    assert_eq!(browser.evaluate("document.querySelectorAll('figure details table').length"), 8);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('figure details table').length"),
+        8
+    );
     browser.screenshot("desk-light");
 }
 
 #[test]
 fn the_first_screen_has_the_verdict_and_one_chart() {
     let (_place, file) = of_three_phases();
-    let mut browser = Browser::open(&file, Screen { width: 1200, ..Screen::DESK });
+    let mut browser = Browser::open(
+        &file,
+        Screen {
+            width: 1200,
+            ..Screen::DESK
+        },
+    );
     // Whole in the first 900 px, behind the verdict, and nowhere again.
-    let bottom = browser.evaluate("document.querySelector('.lead figure.bars .frame').getBoundingClientRect().bottom");
+    let bottom = browser.evaluate(
+        "document.querySelector('.lead figure.bars .frame').getBoundingClientRect().bottom",
+    );
     assert!(bottom.as_f64().unwrap() <= 900.0, "{bottom}");
-    let is_behind =
-        "document.querySelector('.verdict').getBoundingClientRect().bottom <= document.querySelector('.lead').getBoundingClientRect().top";
+    let is_behind = "document.querySelector('.verdict').getBoundingClientRect().bottom <= \
+                     document.querySelector('.lead').getBoundingClientRect().top";
     assert_eq!(browser.evaluate(is_behind), true);
-    assert_eq!(browser.evaluate("document.querySelectorAll('figure.bars').length"), 1);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('figure.bars').length"),
+        1
+    );
 }
 
 #[test]
@@ -90,14 +136,20 @@ fn hovering_says_the_exact_largest_latency() {
     let mark = browser.point("figure.timeline .marks circle", 0.5, 0.5);
     browser.hover((mark.0, mark.1 + 40.0));
     let tip = browser.evaluate("document.querySelector('figure.timeline .tip').innerText");
-    assert!(tip.as_str().unwrap().contains("240.321 µs") && tip.as_str().unwrap().contains("CPU 1"), "{tip}");
+    assert!(
+        tip.as_str().unwrap().contains("240.321 µs") && tip.as_str().unwrap().contains("CPU 1"),
+        "{tip}"
+    );
     let point = browser.point("figure.ccdf .plot", 0.4, 0.5);
     browser.hover(point);
     let tip = browser.evaluate("document.querySelector('figure.ccdf .tip').innerText");
     assert!(tip.as_str().unwrap().contains("95 % band"), "{tip}");
     // The pointer leaves, and so does the tip.
     browser.hover((2.0, 2.0));
-    assert_eq!(browser.evaluate("document.querySelectorAll('.tip:not([hidden])').length"), 0);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('.tip:not([hidden])').length"),
+        0
+    );
     assert_quiet(&mut browser);
 }
 
@@ -105,10 +157,16 @@ fn hovering_says_the_exact_largest_latency() {
 fn the_legend_hides_and_shows_a_series_with_its_band() {
     let (_place, file) = of_three_phases();
     let mut browser = Browser::open(&file, Screen::DESK);
-    let shown = "[...document.querySelectorAll('figure.ccdf svg.wide .layer')].filter((g) => g.getAttribute('display') !== 'none').length";
+    let shown = "[...document.querySelectorAll('figure.ccdf svg.wide .layer')].filter((g) => \
+                 g.getAttribute('display') !== 'none').length";
     let before = browser.evaluate(shown).as_u64().unwrap();
     browser.click("figure.ccdf .legend button");
-    assert_eq!(browser.evaluate("document.querySelector('figure.ccdf .legend button').getAttribute('aria-pressed')"), "false");
+    assert_eq!(
+        browser.evaluate(
+            "document.querySelector('figure.ccdf .legend button').getAttribute('aria-pressed')"
+        ),
+        "false"
+    );
     // The line of all samples, and its band.
     assert_eq!(browser.evaluate(shown).as_u64().unwrap(), before - 2);
     let point = browser.point("figure.ccdf .plot", 0.4, 0.5);
@@ -127,23 +185,35 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     let ticks = "document.querySelector('figure.timeline svg.wide .axis.x').textContent";
     let whole = browser.evaluate(ticks);
     // The highest pixel that is drawn, against the mark of the largest latency.
-    let highest = "(() => { const svg = document.querySelector('figure.timeline svg.wide'), canvas = svg.querySelector('canvas'); \
-        const copy = Object.assign(document.createElement('canvas'), { width: canvas.width, height: canvas.height }); \
-        const context = copy.getContext('2d', { willReadFrequently: true }); context.drawImage(canvas, 0, 0); \
-        const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height); \
-        const row = Math.floor(data.findIndex((value, at) => at % 4 === 3 && value > 0) / 4 / width); \
-        const [, top, , tall] = svg.dataset.area.split(' ').map(Number); \
-        return Math.abs(top + row / height * tall - Number(svg.querySelector('.marks circle').getAttribute('cy'))); })()";
+    let highest = "(() => { const svg = document.querySelector('figure.timeline svg.wide'), \
+                   canvas = svg.querySelector('canvas'); const copy = \
+                   Object.assign(document.createElement('canvas'), { width: canvas.width, height: \
+                   canvas.height }); const context = copy.getContext('2d', { willReadFrequently: \
+                   true }); context.drawImage(canvas, 0, 0); const { data, width, height } = \
+                   context.getImageData(0, 0, canvas.width, canvas.height); const row = \
+                   Math.floor(data.findIndex((value, at) => at % 4 === 3 && value > 0) / 4 / \
+                   width); const [, top, , tall] = svg.dataset.area.split(' ').map(Number); \
+                   return Math.abs(top + row / height * tall - Number(svg.querySelector('.marks \
+                   circle').getAttribute('cy'))); })()";
     for depth in 0..8 {
         let mark = browser.point("figure.timeline .marks circle", 0.5, 0.5);
         let y = mark.1 + 60.0;
         browser.drag((mark.0 - 60.0, y), (mark.0 + 70.0, y));
-        assert_eq!(browser.evaluate("document.querySelectorAll('figure.timeline svg.wide .marks circle').length"), 1, "{depth}");
+        assert_eq!(
+            browser.evaluate(
+                "document.querySelectorAll('figure.timeline svg.wide .marks circle').length"
+            ),
+            1,
+            "{depth}"
+        );
         let off = browser.evaluate(highest);
         assert!(off.as_f64().unwrap() < 1.1, "{off} px off at depth {depth}");
     }
     let deep = browser.evaluate(ticks);
-    assert!(deep != whole && deep.as_str().unwrap().contains("24.3"), "{deep}");
+    assert!(
+        deep != whole && deep.as_str().unwrap().contains("24.3"),
+        "{deep}"
+    );
     let mark = browser.point("figure.timeline .marks circle", 0.5, 0.5);
     browser.hover((mark.0, mark.1 + 30.0));
     let tip = browser.evaluate("document.querySelector('figure.timeline .tip').innerText");
@@ -152,14 +222,23 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     browser.click("figure.timeline .tools [data-do=all]");
     // Where pixels begin and end among the stretches differs with the width.
     for width in (1_000..1_280).step_by(17) {
-        browser.call("Emulation.setDeviceMetricsOverride", json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}));
+        browser.call(
+            "Emulation.setDeviceMetricsOverride",
+            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}),
+        );
         browser.settle();
         let off = browser.evaluate(highest);
-        assert!(off.as_f64().unwrap() < 1.1, "{off} px off at a width of {width}");
+        assert!(
+            off.as_f64().unwrap() < 1.1,
+            "{off} px off at a width of {width}"
+        );
     }
     // The longest run is shown from its begin on again.
     let again = browser.evaluate(ticks);
-    assert!(again.as_str().unwrap().contains("25 s") && again.as_str().unwrap().starts_with("0 s"), "{again}");
+    assert!(
+        again.as_str().unwrap().contains("25 s") && again.as_str().unwrap().starts_with("0 s"),
+        "{again}"
+    );
     assert_quiet(&mut browser);
 }
 
@@ -167,14 +246,22 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
 fn statistics_stand_in_three_layers_and_the_model_dashed_in_the_tail() {
     let place = Workplace::new();
     let mut random = rand_pcg::Pcg64::seed_from_u64(5);
-    let exponential = (0..200_000).map(|_| 10_000 + (-5_000.0 * f64::ln(1.0 - random.random::<f64>())) as i64).collect();
+    let exponential = (0..200_000)
+        .map(|_| 10_000 + (-5_000.0 * f64::ln(1.0 - random.random::<f64>())) as i64)
+        .collect();
     MadeRun::new(vec![exponential]).write(&place.path("run"));
     let file = report(&place, "run --horizon 30m --mhz 2000 --limits 50us");
     let mut browser = Browser::open(&file, Screen::DESK);
     let text = browser.evaluate("document.getElementById('statistics').parentElement.innerText");
     let text = text.as_str().unwrap();
-    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
-    assert!(at("observed") < at("bounds at 95 %") && at("bounds at 95 %") < at("MODEL, not measured: exceeded once in 30m"));
+    let at = |words: &str| {
+        text.find(words)
+            .unwrap_or_else(|| panic!("{words}: {text}"))
+    };
+    assert!(
+        at("observed") < at("bounds at 95 %")
+            && at("bounds at 95 %") < at("MODEL, not measured: exceeded once in 30m")
+    );
     for words in [
         "mode, middle of its 1us",
         "variance, us^2",
@@ -186,16 +273,25 @@ fn statistics_stand_in_three_layers_and_the_model_dashed_in_the_tail() {
     ] {
         at(words);
     }
-    let dashed = "[...document.querySelectorAll('figure.ccdf svg.wide .layer path[stroke-dasharray]')].length";
+    let dashed = "[...document.querySelectorAll('figure.ccdf svg.wide .layer \
+                  path[stroke-dasharray]')].length";
     assert_eq!(browser.evaluate(dashed), 1);
     let point = browser.point("figure.ccdf .plot", 0.9, 0.5);
     browser.hover(point);
     let tip = browser.evaluate("document.querySelector('figure.ccdf .tip').innerText");
-    assert!(tip.as_str().unwrap().contains("model, not measured") && tip.as_str().unwrap().contains("95 % band of the model"), "{tip}");
+    assert!(
+        tip.as_str().unwrap().contains("model, not measured")
+            && tip.as_str().unwrap().contains("95 % band of the model"),
+        "{tip}"
+    );
     // Its button in the legend takes the band along.
-    let shown = "[...document.querySelectorAll('figure.ccdf svg.wide .layer')].filter((g) => g.getAttribute('display') !== 'none').length";
+    let shown = "[...document.querySelectorAll('figure.ccdf svg.wide .layer')].filter((g) => \
+                 g.getAttribute('display') !== 'none').length";
     let before = browser.evaluate(shown).as_u64().unwrap();
-    browser.evaluate("[...document.querySelectorAll('figure.ccdf .legend button')].find((b) => b.textContent.includes('model')).click()");
+    browser.evaluate(
+        "[...document.querySelectorAll('figure.ccdf .legend button')].find((b) => \
+         b.textContent.includes('model')).click()",
+    );
     assert_eq!(browser.evaluate(shown).as_u64().unwrap(), before - 2);
     assert!(
         browser
@@ -208,20 +304,30 @@ fn statistics_stand_in_three_layers_and_the_model_dashed_in_the_tail() {
     browser.screenshot("model");
     // Without a horizon that the samples can bear there is none.
     let closed = std::fs::read_to_string(report(&place, "run")).unwrap();
-    assert!(closed.contains("checks speak against one") && !closed.contains("stroke-dasharray=\"6 4\"") && !closed.contains("MODEL"));
+    assert!(
+        closed.contains("checks speak against one")
+            && !closed.contains("stroke-dasharray=\"6 4\"")
+            && !closed.contains("MODEL")
+    );
 }
 
 #[test]
 fn everything_is_reached_by_the_keyboard() {
     let (_place, file) = of_three_phases();
     let mut browser = Browser::open(&file, Screen::DESK);
-    let unreachable = "[...document.querySelectorAll('a, button, summary, .plot, .scroll')].filter((e) => e.tabIndex < 0).length";
+    let unreachable = "[...document.querySelectorAll('a, button, summary, .plot, \
+                       .scroll')].filter((e) => e.tabIndex < 0).length";
     assert_eq!(browser.evaluate(unreachable), 0);
     browser.evaluate("document.querySelector('figure.timeline .plot').focus()");
     browser.key("End");
     browser.key("ArrowLeft");
-    let tip = "(() => { const t = document.querySelector('figure.timeline .tip'); return t.hidden ? '' : t.innerText; })()";
-    assert!(browser.evaluate(tip).as_str().unwrap().contains("29.7"), "{}", browser.evaluate(tip));
+    let tip = "(() => { const t = document.querySelector('figure.timeline .tip'); return t.hidden \
+               ? '' : t.innerText; })()";
+    assert!(
+        browser.evaluate(tip).as_str().unwrap().contains("29.7"),
+        "{}",
+        browser.evaluate(tip)
+    );
     let ticks = "document.querySelector('figure.timeline svg.wide .axis.x').textContent";
     let whole = browser.evaluate(ticks);
     browser.key("+");
@@ -234,7 +340,8 @@ fn everything_is_reached_by_the_keyboard() {
 #[test]
 fn hostile_text_from_runs_is_inert() {
     let place = Workplace::new();
-    let hostile = "</script><script>window.owned=1</script><img src=x onerror=window.owned=2>\"'<!--{{";
+    let hostile =
+        "</script><script>window.owned=1</script><img src=x onerror=window.owned=2>\"'<!--{{";
     // A folder's name holds no slash.
     let folder = "<img src=x onerror=window.owned=3>\"'&<b>";
     let mut run = three_phases();
@@ -244,18 +351,31 @@ fn hostile_text_from_runs_is_inert() {
         "kernel": {"release": hostile, "version": hostile, "command_line": hostile, "clocksource": hostile},
     });
     run.write(&place.path(folder));
-    place.tardy_with(&["report", folder, "--html", "report.html"]).ends_with(0);
+    place
+        .tardy_with(&["report", folder, "--html", "report.html"])
+        .ends_with(0);
     let mut browser = Browser::open(&place.path("report.html"), Screen::DESK);
     let point = browser.point("figure.timeline .plot", 0.3, 0.5);
     browser.hover(point);
     browser.click("figure.timeline .tools [data-do=in]");
     for number in 0..8 {
-        browser.evaluate(&format!("document.querySelectorAll('figure .plot')[{number}].focus()"));
+        browser.evaluate(&format!(
+            "document.querySelectorAll('figure .plot')[{number}].focus()"
+        ));
         browser.key("ArrowRight");
     }
     assert_eq!(browser.evaluate("typeof window.owned"), "undefined");
-    assert_eq!(browser.evaluate("document.querySelectorAll('img, iframe, object, b:not(.verdict b):not(.tip b)').length"), 0);
-    assert_eq!(browser.evaluate("document.querySelectorAll('script').length"), 2);
+    assert_eq!(
+        browser.evaluate(
+            "document.querySelectorAll('img, iframe, object, b:not(.verdict b):not(.tip \
+             b)').length"
+        ),
+        0
+    );
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('script').length"),
+        2
+    );
     let title = browser.evaluate("document.querySelector('h1').textContent");
     assert!(title.as_str().unwrap().contains(folder), "{title}");
     let page = browser.evaluate("document.body.textContent");
@@ -268,9 +388,21 @@ fn it_fits_a_phone_and_is_dark_there() {
     let (_place, file) = of_three_phases();
     let mut browser = Browser::open(&file, Screen::PHONE);
     assert_quiet(&mut browser);
-    let width = browser.evaluate("document.documentElement.scrollWidth").as_u64().unwrap();
-    assert!(width <= u64::from(Screen::PHONE.width), "the page is {width} px wide");
-    assert_eq!(browser.evaluate("[...document.querySelectorAll('.plot svg')].filter((s) => s.getBoundingClientRect().width > 0).every((s) => s.classList.contains('narrow'))"), true);
+    let width = browser
+        .evaluate("document.documentElement.scrollWidth")
+        .as_u64()
+        .unwrap();
+    assert!(
+        width <= u64::from(Screen::PHONE.width),
+        "the page is {width} px wide"
+    );
+    assert_eq!(
+        browser.evaluate(
+            "[...document.querySelectorAll('.plot svg')].filter((s) => \
+             s.getBoundingClientRect().width > 0).every((s) => s.classList.contains('narrow'))"
+        ),
+        true
+    );
     let color = browser.evaluate("getComputedStyle(document.body).backgroundColor");
     assert_eq!(color, "rgb(19, 23, 28)");
     browser.screenshot("phone-dark");
@@ -284,32 +416,71 @@ fn runs_stand_in_columns_with_the_same_axes() {
     other.machine = json!({"host_name": "board8", "kernel": {"release": "6.12.0"}});
     other.write(&place.path("board8"));
     let file = report(&place, "board7 board8 --deadline 200us");
-    let mut browser = Browser::open(&file, Screen { width: 1440, ..Screen::DESK });
+    let mut browser = Browser::open(
+        &file,
+        Screen {
+            width: 1440,
+            ..Screen::DESK
+        },
+    );
     assert_quiet(&mut browser);
-    // Seven kinds for each; the bars, the tails, the distributions, the histograms, the percentiles and the running maximum of both together.
-    assert_eq!(browser.evaluate("document.querySelectorAll('figure').length"), 20);
-    for (kind, together) in [("ccdf", 1), ("cdf", 1), ("hist", 1), ("percentiles", 1), ("running-max", 1), ("heatmap", 0), ("timeline", 0)]
-    {
-        let of_both = "filter((f) => { const names = f.querySelector('.legend')?.textContent ?? ''; return names.includes('board7') && names.includes('board8'); })";
-        let count = browser.evaluate(&format!("[...document.querySelectorAll('figure.{kind}')].{of_both}.length"));
+    // Seven kinds for each; the bars, the tails, the distributions, the histograms, the percentiles
+    // and the running maximum of both together.
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('figure').length"),
+        20
+    );
+    for (kind, together) in [
+        ("ccdf", 1),
+        ("cdf", 1),
+        ("hist", 1),
+        ("percentiles", 1),
+        ("running-max", 1),
+        ("heatmap", 0),
+        ("timeline", 0),
+    ] {
+        let of_both = "filter((f) => { const names = f.querySelector('.legend')?.textContent ?? \
+                       ''; return names.includes('board7') && names.includes('board8'); })";
+        let count = browser.evaluate(&format!(
+            "[...document.querySelectorAll('figure.{kind}')].{of_both}.length"
+        ));
         assert_eq!(count, together, "{kind}");
     }
-    assert_eq!(browser.evaluate("document.querySelector('figure').className"), "ccdf");
+    assert_eq!(
+        browser.evaluate("document.querySelector('figure').className"),
+        "ccdf"
+    );
 
-    for kind in ["timeline", "hist", "percentiles", "running-max", "heatmap", "cdf"] {
+    for kind in [
+        "timeline",
+        "hist",
+        "percentiles",
+        "running-max",
+        "heatmap",
+        "cdf",
+    ] {
         let axes = format!(
-            "[...document.querySelectorAll('figure.{kind} svg.middle')].map((s) => s.querySelector('.axis.y').textContent + '|' + s.querySelector('.axis.x').textContent)"
+            "[...document.querySelectorAll('figure.{kind} svg.middle')].map((s) => \
+             s.querySelector('.axis.y').textContent + '|' + \
+             s.querySelector('.axis.x').textContent)"
         );
         let axes = browser.evaluate(&axes);
         let axes = axes.as_array().unwrap();
-        assert!(axes.len() >= 2 && axes.iter().all(|other| *other == axes[0]), "{kind}: {axes:?}");
+        assert!(
+            axes.len() >= 2 && axes.iter().all(|other| *other == axes[0]),
+            "{kind}: {axes:?}"
+        );
     }
     let tops = browser.evaluate(
-        "[...document.querySelectorAll('figure.timeline')].map((f) => [f.getBoundingClientRect().top, f.getBoundingClientRect().left])",
+        "[...document.querySelectorAll('figure.timeline')].map((f) => \
+         [f.getBoundingClientRect().top, f.getBoundingClientRect().left])",
     );
     assert_eq!(tops[0][0], tops[1][0]);
     assert!(tops[0][1].as_f64() < tops[1][1].as_f64());
-    assert_eq!(browser.evaluate("document.querySelectorAll('table.facts tr.differs').length > 0"), true);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('table.facts tr.differs').length > 0"),
+        true
+    );
     browser.screenshot("two-runs");
 }
 
@@ -319,33 +490,65 @@ fn runs_of_the_lab_are_taken_as_they_are_compared_and_shown_without_cutting() {
     for (place_of_level, variant) in ["full", "none", "rt", "voluntary"].into_iter().enumerate() {
         std::fs::create_dir_all(place.path(&format!("lab/{variant}"))).unwrap();
         let level = [4, 8, 1, 6][place_of_level];
-        let latencies = latencies(20_000, &[(12_000, 95_000)]).into_iter().map(|latency| latency * level).collect();
-        let made =
-            MadeRun { phases: vec![("idle", 0, 10), ("memory", 10, 20)], clock: ClockKind::Virtual, ..MadeRun::new(vec![latencies]) };
+        let latencies = latencies(20_000, &[(12_000, 95_000)])
+            .into_iter()
+            .map(|latency| latency * level)
+            .collect();
+        let made = MadeRun {
+            phases: vec![("idle", 0, 10), ("memory", 10, 20)],
+            clock: ClockKind::Virtual,
+            ..MadeRun::new(vec![latencies])
+        };
         made.write(&place.path(&format!("lab/{variant}/pad-000")));
     }
     let file = report(&place, "lab/none lab/full lab/rt lab/voluntary");
-    let mut browser = Browser::open(&file, Screen { width: 1280, ..Screen::DESK });
+    let mut browser = Browser::open(
+        &file,
+        Screen {
+            width: 1280,
+            ..Screen::DESK
+        },
+    );
     assert_quiet(&mut browser);
-    assert_eq!(browser.evaluate("document.querySelector('h1').textContent"), "Latency report: none, full, rt, voluntary");
+    assert_eq!(
+        browser.evaluate("document.querySelector('h1').textContent"),
+        "Latency report: none, full, rt, voluntary"
+    );
     let page = browser.evaluate("document.body.innerText");
     let page = page.as_str().unwrap();
-    assert!(page.contains("rt against none: BETTER") && !page.contains("pad-000 ("), "{page}");
+    assert!(
+        page.contains("rt against none: BETTER") && !page.contains("pad-000 ("),
+        "{page}"
+    );
     // Tables that are seen need no scrolling, and each load has a row of each run.
-    let cut = "[...document.querySelectorAll('.scroll')].filter((s) => s.clientWidth > 0 && s.scrollWidth > s.clientWidth + 1).length";
+    let cut = "[...document.querySelectorAll('.scroll')].filter((s) => s.clientWidth > 0 && \
+               s.scrollWidth > s.clientWidth + 1).length";
     assert_eq!(browser.evaluate(cut), 0);
-    let rows = "[...document.querySelectorAll('#numbers')][0].parentElement.querySelectorAll(':scope > .scroll')[1].innerText";
+    let rows = "[...document.querySelectorAll('#numbers')][0].parentElement.querySelectorAll(':\
+                scope > .scroll')[1].innerText";
     let rows = browser.evaluate(rows);
     let rows: Vec<&str> = rows.as_str().unwrap().lines().collect();
-    assert!(rows.len() == 9 && rows.iter().filter(|row| row.contains("rt")).count() == 2, "{rows:?}");
-    assert!(rows.iter().all(|row| row.split('\t').count() == 11), "{rows:?}");
+    assert!(
+        rows.len() == 9 && rows.iter().filter(|row| row.contains("rt")).count() == 2,
+        "{rows:?}"
+    );
+    assert!(
+        rows.iter().all(|row| row.split('\t').count() == 11),
+        "{rows:?}"
+    );
     browser.screenshot("lab-runs");
 }
 
 /// A run of three probes, each with three phases.
 fn three_probes() -> MadeRun {
     let others = |late| latencies(30_000, &[(25_000, late)]);
-    MadeRun { beside: vec![("itimer", "latency", others(150_000)), ("futex", "wake-up", others(70_000))], ..three_phases() }
+    MadeRun {
+        beside: vec![
+            ("itimer", "latency", others(150_000)),
+            ("futex", "wake-up", others(70_000)),
+        ],
+        ..three_phases()
+    }
 }
 
 #[test]
@@ -353,20 +556,55 @@ fn three_probes_are_read_without_scrolling_for_long_and_print_whole() {
     let place = Workplace::new();
     three_probes().write(&place.path("three"));
     let file = report(&place, "three --deadline 200us");
-    let mut browser = Browser::open(&file, Screen { width: 1280, ..Screen::DESK });
+    let mut browser = Browser::open(
+        &file,
+        Screen {
+            width: 1280,
+            ..Screen::DESK
+        },
+    );
     assert_quiet(&mut browser);
-    let height = browser.evaluate("document.documentElement.scrollHeight").as_f64().unwrap();
+    let height = browser
+        .evaluate("document.documentElement.scrollHeight")
+        .as_f64()
+        .unwrap();
     assert!(height <= 10_000.0, "{height} px");
     // The time line, the bars and the tail of each are seen; the others are in the page.
-    let seen = "[...document.querySelectorAll('section figure')].filter((f) => f.closest('details.more') === null).map((f) => f.className)";
+    let seen = "[...document.querySelectorAll('section figure')].filter((f) => \
+                f.closest('details.more') === null).map((f) => f.className)";
     let seen = browser.evaluate(seen);
-    let seen: Vec<&str> = seen.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    let count = |kind: &str| seen.iter().filter(|name| name.split(' ').any(|word| word == kind)).count();
-    assert_eq!((count("timeline"), count("bars"), count("ccdf"), count("hist"), count("heatmap")), (3, 4, 3, 0, 0), "{seen:?}");
-    assert_eq!(browser.evaluate("document.querySelectorAll('details.more figure.heatmap').length"), 3);
+    let seen: Vec<&str> = seen
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    let count = |kind: &str| {
+        seen.iter()
+            .filter(|name| name.split(' ').any(|word| word == kind))
+            .count()
+    };
+    assert_eq!(
+        (
+            count("timeline"),
+            count("bars"),
+            count("ccdf"),
+            count("hist"),
+            count("heatmap")
+        ),
+        (3, 4, 3, 0, 0),
+        "{seen:?}"
+    );
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('details.more figure.heatmap').length"),
+        3
+    );
     browser.evaluate("dispatchEvent(new Event('beforeprint'))");
     assert_eq!(
-        browser.evaluate("[...document.querySelectorAll('figure svg.middle')].filter((s) => s.closest('details:not([open])')).length"),
+        browser.evaluate(
+            "[...document.querySelectorAll('figure svg.middle')].filter((s) => \
+             s.closest('details:not([open])')).length"
+        ),
         0
     );
     browser.screenshot("three-probes");
@@ -380,22 +618,43 @@ fn a_report_of_two_runs_is_printed_without_cutting() {
     let place = Workplace::new();
     three_phases().write(&place.path("board7"));
     let machine = json!({"host_name": "board8", "kernel": {"release": "6.12.0"}});
-    MadeRun { machine, ..three_phases() }.write(&place.path("board8"));
+    MadeRun {
+        machine,
+        ..three_phases()
+    }
+    .write(&place.path("board8"));
     let file = report(&place, "board7 board8 --deadline 200us");
-    let mut browser = Browser::open(&file, Screen { width: PAPER_WIDTH, ..Screen::DESK });
+    let mut browser = Browser::open(
+        &file,
+        Screen {
+            width: PAPER_WIDTH,
+            ..Screen::DESK
+        },
+    );
     browser.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
     browser.evaluate("dispatchEvent(new Event('beforeprint'))");
     // Nothing reaches beyond the paper, and nothing that is seen is wider than what it stands in.
-    let beyond = "[...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && e.closest('svg') === null && \
-        e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 40))";
+    let beyond = "[...document.querySelectorAll('main *')].filter((e) => \
+                  e.getClientRects().length && e.closest('svg') === null && \
+                  e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '.' + \
+                  e.className + ' ' + e.textContent.slice(0, 40))";
     assert_eq!(browser.evaluate(beyond), json!([]));
-    let cut = "[...document.querySelectorAll('table')].filter((t) => t.getClientRects().length && t.offsetWidth > t.parentElement.clientWidth + 1).length";
+    let cut = "[...document.querySelectorAll('table')].filter((t) => t.getClientRects().length && \
+               t.offsetWidth > t.parentElement.clientWidth + 1).length";
     assert_eq!(browser.evaluate(cut), 0);
-    let pdf = browser.call("Page.printToPDF", json!({"preferCSSPageSize": true, "printBackground": false}))["data"].clone();
+    let pdf = browser.call(
+        "Page.printToPDF",
+        json!({"preferCSSPageSize": true, "printBackground": false}),
+    )["data"]
+        .clone();
     let pdf = pdf.as_str().unwrap();
     assert!(pdf.starts_with("JVBERi0"), "a PDF, as base64");
     if let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") {
-        std::fs::write(std::path::Path::new(&folder).join("two-runs.pdf.base64"), pdf).unwrap();
+        std::fs::write(
+            std::path::Path::new(&folder).join("two-runs.pdf.base64"),
+            pdf,
+        )
+        .unwrap();
     }
 }
 
@@ -403,26 +662,57 @@ fn a_report_of_two_runs_is_printed_without_cutting() {
 fn runs_are_named_by_what_tells_them_apart() {
     let place = Workplace::new();
     for (name, kernel) in [("a", "old"), ("b", "new")] {
-        let labels = [("board".to_owned(), "7".to_owned()), ("kernel".to_owned(), kernel.to_owned())].into();
-        MadeRun { labels, ..MadeRun::new(vec![latencies(2_000, &[])]) }.write(&place.path(name));
+        let labels = [
+            ("board".to_owned(), "7".to_owned()),
+            ("kernel".to_owned(), kernel.to_owned()),
+        ]
+        .into();
+        MadeRun {
+            labels,
+            ..MadeRun::new(vec![latencies(2_000, &[])])
+        }
+        .write(&place.path(name));
     }
     let page = std::fs::read_to_string(report(&place, "a b")).unwrap();
-    assert!(page.contains("Latency report: a (kernel=old), b (kernel=new)"), "{}", &page[..2_000]);
+    assert!(
+        page.contains("Latency report: a (kernel=old), b (kernel=new)"),
+        "{}",
+        &page[..2_000]
+    );
     place.tardy("plot a b --kind ccdf -o both.csv").ends_with(0);
-    assert!(std::fs::read_to_string(place.path("both.csv")).unwrap().contains(",b (kernel=new),"));
+    assert!(
+        std::fs::read_to_string(place.path("both.csv"))
+            .unwrap()
+            .contains(",b (kernel=new),")
+    );
 }
 
 #[test]
 fn it_prints_with_its_tables_open() {
     let (_place, file) = of_three_phases();
-    let mut browser = Browser::open(&file, Screen { is_dark: true, ..Screen::DESK });
-    browser.call("Emulation.setEmulatedMedia", json!({"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}));
+    let mut browser = Browser::open(
+        &file,
+        Screen {
+            is_dark: true,
+            ..Screen::DESK
+        },
+    );
+    browser.call(
+        "Emulation.setEmulatedMedia",
+        json!({"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}),
+    );
     let color = browser.evaluate("getComputedStyle(document.body).backgroundColor");
     assert_eq!(color, "rgb(255, 255, 255)", "paper is white");
     browser.evaluate("dispatchEvent(new Event('beforeprint'))");
-    assert_eq!(browser.evaluate("document.querySelectorAll('details:not([open])').length"), 0);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('details:not([open])').length"),
+        0
+    );
     browser.evaluate("dispatchEvent(new Event('afterprint'))");
-    assert_eq!(browser.evaluate("document.querySelectorAll('details[open]').length"), 0);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('details[open]').length"),
+        0
+    );
     assert_quiet(&mut browser);
 }
 
@@ -431,13 +721,29 @@ fn charts_are_there_without_script_and_what_cannot_be_read_is_said() {
     let (place, file) = of_three_phases();
     let page = std::fs::read_to_string(&file).unwrap();
     assert!(page.matches("<svg ").count() == 24 && page.contains("max 240 µs"));
-    assert!(place.tardy("report nowhere --html x.html").ends_with(2).stderr.contains("not a run folder"));
-    assert!(place.tardy("report board7 --html no/such/folder.html").ends_with(3).stderr.contains("--html"));
+    assert!(
+        place
+            .tardy("report nowhere --html x.html")
+            .ends_with(2)
+            .stderr
+            .contains("not a run folder")
+    );
+    assert!(
+        place
+            .tardy("report board7 --html no/such/folder.html")
+            .ends_with(3)
+            .stderr
+            .contains("--html")
+    );
     let mut kept_none = three_phases();
     kept_none.latencies = vec![Vec::new()];
     kept_none.write(&place.path("empty"));
     place.tardy("report empty --html empty.html").ends_with(0);
-    assert!(std::fs::read_to_string(place.path("empty.html")).unwrap().contains("No sample of this probe"));
+    assert!(
+        std::fs::read_to_string(place.path("empty.html"))
+            .unwrap()
+            .contains("No sample of this probe")
+    );
 }
 
 /// What is no flags' scenario is asked for by its file, whatever its name is.
@@ -446,14 +752,23 @@ fn a_scenario_of_ones_own_is_repeated_by_its_file_whatever_its_name() {
     for name in ["flags", "respond"] {
         let place = Workplace::new();
         let scenario = format!(
-            "name = \"{name}\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"5ms\"\npolicy = \"other\"\n[[phase]]\nname = \"idle\"\nlength = \"100ms\"\n"
+            "name = \"{name}\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"5ms\"\npolicy = \
+             \"other\"\n[[phase]]\nname = \"idle\"\nlength = \"100ms\"\n"
         );
         std::fs::write(place.path("own.toml"), scenario).unwrap();
-        let plan = place.tardy("run --scenario own.toml --out run --dry-run --json").ends_with(0).json();
+        let plan = place
+            .tardy("run --scenario own.toml --out run --dry-run --json")
+            .ends_with(0)
+            .json();
         assert_eq!(plan["origin"], "file", "{plan}");
-        place.tardy("run --scenario own.toml --out run --quiet").ends_with(0);
+        place
+            .tardy("run --scenario own.toml --out run --quiet")
+            .ends_with(0);
         let page = std::fs::read_to_string(report(&place, "run")).unwrap();
         assert!(page.contains("tardy run --scenario own.toml"), "{name}");
-        assert!(!page.contains("tardy respond") && !page.contains("--load "), "{name}");
+        assert!(
+            !page.contains("tardy respond") && !page.contains("--load "),
+            "{name}"
+        );
     }
 }

@@ -6,21 +6,38 @@ use crate::support::made_run::MadeRun;
 use crate::support::workplace::Workplace;
 
 fn kernel(mode: &str) -> Value {
-    let preemption = if mode == "rt" { json!({"compiled": "real-time"}) } else { json!({"compiled": "dynamic", "mode": mode}) };
+    let preemption = if mode == "rt" {
+        json!({"compiled": "real-time"})
+    } else {
+        json!({"compiled": "dynamic", "mode": mode})
+    };
     json!({"kernel": {"release": "6.1.0", "preemption": preemption}})
 }
 
-/// A run of the injector's experiment, as the lab leaves it: a folder a kernel, in it one a replica.
+/// A run of the injector's experiment, as the lab leaves it: a folder a kernel, in it one a
+/// replica.
 fn write(place: &Workplace, mode: &str, replica: u32, latencies: Vec<i64>) {
-    let folder = place.path(&format!("out/mckenney-injector/6.1-{mode}/replica-{replica:03}"));
+    let folder = place.path(&format!(
+        "out/mckenney-injector/6.1-{mode}/replica-{replica:03}"
+    ));
     std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
-    MadeRun { machine: kernel(mode), probe: ("nanosleep", "latency"), ..MadeRun::new(vec![latencies]) }.write(&folder);
+    MadeRun {
+        machine: kernel(mode),
+        probe: ("nanosleep", "latency"),
+        ..MadeRun::new(vec![latencies])
+    }
+    .write(&folder);
 }
 
 fn claim(found: &Value, id: &str) -> Value {
     let papers = found["papers"].as_array().unwrap();
-    let mut claims = papers.iter().flat_map(|paper| paper["claims"].as_array().unwrap());
-    claims.find(|claim| claim["id"] == id).unwrap_or_else(|| panic!("no claim {id}")).clone()
+    let mut claims = papers
+        .iter()
+        .flat_map(|paper| paper["claims"].as_array().unwrap());
+    claims
+        .find(|claim| claim["id"] == id)
+        .unwrap_or_else(|| panic!("no claim {id}"))
+        .clone()
 }
 
 const REPORT: &str = "reproduce mckenney2009 --on lab --out out --report-only --quiet";
@@ -32,24 +49,53 @@ fn a_claim_holds_where_its_rule_holds_in_every_replica() {
     write(&place, "rt", 0, vec![10_000, 20_000, 13_000]);
     let found = place.tardy(&format!("{REPORT} --json")).ends_with(0).json();
     let in_time = claim(&found, "real-time-keeps-the-injector-in-time");
-    assert_eq!((in_time["outcome"].as_str(), in_time["cases"].as_u64(), in_time["held"].as_u64()), (Some("holds"), Some(1), Some(1)));
-    assert_eq!(in_time["values"][0], json!({"name": "max", "published": "20 us", "ours": [20_000.0, 20_000.0, 20_000.0], "unit": "time"}));
-    assert_eq!(claim(&found, "real-fast-misses-the-injector")["outcome"], "holds");
+    assert_eq!(
+        (
+            in_time["outcome"].as_str(),
+            in_time["cases"].as_u64(),
+            in_time["held"].as_u64()
+        ),
+        (Some("holds"), Some(1), Some(1))
+    );
+    assert_eq!(
+        in_time["values"][0],
+        json!({"name": "max", "published": "20 us", "ours": [20_000.0, 20_000.0, 20_000.0], "unit": "time"})
+    );
+    assert_eq!(
+        claim(&found, "real-fast-misses-the-injector")["outcome"],
+        "holds"
+    );
     // Of each kernel: two cases.
     let never_early = claim(&found, "no-sleep-is-too-short");
-    assert_eq!((never_early["outcome"].as_str(), never_early["cases"].as_u64()), (Some("holds"), Some(2)));
+    assert_eq!(
+        (
+            never_early["outcome"].as_str(),
+            never_early["cases"].as_u64()
+        ),
+        (Some("holds"), Some(2))
+    );
 
     write(&place, "none", 1, vec![10_000, -5, 12_000]);
     write(&place, "rt", 1, vec![10_000, 111_000]);
     let found = place.tardy(&format!("{REPORT} --json")).ends_with(0).json();
     let in_time = claim(&found, "real-time-keeps-the-injector-in-time");
     assert_eq!(
-        (in_time["outcome"].as_str(), in_time["cases"].as_u64(), in_time["held"].as_u64()),
+        (
+            in_time["outcome"].as_str(),
+            in_time["cases"].as_u64(),
+            in_time["held"].as_u64()
+        ),
         (Some("does-not-hold"), Some(2), Some(1))
     );
-    assert_eq!(in_time["values"][0]["ours"], json!([20_000.0, 20_000.0, 111_000.0]));
+    assert_eq!(
+        in_time["values"][0]["ours"],
+        json!([20_000.0, 20_000.0, 111_000.0])
+    );
     let never_early = claim(&found, "no-sleep-is-too-short");
-    assert_eq!((never_early["cases"].as_u64(), never_early["held"].as_u64()), (Some(4), Some(3)));
+    assert_eq!(
+        (never_early["cases"].as_u64(), never_early["held"].as_u64()),
+        (Some(4), Some(3))
+    );
 }
 
 #[test]
@@ -58,13 +104,25 @@ fn what_cannot_be_tested_says_what_is_missing() {
     write(&place, "full", 0, vec![10_000; 10]);
     let found = place.tardy(&format!("{REPORT} --json")).ends_with(0).json();
     let of = |id: &str| claim(&found, id)["why"].as_str().unwrap().to_owned();
-    assert_eq!(of("real-time-keeps-the-injector-in-time"), "it needs a kernel of the kind rt; what was measured is full");
-    assert_eq!(of("overhead-falls-on-system-time"), "there is no run of mckenney-overhead");
-    assert_eq!(of("a-whole-build-costs-a-sixth-more"), "a guest of the lab has no compiler");
+    assert_eq!(
+        of("real-time-keeps-the-injector-in-time"),
+        "it needs a kernel of the kind rt; what was measured is full"
+    );
+    assert_eq!(
+        of("overhead-falls-on-system-time"),
+        "there is no run of mckenney-overhead"
+    );
+    assert_eq!(
+        of("a-whole-build-costs-a-sixth-more"),
+        "a guest of the lab has no compiler"
+    );
     // The claim about each kernel is tested on the one there is.
     assert_eq!(claim(&found, "no-sleep-is-too-short")["outcome"], "holds");
     let counts = &found["counts"];
-    assert_eq!((counts["hold"].as_u64(), counts["do_not_hold"].as_u64()), (Some(1), Some(0)));
+    assert_eq!(
+        (counts["hold"].as_u64(), counts["do_not_hold"].as_u64()),
+        (Some(1), Some(0))
+    );
 }
 
 #[test]
@@ -72,15 +130,33 @@ fn text_page_and_json_say_the_same_and_are_the_same_again() {
     let place = Workplace::new();
     write(&place, "none", 0, vec![10_000, 3_000_000]);
     write(&place, "rt", 0, vec![10_000, 20_000]);
-    let read = || ["reproduce.html", "reproduce.json"].map(|name| std::fs::read_to_string(place.path(&format!("out/{name}"))).unwrap());
+    let read = || {
+        ["reproduce.html", "reproduce.json"]
+            .map(|name| std::fs::read_to_string(place.path(&format!("out/{name}"))).unwrap())
+    };
     let text = place.tardy(REPORT).ends_with(0).stdout;
     let first = read();
     assert_eq!(place.tardy(REPORT).ends_with(0).stdout, text);
     assert_eq!(read(), first);
-    assert!(text.starts_with("15 claims of 1 papers, in the lab, quick: "), "{text}");
-    assert!(text.contains("max < 111us: max 20.0 us (paper: 20 us)"), "{text}");
-    assert!(first[0].contains("max 3.00 ms (paper: 3000 us)") && first[0].contains("<code>max &lt; 111us</code>"), "{}", first[0]);
-    for line in ["tardy lab run --snapshots --replicas 1 --kernel debian:6.1 --preempt none --kernel debian:6.1-rt", "virtual"] {
+    assert!(
+        text.starts_with("15 claims of 1 papers, in the lab, quick: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("max < 111us: max 20.0 us (paper: 20 us)"),
+        "{text}"
+    );
+    assert!(
+        first[0].contains("max 3.00 ms (paper: 3000 us)")
+            && first[0].contains("<code>max &lt; 111us</code>"),
+        "{}",
+        first[0]
+    );
+    for line in [
+        "tardy lab run --snapshots --replicas 1 --kernel debian:6.1 --preempt none --kernel \
+         debian:6.1-rt",
+        "virtual",
+    ] {
         assert!(text.contains(line) && first[0].contains(line), "{line}");
     }
 }
@@ -89,9 +165,21 @@ fn text_page_and_json_say_the_same_and_are_the_same_again() {
 fn a_dry_run_prints_commands_and_makes_nothing() {
     let place = Workplace::new();
     let text = place.tardy("reproduce all --dry-run").ends_with(0).stdout;
-    assert!(text.contains("\nwilliams-realfeel: tardy run --probe rtc:hz=2048 --priority 98 --load ttcp"), "{text}");
-    assert!(text.contains("\nkoolwal-lmbench: tardy cost --metric null-call --metric stat"), "{text}");
-    assert!(!text.contains("abeni-") || text.starts_with("abeni-timeline: tardy run --scenario abeni2002"), "{text}");
+    assert!(
+        text.contains(
+            "\nwilliams-realfeel: tardy run --probe rtc:hz=2048 --priority 98 --load ttcp"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nkoolwal-lmbench: tardy cost --metric null-call --metric stat"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("abeni-")
+            || text.starts_with("abeni-timeline: tardy run --scenario abeni2002"),
+        "{text}"
+    );
     assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 0);
     place.tardy("reproduce nobody1999 --dry-run").ends_with(2);
     place.tardy("reproduce all --report-only").ends_with(2);
@@ -110,34 +198,64 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
     write(&place, "none", 0, vec![10_000, 3_000_000, 12_000]);
     write(&place, "rt", 0, vec![10_000, 20_000, 13_000]);
     for (threads, worst) in [(1, 20_000), (4, 30_000), (12, 70_000)] {
-        let run = MadeRun { machine: kernel("rt"), probe: ("parallel", "latency"), ..MadeRun::new(vec![vec![10_000, worst]]) };
+        let run = MadeRun {
+            machine: kernel("rt"),
+            probe: ("parallel", "latency"),
+            ..MadeRun::new(vec![vec![10_000, worst]])
+        };
         write_run(&place, &format!("mckenney-sweep-{threads}"), "rt", &run);
     }
     place.tardy(REPORT).ends_with(0);
     let page = std::fs::read_to_string(place.path("out/reproduce.html")).unwrap();
-    let figure = |name: &str| page.split("<h3>").find(|part| part.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
+    let figure = |name: &str| {
+        page.split("<h3>")
+            .find(|part| part.starts_with(name))
+            .unwrap_or_else(|| panic!("no {name}: {page}"))
+    };
     let sweep = figure("Figure 4</h3>");
     // A row a number of threads that was measured, with mean, 99.999 % and max.
-    for cells in ["<td>1</td><td>15.000</td><td>20.000</td><td>20.000</td>", "<td>12</td><td>40.000</td><td>70.000</td><td>70.000</td>"] {
+    for cells in [
+        "<td>1</td><td>15.000</td><td>20.000</td><td>20.000</td>",
+        "<td>12</td><td>40.000</td><td>70.000</td><td>70.000</td>",
+    ] {
         assert!(sweep.contains(cells), "{cells}: {sweep}");
     }
-    assert!(sweep.contains("<svg") && !sweep.contains("<td>2</td><td>"), "{sweep}");
+    assert!(
+        sweep.contains("<svg") && !sweep.contains("<td>2</td><td>"),
+        "{sweep}"
+    );
     let histogram = figure("Figure 6</h3>");
     for kernel in ["none", "rt"] {
-        assert!(histogram.contains("<svg") && histogram.contains(&format!("</i> {kernel}</span>").replace("</i> ", "</i>")), "{histogram}");
+        assert!(
+            histogram.contains("<svg")
+                && histogram.contains(&format!("</i> {kernel}</span>").replace("</i> ", "</i>")),
+            "{histogram}"
+        );
     }
-    assert!(!page.contains("http://") || !page.contains("src="), "it loads nothing");
+    assert!(
+        !page.contains("http://") || !page.contains("src="),
+        "it loads nothing"
+    );
     // Figures of papers whose experiments were not run say so.
-    place.tardy("reproduce abeni2002 --on lab --out out --report-only --quiet").ends_with(0);
+    place
+        .tardy("reproduce abeni2002 --on lab --out out --report-only --quiet")
+        .ends_with(0);
     let page = std::fs::read_to_string(place.path("out/reproduce.html")).unwrap();
-    assert!(page.split("<h3>").any(|part| part.starts_with("Figure 3</h3>") && part.contains("no run")), "{page}");
+    assert!(
+        page.split("<h3>")
+            .any(|part| part.starts_with("Figure 3</h3>") && part.contains("no run")),
+        "{page}"
+    );
 }
 
 #[test]
 fn every_published_table_stands_in_the_report_and_says_why_nothing_of_ours_does() {
     let place = Workplace::new();
     std::fs::create_dir(place.path("out")).unwrap();
-    let text = place.tardy("reproduce all --on lab --out out --report-only --quiet").ends_with(0).stdout;
+    let text = place
+        .tardy("reproduce all --on lab --out out --report-only --quiet")
+        .ends_with(0)
+        .stdout;
     for words in [
         "mckenney2009, Tables 5 and 6",
         "mckenney2009, Table 7",
@@ -146,7 +264,14 @@ fn every_published_table_stands_in_the_report_and_says_why_nothing_of_ours_does(
         "17.8 and 2.77 ms for the paper's own latencies",
         "it takes a second machine and a parallel port",
     ] {
-        assert!(text.replace(['\n', ' '], "").contains(&words.replace(' ', "")), "{words}: {text}");
+        assert!(
+            text.replace(['\n', ' '], "")
+                .contains(&words.replace(' ', "")),
+            "{words}: {text}"
+        );
     }
-    assert!(text.contains("127.16 us") && text.contains("1350.4 s"), "{text}");
+    assert!(
+        text.contains("127.16 us") && text.contains("1350.4 s"),
+        "{text}"
+    );
 }

@@ -1,4 +1,5 @@
-//! What loads keep of root's rights: what their description names, as the kernel tells it of their processes while they work.
+//! What loads keep of root's rights: what their description names, as the kernel tells it of their
+//! processes while they work.
 
 use crate::support;
 
@@ -33,7 +34,12 @@ struct Status {
 impl Status {
     fn of(process: &str) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-        let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let line = |name: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
         let set = |name: &str| u64::from_str_radix(line(name)?, 16).ok();
         Some(Self {
             name: line("Name:")?.to_owned(),
@@ -46,13 +52,23 @@ impl Status {
 
 fn set_of(place: &Workplace, load: &str) -> u64 {
     let list = place.tardy("list loads --json").ends_with(0).json();
-    let info = list["loads"].as_array().unwrap().iter().find(|info| info["name"] == load).unwrap().clone();
-    let bit = |name: &serde_json::Value| 1 << BITS.iter().find(|(known, _)| name == known).unwrap().1;
+    let info = list["loads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|info| info["name"] == load)
+        .unwrap()
+        .clone();
+    let bit =
+        |name: &serde_json::Value| 1 << BITS.iter().find(|(known, _)| name == known).unwrap().1;
     info["rights"].as_array().unwrap().iter().map(bit).sum()
 }
 
 fn workers(place: &Workplace) -> Vec<Status> {
-    let all = place.processes().into_iter().filter_map(|process| Status::of(&process.to_string()));
+    let all = place
+        .processes()
+        .into_iter()
+        .filter_map(|process| Status::of(&process.to_string()));
     all.filter(|status| status.has_given_up).collect()
 }
 
@@ -68,9 +84,19 @@ fn a_command_of_the_users_keeps_all_and_what_is_kept_is_told() {
         .filter_map(|info| info["name"].as_str())
         .collect();
     assert_eq!(all, ["nfs-compile", "exec"]);
-    for (load, kept) in [("memory", "none"), ("busy", "dac_override, sys_nice"), ("exec", "all")] {
-        let text = place.tardy(&format!("list loads {load}")).ends_with(0).stdout;
-        assert!(text.contains(&format!("keeps of root's rights: {kept}")), "{text}");
+    for (load, kept) in [
+        ("memory", "none"),
+        ("busy", "dac_override, sys_nice"),
+        ("exec", "all"),
+    ] {
+        let text = place
+            .tardy(&format!("list loads {load}"))
+            .ends_with(0)
+            .stdout;
+        assert!(
+            text.contains(&format!("keeps of root's rights: {kept}")),
+            "{text}"
+        );
     }
 }
 
@@ -81,7 +107,16 @@ fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() 
         return machine::left_out(test, "who is not root has nothing to give up");
     }
     let own = Status::of("self").unwrap();
-    for load in ["memory", "fork", "busy:length=1ms:period=100ms:priority=1", "procfs", "du", "hackbench", "fs", "receive"] {
+    for load in [
+        "memory",
+        "fork",
+        "busy:length=1ms:period=100ms:priority=1",
+        "procfs",
+        "du",
+        "hackbench",
+        "fs",
+        "receive",
+    ] {
         let place = Workplace::new();
         let name = load.split(':').next().unwrap();
         let expected = set_of(&place, name);
@@ -93,11 +128,20 @@ fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() 
         let worker = run.until("a worker has given up its rights", found);
         assert_eq!(worker.effective, expected & own.effective, "{load}");
         for process in workers(&place) {
-            assert_eq!((process.effective | process.bounding) & !expected, 0, "{load}: what it executes gets no more: {}", process.name);
+            assert_eq!(
+                (process.effective | process.bounding) & !expected,
+                0,
+                "{load}: what it executes gets no more: {}",
+                process.name
+            );
         }
         run.signal(15);
         let outcome = run.wait();
-        assert!([0, 130].contains(&outcome.code()), "{load}: {}", outcome.stderr);
+        assert!(
+            [0, 130].contains(&outcome.code()),
+            "{load}: {}",
+            outcome.stderr
+        );
         place.assert_no_process_is_left();
     }
 }

@@ -1,4 +1,5 @@
-//! `tardy schema`. What the documents themselves must keep is held wherever a test reads one (`support::document`).
+//! `tardy schema`. What the documents themselves must keep is held wherever a test reads one
+//! (`support::document`).
 
 use crate::support;
 
@@ -12,9 +13,15 @@ fn every_format_has_a_schema_that_validators_take() {
     assert_eq!(list.lines().count(), SCHEMAS.len());
     for line in list.lines() {
         let name = line.split(' ').next().unwrap();
-        let schema: serde_json::Value = serde_json::from_str(&place.tardy(&format!("schema {name}")).ends_with(0).stdout).unwrap();
-        jsonschema::draft202012::meta::validate(&schema).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(schema["properties"]["format"]["properties"]["name"]["const"], name);
+        let schema: serde_json::Value =
+            serde_json::from_str(&place.tardy(&format!("schema {name}")).ends_with(0).stdout)
+                .unwrap();
+        jsonschema::draft202012::meta::validate(&schema)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(
+            schema["properties"]["format"]["properties"]["name"]["const"],
+            name
+        );
     }
 }
 
@@ -23,8 +30,15 @@ fn the_documents_name_every_format_and_who_writes_it() {
     let scripts = include_str!("../../../../docs/scripts.md");
     for schema in SCHEMAS {
         let row = format!("\n| `{}` | ", schema.format.name);
-        let (_, written_by) = scripts.split_once(&row).unwrap_or_else(|| panic!("no row of {}", schema.format.name));
-        let written_by = written_by.lines().next().unwrap().trim_end_matches(" |").replace('`', "");
+        let (_, written_by) = scripts
+            .split_once(&row)
+            .unwrap_or_else(|| panic!("no row of {}", schema.format.name));
+        let written_by = written_by
+            .lines()
+            .next()
+            .unwrap()
+            .trim_end_matches(" |")
+            .replace('`', "");
         assert_eq!(written_by, schema.written_by);
     }
 }
@@ -32,7 +46,10 @@ fn the_documents_name_every_format_and_who_writes_it() {
 #[test]
 fn a_format_that_there_is_not_is_answered_with_the_nearest() {
     let refused = Workplace::new().tardy("schema lab-atals").ends_with(2);
-    assert!(refused.stdout.is_empty() && refused.stderr.contains("did you mean `lab-atlas`?"), "{refused:?}");
+    assert!(
+        refused.stdout.is_empty() && refused.stderr.contains("did you mean `lab-atlas`?"),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -47,5 +64,7 @@ fn a_key_that_the_schema_does_not_name_or_a_version_of_the_future_is_found() {
     assert!(!faulty(|_| {}));
     assert!(faulty(|list| list["links"][0]["more"] = 1.into()));
     assert!(faulty(|list| list["format"]["version"] = 2.into()));
-    assert!(faulty(|list| _ = list["links"][0].as_object_mut().unwrap().remove("form")));
+    assert!(faulty(
+        |list| _ = list["links"][0].as_object_mut().unwrap().remove("form")
+    ));
 }

@@ -1,4 +1,5 @@
-//! `tardy show --statistics`: three layers, never mixed; a model only where nothing speaks against one.
+//! `tardy show --statistics`: three layers, never mixed; a model only where nothing speaks against
+//! one.
 
 use crate::support;
 
@@ -9,7 +10,9 @@ use support::workplace::{Outcome, Workplace};
 /// Exponential latencies above a least one, in ns; the same for ever for a seed.
 fn exponential(seed: u64, count: usize, mean: f64) -> Vec<i64> {
     let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
-    (0..count).map(|_| 10_000 + (-mean * f64::ln(1.0 - random.random::<f64>())) as i64).collect()
+    (0..count)
+        .map(|_| 10_000 + (-mean * f64::ln(1.0 - random.random::<f64>())) as i64)
+        .collect()
 }
 
 fn show(run: &MadeRun, flags: &str) -> Outcome {
@@ -20,7 +23,10 @@ fn show(run: &MadeRun, flags: &str) -> Outcome {
 
 #[test]
 fn three_layers_stand_under_their_own_heads_and_a_model_is_named_one() {
-    let run = MadeRun::new(vec![exponential(1, 100_000, 5_000.0), exponential(2, 100_000, 5_000.0)]);
+    let run = MadeRun::new(vec![
+        exponential(1, 100_000, 5_000.0),
+        exponential(2, 100_000, 5_000.0),
+    ]);
     let text = show(&run, "--horizon 10m --mhz 2000").ends_with(0).stdout;
     for expected in [
         "cyclic latency: observed",
@@ -30,8 +36,14 @@ fn three_layers_stand_under_their_own_heads_and_a_model_is_named_one() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let verdicts = text.lines().filter(|line| line.contains(": MODEL, not measured") || line.contains("checks speak against one"));
-    assert_eq!(verdicts.count(), 2, "a model, or why there is none, for each processor: {text}");
+    let verdicts = text.lines().filter(|line| {
+        line.contains(": MODEL, not measured") || line.contains("checks speak against one")
+    });
+    assert_eq!(
+        verdicts.count(),
+        2,
+        "a model, or why there is none, for each processor: {text}"
+    );
 }
 
 #[test]
@@ -41,7 +53,11 @@ fn a_model_is_given_where_all_checks_passed_and_nowhere_else() {
         let json = show(&run, "--horizon 30m --json").ends_with(0).json();
         let group = &json["statistics"]["groups"][0];
         let tail = &group["tail"];
-        let has_passed = tail["checks"].as_array().unwrap().iter().all(|check| check["has_passed"] == true);
+        let has_passed = tail["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|check| check["has_passed"] == true);
         assert_eq!(tail["model"].is_object(), has_passed, "{tail}");
         if has_passed {
             // Exceeded once in 1.8 million samples of this distribution.
@@ -49,16 +65,25 @@ fn a_model_is_given_where_all_checks_passed_and_nowhere_else() {
             let level = tail["model"]["level_ns"].as_f64().unwrap();
             assert!((level / truth).ln().abs() < 0.5, "{level} {truth}");
         }
-        assert!((group["observed"]["standard_deviation_ns"].as_f64().unwrap() - 5_000.0).abs() < 100.0);
+        assert!(
+            (group["observed"]["standard_deviation_ns"].as_f64().unwrap() - 5_000.0).abs() < 100.0
+        );
     }
 }
 
 #[test]
 fn a_level_that_drifts_closes_the_gate() {
     let mut latencies = exponential(4, 50_000, 5_000.0);
-    latencies.iter_mut().enumerate().for_each(|(index, latency)| *latency += index as i64 / 2);
+    latencies
+        .iter_mut()
+        .enumerate()
+        .for_each(|(index, latency)| *latency += index as i64 / 2);
     let outcome = show(&MadeRun::new(vec![latencies]), "--horizon 10m").ends_with(0);
-    assert!(outcome.stdout.contains("checks speak against one") && !outcome.stdout.contains("MODEL"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("checks speak against one") && !outcome.stdout.contains("MODEL"),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]
@@ -66,17 +91,31 @@ fn a_second_cause_closes_the_gate() {
     let mut latencies = exponential(5, 100_000, 2_000.0);
     (0..40).for_each(|index| latencies[index * 2_411 + 17] = 500_000 + index as i64 * 1_000);
     let outcome = show(&MadeRun::new(vec![latencies]), "--horizon 10m").ends_with(0);
-    assert!(outcome.stdout.contains("checks speak against one"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("checks speak against one"),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]
 fn a_histogram_alone_has_no_model_because_its_samples_have_no_order() {
     let place = Workplace::new();
-    let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import/cyclictest-h.txt");
+    let sample =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import/cyclictest-h.txt");
     std::fs::copy(sample, place.path("h.txt")).unwrap();
-    place.tardy("import h.txt --out run --period 1ms").ends_with(0);
-    let outcome = place.tardy("show run --statistics --limits 50us,100us").ends_with(0);
-    assert!(outcome.stdout.contains("above 50us, at most") && outcome.stdout.contains("could not be checked"), "{}", outcome.stdout);
+    place
+        .tardy("import h.txt --out run --period 1ms")
+        .ends_with(0);
+    let outcome = place
+        .tardy("show run --statistics --limits 50us,100us")
+        .ends_with(0);
+    assert!(
+        outcome.stdout.contains("above 50us, at most")
+            && outcome.stdout.contains("could not be checked"),
+        "{}",
+        outcome.stdout
+    );
     assert!(!outcome.stdout.contains("MODEL"), "{}", outcome.stdout);
 }
 
@@ -93,47 +132,89 @@ fn questions_need_the_statistics() {
 
 #[test]
 fn each_load_has_a_model_of_its_own_population() {
-    // Idle for 100 s, then a load that makes wake-ups four times as late: together a mixture, each alone exponential.
+    // Idle for 100 s, then a load that makes wake-ups four times as late: together a mixture, each
+    // alone exponential.
     let mut latencies = exponential(3, 100_000, 5_000.0);
     latencies.extend(exponential(4, 100_000, 20_000.0));
     let phases = vec![("idle", 0, 100), ("memory", 100, 200)];
-    let run = MadeRun { phases, ..MadeRun::new(vec![latencies]) };
+    let run = MadeRun {
+        phases,
+        ..MadeRun::new(vec![latencies])
+    };
     let json = show(&run, "--horizon 10m --json").ends_with(0).json();
     let group = &json["statistics"]["groups"][0];
-    assert!(group["tail"]["model"].is_null(), "a mixture has no model: {}", group["tail"]);
+    assert!(
+        group["tail"]["model"].is_null(),
+        "a mixture has no model: {}",
+        group["tail"]
+    );
     let by_load = group["tail_by_load"].as_array().unwrap();
     let of = |load: &str| by_load.iter().find(|tail| tail["load"] == load).unwrap();
     for (load, mean) in [("idle", 5_000.0), ("memory", 20_000.0)] {
-        assert_eq!(of(load)["samples"], 100_000, "each sample is in the load in whose phase it was due");
+        assert_eq!(
+            of(load)["samples"],
+            100_000,
+            "each sample is in the load in whose phase it was due"
+        );
         let model = &of(load)["tail"]["model"];
         // Exceeded once in 600,000 samples of this load.
         let truth = 10_000.0 + mean * f64::ln(600_000.0);
-        let level = model["level_ns"].as_f64().unwrap_or_else(|| panic!("{load} has a model: {}", of(load)));
+        let level = model["level_ns"]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{load} has a model: {}", of(load)));
         assert!((level / truth).ln().abs() < 0.5, "{load}: {level} {truth}");
     }
     let text = show(&run, "--horizon 10m").ends_with(0).stdout;
-    assert!(text.contains("CPU 0, idle (100000 samples): MODEL, not measured"), "{text}");
+    assert!(
+        text.contains("CPU 0, idle (100000 samples): MODEL, not measured"),
+        "{text}"
+    );
     // A run with one load has one population.
-    let alone = show(&MadeRun::new(vec![exponential(3, 20_000, 5_000.0)]), "--json").ends_with(0).json();
+    let alone = show(
+        &MadeRun::new(vec![exponential(3, 20_000, 5_000.0)]),
+        "--json",
+    )
+    .ends_with(0)
+    .json();
     assert!(alone["statistics"]["groups"][0]["tail_by_load"].is_null());
 }
 
 #[test]
 fn a_refused_model_is_shown_where_it_is_asked_for_and_marked() {
     let mut latencies = exponential(4, 50_000, 5_000.0);
-    latencies.iter_mut().enumerate().for_each(|(index, latency)| *latency += index as i64 / 2);
+    latencies
+        .iter_mut()
+        .enumerate()
+        .for_each(|(index, latency)| *latency += index as i64 / 2);
     let run = MadeRun::new(vec![latencies]);
-    let tail = |flags: &str| show(&run, flags).ends_with(0).json()["statistics"]["groups"][0]["tail"].clone();
-    let (usual, asked) = (tail("--horizon 10m --json"), tail("--horizon 10m --json --show-refused"));
+    let tail = |flags: &str| {
+        show(&run, flags).ends_with(0).json()["statistics"]["groups"][0]["tail"].clone()
+    };
+    let (usual, asked) = (
+        tail("--horizon 10m --json"),
+        tail("--horizon 10m --json --show-refused"),
+    );
     assert!(usual["model"].is_null() && usual["refused"].is_null());
-    assert!(asked["model"].is_null() && asked["refused"]["level_ns"].as_f64().unwrap() > 0.0, "{asked}");
+    assert!(
+        asked["model"].is_null() && asked["refused"]["level_ns"].as_f64().unwrap() > 0.0,
+        "{asked}"
+    );
     assert_eq!(usual["checks"], asked["checks"]);
-    let text = show(&run, "--horizon 10m --show-refused").ends_with(0).stdout;
-    assert!(text.contains("checks speak against one") && text.contains("REFUSED MODEL, for a look at the fit alone"), "{text}");
+    let text = show(&run, "--horizon 10m --show-refused")
+        .ends_with(0)
+        .stdout;
+    assert!(
+        text.contains("checks speak against one")
+            && text.contains("REFUSED MODEL, for a look at the fit alone"),
+        "{text}"
+    );
     assert!(!text.contains(": MODEL, not measured"), "{text}");
     // What passed is shown as ever.
     let open = MadeRun::new(vec![exponential(5, 200_000, 5_000.0)]);
-    let (usual, asked) = (show(&open, "--horizon 30m").ends_with(0), show(&open, "--horizon 30m --show-refused").ends_with(0));
+    let (usual, asked) = (
+        show(&open, "--horizon 30m").ends_with(0),
+        show(&open, "--horizon 30m --show-refused").ends_with(0),
+    );
     if usual.stdout.contains("MODEL, not measured") {
         assert_eq!(usual.stdout, asked.stdout);
     }
@@ -143,29 +224,59 @@ fn a_refused_model_is_shown_where_it_is_asked_for_and_marked() {
 
 #[test]
 fn osadls_rule_is_a_verdict_at_the_machines_own_clock_rate() {
-    let run = |machine| MadeRun { machine, ..MadeRun::new(vec![vec![10_000, 12_000, 30_000], vec![11_000, 45_000]]) };
+    let run = |machine| MadeRun {
+        machine,
+        ..MadeRun::new(vec![vec![10_000, 12_000, 30_000], vec![11_000, 45_000]])
+    };
     let processors = |rate: serde_json::Value| serde_json::json!({"processors": {"model": "AMD EPYC", "clock_rate": rate}});
-    let known = run(processors(serde_json::json!({"khz": 2_500_000, "source": "cpuinfo"})));
+    let known = run(processors(
+        serde_json::json!({"khz": 2_500_000, "source": "cpuinfo"}),
+    ));
     let json = show(&known, "--json").ends_with(0).json();
     let rule = &json["statistics"]["rule_of_thumb"];
-    assert_eq!((&rule["worst_case_ns"], &rule["source"]), (&40_000.0.into(), &"cpuinfo".into()));
+    assert_eq!(
+        (&rule["worst_case_ns"], &rule["source"]),
+        (&40_000.0.into(), &"cpuinfo".into())
+    );
     let verdict = &rule["verdicts"][0];
-    assert_eq!((&verdict["max_ns"], &verdict["is_kept"]), (&45_000.into(), &false.into()), "of all series: {rule}");
+    assert_eq!(
+        (&verdict["max_ns"], &verdict["is_kept"]),
+        (&45_000.into(), &false.into()),
+        "of all series: {rule}"
+    );
     let text = show(&known, "").ends_with(0).stdout;
-    let expected =
-        "rule of thumb: not kept. 10^5 clock cycles are 40.000 us at 2500 MHz (/proc/cpuinfo); the maximum of 45.000 us is 1.12 of it";
+    let expected = "rule of thumb: not kept. 10^5 clock cycles are 40.000 us at 2500 MHz \
+                    (/proc/cpuinfo); the maximum of 45.000 us is 1.12 of it";
     assert!(text.contains(expected), "{text}");
     // What it recommends is the verdict of the run.
-    assert!(text.contains("--deadline 40000ns makes it the run's verdict"), "{text}");
+    assert!(
+        text.contains("--deadline 40000ns makes it the run's verdict"),
+        "{text}"
+    );
     show(&known, "--deadline 40000ns").ends_with(1);
     // A flag goes before the machine.
     let given = show(&known, "--mhz 2000").ends_with(0).stdout;
-    assert!(given.contains("rule of thumb: kept. 10^5 clock cycles are 50.000 us at 2000 MHz (as given)"), "{given}");
+    assert!(
+        given.contains(
+            "rule of thumb: kept. 10^5 clock cycles are 50.000 us at 2000 MHz (as given)"
+        ),
+        "{given}"
+    );
     let unknown = show(&run(serde_json::json!({})), "").ends_with(0).stdout;
-    assert!(unknown.contains("decides nothing here, because the CPU's clock rate is unknown: give --mhz"), "{unknown}");
-    let emulated = MadeRun { clock: tardy_core::series::ClockKind::Virtual, ..known };
+    assert!(
+        unknown
+            .contains("decides nothing here, because the CPU's clock rate is unknown: give --mhz"),
+        "{unknown}"
+    );
+    let emulated = MadeRun {
+        clock: tardy_core::series::ClockKind::Virtual,
+        ..known
+    };
     let text = show(&emulated, "").ends_with(0).stdout;
-    assert!(text.contains("because virtual time counts instructions") && !text.contains("kept"), "{text}");
+    assert!(
+        text.contains("because virtual time counts instructions") && !text.contains("kept"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -176,14 +287,32 @@ fn the_block_of_williams2002_is_a_preset_with_its_digits() {
     let run = MadeRun::new(vec![latencies]);
     let text = show(&run, "--preset williams2002").ends_with(0).stdout;
     let row = |name: &str| {
-        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        let line = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(name))
+            .unwrap_or_else(|| panic!("{name}: {text}"));
         line.trim_start()[name.len()..].trim().to_owned()
     };
     assert_eq!(row("buckets of 100us in use"), "2");
     assert_eq!(row("mode, middle of its 100us"), "50.000");
-    assert_eq!((row("below 100us"), row("below 200us")), ("92.84400 %".to_owned(), "100.00000 %".to_owned()));
-    assert_eq!((row("median"), row("max"), row("mean")), ("88.000".to_owned(), "150.00".to_owned(), "92.437".to_owned()));
-    let typed = show(&run, "--bucket 100us --limits 100us,200us,500us,700us,1ms,5ms,10ms,50ms,100ms").ends_with(0).stdout;
+    assert_eq!(
+        (row("below 100us"), row("below 200us")),
+        ("92.84400 %".to_owned(), "100.00000 %".to_owned())
+    );
+    assert_eq!(
+        (row("median"), row("max"), row("mean")),
+        (
+            "88.000".to_owned(),
+            "150.00".to_owned(),
+            "92.437".to_owned()
+        )
+    );
+    let typed = show(
+        &run,
+        "--bucket 100us --limits 100us,200us,500us,700us,1ms,5ms,10ms,50ms,100ms",
+    )
+    .ends_with(0)
+    .stdout;
     assert_eq!(text, typed, "the preset is what is typed by hand");
     show(&run, "--preset williams2002 --bucket 1us").ends_with(2);
     let refused = show(&run, "--preset nosuch").ends_with(2).stderr;
@@ -192,13 +321,23 @@ fn the_block_of_williams2002_is_a_preset_with_its_digits() {
 
 #[test]
 fn shares_below_a_limit_say_that_skipped_periods_are_in_none() {
-    // One wake-up 3.5 ms late: it skips three periods of 1 ms, and a deadline of 1 ms counts two of them.
+    // One wake-up 3.5 ms late: it skips three periods of 1 ms, and a deadline of 1 ms counts two of
+    // them.
     let mut latencies = vec![10_000; 1000];
     latencies[500] = 3_500_000;
     let run = MadeRun::new(vec![latencies]);
     let outcome = show(&run, "--limits 5ms --deadline 1ms").ends_with(1);
-    let (text, words) = (&outcome.stdout, "skipped periods: 3; they have no sample and are in no share above; a deadline counts those");
-    assert!(text.contains("FAILED") && text.contains("100.00000 %") && text.contains(words), "{text}");
-    let none = show(&MadeRun::new(vec![vec![10_000; 100]]), "").ends_with(0).stdout;
+    let (text, words) = (
+        &outcome.stdout,
+        "skipped periods: 3; they have no sample and are in no share above; a deadline counts \
+         those",
+    );
+    assert!(
+        text.contains("FAILED") && text.contains("100.00000 %") && text.contains(words),
+        "{text}"
+    );
+    let none = show(&MadeRun::new(vec![vec![10_000; 100]]), "")
+        .ends_with(0)
+        .stdout;
     assert!(!none.contains("skipped periods"), "{none}");
 }

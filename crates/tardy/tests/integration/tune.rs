@@ -1,4 +1,5 @@
-//! `tardy tune`: what can be set, and settings for the time of a program. The search is in `tests/alone`, because it refuses to run beside others.
+//! `tardy tune`: what can be set, and settings for the time of a program. The search is in
+//! `tests/alone`, because it refuses to run beside others.
 
 use crate::support;
 
@@ -9,13 +10,19 @@ use tardy_sys::process;
 fn made() -> Workplace {
     let place = Workplace::new();
     std::fs::write(place.path("value"), "old\n").unwrap();
-    let settings = format!("[[setting]]\nname = \"made\"\nfiles = {{ \"{}\" = \"new\" }}\n", place.path("value").display());
+    let settings = format!(
+        "[[setting]]\nname = \"made\"\nfiles = {{ \"{}\" = \"new\" }}\n",
+        place.path("value").display()
+    );
     std::fs::write(place.path("own.toml"), settings).unwrap();
     place
 }
 
 fn value(place: &Workplace) -> String {
-    std::fs::read_to_string(place.path("value")).unwrap().trim().to_owned()
+    std::fs::read_to_string(place.path("value"))
+        .unwrap()
+        .trim()
+        .to_owned()
 }
 
 #[test]
@@ -24,24 +31,56 @@ fn the_plan_names_settings_as_the_doctor_does_and_changes_nothing() {
     let plan = place.tardy("tune --plan --json").ends_with(0).json();
     let settings = plan["settings"].as_array().unwrap();
     assert!(settings.len() >= 5, "{plan}");
-    let names: Vec<&str> = settings.iter().map(|setting| setting["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = settings
+        .iter()
+        .map(|setting| setting["name"].as_str().unwrap())
+        .collect();
     let rows = place.tardy("doctor --json --watch 0s").json();
     for name in &names {
-        assert!(rows["findings"].as_array().unwrap().iter().any(|row| row["check"] == *name), "{name} is no row of the doctor");
+        assert!(
+            rows["findings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|row| row["check"] == *name),
+            "{name} is no row of the doctor"
+        );
     }
     assert_eq!(place.tardy("tune --plan --json").json(), plan);
     let text = place.tardy("tune --plan").ends_with(0).stdout;
     assert!(text.contains("tardy tune --search"), "{text}");
     let unknown = place.tardy("tune --plan --only colour").ends_with(2);
-    assert!(unknown.stderr.contains("there is no setting `colour` here: choose from"), "{}", unknown.stderr);
+    assert!(
+        unknown
+            .stderr
+            .contains("there is no setting `colour` here: choose from"),
+        "{}",
+        unknown.stderr
+    );
 }
 
 #[test]
 fn settings_hold_for_the_time_of_a_program_whose_exit_code_stays() {
     let place = made();
-    let mut command = place.command(["tune", "--apply", "--settings", "own.toml", "--", "sh", "-c", "cat value; exit 7"]);
-    let outcome = support::workplace::finish(std::mem::replace(&mut command, std::process::Command::new("true"))).ends_with(7);
-    assert_eq!((outcome.stdout.trim(), value(&place).as_str()), ("new", "old"));
+    let mut command = place.command([
+        "tune",
+        "--apply",
+        "--settings",
+        "own.toml",
+        "--",
+        "sh",
+        "-c",
+        "cat value; exit 7",
+    ]);
+    let outcome = support::workplace::finish(std::mem::replace(
+        &mut command,
+        std::process::Command::new("true"),
+    ))
+    .ends_with(7);
+    assert_eq!(
+        (outcome.stdout.trim(), value(&place).as_str()),
+        ("new", "old")
+    );
     assert!(outcome.stderr.contains("old -> new"), "{}", outcome.stderr);
     assert_eq!(place.journals(), [""; 0]);
     let nothing = place.tardy("tune --apply --settings own.toml").ends_with(2);
@@ -53,13 +92,19 @@ fn settings_are_put_back_when_the_tool_is_asked_to_end_and_by_restore_when_it_wa
     for (signal, is_restored) in [(process::KILL, false), (tardy_sys::signal::TERMINATE, true)] {
         let place = made();
         let mut running = place.start("tune --apply --settings own.toml -- sleep 600");
-        running.until("the setting is in force", || (value(&place) == "new").then_some(()));
+        running.until("the setting is in force", || {
+            (value(&place) == "new").then_some(())
+        });
         running.signal(signal);
         running.wait();
         if !is_restored {
             assert_eq!(value(&place), "new");
             let restored = place.tardy("restore").ends_with(0);
-            assert!(restored.stdout.contains("write \"old\" back to"), "{}", restored.stdout);
+            assert!(
+                restored.stdout.contains("write \"old\" back to"),
+                "{}",
+                restored.stdout
+            );
         }
         assert_eq!((value(&place).as_str(), place.journals().len()), ("old", 0));
     }
@@ -69,14 +114,27 @@ fn settings_are_put_back_when_the_tool_is_asked_to_end_and_by_restore_when_it_wa
 fn settings_of_two_are_not_in_force_at_once() {
     let place = made();
     let mut running = place.start("tune --apply --settings own.toml -- sleep 600");
-    running.until("the setting is in force", || (value(&place) == "new").then_some(()));
-    for command in ["tune --apply --settings own.toml -- true", "run --for 200ms --load none --quiet --tune=own.toml --out run"] {
+    running.until("the setting is in force", || {
+        (value(&place) == "new").then_some(())
+    });
+    for command in [
+        "tune --apply --settings own.toml -- true",
+        "run --for 200ms --load none --quiet --tune=own.toml --out run",
+    ] {
         let refused = place.tardy(command).ends_with(3);
-        assert!(refused.stderr.contains("has settings in force: wait for its end"), "{command}: {}", refused.stderr);
+        assert!(
+            refused
+                .stderr
+                .contains("has settings in force: wait for its end"),
+            "{command}: {}",
+            refused.stderr
+        );
     }
     running.signal(tardy_sys::signal::TERMINATE);
     running.wait();
-    place.tardy("tune --apply --settings own.toml -- true").ends_with(0);
+    place
+        .tardy("tune --apply --settings own.toml -- true")
+        .ends_with(0);
     assert_eq!(value(&place), "old");
 }
 
@@ -98,7 +156,13 @@ fn a_search_says_what_it_lacks_before_it_runs_anything() {
     let few = place.tardy("tune --search --settings own.toml --budget 10s --for 1s --out search");
     // Beside other tests, another run may be noticed first; either way nothing was measured.
     assert!([2, 3].contains(&few.code()), "{few:?}");
-    assert!(few.stderr.contains("give a larger --budget") || few.stderr.contains("wait for its end"), "{}", few.stderr);
-    let again = place.tardy("tune --search --settings own.toml --out search").ends_with(2);
+    assert!(
+        few.stderr.contains("give a larger --budget") || few.stderr.contains("wait for its end"),
+        "{}",
+        few.stderr
+    );
+    let again = place
+        .tardy("tune --search --settings own.toml --out search")
+        .ends_with(2);
     assert!(again.stderr.contains("--resume"), "{}", again.stderr);
 }

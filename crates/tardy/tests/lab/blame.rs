@@ -1,4 +1,5 @@
-//! Delays whose kind and length are known, and whom `tardy run --explain` blames for them. docs/benchmarks.md has all kernels (`cargo xtask bench lab-blame`).
+//! Delays whose kind and length are known, and whom `tardy run --explain` blames for them.
+//! docs/benchmarks.md has all kernels (`cargo xtask bench lab-blame`).
 
 use std::collections::BTreeMap;
 
@@ -18,19 +19,49 @@ fn a_delay_of_any_kind_is_laid_to_its_cause_at_its_length() {
     for context in Context::ALL {
         let delays = format!("{}:1ms:8", context.name());
         let out = folder.path().join(context.name());
-        let mut arguments = vec!["--kernel", STOCK, "--preempt", "none,full", "--kernel", REAL_TIME, "--for", "1300ms", "--load", "none"];
-        arguments.extend(["--inject", &delays, "--inject-modules", modules.to_str().unwrap(), "--", "--period", "100us", "--explain"]);
+        let mut arguments = vec![
+            "--kernel",
+            STOCK,
+            "--preempt",
+            "none,full",
+            "--kernel",
+            REAL_TIME,
+            "--for",
+            "1300ms",
+            "--load",
+            "none",
+        ];
+        arguments.extend([
+            "--inject",
+            &delays,
+            "--inject-modules",
+            modules.to_str().unwrap(),
+            "--",
+            "--period",
+            "100us",
+            "--explain",
+        ]);
         for variant in compared(&out, &arguments).keys() {
             let judged = judge(&out.join(variant).join("replica-000"), context).unwrap();
             assert_eq!(judged.len(), 8, "{} on {variant}", context.name());
-            seen.insert((context.name(), variant.clone()), judged.iter().filter(|one| one.blamed.is_some()).count());
+            seen.insert(
+                (context.name(), variant.clone()),
+                judged.iter().filter(|one| one.blamed.is_some()).count(),
+            );
             wrong.extend(
-                judged.into_iter().filter(|one| !one.is_true() || !one.is_exact()).map(|one| (context.name(), variant.clone(), one)),
+                judged
+                    .into_iter()
+                    .filter(|one| !one.is_true() || !one.is_exact())
+                    .map(|one| (context.name(), variant.clone(), one)),
             );
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     // Each model lets other contexts keep the CPU.
-    let of = |variant: &str| Context::ALL.map(|context| seen[&(context.name(), variant.to_owned())]);
-    assert_eq!([of("6.1-none"), of("6.1-full"), of("6.1-rt")], [[8; 6], [8, 8, 8, 8, 8, 0], [8, 8, 0, 8, 0, 0]]);
+    let of =
+        |variant: &str| Context::ALL.map(|context| seen[&(context.name(), variant.to_owned())]);
+    assert_eq!(
+        [of("6.1-none"), of("6.1-full"), of("6.1-rt")],
+        [[8; 6], [8, 8, 8, 8, 8, 0], [8, 8, 0, 8, 0, 0]]
+    );
 }

@@ -1,4 +1,5 @@
-//! The sources of lateness in guests: timer resolution with and without high-resolution timers, which takes two boots.
+//! The sources of lateness in guests: timer resolution with and without high-resolution timers,
+//! which takes two boots.
 
 use std::process::Command;
 
@@ -37,34 +38,97 @@ fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers(
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (scenario, out) = (folder.path().join("small.toml"), folder.path().join("timers"));
+    let (scenario, out) = (
+        folder.path().join("small.toml"),
+        folder.path().join("timers"),
+    );
     std::fs::write(&scenario, SCENARIO).unwrap();
-    let variants = ["--kernel", STOCK, "--cmdline", "highres=off nohz=off", "--kernel", STOCK, "--cmdline", "highres=on"];
-    compared(&out, &[&variants[..], &["--scenario", scenario.to_str().unwrap()]].concat());
+    let variants = [
+        "--kernel",
+        STOCK,
+        "--cmdline",
+        "highres=off nohz=off",
+        "--kernel",
+        STOCK,
+        "--cmdline",
+        "highres=on",
+    ];
+    compared(
+        &out,
+        &[&variants[..], &["--scenario", scenario.to_str().unwrap()]].concat(),
+    );
     let breakdown = |further: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_tardy")).arg("breakdown").args(further).arg(&out).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(env!("CARGO_BIN_EXE_tardy"))
+            .arg("breakdown")
+            .args(further)
+            .arg(&out)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     };
     let found = crate::support::document::read_as(&breakdown(&["--json"]), "breakdown");
     let of = |source: &str, probe: &str| -> Vec<Value> {
         let all = found["isolated"].as_array().unwrap().iter();
-        all.filter(|row| row["source"] == source && row["probe"].as_str().unwrap().starts_with(probe)).cloned().collect()
+        all.filter(|row| {
+            row["source"] == source && row["probe"].as_str().unwrap().starts_with(probe)
+        })
+        .cloned()
+        .collect()
     };
     let resolution = of("timer-resolution", "cyclic");
-    let by: Vec<&str> = resolution.iter().map(|row| row["by"].as_str().unwrap()).collect();
-    assert_eq!(by, ["idle, timers that fire at ticks of 4ms", "idle, high-resolution timers"], "{found}");
-    assert!(found["isolated"].as_array().unwrap().iter().all(|row| row["clock"] == "virtual"), "{found}");
-    // Due times of 10 ms lie on a tick of 4 ms and half of one beside it in turn: wherever the first one lies, every second wake-up is half a tick late or
-    // more. A high-resolution timer fires when they come.
+    let by: Vec<&str> = resolution
+        .iter()
+        .map(|row| row["by"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        by,
+        [
+            "idle, timers that fire at ticks of 4ms",
+            "idle, high-resolution timers"
+        ],
+        "{found}"
+    );
+    assert!(
+        found["isolated"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|row| row["clock"] == "virtual"),
+        "{found}"
+    );
+    // Due times of 10 ms lie on a tick of 4 ms and half of one beside it in turn: wherever the
+    // first one lies, every second wake-up is half a tick late or more. A high-resolution timer
+    // fires when they come.
     let [ticks, fine] = [&resolution[0], &resolution[1]].map(|row| &row["numbers"]);
     assert!(ticks["max_ns"].as_i64() > Some(2_000_000), "{ticks}");
-    assert!(fine["percentiles"][0]["value_ns"].as_i64().is_some_and(|median| median < 100_000), "{fine}");
+    assert!(
+        fine["percentiles"][0]["value_ns"]
+            .as_i64()
+            .is_some_and(|median| median < 100_000),
+        "{fine}"
+    );
     // What ticks hide is shown of the other run alone.
-    for (source, probe) in [("non-preemptable-sections", "cyclic"), ("scheduling-jitter", "nanosleep")] {
+    for (source, probe) in [
+        ("non-preemptable-sections", "cyclic"),
+        ("scheduling-jitter", "nanosleep"),
+    ] {
         let rows = of(source, probe);
-        assert!(!rows.is_empty() && rows.iter().all(|row| row["run"].as_str().unwrap().contains("highres=on")), "{source}: {found}");
+        assert!(
+            !rows.is_empty()
+                && rows
+                    .iter()
+                    .all(|row| row["run"].as_str().unwrap().contains("highres=on")),
+            "{source}: {found}"
+        );
     }
     let text = breakdown(&[]);
-    assert!(text.contains("(virtual time)") && !text.contains("resolution timers: not measured"), "{text}");
+    assert!(
+        text.contains("(virtual time)") && !text.contains("resolution timers: not measured"),
+        "{text}"
+    );
 }

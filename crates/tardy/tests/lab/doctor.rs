@@ -1,4 +1,5 @@
-//! Rows of `tardy doctor` in a guest of two CPUs: each word on the kernel's command line turns its row over.
+//! Rows of `tardy doctor` in a guest of two CPUs: each word on the kernel's command line turns its
+//! row over.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +9,51 @@ use crate::several_cpus::boot;
 use crate::support::document;
 use crate::{REAL_TIME, STOCK, lab_is_there};
 
-const WORDS: &str = "isolcpus=managed_irq,domain,1 nohz_full=1 rcu_nocbs=1 threadirqs preempt=full nowatchdog";
+const WORDS: &str =
+    "isolcpus=managed_irq,domain,1 nohz_full=1 rcu_nocbs=1 threadirqs preempt=full nowatchdog";
 /// Rows that those words make good.
-const TURNED: [&str; 7] =
-    ["high-resolution-timers", "isolation", "full-dynticks", "rcu-callbacks", "threaded-interrupts", "preemption-mode", "watchdog"];
+const TURNED: [&str; 7] = [
+    "high-resolution-timers",
+    "isolation",
+    "full-dynticks",
+    "rcu-callbacks",
+    "threaded-interrupts",
+    "preemption-mode",
+    "watchdog",
+];
 
-/// The state of every row, and what it says, for the second CPU of a guest with these words; `more` are flags.
+/// The state of every row, and what it says, for the second CPU of a guest with these words; `more`
+/// are flags.
 fn rows(source: &str, words: &str, more: &[&str]) -> BTreeMap<String, (String, String)> {
-    let left = boot(source, words, &[&["doctor", "--json", "--profile", "polling", "--cpus", "1"], more].concat());
-    assert!(matches!(left.report.ending, Ending::Exited(0)), "{:?}: {}", left.report.ending, left.text("stderr.log"));
+    let left = boot(
+        source,
+        words,
+        &[
+            &["doctor", "--json", "--profile", "polling", "--cpus", "1"],
+            more,
+        ]
+        .concat(),
+    );
+    assert!(
+        matches!(left.report.ending, Ending::Exited(0)),
+        "{:?}: {}",
+        left.report.ending,
+        left.text("stderr.log")
+    );
     let report = document::read_as(&left.text("stdout.log"), "doctor");
     let row = |finding: &serde_json::Value| {
         let text = |key: &str| finding[key].as_str().unwrap_or_default().to_owned();
-        (text("check"), (text("state"), text("current") + &text("missing")))
+        (
+            text("check"),
+            (text("state"), text("current") + &text("missing")),
+        )
     };
-    report["findings"].as_array().unwrap().iter().map(row).collect()
+    report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(row)
+        .collect()
 }
 
 #[test]
@@ -30,9 +61,16 @@ fn each_word_of_the_command_line_turns_its_row() {
     if !lab_is_there("rows of doctor", false) {
         return;
     }
-    let (without, with) = (rows(STOCK, "highres=off preempt=none", &[]), rows(STOCK, WORDS, &[]));
-    let states = |rows: &BTreeMap<String, (String, String)>| TURNED.map(|row| (row, rows[row].0.clone()));
-    assert_eq!(states(&without), TURNED.map(|row| (row, "improvable".to_owned())));
+    let (without, with) = (
+        rows(STOCK, "highres=off preempt=none", &[]),
+        rows(STOCK, WORDS, &[]),
+    );
+    let states =
+        |rows: &BTreeMap<String, (String, String)>| TURNED.map(|row| (row, rows[row].0.clone()));
+    assert_eq!(
+        states(&without),
+        TURNED.map(|row| (row, "improvable".to_owned()))
+    );
     assert_eq!(states(&with), TURNED.map(|row| (row, "good".to_owned())));
     // What no word turns.
     for row in ["real-time-kernel", "virtual-machine"] {
@@ -48,7 +86,13 @@ fn the_kernels_detector_of_hardware_latency_runs_where_it_is_built_in() {
     let flags = ["--hardware-latency", "2s"];
     // Whether the host leaves gaps is its own affair; that the detector ran is not.
     let (state, current) = &rows(REAL_TIME, "", &flags)["hardware-latency"];
-    assert!(["good", "improvable"].contains(&state.as_str()) && current.contains("in 2.00 s"), "{state}: {current}");
+    assert!(
+        ["good", "improvable"].contains(&state.as_str()) && current.contains("in 2.00 s"),
+        "{state}: {current}"
+    );
     let (state, missing) = &rows(STOCK, "", &flags)["hardware-latency"];
-    assert!(state == "unknown" && missing.contains("CONFIG_HWLAT_TRACER"), "{state}: {missing}");
+    assert!(
+        state == "unknown" && missing.contains("CONFIG_HWLAT_TRACER"),
+        "{state}: {missing}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Guests whose clocks are set, and whose CPUs something never gives up, while a run measures there.
+//! Guests whose clocks are set, and whose CPUs something never gives up, while a run measures
+//! there.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -27,39 +28,87 @@ fn scripts_run(test: &str) -> bool {
 
 fn write_script(folder: &Path, script: &str) -> PathBuf {
     let file = folder.join("script");
-    std::fs::write(&file, format!("#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n{script}")).unwrap();
+    std::fs::write(
+        &file,
+        format!("#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n{script}"),
+    )
+    .unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     file
 }
 
 /// Runs a script in a guest of the lab; the folder of what it left in /run/out.
 fn run_script(folder: &Path, script: &str) -> PathBuf {
-    let (out, add) = (folder.join("guests"), format!("{}:/bin/script", write_script(folder, script).display()));
-    let add = ["--add", "/bin/busybox:/bin/busybox", "--add", &add, "--program", "/bin/script"];
-    let output = lab(&[&["run", "--kernel", STOCK, "--time-limit", "2m", "--out", out.to_str().unwrap()], &add[..]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (out, add) = (
+        folder.join("guests"),
+        format!("{}:/bin/script", write_script(folder, script).display()),
+    );
+    let add = [
+        "--add",
+        "/bin/busybox:/bin/busybox",
+        "--add",
+        &add,
+        "--program",
+        "/bin/script",
+    ];
+    let output = lab(&[
+        &[
+            "run",
+            "--kernel",
+            STOCK,
+            "--time-limit",
+            "2m",
+            "--out",
+            out.to_str().unwrap(),
+        ],
+        &add[..],
+    ]
+    .concat());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     out.join("6.1/replica-000")
 }
 
 fn text(folder: &Path, name: &str) -> String {
-    std::fs::read_to_string(folder.join(name)).unwrap_or_default().trim().to_owned()
+    std::fs::read_to_string(folder.join(name))
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// What `tardy show --json` says of a run, whatever its exit code.
 fn shown(run: &Path) -> Value {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tardy")).args(["show", "--json"]).arg(run).output().unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
+        .args(["show", "--json"])
+        .arg(run)
+        .output()
+        .unwrap();
     crate::support::document::read(&String::from_utf8_lossy(&output.stdout))
 }
 
 fn stepped(summary: &Value) -> Option<&Value> {
-    summary["warnings"].as_array().unwrap().iter().find(|warning| warning["warning"] == "clock-stepped")
+    summary["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|warning| warning["warning"] == "clock-stepped")
 }
 
 fn assert_exact(series: &Value, expected: Option<u64>) {
     let count = |name: &str| series["counts"][name].as_u64().unwrap();
     assert!(count("recorded") > 0, "{series}");
-    assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{series}");
-    assert!(expected.is_none_or(|expected| count("expected") == expected), "{series}");
+    assert_eq!(
+        count("expected"),
+        count("recorded") + count("skipped") + count("lost"),
+        "{series}"
+    );
+    assert!(
+        expected.is_none_or(|expected| count("expected") == expected),
+        "{series}"
+    );
 }
 
 const HOUR: i64 = 3_600_000_000_000;
@@ -71,38 +120,78 @@ fn a_time_of_day_that_is_set_or_slewed_makes_no_sample_longer_and_no_verdict_fal
     }
     let measure = |name: &str, probes: &str, disturb: &str| {
         format!(
-            "/init run --for 1200ms --period 4ms --load none --deadline 400ms --misses 0.9 --quiet --out /run/out/{name} {probes} >/dev/null 2>&1 &\n\
-             until [ -s /run/out/{name}/state.jsonl ]; do usleep 10000; done\nusleep 400000\n{disturb}\nwait $!\necho $? >/run/out/{name}.code\n"
+            "/init run --for 1200ms --period 4ms --load none --deadline 400ms --misses 0.9 \
+             --quiet --out /run/out/{name} {probes} >/dev/null 2>&1 &\nuntil [ -s \
+             /run/out/{name}/state.jsonl ]; do usleep 10000; done\nusleep 400000\n{disturb}\nwait \
+             $!\necho $? >/run/out/{name}.code\n"
         )
     };
     let both = "--probe cyclic --probe gtod";
     let script = [
         measure("forward", both, "date -s @$(($(date +%s) + 3600))"),
         measure("back", both, "date -s @$(($(date +%s) - 3600))"),
-        measure("slewed", &format!("{both} --probe timerfd:clock=realtime"), "adjtimex -q -f 32768000"),
-        measure("timers", "--probe cyclic:clock=realtime", "date -s @$(($(date +%s) - 3600))"),
+        measure(
+            "slewed",
+            &format!("{both} --probe timerfd:clock=realtime"),
+            "adjtimex -q -f 32768000",
+        ),
+        measure(
+            "timers",
+            "--probe cyclic:clock=realtime",
+            "date -s @$(($(date +%s) - 3600))",
+        ),
     ];
     let folder = tempfile::tempdir().unwrap();
     let left = run_script(folder.path(), &script.concat());
-    for (name, by) in [("forward", Some(HOUR)), ("back", Some(-HOUR)), ("slewed", None), ("timers", Some(-HOUR))] {
+    for (name, by) in [
+        ("forward", Some(HOUR)),
+        ("back", Some(-HOUR)),
+        ("slewed", None),
+        ("timers", Some(-HOUR)),
+    ] {
         let summary = shown(&left.join(name));
-        // So short a run may have too few samples to pass: what counts is whether the clock keeps it from that.
-        let (code, evidence) = (text(&left, &format!("{name}.code")), &summary["verdict"]["evidence"]);
+        // So short a run may have too few samples to pass: what counts is whether the clock keeps
+        // it from that.
+        let (code, evidence) = (
+            text(&left, &format!("{name}.code")),
+            &summary["verdict"]["evidence"],
+        );
         assert!(["0", "4"].contains(&code.as_str()), "{name}: {code}");
-        assert_eq!(evidence["degraded"].as_array().unwrap().is_empty(), name != "timers", "{name}: {evidence}");
+        assert_eq!(
+            evidence["degraded"].as_array().unwrap().is_empty(),
+            name != "timers",
+            "{name}: {evidence}"
+        );
         let told = stepped(&summary);
-        assert_eq!(told.is_some(), by.is_some(), "{name}: {}", summary["warnings"]);
+        assert_eq!(
+            told.is_some(),
+            by.is_some(),
+            "{name}: {}",
+            summary["warnings"]
+        );
         if let Some((told, by)) = told.zip(by) {
-            assert!((told["by"].as_i64().unwrap() - by).abs() <= 1_000_000_000, "{name}: {told}");
+            assert!(
+                (told["by"].as_i64().unwrap() - by).abs() <= 1_000_000_000,
+                "{name}: {told}"
+            );
             assert_eq!(told["has_timers"], name == "timers", "{name}: {told}");
         }
         for series in summary["series"].as_array().unwrap() {
             let gaps = &series["gaps"];
             assert_exact(series, gaps.is_null().then_some(300));
             // No stall of an idle guest is as long as a tenth of a second.
-            assert!((0..100_000_000).contains(&series["numbers"]["max_ns"].as_i64().unwrap()), "{name}: {series}");
-            assert!(series["numbers"]["min_ns"].as_i64().unwrap() >= 0, "{name}: {series}");
-            assert!(gaps.is_null() || gaps["observed_ns"].as_i64().unwrap() < 1_300_000_000, "{name}: {series}");
+            assert!(
+                (0..100_000_000).contains(&series["numbers"]["max_ns"].as_i64().unwrap()),
+                "{name}: {series}"
+            );
+            assert!(
+                series["numbers"]["min_ns"].as_i64().unwrap() >= 0,
+                "{name}: {series}"
+            );
+            assert!(
+                gaps.is_null() || gaps["observed_ns"].as_i64().unwrap() < 1_300_000_000,
+                "{name}: {series}"
+            );
         }
     }
 }
@@ -112,11 +201,28 @@ const UNTHROTTLED: &str = "echo -1 >/proc/sys/kernel/sched_rt_runtime_us\n";
 /// chrt with its libraries; not in /bin, where busybox puts its own.
 fn chrt() -> Vec<AddedFile> {
     let path = PathBuf::from(machine::program("chrt", "util-linux").get_program());
-    let libraries = std::process::Command::new("ldd").arg(&path).output().unwrap();
+    let libraries = std::process::Command::new("ldd")
+        .arg(&path)
+        .output()
+        .unwrap();
     let libraries = String::from_utf8(libraries.stdout).unwrap();
-    let sources = libraries.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/'))).map(PathBuf::from);
-    let library = |source: PathBuf| AddedFile { path: source.to_str().unwrap()[1..].to_owned(), source, executable: true };
-    sources.map(library).chain([AddedFile { source: path, path: "usr/chrt".into(), executable: true }]).collect()
+    let sources = libraries
+        .lines()
+        .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
+        .map(PathBuf::from);
+    let library = |source: PathBuf| AddedFile {
+        path: source.to_str().unwrap()[1..].to_owned(),
+        source,
+        executable: true,
+    };
+    sources
+        .map(library)
+        .chain([AddedFile {
+            source: path,
+            path: "usr/chrt".into(),
+            executable: true,
+        }])
+        .collect()
 }
 
 #[test]
@@ -125,24 +231,68 @@ fn somebody_elses_loop_that_never_sleeps_keeps_no_run_from_ending() {
         return;
     }
     let script = format!(
-        "{UNTHROTTLED}/init run --for 2s --load none --period 10ms --deadline 1m --misses 0.99 --cpus 1 --quiet --out /run/out/run &\nrun=$!\n\
-         until [ -s /run/out/run/state.jsonl ]; do usleep 10000; done\n\
-         taskset 2 /usr/chrt -f 98 /bin/busybox sh -c 'while :; do :; done' &\nwait $run\necho $? >/run/out/code\n"
+        "{UNTHROTTLED}/init run --for 2s --load none --period 10ms --deadline 1m --misses 0.99 \
+         --cpus 1 --quiet --out /run/out/run &\nrun=$!\nuntil [ -s /run/out/run/state.jsonl ]; do \
+         usleep 10000; done\ntaskset 2 /usr/chrt -f 98 /bin/busybox sh -c 'while :; do :; done' \
+         &\nwait $run\necho $? >/run/out/code\n"
     );
     let folder = tempfile::tempdir().unwrap();
-    let file = |source: PathBuf, path: &str| AddedFile { source, path: path.into(), executable: true };
+    let file = |source: PathBuf, path: &str| AddedFile {
+        source,
+        path: path.into(),
+        executable: true,
+    };
     let mut files = chrt();
-    files.extend([file(BUSYBOX.into(), "bin/busybox"), file(write_script(folder.path(), &script), "bin/script")]);
-    let (kernel, tardy) = (kernel(STOCK).unwrap(), Path::new(env!("CARGO_BIN_EXE_tardy")));
-    let equipment = Equipment { program: Some("/bin/script"), files: &files, ..Equipment::default() };
-    let guest = Guest { cpus: 2, memory_mib: 768, kernel: &kernel.image, words: "", tardy, time_limit: Nanos::from_secs(60), equipment };
+    files.extend([
+        file(BUSYBOX.into(), "bin/busybox"),
+        file(write_script(folder.path(), &script), "bin/script"),
+    ]);
+    let (kernel, tardy) = (
+        kernel(STOCK).unwrap(),
+        Path::new(env!("CARGO_BIN_EXE_tardy")),
+    );
+    let equipment = Equipment {
+        program: Some("/bin/script"),
+        files: &files,
+        ..Equipment::default()
+    };
+    let guest = Guest {
+        cpus: 2,
+        memory_mib: 768,
+        kernel: &kernel.image,
+        words: "",
+        tardy,
+        time_limit: Nanos::from_secs(60),
+        equipment,
+    };
     let left = several_cpus::run(guest, &[]).unwrap();
-    let said = || format!("{:?}: {}{}", left.report.ending, left.text("stdout.log"), left.text("stderr.log"));
+    let said = || {
+        format!(
+            "{:?}: {}{}",
+            left.report.ending,
+            left.text("stdout.log"),
+            left.text("stderr.log")
+        )
+    };
     assert_eq!(left.text("out/code").trim(), "4", "{}", said());
     let record: Value = serde_json::from_str(&left.text("out/run/run.json")).unwrap();
-    assert_eq!(record["state"], "ended-by-watchdog", "{}", record["warnings"]);
+    assert_eq!(
+        record["state"], "ended-by-watchdog",
+        "{}",
+        record["warnings"]
+    );
     let warnings = record["warnings"].as_array().unwrap();
-    assert!(warnings.iter().any(|warning| warning["warning"] == "starved" && warning["cpu"] == 1), "{warnings:?}");
-    assert!(!warnings.iter().any(|warning| warning["warning"] == "scheduling-changed"), "{warnings:?}");
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning["warning"] == "starved" && warning["cpu"] == 1),
+        "{warnings:?}"
+    );
+    assert!(
+        !warnings
+            .iter()
+            .any(|warning| warning["warning"] == "scheduling-changed"),
+        "{warnings:?}"
+    );
     assert_exact(&record["series"][0], None);
 }

@@ -10,31 +10,82 @@ fn loads_run_beside_a_program_of_the_users_own_and_one_that_is_unknown_is_refuse
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let program = ["--program", "/init", "--", "run", "--out", "/run/out/run", "--cycles", "500", "--seed", "1"];
+    let program = [
+        "--program",
+        "/init",
+        "--",
+        "run",
+        "--out",
+        "/run/out/run",
+        "--cycles",
+        "500",
+        "--seed",
+        "1",
+    ];
     let longest = |name: &str, loads: &[&str]| {
         let out = folder.path().join(name);
         compared(&out, &[&["--kernel", REAL_TIME], loads, &program].concat());
-        samples(&out.join("6.1-rt/replica-000/run")).into_iter().map(|(_, latency)| latency).max().unwrap()
+        samples(&out.join("6.1-rt/replica-000/run"))
+            .into_iter()
+            .map(|(_, latency)| latency)
+            .max()
+            .unwrap()
     };
     // Above the probe's priority: of every 2 ms that it takes, one due time lies in the first.
-    let with_load = longest("loaded", &["--load", "busy:length=2ms:period=10ms:priority=97"]);
-    assert!((1_000_000..2_200_000).contains(&with_load), "{with_load} ns");
+    let with_load = longest(
+        "loaded",
+        &["--load", "busy:length=2ms:period=10ms:priority=97"],
+    );
+    assert!(
+        (1_000_000..2_200_000).contains(&with_load),
+        "{with_load} ns"
+    );
     let without = longest("alone", &[]);
     assert!(without < 60_000, "{without} ns");
 
     let out = folder.path().join("refused");
-    let arguments = [&["run", "--out", out.to_str().unwrap(), "--kernel", REAL_TIME, "--load", "nothing"], &program[..]].concat();
+    let arguments = [
+        &[
+            "run",
+            "--out",
+            out.to_str().unwrap(),
+            "--kernel",
+            REAL_TIME,
+            "--load",
+            "nothing",
+        ],
+        &program[..],
+    ]
+    .concat();
     let output = lab(&arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("there is no load `nothing`") && !out.exists(), "{stderr}");
+    assert!(
+        stderr.contains("there is no load `nothing`") && !out.exists(),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn what_belongs_to_a_measurement_is_refused_beside_a_program() {
     for option in [["--cycles", "100"], ["--for", "1s"], ["--scenario", "lab"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
-        command.args(["lab", "run", "--kernel", "x", "--out", "x", "--program", "/bin/x"]).args(option);
-        assert_eq!(command.output().unwrap().status.code(), Some(2), "{option:?}");
+        command
+            .args([
+                "lab",
+                "run",
+                "--kernel",
+                "x",
+                "--out",
+                "x",
+                "--program",
+                "/bin/x",
+            ])
+            .args(option);
+        assert_eq!(
+            command.output().unwrap().status.code(),
+            Some(2),
+            "{option:?}"
+        );
     }
 }

@@ -1,10 +1,16 @@
-//! The lab end to end: real kernels in real guests. What is asserted holds in virtual time, so it does not depend on this machine.
+//! The lab end to end: real kernels in real guests. What is asserted holds in virtual time, so it
+//! does not depend on this machine.
 //!
-//! Needs QEMU, the kernels debian:6.1 and debian:6.1-rt (from the machine's package sources, or fetched before), and for the tests with known delays the
-//! modules that `cargo xtask inject` builds. What is missing fails the tests when TARDY_TEST_REQUIRE_LAB=1 is set, as the project's own CI does, and is
-//! named on stderr otherwise. TARDY_TEST_LAB=0 leaves all of them out, loudly.
+//! Needs QEMU, the kernels debian:6.1 and debian:6.1-rt (from the machine's package sources, or
+//! fetched before), and for the tests with known delays the modules that `cargo xtask inject`
+//! builds. What is missing fails the tests when TARDY_TEST_REQUIRE_LAB=1 is set, as the project's
+//! own CI does, and is named on stderr otherwise. TARDY_TEST_LAB=0 leaves all of them out, loudly.
 
-#![allow(clippy::unwrap_used, clippy::explicit_write, reason = "a test that cannot go on says where")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::explicit_write,
+    reason = "a test that cannot go on says where"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,16 +58,32 @@ fn lab_is_there(test: &str, with_modules: bool) -> bool {
     let kernels = [STOCK, REAL_TIME].map(kernel);
     let missing = match Qemu::find(Architecture::Amd64) {
         Err(error) => Some(error.to_string()),
-        Ok(_) => kernels.iter().find_map(|kernel| kernel.as_ref().err().cloned()),
+        Ok(_) => kernels
+            .iter()
+            .find_map(|kernel| kernel.as_ref().err().cloned()),
     };
-    let module = |kernel: &Kernel| modules().join(kernel.release().unwrap_or_default()).join(MODULE_NAME);
+    let module = |kernel: &Kernel| {
+        modules()
+            .join(kernel.release().unwrap_or_default())
+            .join(MODULE_NAME)
+    };
     let missing = missing.or_else(|| {
         let paths = kernels.iter().flatten().map(module);
-        let missing = paths.into_iter().find(|path| with_modules && !path.exists());
-        missing.map(|path| format!("{} is missing: `cargo xtask inject` builds it", path.display()))
+        let missing = paths
+            .into_iter()
+            .find(|path| with_modules && !path.exists());
+        missing.map(|path| {
+            format!(
+                "{} is missing: `cargo xtask inject` builds it",
+                path.display()
+            )
+        })
     });
     let Some(missing) = missing else { return true };
-    assert!(std::env::var_os("TARDY_TEST_REQUIRE_LAB").is_none_or(|value| value != "1"), "{missing}");
+    assert!(
+        std::env::var_os("TARDY_TEST_REQUIRE_LAB").is_none_or(|value| value != "1"),
+        "{missing}"
+    );
     // Not by eprintln!, which the test harness hides for a test that passes.
     support::machine::left_out(test, &missing);
     false
@@ -79,7 +101,11 @@ fn modules() -> PathBuf {
 }
 
 fn lab(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tardy")).arg("lab").args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_tardy"))
+        .arg("lab")
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 /// Runs the lab and returns the comparison by variant.
@@ -87,21 +113,44 @@ fn compared(out: &Path, arguments: &[&str]) -> BTreeMap<String, Value> {
     let mut all = vec!["run", "--json", "--out", out.to_str().unwrap()];
     all.extend_from_slice(arguments);
     let output = lab(&all);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let comparison = support::document::read(&String::from_utf8_lossy(&output.stdout));
     let variants = comparison["variants"].as_array().unwrap().clone();
-    variants.into_iter().map(|variant| (variant["variant"]["name"].as_str().unwrap().to_owned(), variant)).collect()
+    variants
+        .into_iter()
+        .map(|variant| {
+            (
+                variant["variant"]["name"].as_str().unwrap().to_owned(),
+                variant,
+            )
+        })
+        .collect()
 }
 
 fn digests(variants: &BTreeMap<String, Value>) -> Vec<String> {
-    let runs = variants.values().flat_map(|variant| variant["runs"].as_array().unwrap());
-    runs.map(|run| run["sample_digest"].as_str().expect("every run has samples").to_owned()).collect()
+    let runs = variants
+        .values()
+        .flat_map(|variant| variant["runs"].as_array().unwrap());
+    runs.map(|run| {
+        run["sample_digest"]
+            .as_str()
+            .expect("every run has samples")
+            .to_owned()
+    })
+    .collect()
 }
 
 /// The largest latency of all runs in a phase.
 fn max_us(variant: &Value, phase: &str) -> f64 {
     let phases = variant["phases"].as_array().unwrap();
-    let found = phases.iter().find(|entry| entry["phase"] == phase).unwrap_or_else(|| panic!("no phase {phase}: {phases:?}"));
+    let found = phases
+        .iter()
+        .find(|entry| entry["phase"] == phase)
+        .unwrap_or_else(|| panic!("no phase {phase}: {phases:?}"));
     found["max_ns"].as_f64().unwrap() / 1000.0
 }
 
@@ -111,8 +160,12 @@ fn kernels_are_listed_as_their_schema_says() {
         return;
     }
     let output = lab(&["kernels", "--json"]);
-    let listing = support::document::read_as(&String::from_utf8_lossy(&output.stdout), "lab-kernels");
-    assert!(!listing["pinned"].as_array().unwrap().is_empty(), "{listing}");
+    let listing =
+        support::document::read_as(&String::from_utf8_lossy(&output.stdout), "lab-kernels");
+    assert!(
+        !listing["pinned"].as_array().unwrap().is_empty(),
+        "{listing}"
+    );
 }
 
 #[test]
@@ -123,20 +176,45 @@ fn shards_put_their_guests_into_one_folder_and_no_guest_runs_twice() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     let shard = |shard: &str| {
-        let words = ["run", "--kernel", STOCK, "--preempt", "none,full", "--load", "none", "--for", "200ms", "--shard", shard, "--out"];
+        let words = [
+            "run",
+            "--kernel",
+            STOCK,
+            "--preempt",
+            "none,full",
+            "--load",
+            "none",
+            "--for",
+            "200ms",
+            "--shard",
+            shard,
+            "--out",
+        ];
         lab(&[&words[..], &[out.to_str().unwrap()]].concat())
     };
     for (number, name) in [("1/2", "6.1-none"), ("2/2", "6.1-full")] {
         let output = shard(number);
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.starts_with(&format!("shard {number}: 1 guests in ")), "{output:?}");
+        assert!(
+            output.status.success() && said.starts_with(&format!("shard {number}: 1 guests in ")),
+            "{output:?}"
+        );
         let guests = tardy_run::folder::folders(&out);
-        assert!(guests.iter().any(|guest| guest.to_string_lossy().contains(name) && guest.ends_with("replica-000")), "{guests:?}");
+        assert!(
+            guests
+                .iter()
+                .any(|guest| guest.to_string_lossy().contains(name)
+                    && guest.ends_with("replica-000")),
+            "{guests:?}"
+        );
     }
     assert_eq!(tardy_run::folder::folders(&out).len(), 2);
     let again = shard("2/2");
     assert_eq!(again.status.code(), Some(2), "{again:?}");
-    assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"), "{again:?}");
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("is there already"),
+        "{again:?}"
+    );
 }
 
 /// Every due time of every series is accounted for, and there are some.
@@ -145,8 +223,15 @@ fn assert_accounted(run: &Path) {
     assert!(!record.series.is_empty());
     for series in &record.series {
         let counts = series.counts.unwrap();
-        assert!(counts.recorded > 0 && counts.lost == 0 && counts.unstored == 0, "{counts:?}");
-        assert_eq!(counts.expected, counts.recorded + counts.skipped + counts.lost, "{counts:?}");
+        assert!(
+            counts.recorded > 0 && counts.lost == 0 && counts.unstored == 0,
+            "{counts:?}"
+        );
+        assert_eq!(
+            counts.expected,
+            counts.recorded + counts.skipped + counts.lost,
+            "{counts:?}"
+        );
     }
 }
 
@@ -176,14 +261,33 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
     }
     let folder = tempfile::tempdir().unwrap();
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/lab/small.toml");
-    let arguments = ["--kernel", STOCK, "--preempt", "none,full", "--kernel", REAL_TIME, "--scenario", scenario.to_str().unwrap()];
-    let first = compared(&folder.path().join("idle"), &[&arguments[..], &["--replicas", "2"]].concat());
+    let arguments = [
+        "--kernel",
+        STOCK,
+        "--preempt",
+        "none,full",
+        "--kernel",
+        REAL_TIME,
+        "--scenario",
+        scenario.to_str().unwrap(),
+    ];
+    let first = compared(
+        &folder.path().join("idle"),
+        &[&arguments[..], &["--replicas", "2"]].concat(),
+    );
     let second = on_a_busy_host(|| compared(&folder.path().join("busy"), &arguments));
     let of_first = digests(&first);
     // The busy host runs only the first member of each variant's two.
-    assert_eq!(of_first.iter().step_by(2).cloned().collect::<Vec<_>>(), digests(&second));
+    assert_eq!(
+        of_first.iter().step_by(2).cloned().collect::<Vec<_>>(),
+        digests(&second)
+    );
     let different: std::collections::BTreeSet<_> = of_first.iter().collect();
-    assert_eq!(different.len(), 6, "each kernel and replica gives samples of its own: {of_first:?}");
+    assert_eq!(
+        different.len(),
+        6,
+        "each kernel and replica gives samples of its own: {of_first:?}"
+    );
     for variant in ["6.1-none", "6.1-full", "6.1-rt"] {
         for replica in ["replica-000", "replica-001"] {
             assert_accounted(&folder.path().join("idle").join(variant).join(replica));
@@ -197,15 +301,25 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
             assert!(stock > 1000.0, "{phase}: {stock} us");
         }
     }
-    // What tells full preemption from none, by the largest values. Memory and io tell nothing apart: docs/lab.md has why.
+    // What tells full preemption from none, by the largest values. Memory and io tell nothing
+    // apart: docs/lab.md has why.
     for (phase, least) in [("procfs", 5.0), ("munmap", 3.0)] {
         let ratio = max_us(&first["6.1-none"], phase) / max_us(&first["6.1-full"], phase);
-        assert!(ratio > least, "{phase}: largest of none / largest of full is {ratio}");
+        assert!(
+            ratio > least,
+            "{phase}: largest of none / largest of full is {ratio}"
+        );
     }
     // What a comparison costs is known beforehand, in instructions.
-    for run in first.values().flat_map(|variant| variant["runs"].as_array().unwrap()) {
+    for run in first
+        .values()
+        .flat_map(|variant| variant["runs"].as_array().unwrap())
+    {
         let instructions = run["instructions"].as_u64().unwrap();
-        assert!((500_000_000..5_000_000_000).contains(&instructions), "{instructions} instructions for 5 s of a measurement: {run}");
+        assert!(
+            (500_000_000..5_000_000_000).contains(&instructions),
+            "{instructions} instructions for 5 s of a measurement: {run}"
+        );
     }
 }
 
@@ -217,29 +331,65 @@ const PERIOD: Nanos = Nanos(100_000);
 fn delayed(out: &Path, context: &str) -> BTreeMap<String, Value> {
     let delays = format!("{context}:1ms:30");
     let modules = modules();
-    let mut arguments = vec!["--kernel", STOCK, "--preempt", "none,voluntary,full", "--kernel", REAL_TIME, "--for", "2s", "--load", "none"];
-    arguments.extend(["--inject", &delays, "--inject-modules", modules.to_str().unwrap(), "--", "--period", "100us"]);
+    let mut arguments = vec![
+        "--kernel",
+        STOCK,
+        "--preempt",
+        "none,voluntary,full",
+        "--kernel",
+        REAL_TIME,
+        "--for",
+        "2s",
+        "--load",
+        "none",
+    ];
+    arguments.extend([
+        "--inject",
+        &delays,
+        "--inject-modules",
+        modules.to_str().unwrap(),
+        "--",
+        "--period",
+        "100us",
+    ]);
     compared(out, &arguments)
 }
 
 fn firings(run: &Path) -> Vec<InjectedDelay> {
     let firings = parse_log(&std::fs::read_to_string(run.join(LOG_PATH)).unwrap()).unwrap();
     assert_eq!(firings.len(), 30);
-    assert!(firings.iter().all(|firing| firing.ended.0 - firing.begun.0 >= DELAY.0));
+    assert!(
+        firings
+            .iter()
+            .all(|firing| firing.ended.0 - firing.begun.0 >= DELAY.0)
+    );
     firings
 }
 
-/// Whether the probe was late by a delay: a due time fell into it, or less than a period before it, and the wake-up came after its end.
+/// Whether the probe was late by a delay: a due time fell into it, or less than a period before it,
+/// and the wake-up came after its end.
 fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
-    samples.iter().any(|&(due, latency)| due >= begun - PERIOD.0 && due < ended && due + latency >= ended && latency >= DELAY.0 - PERIOD.0)
+    samples.iter().any(|&(due, latency)| {
+        due >= begun - PERIOD.0
+            && due < ended
+            && due + latency >= ended
+            && latency >= DELAY.0 - PERIOD.0
+    })
 }
 
 fn samples(run: &Path) -> Vec<(i64, i64)> {
     let file = SeriesFile::open(&run.join("samples/cyclic.cpu0.series")).unwrap();
     let schedule = file.descriptor().schedule;
     let mut samples = Vec::new();
-    file.read(|chunk| samples.extend(chunk.samples(&schedule).map(|(_, sample)| (sample.due.0, sample.latency.0)))).unwrap();
+    file.read(|chunk| {
+        samples.extend(
+            chunk
+                .samples(&schedule)
+                .map(|(_, sample)| (sample.due.0, sample.latency.0)),
+        )
+    })
+    .unwrap();
     samples
 }
 
@@ -268,7 +418,12 @@ fn a_delay_under_a_sleeping_spinlock_reaches_the_probe_on_every_kernel_but_a_rea
     }
     let folder = tempfile::tempdir().unwrap();
     let variants = delayed(folder.path(), "spinlock");
-    for (name, is_delayed) in [("6.1-none", true), ("6.1-voluntary", true), ("6.1-full", true), ("6.1-rt", false)] {
+    for (name, is_delayed) in [
+        ("6.1-none", true),
+        ("6.1-voluntary", true),
+        ("6.1-full", true),
+        ("6.1-rt", false),
+    ] {
         assert_delayed(folder.path(), &variants, name, is_delayed);
     }
 }
@@ -280,7 +435,12 @@ fn a_plain_loop_in_the_kernel_reaches_the_probe_only_where_the_kernel_is_not_pre
     }
     let folder = tempfile::tempdir().unwrap();
     let variants = delayed(folder.path(), "plain");
-    for (name, is_delayed) in [("6.1-none", true), ("6.1-voluntary", true), ("6.1-full", false), ("6.1-rt", false)] {
+    for (name, is_delayed) in [
+        ("6.1-none", true),
+        ("6.1-voluntary", true),
+        ("6.1-full", false),
+        ("6.1-rt", false),
+    ] {
         assert_delayed(folder.path(), &variants, name, is_delayed);
     }
 }
@@ -288,7 +448,10 @@ fn a_plain_loop_in_the_kernel_reaches_the_probe_only_where_the_kernel_is_not_pre
 fn assert_delayed(out: &Path, variants: &BTreeMap<String, Value>, name: &str, is_delayed: bool) {
     let run = out.join(name).join("replica-000");
     let samples = samples(&run);
-    let seen = firings(&run).iter().filter(|firing| is_seen(firing, &samples)).count();
+    let seen = firings(&run)
+        .iter()
+        .filter(|firing| is_seen(firing, &samples))
+        .count();
     assert_eq!(seen, if is_delayed { 30 } else { 0 }, "{name}");
     let max = max_us(&variants[name], "idle");
     // Far from both: the delay's length, and what these kernels show without it.
@@ -301,22 +464,45 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
         return;
     }
     let check = |limit: &str, kernel: &[&str]| {
-        let mut arguments = vec!["check", "--replicas", "2", "--cycles", "200", "--limit", limit];
+        let mut arguments = vec![
+            "check",
+            "--replicas",
+            "2",
+            "--cycles",
+            "200",
+            "--limit",
+            limit,
+        ];
         arguments.extend_from_slice(kernel);
         let output = lab(&arguments);
-        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
     };
     let (code, text) = check("1ms", &["--kernel", REAL_TIME]);
-    assert!(code == 0 && text.contains("passed") && text.contains("2 runs"), "{code}: {text}");
+    assert!(
+        code == 0 && text.contains("passed") && text.contains("2 runs"),
+        "{code}: {text}"
+    );
     // One guest at a time: the first decides, unless all are asked for.
     let (code, text) = check("5us", &["--kernel", REAL_TIME, "--jobs", "1"]);
-    assert!(code == 1 && text.contains("1 of 1 runs have a latency above"), "{code}: {text}");
+    assert!(
+        code == 1 && text.contains("1 of 1 runs have a latency above"),
+        "{code}: {text}"
+    );
     let (code, text) = check("5us", &["--kernel", REAL_TIME, "--all"]);
-    assert!(code == 1 && text.contains("2 of 2 runs have a latency above"), "{code}: {text}");
+    assert!(
+        code == 1 && text.contains("2 of 2 runs have a latency above"),
+        "{code}: {text}"
+    );
     // A kernel that cannot tell is skipped, and trouble that is not its own stops the bisection.
     let (code, text) = check("1ms", &["--kernel", REAL_TIME, "--preempt", "none"]);
     assert!(code == 125 && text.contains("skipped"), "{code}: {text}");
-    let (code, text) = check("1ms", &["--kernel", REAL_TIME, "--cmdline", "rdinit=/plan.json"]);
+    let (code, text) = check(
+        "1ms",
+        &["--kernel", REAL_TIME, "--cmdline", "rdinit=/plan.json"],
+    );
     assert!(code == 125 && text.contains("skipped"), "{code}: {text}");
 }
 
@@ -329,12 +515,38 @@ fn a_kernel_that_panics_once_it_has_booted_is_bad() {
     if !Path::new("/bin/busybox").exists() {
         return support::machine::left_out("a panic under way", "there is no /bin/busybox");
     }
-    let crash = ["--add", "/bin/busybox:/bin/busybox", "--program", "/bin/busybox", "--", "sh", "-c", "echo c > /proc/sysrq-trigger"];
-    let arguments = ["check", "--replicas", "1", "--limit", "1s", "--kernel", REAL_TIME].into_iter().chain(crash);
+    let crash = [
+        "--add",
+        "/bin/busybox:/bin/busybox",
+        "--program",
+        "/bin/busybox",
+        "--",
+        "sh",
+        "-c",
+        "echo c > /proc/sysrq-trigger",
+    ];
+    let arguments = [
+        "check",
+        "--replicas",
+        "1",
+        "--limit",
+        "1s",
+        "--kernel",
+        REAL_TIME,
+    ]
+    .into_iter()
+    .chain(crash);
     let output = lab(&arguments.collect::<Vec<_>>());
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
-    assert!(stderr.contains("sysrq triggered crash") && stdout.contains("1 guests booted, and panicked or hung"), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("sysrq triggered crash")
+            && stdout.contains("1 guests booted, and panicked or hung"),
+        "{stdout}{stderr}"
+    );
 }
 
 #[test]
@@ -345,17 +557,43 @@ fn a_guest_that_fails_is_reported_with_its_console_and_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("runs");
     let broken = ["--kernel", REAL_TIME, "--cmdline", "rdinit=/plan.json"];
-    let mut arguments = vec!["run", "--cycles", "100", "--out", out.to_str().unwrap(), "--kernel", REAL_TIME];
+    let mut arguments = vec![
+        "run",
+        "--cycles",
+        "100",
+        "--out",
+        out.to_str().unwrap(),
+        "--kernel",
+        REAL_TIME,
+    ];
     arguments.extend(broken);
     let output = lab(&arguments);
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert!(stderr.contains("the kernel panicked: No working init found") && stderr.contains("| "), "{stderr}");
+    assert!(
+        stderr.contains("the kernel panicked: No working init found") && stderr.contains("| "),
+        "{stderr}"
+    );
     assert!(stdout.contains("1 of 1 runs gave no result"), "{stdout}");
     assert_accounted(&out.join("6.1-rt/replica-000"));
 
     let out = folder.path().join("late");
-    let late = ["run", "--kernel", REAL_TIME, "--for", "30s", "--load", "none", "--time-limit", "2s", "--out", out.to_str().unwrap()];
+    let late = [
+        "run",
+        "--kernel",
+        REAL_TIME,
+        "--for",
+        "30s",
+        "--load",
+        "none",
+        "--time-limit",
+        "2s",
+        "--out",
+        out.to_str().unwrap(),
+    ];
     let output = lab(&late);
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("did not end in the virtual time"));
@@ -366,7 +604,12 @@ fn without_qemu_its_package_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
     let out = folder.path().join("runs");
-    let output = command.args(["lab", "run", "--kernel", "x", "--out"]).arg(&out).env("PATH", folder.path()).output().unwrap();
+    let output = command
+        .args(["lab", "run", "--kernel", "x", "--out"])
+        .arg(&out)
+        .env("PATH", folder.path())
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("qemu-system-x86"));
 }

@@ -17,79 +17,181 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     }
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("runs");
-    let arguments = ["--kernel", STOCK, "--preempt", "none,full", "--kernel", REAL_TIME, "--cycles", "300", "--load", "memory"];
+    let arguments = [
+        "--kernel",
+        STOCK,
+        "--preempt",
+        "none,full",
+        "--kernel",
+        REAL_TIME,
+        "--cycles",
+        "300",
+        "--load",
+        "memory",
+    ];
     // The second run of each guest is not watched.
-    let variants = compared(&out, &[&arguments[..], &["--watch", "--verify-repeatable"]].concat());
+    let variants = compared(
+        &out,
+        &[&arguments[..], &["--watch", "--verify-repeatable"]].concat(),
+    );
     for (name, variant) in &variants {
         assert_eq!(variant["runs"][0]["repeated"], true, "{name}");
         let run = out.join(name).join("replica-000");
         let watched = store::read(&run).unwrap().unwrap();
-        assert!(watched.sections > 10_000 && watched.knows_preemption && watched.unstored == 0, "{watched:?}");
-        let names: Vec<_> = std::fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert!(!names.iter().any(|name| name.to_string_lossy().starts_with("watch.")), "{names:?}");
+        assert!(
+            watched.sections > 10_000 && watched.knows_preemption && watched.unstored == 0,
+            "{watched:?}"
+        );
+        let names: Vec<_> = std::fs::read_dir(&run)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert!(
+            !names
+                .iter()
+                .any(|name| name.to_string_lossy().starts_with("watch.")),
+            "{names:?}"
+        );
     }
     assert_eq!(variants.len(), 3);
 
     let census = shown(&["show", out.to_str().unwrap(), "--json"]);
     let group = |variant: &str| {
         let groups = census["groups"].as_array().unwrap();
-        groups.iter().find(|group| group["variant"] == variant && group["load"] == "memory").unwrap_or_else(|| panic!("{variant}")).clone()
+        groups
+            .iter()
+            .find(|group| group["variant"] == variant && group["load"] == "memory")
+            .unwrap_or_else(|| panic!("{variant}"))
+            .clone()
     };
-    let longest = |variant: &str, kind: Kind| group(variant)["kinds"][kind.index()]["longest_ns"].as_u64().unwrap();
+    let longest = |variant: &str, kind: Kind| {
+        group(variant)["kinds"][kind.index()]["longest_ns"]
+            .as_u64()
+            .unwrap()
+    };
     // What only threads do on a real-time kernel, softirqs do elsewhere.
     assert!(longest("6.1-none", Kind::Softirq) > 0 && longest("6.1-rt", Kind::Softirq) == 0);
     assert!(longest("6.1-full", Kind::PreemptionOff) > longest("6.1-rt", Kind::PreemptionOff));
     // A latency that the probe saw is no longer than a section and its own way.
     let max = variants["6.1-rt"]["phases"][0]["max_ns"].as_u64().unwrap();
-    assert!(longest("6.1-rt", Kind::Blocked) < 100_000 && max < 100_000, "{max}");
+    assert!(
+        longest("6.1-rt", Kind::Blocked) < 100_000 && max < 100_000,
+        "{max}"
+    );
     // The table has it beside the largest latency.
-    let beside = variants["6.1-rt"]["phases"].as_array().unwrap().iter().find(|phase| phase["loads"][0] == "memory").unwrap();
-    assert_eq!(beside["longest_section_of_runs_ns"][0].as_u64(), Some(longest("6.1-rt", Kind::Blocked)), "{beside}");
+    let beside = variants["6.1-rt"]["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|phase| phase["loads"][0] == "memory")
+        .unwrap();
+    assert_eq!(
+        beside["longest_section_of_runs_ns"][0].as_u64(),
+        Some(longest("6.1-rt", Kind::Blocked)),
+        "{beside}"
+    );
     let text = String::from_utf8(tardy(&["show", out.to_str().unwrap()]).stdout).unwrap();
-    assert!(text.contains("longest of 6.1-rt") && text.contains("interrupts off"), "{text}");
+    assert!(
+        text.contains("longest of 6.1-rt") && text.contains("interrupts off"),
+        "{text}"
+    );
 
-    assert!(text.contains("Theorem 8") && text.contains("no chance to switch for") && text.contains("abeni2002"), "{text}");
+    assert!(
+        text.contains("Theorem 8")
+            && text.contains("no chance to switch for")
+            && text.contains("abeni2002"),
+        "{text}"
+    );
     what_theory_says_holds(&census);
 
-    // The report draws both distributions: the load's, and the idle one hidden until it is asked for.
+    // The report draws both distributions: the load's, and the idle one hidden until it is asked
+    // for.
     let html = folder.path().join("watched.html");
     let run = out.join("6.1-full/replica-000");
-    assert!(tardy(&["report", run.to_str().unwrap(), "--html", html.to_str().unwrap()]).status.success());
+    assert!(
+        tardy(&[
+            "report",
+            run.to_str().unwrap(),
+            "--html",
+            html.to_str().unwrap()
+        ])
+        .status
+        .success()
+    );
     let html = std::fs::read_to_string(html).unwrap();
-    let chart = html.split_once("Latency by sections, beside the probe").expect("the chart is there").1;
+    let chart = html
+        .split_once("Latency by sections, beside the probe")
+        .expect("the chart is there")
+        .1;
     let legend = chart.split("class=\"frame\"").next().unwrap();
-    assert!(legend.contains("aria-pressed=\"true\"") && legend.contains("6.1-full, memory"), "{legend}");
-    assert!(chart.split("</svg>").next().unwrap().contains("stroke-dasharray"), "what sections make is dashed");
+    assert!(
+        legend.contains("aria-pressed=\"true\"") && legend.contains("6.1-full, memory"),
+        "{legend}"
+    );
+    assert!(
+        chart
+            .split("</svg>")
+            .next()
+            .unwrap()
+            .contains("stroke-dasharray"),
+        "what sections make is dashed"
+    );
 
     // As `show` does, `compare` sees that the folders are watched ones.
     let differences = ["compare", "--format", "json"];
     let (base, other) = (out.join("6.1-full"), out.join("6.1-rt"));
-    let found = shown(&[&differences[..], &[base.to_str().unwrap(), other.to_str().unwrap()]].concat());
+    let found = shown(
+        &[
+            &differences[..],
+            &[base.to_str().unwrap(), other.to_str().unwrap()],
+        ]
+        .concat(),
+    );
     let found = found["differences"].as_array().unwrap();
-    assert!(found.iter().any(|difference| difference["change"] == "gone"), "{found:?}");
-    let same = shown(&[&differences[..], &[base.to_str().unwrap(), base.to_str().unwrap()]].concat());
+    assert!(
+        found
+            .iter()
+            .any(|difference| difference["change"] == "gone"),
+        "{found:?}"
+    );
+    let same = shown(
+        &[
+            &differences[..],
+            &[base.to_str().unwrap(), base.to_str().unwrap()],
+        ]
+        .concat(),
+    );
     assert_eq!(same["differences"].as_array().unwrap().len(), 0);
 }
 
-/// The scheduling latency is bounded under each assumption of interrupts that counts the one that makes the switch due.
+/// The scheduling latency is bounded under each assumption of interrupts that counts the one that
+/// makes the switch due.
 fn what_theory_says_holds(census: &Value) {
     let (mut bounded, mut stretches) = (0, 0);
     for group in census["groups"].as_array().unwrap() {
         let name = format!("{}, {}", group["variant"], group["load"]);
         let longest = group["longest"].as_array().unwrap();
         let row = |what: &str| longest.iter().find(|row| row["what"] == what);
-        let path = row("blocked").unwrap_or_else(|| panic!("{name}"))["path"].as_array().unwrap();
+        let path = row("blocked").unwrap_or_else(|| panic!("{name}"))["path"]
+            .as_array()
+            .unwrap();
         assert!(!path.is_empty(), "{name}: {longest:?}");
         if group["is_preemptible"] == false {
-            stretches += u32::from(row("no-chance").is_some_and(|row| row["length_ns"].as_i64().unwrap() > 1_000));
+            stretches += u32::from(
+                row("no-chance").is_some_and(|row| row["length_ns"].as_i64().unwrap() > 1_000),
+            );
             assert!(group["bound"].is_null(), "{name}");
             continue;
         }
-        let Some(observed) = group["bound"]["observed_ns"].as_i64() else { continue };
+        let Some(observed) = group["bound"]["observed_ns"].as_i64() else {
+            continue;
+        };
         bounded += 1;
         for bound in group["bound"]["bounds"].as_array().unwrap() {
             let assumed = bound["interrupts"].as_str().unwrap();
-            let Some(ns) = bound["bound_ns"].as_i64() else { continue };
+            let Some(ns) = bound["bound_ns"].as_i64() else {
+                continue;
+            };
             eprintln!("{name}, {assumed}: bound {ns}, observed {observed}");
             assert!(
                 ["nothing", "worst-single"].contains(&assumed) || ns >= observed,
@@ -109,22 +211,52 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
     const LENGTH: i64 = 5_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (out, modules) = (folder.path().join("runs"), modules());
-    let rest = ["--for", "1400ms", "--load", "none", "--watch", "--inject", "plain:5ms:5", "--inject-modules", modules.to_str().unwrap()];
-    compared(&out, &[&["--kernel", STOCK, "--preempt", "none"], &rest[..]].concat());
+    let rest = [
+        "--for",
+        "1400ms",
+        "--load",
+        "none",
+        "--watch",
+        "--inject",
+        "plain:5ms:5",
+        "--inject-modules",
+        modules.to_str().unwrap(),
+    ];
+    compared(
+        &out,
+        &[&["--kernel", STOCK, "--preempt", "none"], &rest[..]].concat(),
+    );
     let census = shown(&["show", out.to_str().unwrap(), "--json"]);
-    let rows = census["groups"].as_array().unwrap().iter().flat_map(|group| group["longest"].as_array().unwrap());
-    let row = rows.filter(|row| row["what"] == "no-chance").max_by_key(|row| row["length_ns"].as_i64()).unwrap();
+    let rows = census["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|group| group["longest"].as_array().unwrap());
+    let row = rows
+        .filter(|row| row["what"] == "no-chance")
+        .max_by_key(|row| row["length_ns"].as_i64())
+        .unwrap();
     // The interrupts in it are part of it.
-    assert!((LENGTH..LENGTH + LENGTH / 10).contains(&row["length_ns"].as_i64().unwrap()), "{row}");
+    assert!(
+        (LENGTH..LENGTH + LENGTH / 10).contains(&row["length_ns"].as_i64().unwrap()),
+        "{row}"
+    );
 }
 
 fn tardy(arguments: &[&str]) -> std::process::Output {
-    std::process::Command::new(env!("CARGO_BIN_EXE_tardy")).args(arguments).output().unwrap()
+    std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn shown(arguments: &[&str]) -> Value {
     let output = tardy(arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     super::support::document::read(&String::from_utf8(output.stdout).unwrap())
 }
 
@@ -154,12 +286,41 @@ fn delays_of_known_length_are_sections_of_their_kind_at_their_length() {
         let is_real_time = variant == "6.1-rt";
         let out = folder.path().join(format!("{}-{variant}", context.name()));
         let delays = format!("{}:300us:{FIRINGS}", context.name());
-        let kernel: &[&str] = if is_real_time { &["--kernel", REAL_TIME] } else { &["--kernel", STOCK, "--preempt", "full"] };
-        let rest = ["--for", "1400ms", "--load", "none", "--watch", "--inject", &delays, "--inject-modules", modules.to_str().unwrap()];
+        let kernel: &[&str] = if is_real_time {
+            &["--kernel", REAL_TIME]
+        } else {
+            &["--kernel", STOCK, "--preempt", "full"]
+        };
+        let rest = [
+            "--for",
+            "1400ms",
+            "--load",
+            "none",
+            "--watch",
+            "--inject",
+            &delays,
+            "--inject-modules",
+            modules.to_str().unwrap(),
+        ];
         compared(&out, &[kernel, &rest].concat());
-        let seen = seen_delays(&out.join(variant).join("replica-000"), context, 300_000, is_real_time).unwrap();
-        assert!(seen.made == FIRINGS && seen.is_exact(), "{} on {variant}: {seen:?}", context.name());
-        assert_eq!(seen.sections.len(), if seen.are_sections { FIRINGS } else { 0 }, "{}", context.name());
+        let seen = seen_delays(
+            &out.join(variant).join("replica-000"),
+            context,
+            300_000,
+            is_real_time,
+        )
+        .unwrap();
+        assert!(
+            seen.made == FIRINGS && seen.is_exact(),
+            "{} on {variant}: {seen:?}",
+            context.name()
+        );
+        assert_eq!(
+            seen.sections.len(),
+            if seen.are_sections { FIRINGS } else { 0 },
+            "{}",
+            context.name()
+        );
     }
 }
 
@@ -169,13 +330,33 @@ fn check_holds_sections_to_a_limit() {
         return;
     }
     let check = |limit: &str| {
-        let output = lab(&["check", "--sections", "--replicas", "1", "--cycles", "100", "--limit", limit, "--kernel", REAL_TIME]);
-        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+        let output = lab(&[
+            "check",
+            "--sections",
+            "--replicas",
+            "1",
+            "--cycles",
+            "100",
+            "--limit",
+            limit,
+            "--kernel",
+            REAL_TIME,
+        ]);
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
     };
     let (code, text) = check("5ms");
-    assert!(code == 0 && text.contains("no section without another task above 5.00 ms"), "{code}: {text}");
+    assert!(
+        code == 0 && text.contains("no section without another task above 5.00 ms"),
+        "{code}: {text}"
+    );
     let (code, text) = check("2us");
-    assert!(code == 1 && text.contains("1 of 1 runs have a section without another task above 2.00 us"), "{code}: {text}");
+    assert!(
+        code == 1 && text.contains("1 of 1 runs have a section without another task above 2.00 us"),
+        "{code}: {text}"
+    );
 }
 
 #[test]
@@ -185,14 +366,32 @@ fn what_cannot_be_watched_is_refused_with_the_reason() {
     }
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("runs");
-    let run = ["run", "--kernel", STOCK, "--watch", "--out", out.to_str().unwrap()];
+    let run = [
+        "run",
+        "--kernel",
+        STOCK,
+        "--watch",
+        "--out",
+        out.to_str().unwrap(),
+    ];
     let output = lab(&[&run[..], &["--memory", "4096"]].concat());
-    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let output = lab(&[&run[..], &["--accel", "kvm"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("leave out --accel kvm or --watch"), "{said}");
+    assert!(
+        output.status.code() == Some(2) && said.contains("leave out --accel kvm or --watch"),
+        "{said}"
+    );
     let output = tardy(&["show", "--sections", folder.path().to_str().unwrap()]);
-    assert!(output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains("--watch"));
+    assert!(
+        output.status.code() == Some(2)
+            && String::from_utf8_lossy(&output.stderr).contains("--watch")
+    );
 }
 
 #[test]
@@ -211,49 +410,115 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
     for (context, variant, function) in cases {
         let out = folder.path().join(format!("{}-{variant}", context.name()));
         let delays = format!("{}:300us:{FIRINGS}", context.name());
-        let kernel: &[&str] = if variant == "6.1-rt" { &["--kernel", REAL_TIME] } else { &["--kernel", STOCK, "--preempt", "full"] };
-        let rest = ["--for", "1400ms", "--load", "none", "--watch", "--inject", &delays, "--inject-modules", modules.to_str().unwrap()];
-        compared(&out, &[kernel, &rest, &["--", "--period", "100us"]].concat());
+        let kernel: &[&str] = if variant == "6.1-rt" {
+            &["--kernel", REAL_TIME]
+        } else {
+            &["--kernel", STOCK, "--preempt", "full"]
+        };
+        let rest = [
+            "--for",
+            "1400ms",
+            "--load",
+            "none",
+            "--watch",
+            "--inject",
+            &delays,
+            "--inject-modules",
+            modules.to_str().unwrap(),
+        ];
+        compared(
+            &out,
+            &[kernel, &rest, &["--", "--period", "100us"]].concat(),
+        );
         let run = out.join(variant).join("replica-000");
         let made = parse_log(&std::fs::read_to_string(run.join(LOG_PATH)).unwrap()).unwrap();
-        let explained = shown(&["explain", "--json", "--above", "100us", "--worst", "20", run.to_str().unwrap()]);
+        let explained = shown(&[
+            "explain",
+            "--json",
+            "--above",
+            "100us",
+            "--worst",
+            "20",
+            run.to_str().unwrap(),
+        ]);
         assert_eq!(explained["samples"]["not_adding_up"], 0);
         let worst = explained["worst"].as_array().unwrap();
         assert_eq!(made.len(), FIRINGS);
         for delay in &made {
             let due = |story: &Value| story["due_ns"].as_i64().unwrap();
             let ns = |value: &Value| value.as_i64().unwrap();
-            // A sample that was due just before the delay waits for its end, too: softirqs run as the interrupt that woke the probe ends.
-            let is_in = |story: &&Value| (due(story)..due(story) + ns(&story["latency_ns"])).contains(&delay.ended.0);
-            let story =
-                worst.iter().find(is_in).unwrap_or_else(|| panic!("{} on {variant}: no sample in {delay:?}: {worst:?}", context.name()));
-            let is_of_module = |name: &Value| name.as_str() == Some(&format!("{function} [tardy_inject]"));
+            // A sample that was due just before the delay waits for its end, too: softirqs run as
+            // the interrupt that woke the probe ends.
+            let is_in = |story: &&Value| {
+                (due(story)..due(story) + ns(&story["latency_ns"])).contains(&delay.ended.0)
+            };
+            let story = worst.iter().find(is_in).unwrap_or_else(|| {
+                panic!(
+                    "{} on {variant}: no sample in {delay:?}: {worst:?}",
+                    context.name()
+                )
+            });
+            let is_of_module =
+                |name: &Value| name.as_str() == Some(&format!("{function} [tardy_inject]"));
             // The longest piece is held by the function, from due to the end of the delay.
-            let held = story["pieces"].as_array().unwrap().iter().max_by_key(|piece| ns(&piece["length_ns"])).unwrap();
-            assert!(held["stack"].as_array().unwrap().iter().any(is_of_module), "{held}");
+            let held = story["pieces"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .max_by_key(|piece| ns(&piece["length_ns"]))
+                .unwrap();
+            assert!(
+                held["stack"].as_array().unwrap().iter().any(is_of_module),
+                "{held}"
+            );
             let rows = story["executed"]["functions"].as_array().unwrap();
-            let row = rows.iter().find(|row| is_of_module(&row["function"])).unwrap_or_else(|| panic!("{function}: {story}"));
+            let row = rows
+                .iter()
+                .find(|row| is_of_module(&row["function"]))
+                .unwrap_or_else(|| panic!("{function}: {story}"));
             let left = delay.ended.0 - due(story).max(delay.begun.0);
-            // What then interrupts it, and the switch to the probe, are among its calls: they end with the sample.
-            assert!((left - 2_000..=ns(&story["latency_ns"])).contains(&ns(&row["inclusive_ns"])), "{left}: {row}");
+            // What then interrupts it, and the switch to the probe, are among its calls: they end
+            // with the sample.
+            assert!(
+                (left - 2_000..=ns(&story["latency_ns"])).contains(&ns(&row["inclusive_ns"])),
+                "{left}: {row}"
+            );
             // So is the longest section, with its beginning and its length.
             let section = &story["executed"]["sections"][0];
-            let (begin, length) = (due(story) + ns(&section["begin_ns"]), ns(&section["length_ns"]));
+            let (begin, length) = (
+                due(story) + ns(&section["begin_ns"]),
+                ns(&section["length_ns"]),
+            );
             assert!(
-                (0..TO_FIRST_TIME).contains(&(delay.begun.0 - begin)) && (0..30_000).contains(&(begin + length - delay.ended.0)),
+                (0..TO_FIRST_TIME).contains(&(delay.begun.0 - begin))
+                    && (0..30_000).contains(&(begin + length - delay.ended.0)),
                 "{section}"
             );
         }
         let folded = folder.path().join("folded");
-        shown_text(&["explain", "--folded", folded.to_str().unwrap(), run.to_str().unwrap()]);
+        shown_text(&[
+            "explain",
+            "--folded",
+            folded.to_str().unwrap(),
+            run.to_str().unwrap(),
+        ]);
         let folded = std::fs::read_to_string(folded).unwrap();
-        assert!(folded.lines().any(|line| line.contains(&format!("{function} [tardy_inject]"))), "{folded}");
+        assert!(
+            folded
+                .lines()
+                .any(|line| line.contains(&format!("{function} [tardy_inject]"))),
+            "{folded}"
+        );
     }
 }
 
 fn shown_text(arguments: &[&str]) -> String {
     let output = tardy(arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -264,14 +529,28 @@ fn a_traced_run_and_what_was_seen_from_outside_blame_the_same() {
     }
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("runs");
-    let arguments = ["--kernel", STOCK, "--preempt", "none,full", "--kernel", REAL_TIME, "--for", "1s", "--load", "memory", "--watch"];
+    let arguments = [
+        "--kernel",
+        STOCK,
+        "--preempt",
+        "none,full",
+        "--kernel",
+        REAL_TIME,
+        "--for",
+        "1s",
+        "--load",
+        "memory",
+        "--watch",
+    ];
     for variant in compared(&out, &[&arguments[..], &["--", "--explain"]].concat()).keys() {
         let run = out.join(variant).join("replica-000");
         let agreement = agreement(&run, Nanos::ZERO).unwrap();
-        // Of all late samples nine of ten: the events of a trace do not tell the end of a pass of softirqs. `cargo xtask bench lab-sections` holds
-        // those above 100 us to 99 of 100.
+        // Of all late samples nine of ten: the events of a trace do not tell the end of a pass of
+        // softirqs. `cargo xtask bench lab-sections` holds those above 100 us to 99 of 100.
         assert!(
-            agreement.samples > 0 && (agreement.differences.len() as u64 + agreement.only_executed) * 10 <= agreement.samples,
+            agreement.samples > 0
+                && (agreement.differences.len() as u64 + agreement.only_executed) * 10
+                    <= agreement.samples,
             "{variant}: {agreement:#?}"
         );
     }

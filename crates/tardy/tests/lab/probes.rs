@@ -1,4 +1,5 @@
-//! Probes in guests, whose clock counts instructions: what they find is compared with what is known, and no machine's timing comes in.
+//! Probes in guests, whose clock counts instructions: what they find is compared with what is
+//! known, and no machine's timing comes in.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ pub(super) fn stored(run: &Path, series: &str) -> Vec<Sample> {
     let file = SeriesFile::open(&run.join("samples").join(format!("{series}.series"))).unwrap();
     let schedule = file.descriptor().schedule;
     let mut samples = Vec::new();
-    file.read(|chunk| samples.extend(chunk.samples(&schedule).map(|(_, sample)| sample))).unwrap();
+    file.read(|chunk| samples.extend(chunk.samples(&schedule).map(|(_, sample)| sample)))
+        .unwrap();
     samples
 }
 
@@ -34,47 +36,125 @@ pub(super) fn notes(run: &Path) -> String {
 /// Length of the intervals that the load occupies, and from one start to the next.
 const LENGTH: i64 = 2 * MILLI;
 const PERIOD: i64 = 20 * MILLI;
-/// What a gap holds beside the interval: the wake-up of the load, two switches, and writing the interval down. A wake-up is 3,700 instructions; this is 15,000.
+/// What a gap holds beside the interval: the wake-up of the load, two switches, and writing the
+/// interval down. A wake-up is 3,700 instructions; this is 15,000.
 const AROUND: i64 = 60_000;
 
-/// Runs the probe beside the load `busy` in a guest; the run's folder, and what the load wrote down.
+/// Runs the probe beside the load `busy` in a guest; the run's folder, and what the load wrote
+/// down.
 fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>) {
     let load = "busy:length=2ms:period=20ms:priority=50:record=/run/out/record";
-    let own = ["run", "--for", "1s", "--probe", probe, "--load", load, "--quiet", "--out", "/run/out/run"];
+    let own = [
+        "run",
+        "--for",
+        "1s",
+        "--probe",
+        probe,
+        "--load",
+        load,
+        "--quiet",
+        "--out",
+        "/run/out/run",
+    ];
     let out_text = out.to_str().unwrap();
-    let output = lab(&[&["run", "--kernel", kernel, "--out", out_text, "--program", "/init", "--"], &own[..]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let folder = std::fs::read_dir(out).unwrap().next().unwrap().unwrap().path().join("replica-000");
+    let output = lab(&[
+        &[
+            "run",
+            "--kernel",
+            kernel,
+            "--out",
+            out_text,
+            "--program",
+            "/init",
+            "--",
+        ],
+        &own[..],
+    ]
+    .concat());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let folder = std::fs::read_dir(out)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("replica-000");
     let text = std::fs::read_to_string(folder.join("record.cpu0")).unwrap();
-    let line = |line: &str| -> [i64; 3] { line.split(' ').map(|number| number.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap() };
+    let line = |line: &str| -> [i64; 3] {
+        line.split(' ')
+            .map(|number| number.parse().unwrap())
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap()
+    };
     (folder.join("run"), text.lines().map(line).collect())
 }
 
-/// Every interval that was recorded lies in one gap; those that hold nothing else are as long as the interval, and no other gap is.
-/// The tool's own tasks run on the guest's one CPU too, for up to some ms, so that a gap now and then holds one of theirs.
+/// Every interval that was recorded lies in one gap; those that hold nothing else are as long as
+/// the interval, and no other gap is. The tool's own tasks run on the guest's one CPU too, for up
+/// to some ms, so that a gap now and then holds one of theirs.
 fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     // The load may outlive the probe by an interval.
     let last = gaps.last().map_or(0, |gap| gap.wake().get());
-    let within: Vec<&[i64; 3]> = intervals.iter().filter(|[_, ended, _]| *ended < last).collect();
+    let within: Vec<&[i64; 3]> = intervals
+        .iter()
+        .filter(|[_, ended, _]| *ended < last)
+        .collect();
     // The load starts while the second of its phase runs.
-    assert!((25..=51).contains(&within.len()), "{what}: {} intervals in a second of one each {PERIOD} ns", within.len());
+    assert!(
+        (25..=51).contains(&within.len()),
+        "{what}: {} intervals in a second of one each {PERIOD} ns",
+        within.len()
+    );
     let (first, last) = (within[0][0], within[within.len() - 1][1]);
     let is_as_long = |gap: &Sample| (LENGTH - AROUND..LENGTH + AROUND).contains(&gap.latency.get());
     let mut alone = 0;
     for [begun, ended, _] in &within {
-        // The load looks at the clock, then at its CPU time, and writes down from when on it spins; it ends with the first look after its length.
-        assert!((ended - begun - LENGTH).abs() < AROUND, "{what}: {} ns", ended - begun);
-        let holding: Vec<&Sample> = gaps.iter().filter(|gap| gap.due.get() < *ended && *begun < gap.wake().get()).collect();
-        let [gap] = holding.as_slice() else { panic!("{what}: {begun} to {ended} is in {holding:?}") };
-        assert!(gap.due.get() < *begun && *ended < gap.wake().get(), "{what}: {gap:?} does not hold {begun} to {ended}");
+        // The load looks at the clock, then at its CPU time, and writes down from when on it spins;
+        // it ends with the first look after its length.
+        assert!(
+            (ended - begun - LENGTH).abs() < AROUND,
+            "{what}: {} ns",
+            ended - begun
+        );
+        let holding: Vec<&Sample> = gaps
+            .iter()
+            .filter(|gap| gap.due.get() < *ended && *begun < gap.wake().get())
+            .collect();
+        let [gap] = holding.as_slice() else {
+            panic!("{what}: {begun} to {ended} is in {holding:?}")
+        };
+        assert!(
+            gap.due.get() < *begun && *ended < gap.wake().get(),
+            "{what}: {gap:?} does not hold {begun} to {ended}"
+        );
         alone += usize::from(gap.latency.get() - (ended - begun) < AROUND);
     }
-    assert!(alone * 3 >= within.len() * 2, "{what}: only {alone} of {} gaps are as long as their interval", within.len());
+    assert!(
+        alone * 3 >= within.len() * 2,
+        "{what}: only {alone} of {} gaps are as long as their interval",
+        within.len()
+    );
     // Nothing is found that was not there.
-    let holds_one = |gap: &Sample| within.iter().any(|[begun, ended, _]| gap.due.get() < *begun && *ended < gap.wake().get());
+    let holds_one = |gap: &Sample| {
+        within
+            .iter()
+            .any(|[begun, ended, _]| gap.due.get() < *begun && *ended < gap.wake().get())
+    };
     let between = |gap: &&Sample| gap.due.get() >= first && gap.wake().get() <= last;
-    let invented: Vec<&Sample> = gaps.iter().filter(between).filter(|gap| is_as_long(gap) && !holds_one(gap)).collect();
-    assert!(invented.is_empty(), "{what}: gaps as long as the load's, in which it did nothing: {invented:?}");
+    let invented: Vec<&Sample> = gaps
+        .iter()
+        .filter(between)
+        .filter(|gap| is_as_long(gap) && !holds_one(gap))
+        .collect();
+    assert!(
+        invented.is_empty(),
+        "{what}: gaps as long as the load's, in which it did nothing: {invented:?}"
+    );
 }
 
 #[test]
@@ -88,12 +168,24 @@ fn spin_finds_every_interval_that_the_load_spin_occupied_and_lays_it_to_a_task()
     assert_all_found("oslat", &gaps, &intervals);
     let tasks = stored(&run, "oslat.tasks.cpu0");
     assert_all_found("oslat.tasks", &tasks, &intervals);
-    // A guest has no hypervisor that takes its time: what no task took is an interrupt, the tick before all.
+    // A guest has no hypervisor that takes its time: what no task took is an interrupt, the tick
+    // before all.
     let interrupts = stored(&run, "oslat.interrupts.cpu0");
-    assert!(interrupts.len() > 100, "{} gaps by interrupts in a second with 250 ticks", interrupts.len());
-    assert!(interrupts.iter().all(|gap| gap.latency.get() < AROUND), "{interrupts:?}");
+    assert!(
+        interrupts.len() > 100,
+        "{} gaps by interrupts in a second with 250 ticks",
+        interrupts.len()
+    );
+    assert!(
+        interrupts.iter().all(|gap| gap.latency.get() < AROUND),
+        "{interrupts:?}"
+    );
     let unseen = stored(&run, "oslat.unseen.cpu0");
-    assert_eq!(gaps.len(), tasks.len() + interrupts.len() + unseen.len(), "each gap is laid to one of them");
+    assert_eq!(
+        gaps.len(),
+        tasks.len() + interrupts.len() + unseen.len(),
+        "each gap is laid to one of them"
+    );
     assert!(unseen.is_empty(), "{unseen:?}");
 }
 
@@ -105,16 +197,27 @@ fn gtod_finds_every_interval_that_the_load_spin_occupied() {
     let folder = tempfile::tempdir().unwrap();
     let (run, intervals) = beside_spin(folder.path(), STOCK, "gtod");
     // The two clocks are read in turn, and each gap is found by the one whose turn it is.
-    let mut gaps: Vec<Sample> = ["gtod.cpu0", "gtod.monotonic.cpu0"].iter().flat_map(|series| stored(&run, series)).collect();
+    let mut gaps: Vec<Sample> = ["gtod.cpu0", "gtod.monotonic.cpu0"]
+        .iter()
+        .flat_map(|series| stored(&run, series))
+        .collect();
     gaps.sort_by_key(|gap| gap.due);
     assert_all_found("gtod", &gaps, &intervals);
 }
 
-/// How far moments are from a common place within the tick at most: the tick less the largest empty stretch of it.
+/// How far moments are from a common place within the tick at most: the tick less the largest empty
+/// stretch of it.
 fn spread(moments: &[i64]) -> i64 {
-    let mut places: Vec<i64> = moments.iter().map(|moment| moment.rem_euclid(TICK)).collect();
+    let mut places: Vec<i64> = moments
+        .iter()
+        .map(|moment| moment.rem_euclid(TICK))
+        .collect();
     places.sort_unstable();
-    let inner = places.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+    let inner = places
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .max()
+        .unwrap_or(0);
     TICK - inner.max(places[0] + TICK - places[places.len() - 1])
 }
 
@@ -131,13 +234,36 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let variants = ["--kernel", STOCK, "--cmdline", "highres=off nohz=off", "--kernel", REAL_TIME, "--cmdline", "highres=on"];
+    let variants = [
+        "--kernel",
+        STOCK,
+        "--cmdline",
+        "highres=off nohz=off",
+        "--kernel",
+        REAL_TIME,
+        "--cmdline",
+        "highres=on",
+    ];
     let how = ["--for", "2s", "--load", "none", "--"];
-    let probes =
-        ["--probe", "cyclic:period=10ms", "--probe", "itimer:period=10ms", "--probe", "media:delay=1ms:delay-every=10", "--probe", "rtc"];
-    let found = compared(folder.path(), &[&variants[..], &how[..], &probes[..]].concat());
+    let probes = [
+        "--probe",
+        "cyclic:period=10ms",
+        "--probe",
+        "itimer:period=10ms",
+        "--probe",
+        "media:delay=1ms:delay-every=10",
+        "--probe",
+        "rtc",
+    ];
+    let found = compared(
+        folder.path(),
+        &[&variants[..], &how[..], &probes[..]].concat(),
+    );
     let run = |part: &str| {
-        let name = found.keys().find(|name| name.contains(part)).unwrap_or_else(|| panic!("no {part} in {:?}", found.keys()));
+        let name = found
+            .keys()
+            .find(|name| name.contains(part))
+            .unwrap_or_else(|| panic!("no {part} in {:?}", found.keys()));
         folder.path().join(name).join("replica-000")
     };
     let (coarse, fine) = (run("highres=off"), run("highres=on"));
@@ -145,25 +271,62 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
         let (mut coarse, fine) = (wakes(&stored(&coarse, probe)), wakes(&stored(&fine, probe)));
         // The last one comes when the other threads have ended: its path is shorter by theirs.
         coarse.pop();
-        assert!(coarse.len() > 50 && fine.len() > 50, "{probe}: {} and {} wake-ups", coarse.len(), fine.len());
-        assert!(spread(&coarse) < PATH, "{probe} is off its ticks by up to {} ns", spread(&coarse));
+        assert!(
+            coarse.len() > 50 && fine.len() > 50,
+            "{probe}: {} and {} wake-ups",
+            coarse.len(),
+            fine.len()
+        );
+        assert!(
+            spread(&coarse) < PATH,
+            "{probe} is off its ticks by up to {} ns",
+            spread(&coarse)
+        );
         for pair in coarse.windows(2) {
             let ticks = (pair[1] - pair[0] + TICK / 2) / TICK;
-            assert!(ticks > 0 && (pair[1] - pair[0] - ticks * TICK).abs() < PATH, "{probe}: {} ns between two", pair[1] - pair[0]);
+            assert!(
+                ticks > 0 && (pair[1] - pair[0] - ticks * TICK).abs() < PATH,
+                "{probe}: {} ns between two",
+                pair[1] - pair[0]
+            );
         }
         // 10 ms come to two places of a tick of 4 ms, 33.3 ms to twelve and more.
-        assert!(spread(&fine) > TICK / 4, "{probe} sits on ticks with high-resolution timers: within {} ns", spread(&fine));
+        assert!(
+            spread(&fine) > TICK / 4,
+            "{probe} sits on ticks with high-resolution timers: within {} ns",
+            spread(&fine)
+        );
     }
-    // A frame lasts whole ticks: 32 or 36 ms where 33.3 are due; with high-resolution timers it lasts what is due.
-    let errors = |run: &Path| -> Vec<i64> { stored(run, "media.frame.cpu0").iter().map(|sample| sample.latency.get()).collect() };
+    // A frame lasts whole ticks: 32 or 36 ms where 33.3 are due; with high-resolution timers it
+    // lasts what is due.
+    let errors = |run: &Path| -> Vec<i64> {
+        stored(run, "media.frame.cpu0")
+            .iter()
+            .map(|sample| sample.latency.get())
+            .collect()
+    };
     let (coarse_errors, fine_errors) = (errors(&coarse), errors(&fine));
-    assert!(coarse_errors.iter().any(|error| *error > 2 * MILLI) && coarse_errors.iter().any(|error| *error < -MILLI), "{coarse_errors:?}");
-    assert!(fine_errors.iter().all(|error| error.abs() < PATH), "{fine_errors:?}");
-    // Skew has a sign: the sound that was held back at each tenth frame is behind the picture, exactly there.
-    let skews: Vec<i64> = stored(&fine, "media.cpu0").iter().map(|sample| sample.latency.get()).collect();
+    assert!(
+        coarse_errors.iter().any(|error| *error > 2 * MILLI)
+            && coarse_errors.iter().any(|error| *error < -MILLI),
+        "{coarse_errors:?}"
+    );
+    assert!(
+        fine_errors.iter().all(|error| error.abs() < PATH),
+        "{fine_errors:?}"
+    );
+    // Skew has a sign: the sound that was held back at each tenth frame is behind the picture,
+    // exactly there.
+    let skews: Vec<i64> = stored(&fine, "media.cpu0")
+        .iter()
+        .map(|sample| sample.latency.get())
+        .collect();
     for (frame, skew) in skews.iter().enumerate() {
         let due = if frame % 10 == 0 { -MILLI } else { 0 };
-        assert!((0..PATH).contains(&(skew - due)), "frame {frame} has a skew of {skew} ns: {skews:?}");
+        assert!(
+            (0..PATH).contains(&(skew - due)),
+            "frame {frame} has a skew of {skew} ns: {skews:?}"
+        );
     }
     assert_rtc(&fine);
 }
@@ -173,12 +336,23 @@ fn assert_rtc(run: &Path) {
     let samples = stored(run, "rtc.cpu0");
     let skipped: i64 = samples.iter().map(|sample| i64::from(sample.skipped)).sum();
     // It runs for the two seconds of the measurement; the first interrupt only begins an interval.
-    assert!((4090..=4096).contains(&(samples.len() as i64 + skipped)), "{} interrupts and {skipped} skipped", samples.len());
+    assert!(
+        (4090..=4096).contains(&(samples.len() as i64 + skipped)),
+        "{} interrupts and {skipped} skipped",
+        samples.len()
+    );
     let wakes = wakes(&samples);
     let (first, last) = (wakes[0], wakes[wakes.len() - 1]);
     let period = (last - first) / (samples.len() as i64 - 1 + skipped);
-    assert!((period - 1_000_000_000 / 2048).abs() < 1_000, "{period} ns between two interrupts");
-    assert!(notes(run).contains("hrtimer-emulated, not a device interrupt"), "{}", notes(run));
+    assert!(
+        (period - 1_000_000_000 / 2048).abs() < 1_000,
+        "{period} ns between two interrupts"
+    );
+    assert!(
+        notes(run).contains("hrtimer-emulated, not a device interrupt"),
+        "{}",
+        notes(run)
+    );
 }
 
 /// A guest that answers at its second serial port, on the host's clock; it ends with this value.
@@ -189,7 +363,12 @@ struct AnsweringGuest {
 
 impl AnsweringGuest {
     fn start(folder: &Path) -> Self {
-        let program = Program { path: None, arguments: ["respond", "serial-bytes:/dev/ttyS1"].map(str::to_owned).to_vec() };
+        let program = Program {
+            path: None,
+            arguments: ["respond", "serial-bytes:/dev/ttyS1"]
+                .map(str::to_owned)
+                .to_vec(),
+        };
         let job = GuestJob {
             version: guest_job::VERSION,
             task: Task::Run(program),
@@ -201,20 +380,47 @@ impl AnsweringGuest {
             hand_out_symbols: false,
         };
         let initial = folder.join("initial");
-        initramfs::write(std::fs::File::create(&initial).unwrap(), Path::new(env!("CARGO_BIN_EXE_tardy")), &job, &[]).unwrap();
+        initramfs::write(
+            std::fs::File::create(&initial).unwrap(),
+            Path::new(env!("CARGO_BIN_EXE_tardy")),
+            &job,
+            &[],
+        )
+        .unwrap();
         Qemu::find(Architecture::Amd64).unwrap();
         // No counted instructions: the guest's clock is the host's, as its serial port is.
-        let options =
-            "-accel tcg -m 1024 -smp 1 -nodefaults -nic none -display none -monitor none -no-reboot -serial file:console -serial pty";
+        let options = "-accel tcg -m 1024 -smp 1 -nodefaults -nic none -display none -monitor \
+                       none -no-reboot -serial file:console -serial pty";
         let mut qemu = Command::new(Architecture::Amd64.qemu_program());
-        qemu.args(options.split(' ')).arg("-kernel").arg(kernel(REAL_TIME).unwrap().image).arg("-initrd").arg(&initial);
-        qemu.args(["-append", "console=ttyS0 quiet panic=-1 cryptomgr.notests tardy.lab=1"]);
-        let mut qemu = qemu.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        qemu.args(options.split(' '))
+            .arg("-kernel")
+            .arg(kernel(REAL_TIME).unwrap().image)
+            .arg("-initrd")
+            .arg(&initial);
+        qemu.args([
+            "-append",
+            "console=ttyS0 quiet panic=-1 cryptomgr.notests tardy.lab=1",
+        ]);
+        let mut qemu = qemu
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(qemu.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(qemu.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         // `char device redirected to /dev/pts/3 (label serial1)`
-        let terminal = line.split_whitespace().find(|word| word.starts_with("/dev/pts/")).unwrap_or_else(|| panic!("no terminal: {line}"));
-        Self { qemu, terminal: terminal.to_owned() }
+        let terminal = line
+            .split_whitespace()
+            .find(|word| word.starts_with("/dev/pts/"))
+            .unwrap_or_else(|| panic!("no terminal: {line}"));
+        Self {
+            qemu,
+            terminal: terminal.to_owned(),
+        }
     }
 }
 
@@ -256,9 +462,13 @@ fn a_guest_answers_over_its_serial_port_and_the_time_is_the_hosts() {
         ]);
         let output = command.arg(&run).output().unwrap();
         said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(guest.qemu.try_wait().unwrap().is_none(), "the guest ended: {said}");
+        assert!(
+            guest.qemu.try_wait().unwrap().is_none(),
+            "the guest ended: {said}"
+        );
         if output.status.code() != Some(3) {
-            let summary = crate::support::document::read_as(&String::from_utf8_lossy(&output.stdout), "show");
+            let summary =
+                crate::support::document::read_as(&String::from_utf8_lossy(&output.stdout), "show");
             // While the guest boots, its terminal may echo a byte before anything answers.
             if response(&summary)["counts"]["recorded"].as_u64() > Some(50) {
                 return assert_answered(&summary, &run);
@@ -274,18 +484,40 @@ fn a_guest_answers_over_its_serial_port_and_the_time_is_the_hosts() {
 }
 
 fn response(summary: &Value) -> &Value {
-    summary["series"].as_array().unwrap().iter().find(|series| series["probe"] == "response").unwrap()
+    summary["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|series| series["probe"] == "response")
+        .unwrap()
 }
 
 fn assert_answered(summary: &Value, run: &Path) {
     let series = response(summary);
     let count = |name: &str| series["counts"][name].as_u64().unwrap();
     assert_eq!(count("lost"), 0, "{series}");
-    assert_eq!(count("expected"), count("recorded") + count("skipped"), "{series}");
+    assert_eq!(
+        count("expected"),
+        count("recorded") + count("skipped"),
+        "{series}"
+    );
     let cpu = series["cpu"].as_u64().unwrap();
-    assert!(stored(run, &format!("response.cpu{cpu}")).iter().all(|round_trip| round_trip.latency > Nanos::ZERO));
-    // The initiator's clock is this machine's, not the guest's; and what hangs on a pseudo-terminal has not left the machine.
+    assert!(
+        stored(run, &format!("response.cpu{cpu}"))
+            .iter()
+            .all(|round_trip| round_trip.latency > Nanos::ZERO)
+    );
+    // The initiator's clock is this machine's, not the guest's; and what hangs on a pseudo-terminal
+    // has not left the machine.
     assert_eq!(summary["clock"], "hardware", "{}", summary["clock"]);
-    assert!(summary["warnings"].to_string().contains("external=false"), "{}", summary["warnings"]);
-    assert_ne!(summary["verdict"]["outcome"], "passed", "{}", summary["verdict"]);
+    assert!(
+        summary["warnings"].to_string().contains("external=false"),
+        "{}",
+        summary["warnings"]
+    );
+    assert_ne!(
+        summary["verdict"]["outcome"], "passed",
+        "{}",
+        summary["verdict"]
+    );
 }

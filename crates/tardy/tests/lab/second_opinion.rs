@@ -11,13 +11,33 @@ fn timerlat_and_events_agree_on_the_same_wake_ups() {
     }
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("lab");
-    // 1 ns an instruction: what lies between an event's stamp and timerlat's own clock read is the recording of that event.
-    let arguments = ["--kernel", REAL_TIME, "--for", "1300ms", "--load", "none", "--instruction-time", "1ns", "--", "--explain=timerlat"];
+    // 1 ns an instruction: what lies between an event's stamp and timerlat's own clock read is the
+    // recording of that event.
+    let arguments = [
+        "--kernel",
+        REAL_TIME,
+        "--for",
+        "1300ms",
+        "--load",
+        "none",
+        "--instruction-time",
+        "1ns",
+        "--",
+        "--explain=timerlat",
+    ];
     let variants = compared(&out, &arguments);
-    let run = out.join(variants.keys().next().unwrap()).join("replica-000");
-    let record: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
+    let run = out
+        .join(variants.keys().next().unwrap())
+        .join("replica-000");
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
     let tracing = &record["tracing"];
-    assert_eq!((&tracing["level"], &tracing["no_second_opinion"]), (&3.into(), &Value::Null), "{}", record["warnings"]);
+    assert_eq!(
+        (&tracing["level"], &tracing["no_second_opinion"]),
+        (&3.into(), &Value::Null),
+        "{}",
+        record["warnings"]
+    );
     let opinion = &tracing["second_opinion"];
     println!("second opinion: {opinion}");
     assert!(opinion["wake_ups"].as_u64() > Some(500), "{opinion}");

@@ -1,4 +1,5 @@
-//! The real binary in guests with more than one CPU, which the lab itself has not: their clock is the host's, so that nothing of it is asserted.
+//! The real binary in guests with more than one CPU, which the lab itself has not: their clock is
+//! the host's, so that nothing of it is asserted.
 
 use std::path::Path;
 
@@ -29,8 +30,14 @@ pub(crate) fn boot(source: &str, words: &str, arguments: &[&str]) -> GuestResult
 fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
     let left = boot(STOCK, words, arguments);
     let said = || format!("{}{}", left.text("stdout.log"), left.text("stderr.log"));
-    assert!(matches!(left.report.ending, Ending::Exited(0 | 4)), "{:?}: {}", left.report.ending, said());
-    let record = serde_json::from_str(&left.text("out/run.json")).unwrap_or_else(|error| panic!("{error}: {}", said()));
+    assert!(
+        matches!(left.report.ending, Ending::Exited(0 | 4)),
+        "{:?}: {}",
+        left.report.ending,
+        said()
+    );
+    let record = serde_json::from_str(&left.text("out/run.json"))
+        .unwrap_or_else(|error| panic!("{error}: {}", said()));
     (left, record)
 }
 
@@ -41,21 +48,45 @@ fn isolated_cpus_are_measured_by_default_while_loads_and_the_tool_keep_to_the_ot
     if !lab_is_there("isolated CPUs", false) {
         return;
     }
-    let run = ["run", "--for", "3s", "--load", "procfs", "--period", "10ms", "--quiet", "--out", "/run/out"];
+    let run = [
+        "run", "--for", "3s", "--load", "procfs", "--period", "10ms", "--quiet", "--out",
+        "/run/out",
+    ];
     let (left, record) = run_in_guest(ISOLATED, &run);
     let plan = &record["plan"];
-    assert_eq!((&plan["measured_cpus"], &plan["tool_cpus"]), (&"1".into(), &"0".into()), "{plan}");
-    let loads = plan["phases"].as_array().unwrap().iter().flat_map(|phase| phase["loads"].as_array().unwrap());
+    assert_eq!(
+        (&plan["measured_cpus"], &plan["tool_cpus"]),
+        (&"1".into(), &"0".into()),
+        "{plan}"
+    );
+    let loads = plan["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|phase| phase["loads"].as_array().unwrap());
     assert!(loads.into_iter().all(|load| load["cpus"] == "0"), "{plan}");
     let stdout = left.text("stdout.log");
-    assert!(stdout.contains("note: CPUs 1 are isolated (isolcpus or nohz_full) and measured"), "{stdout}");
+    assert!(
+        stdout.contains("note: CPUs 1 are isolated (isolcpus or nohz_full) and measured"),
+        "{stdout}"
+    );
     let series = &record["series"][0];
     assert_eq!(series["cpu"], 1);
     assert!(series["counts"]["recorded"].as_u64() > Some(0), "{series}");
     let warnings = record["warnings"].as_array().unwrap();
-    let is_bound = warnings.iter().all(|warning| warning["warning"] != "not-bound" && warning["warning"] != "load-problem");
+    let is_bound = warnings
+        .iter()
+        .all(|warning| warning["warning"] != "not-bound" && warning["warning"] != "load-problem");
     assert!(is_bound, "{warnings:?}");
-    assert!(record["load_work"].as_array().unwrap().iter().all(|work| work["cpu"] == 0), "{}", record["load_work"]);
+    assert!(
+        record["load_work"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|work| work["cpu"] == 0),
+        "{}",
+        record["load_work"]
+    );
 }
 
 #[test]
@@ -63,7 +94,18 @@ fn a_pair_of_threads_is_measured_on_an_isolated_cpu_and_woken_from_the_other() {
     if !lab_is_there("pairs on isolated CPUs", false) {
         return;
     }
-    let run = ["run", "--for", "2s", "--load", "none", "--cpus", "isolated", "--probe", "futex:waker=other:period=10ms", "--quiet"];
+    let run = [
+        "run",
+        "--for",
+        "2s",
+        "--load",
+        "none",
+        "--cpus",
+        "isolated",
+        "--probe",
+        "futex:waker=other:period=10ms",
+        "--quiet",
+    ];
     let (_, record) = run_in_guest(ISOLATED, &[&run[..], &["--out", "/run/out"]].concat());
     assert_eq!(record["plan"]["measured_cpus"], "1");
     for series in record["series"].as_array().unwrap() {

@@ -1,4 +1,5 @@
-//! The player on a sound card of the guest: the kernel's snd-dummy, which plays at the pace of a high-resolution timer or of ticks, to no hardware.
+//! The player on a sound card of the guest: the kernel's snd-dummy, which plays at the pace of a
+//! high-resolution timer or of ticks, to no hardware.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +13,27 @@ use super::{REAL_TIME, STOCK, assert_accounted, compared, lab, lab_is_there};
 /// A frame of sound at 48 kHz, in ns, rounded up.
 const SOUND_FRAME: i64 = 20_834;
 
-/// Whether guests can have a sound card: its modules are in the kernels' packages (network on the first run).
+/// Whether guests can have a sound card: its modules are in the kernels' packages (network on the
+/// first run).
 fn card_is_there(test: &str) -> bool {
     if !lab_is_there(test, false) {
         return false;
     }
-    let modules = |source| kernel::modules(&super::kernel(source).unwrap(), &["snd-dummy"], &Cache::of_user().unwrap());
-    let missing = [STOCK, REAL_TIME].into_iter().find_map(|source| modules(source).err());
+    let modules = |source| {
+        kernel::modules(
+            &super::kernel(source).unwrap(),
+            &["snd-dummy"],
+            &Cache::of_user().unwrap(),
+        )
+    };
+    let missing = [STOCK, REAL_TIME]
+        .into_iter()
+        .find_map(|source| modules(source).err());
     let Some(missing) = missing else { return true };
-    assert!(std::env::var_os("TARDY_TEST_REQUIRE_LAB").is_none_or(|value| value != "1"), "{missing}");
+    assert!(
+        std::env::var_os("TARDY_TEST_REQUIRE_LAB").is_none_or(|value| value != "1"),
+        "{missing}"
+    );
     crate::support::machine::left_out(test, &missing.to_string());
     false
 }
@@ -31,17 +44,31 @@ fn values(samples: &[Sample]) -> Vec<i64> {
 
 /// The number between these words of the run's notes, and the unit behind it, in ns.
 fn time_behind(text: &str, words: &str) -> f64 {
-    let rest = &text[text.find(words).unwrap_or_else(|| panic!("no `{words}` in {text}")) + words.len()..];
+    let rest = &text[text
+        .find(words)
+        .unwrap_or_else(|| panic!("no `{words}` in {text}"))
+        + words.len()..];
     let mut parts = rest.trim_start().split([' ', ';', '\"']);
     let number: f64 = parts.next().unwrap().parse().unwrap();
-    number * [("us", 1e3), ("ms", 1e6), ("s", 1e9)].iter().find(|(unit, _)| parts.clone().next() == Some(unit)).expect("a unit").1
+    number
+        * [("us", 1e3), ("ms", 1e6), ("s", 1e9)]
+            .iter()
+            .find(|(unit, _)| parts.clone().next() == Some(unit))
+            .expect("a unit")
+            .1
 }
 
 /// Skews and inter-frame errors of a player that had the card, and never a late write.
 fn played(run: &Path) -> (Vec<i64>, Vec<i64>) {
     assert_accounted(run);
-    assert!(!run.join("samples/media.cpu0.series").exists(), "a card's clock has names of its own");
-    let (skews, frames) = (stored(run, "media.alsa.cpu0"), stored(run, "media.alsa-frame.cpu0"));
+    assert!(
+        !run.join("samples/media.cpu0.series").exists(),
+        "a card's clock has names of its own"
+    );
+    let (skews, frames) = (
+        stored(run, "media.alsa.cpu0"),
+        stored(run, "media.alsa-frame.cpu0"),
+    );
     assert!(
         (59..=60).contains(&skews.len()) && frames.len() + 1 == skews.len(),
         "{} frames, {} times between two",
@@ -50,8 +77,15 @@ fn played(run: &Path) -> (Vec<i64>, Vec<i64>) {
     );
     assert!(skews.iter().all(|sample| sample.skipped == 0), "{skews:?}");
     let notes = notes(run);
-    assert!(notes.contains("hw:0,0 (Dummy PCM, a driver without hardware") && notes.contains("hw:0,0 had no xruns"), "{notes}");
-    assert!(!notes.contains("simulated") && !notes.contains("faults-in-loop"), "{notes}");
+    assert!(
+        notes.contains("hw:0,0 (Dummy PCM, a driver without hardware")
+            && notes.contains("hw:0,0 had no xruns"),
+        "{notes}"
+    );
+    assert!(
+        !notes.contains("simulated") && !notes.contains("faults-in-loop"),
+        "{notes}"
+    );
     (values(&skews), values(&frames))
 }
 
@@ -63,30 +97,83 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
     let folder = tempfile::tempdir().unwrap();
     let how = ["--for", "2s", "--load", "none", "--", "--probe", "media"];
     let (fine, coarse) = (folder.path().join("fine"), folder.path().join("coarse"));
-    compared(&fine, &[&["--kernel", STOCK, "--kernel", REAL_TIME, "--module", "snd-dummy"][..], &how[..]].concat());
-    compared(&coarse, &[&["--kernel", STOCK, "--module", "snd-dummy:hrtimer=0"][..], &how[..]].concat());
+    compared(
+        &fine,
+        &[
+            &[
+                "--kernel",
+                STOCK,
+                "--kernel",
+                REAL_TIME,
+                "--module",
+                "snd-dummy",
+            ][..],
+            &how[..],
+        ]
+        .concat(),
+    );
+    compared(
+        &coarse,
+        &[
+            &["--kernel", STOCK, "--module", "snd-dummy:hrtimer=0"][..],
+            &how[..],
+        ]
+        .concat(),
+    );
     for kernel in ["6.1", "6.1-rt"] {
         let run = fine.join(kernel).join("replica-000");
         let (skews, frames) = played(&run);
-        // The card counts whole frames of sound, once when the player goes to sleep and once when it shows the picture.
-        // What the kernel does by itself in two seconds may keep the player from two of its sixty frames, each the end of one interval and the begin of one.
-        let (late, uneven) =
-            (skews.iter().filter(|skew| **skew >= PATH).count(), frames.iter().filter(|error| error.abs() >= PATH).count());
-        assert!(late <= 2 && skews.iter().all(|skew| (-2 * SOUND_FRAME..MILLI).contains(skew)), "{kernel}: {skews:?}");
-        assert!(uneven <= 4 && frames.iter().all(|error| error.abs() < MILLI), "{kernel}: {frames:?}");
-        assert!(time_behind(&notes(&run), "even pace by at most") <= SOUND_FRAME as f64, "{}", notes(&run));
+        // The card counts whole frames of sound, once when the player goes to sleep and once when
+        // it shows the picture. What the kernel does by itself in two seconds may keep the player
+        // from two of its sixty frames, each the end of one interval and the begin of one.
+        let (late, uneven) = (
+            skews.iter().filter(|skew| **skew >= PATH).count(),
+            frames.iter().filter(|error| error.abs() >= PATH).count(),
+        );
+        assert!(
+            late <= 2
+                && skews
+                    .iter()
+                    .all(|skew| (-2 * SOUND_FRAME..MILLI).contains(skew)),
+            "{kernel}: {skews:?}"
+        );
+        assert!(
+            uneven <= 4 && frames.iter().all(|error| error.abs() < MILLI),
+            "{kernel}: {frames:?}"
+        );
+        assert!(
+            time_behind(&notes(&run), "even pace by at most") <= SOUND_FRAME as f64,
+            "{}",
+            notes(&run)
+        );
     }
-    // By ticks the card's pointer stands still for 4 ms, and then jumps; when it jumped is known to the next look.
+    // By ticks the card's pointer stands still for 4 ms, and then jumps; when it jumped is known to
+    // the next look.
     let run = coarse.join("6.1/replica-000");
     let (skews, frames) = played(&run);
-    assert!(skews.iter().all(|skew| skew.abs() < TICK + PATH), "{skews:?}");
-    assert!(skews.iter().any(|skew| *skew > MILLI) && skews.iter().any(|skew| *skew < -MILLI), "{skews:?}");
-    assert!(frames.iter().all(|error| error.abs() < 2 * TICK) && frames.iter().any(|error| error.abs() > MILLI), "{frames:?}");
+    assert!(
+        skews.iter().all(|skew| skew.abs() < TICK + PATH),
+        "{skews:?}"
+    );
+    assert!(
+        skews.iter().any(|skew| *skew > MILLI) && skews.iter().any(|skew| *skew < -MILLI),
+        "{skews:?}"
+    );
+    assert!(
+        frames.iter().all(|error| error.abs() < 2 * TICK)
+            && frames.iter().any(|error| error.abs() > MILLI),
+        "{frames:?}"
+    );
     let uneven = time_behind(&notes(&run), "even pace by at most");
-    assert!((MILLI as f64..(TICK + PATH) as f64).contains(&uneven), "{uneven} ns: {}", notes(&run));
+    assert!(
+        (MILLI as f64..(TICK + PATH) as f64).contains(&uneven),
+        "{uneven} ns: {}",
+        notes(&run)
+    );
 }
 
-/// How long the player is kept from writing, and what it has written ahead: the sound ends meanwhile.
+/// How long the player is kept from writing, and what it has written ahead: the sound ends
+/// meanwhile.
 const STALL: i64 = 80 * MILLI;
 const BUFFER: i64 = 50 * MILLI;
 
@@ -98,26 +185,80 @@ fn a_player_that_is_kept_from_writing_has_an_xrun_a_stall_and_every_frame_is_acc
     let folder = tempfile::tempdir().unwrap();
     let load = "busy:length=80ms:period=500ms:priority=97:record=/run/out/record";
     let probe = "media:player=alsa:buffer=50ms:period=40ms:priority=80";
-    let own = ["run", "--for", "3s", "--probe", probe, "--load", load, "--quiet", "--out", "/run/out/run"];
+    let own = [
+        "run",
+        "--for",
+        "3s",
+        "--probe",
+        probe,
+        "--load",
+        load,
+        "--quiet",
+        "--out",
+        "/run/out/run",
+    ];
     let out = folder.path().to_str().unwrap();
-    let output = lab(&[&["run", "--kernel", STOCK, "--module", "snd-dummy", "--out", out, "--program", "/init", "--"], &own[..]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = lab(&[
+        &[
+            "run",
+            "--kernel",
+            STOCK,
+            "--module",
+            "snd-dummy",
+            "--out",
+            out,
+            "--program",
+            "/init",
+            "--",
+        ],
+        &own[..],
+    ]
+    .concat());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let folder: PathBuf = folder.path().join("6.1/replica-000");
     let run = folder.join("run");
     assert_accounted(&run);
     let skews = stored(&run, "media.alsa.cpu0");
     let last = skews.last().unwrap().wake().get();
     let text = std::fs::read_to_string(folder.join("record.cpu0")).unwrap();
-    let ends = text.lines().map(|line| line.split(' ').nth(1).unwrap().parse::<i64>().unwrap());
+    let ends = text
+        .lines()
+        .map(|line| line.split(' ').nth(1).unwrap().parse::<i64>().unwrap());
     // The load may outlive the player by a stall.
     let stalls = ends.filter(|ended| *ended < last).count();
-    assert!((3..=7).contains(&stalls), "{stalls} stalls of {STALL} ns in 3 s: {text}");
+    assert!(
+        (3..=7).contains(&stalls),
+        "{stalls} stalls of {STALL} ns in 3 s: {text}"
+    );
     let notes = notes(&run);
-    assert!(notes.contains(&format!("hw:0,0 had {stalls} xruns")), "{stalls} stalls: {notes}");
-    // The sound was silent for what the stall was longer than what was written, and for less than the stall.
+    assert!(
+        notes.contains(&format!("hw:0,0 had {stalls} xruns")),
+        "{stalls} stalls: {notes}"
+    );
+    // The sound was silent for what the stall was longer than what was written, and for less than
+    // the stall.
     let silent = time_behind(&notes, "with nothing to play for") / stalls as f64;
-    assert!(((STALL - BUFFER - PATH) as f64..STALL as f64).contains(&silent), "{silent} ns a stall: {notes}");
+    assert!(
+        ((STALL - BUFFER - PATH) as f64..STALL as f64).contains(&silent),
+        "{silent} ns a stall: {notes}"
+    );
     // No more sound is heard than was written: the picture is behind it by less than that.
-    assert!(skews.iter().all(|sample| sample.latency.get() < BUFFER + PATH), "{skews:?}");
-    assert!(skews.iter().filter(|sample| sample.latency.get() > MILLI).count() >= stalls, "{skews:?}");
+    assert!(
+        skews
+            .iter()
+            .all(|sample| sample.latency.get() < BUFFER + PATH),
+        "{skews:?}"
+    );
+    assert!(
+        skews
+            .iter()
+            .filter(|sample| sample.latency.get() > MILLI)
+            .count()
+            >= stalls,
+        "{skews:?}"
+    );
 }

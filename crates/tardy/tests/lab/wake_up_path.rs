@@ -1,18 +1,35 @@
-//! The probe's wake-up against cyclictest's in the same guest: with a clock that counts instructions both lengths are exact, so this is a test.
+//! The probe's wake-up against cyclictest's in the same guest: with a clock that counts
+//! instructions both lengths are exact, so this is a test.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::{REAL_TIME, STOCK, compared, lab_is_there, samples};
 
-const KERNELS: [&str; 6] = ["--kernel", STOCK, "--preempt", "full", "--kernel", REAL_TIME];
+const KERNELS: [&str; 6] = [
+    "--kernel",
+    STOCK,
+    "--preempt",
+    "full",
+    "--kernel",
+    REAL_TIME,
+];
 
 /// The program and the libraries that it loads, as the lab takes them.
 fn with_libraries(program: &str) -> Vec<String> {
-    let output = Command::new("ldd").arg(program).output().expect("ldd is part of the C library's package");
+    let output = Command::new("ldd")
+        .arg(program)
+        .output()
+        .expect("ldd is part of the C library's package");
     let text = String::from_utf8(output.stdout).unwrap();
-    let libraries = text.split_whitespace().filter(|word| word.starts_with('/')).map(|path| format!("{path}:{path}"));
-    libraries.chain([format!("{program}:/bin/cyclictest")]).flat_map(|add| ["--add".to_owned(), add]).collect()
+    let libraries = text
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(|path| format!("{path}:{path}"));
+    libraries
+        .chain([format!("{program}:/bin/cyclictest")])
+        .flat_map(|add| ["--add".to_owned(), add])
+        .collect()
 }
 
 /// All latencies in ns from a histogram of cyclictest, `NANOSECONDS COUNT` a line.
@@ -32,26 +49,49 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
         return;
     }
     let cyclictest = "/usr/bin/cyclictest";
-    assert!(Path::new(cyclictest).exists(), "cyclictest is missing: install the package rt-tests (cargo xtask test does)");
+    assert!(
+        Path::new(cyclictest).exists(),
+        "cyclictest is missing: install the package rt-tests (cargo xtask test does)"
+    );
     let folder = tempfile::tempdir().unwrap();
     let (own_folder, peer_folder) = (folder.path().join("own"), folder.path().join("peer"));
     compared(&own_folder, &[&KERNELS[..], &["--cycles", "3000"]].concat());
     let added = with_libraries(cyclictest);
-    let mut arguments: Vec<&str> = KERNELS.iter().copied().chain(added.iter().map(String::as_str)).collect();
+    let mut arguments: Vec<&str> = KERNELS
+        .iter()
+        .copied()
+        .chain(added.iter().map(String::as_str))
+        .collect();
     arguments.extend(["--program", "/bin/cyclictest", "--"]);
-    // The same priority, period and CPU as the probe's; a histogram in ns, larger than anything that an idle guest shows.
+    // The same priority, period and CPU as the probe's; a histogram in ns, larger than anything
+    // that an idle guest shows.
     arguments.extend("-q -m -N -t 1 -a 0 -p 95 -i 1000 -l 3000 -h 200000".split(' '));
     compared(&peer_folder, &arguments);
     for variant in ["6.1-full", "6.1-rt"] {
-        let mut own: Vec<i64> = samples(&own_folder.join(variant).join("replica-000")).into_iter().map(|(_, latency)| latency).collect();
-        let peer = histogram(&std::fs::read_to_string(peer_folder.join(variant).join("replica-000/stdout.log")).unwrap());
+        let mut own: Vec<i64> = samples(&own_folder.join(variant).join("replica-000"))
+            .into_iter()
+            .map(|(_, latency)| latency)
+            .collect();
+        let peer = histogram(
+            &std::fs::read_to_string(peer_folder.join(variant).join("replica-000/stdout.log"))
+                .unwrap(),
+        );
         own.sort_unstable();
-        assert!(own.len() >= 3000 && peer.len() == 3000, "{variant}: {} and {} wake-ups", own.len(), peer.len());
-        // The hundredth part, not the minimum: that is one wake-up which met another task of the guest awake, and the tools' other tasks are not the same.
+        assert!(
+            own.len() >= 3000 && peer.len() == 3000,
+            "{variant}: {} and {} wake-ups",
+            own.len(),
+            peer.len()
+        );
+        // The hundredth part, not the minimum: that is one wake-up which met another task of the
+        // guest awake, and the tools' other tasks are not the same.
         for (what, part) in [("median", 2), ("quantile of 1 %", 100)] {
             let (own, peer) = (own[own.len() / part], peer[peer.len() / part]);
             let ratio = own as f64 / peer as f64;
-            assert!((ratio - 1.0).abs() <= 0.01, "{variant}: the {what} is {own} ns, cyclictest's {peer} ns");
+            assert!(
+                (ratio - 1.0).abs() <= 0.01,
+                "{variant}: the {what} is {own} ns, cyclictest's {peer} ns"
+            );
         }
     }
 }

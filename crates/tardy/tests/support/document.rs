@@ -1,4 +1,5 @@
-//! Documents of `--json`: every one that a test reads is held to its schema, which thereby cannot differ from what the tool writes.
+//! Documents of `--json`: every one that a test reads is held to its schema, which thereby cannot
+//! differ from what the tool writes.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,7 +14,10 @@ static VALIDATORS: LazyLock<HashMap<&str, Validator>> = LazyLock::new(|| {
         close(&mut schema, false);
         jsonschema::draft202012::new(&schema).unwrap()
     };
-    SCHEMAS.iter().map(|schema| (schema.format.name, validator(schema.text))).collect()
+    SCHEMAS
+        .iter()
+        .map(|schema| (schema.format.name, validator(schema.text)))
+        .collect()
 });
 
 /// Reads JSON; a document that names its format must keep its schema.
@@ -36,8 +40,13 @@ pub(crate) fn read_as(text: &str, name: &str) -> Value {
 
 #[track_caller]
 pub(crate) fn check(value: &Value, name: &str) {
-    let validator = VALIDATORS.get(name).unwrap_or_else(|| panic!("no schema of `{name}`"));
-    let faults: Vec<String> = validator.iter_errors(value).map(|error| format!("at {}: {error}", error.instance_path())).collect();
+    let validator = VALIDATORS
+        .get(name)
+        .unwrap_or_else(|| panic!("no schema of `{name}`"));
+    let faults: Vec<String> = validator
+        .iter_errors(value)
+        .map(|error| format!("at {}: {error}", error.instance_path()))
+        .collect();
     assert!(
         faults.is_empty(),
         "crates/tardy/schemas/{name}.json does not describe it:\n{}",
@@ -45,15 +54,24 @@ pub(crate) fn check(value: &Value, name: &str) {
     );
 }
 
-/// Forbids keys that the schema does not name. Readers must skip such; here they mean that the schema was forgotten.
+/// Forbids keys that the schema does not name. Readers must skip such; here they mean that the
+/// schema was forgotten.
 fn close(schema: &mut Value, is_part: bool) {
     let has_keys = has_keys(schema);
-    let Some(keys) = schema.as_object_mut() else { return };
+    let Some(keys) = schema.as_object_mut() else {
+        return;
+    };
     for (key, value) in keys.iter_mut() {
         match (key.as_str(), value) {
-            ("properties" | "$defs", Value::Object(named)) => named.values_mut().for_each(|value| close(value, false)),
-            ("allOf" | "oneOf" | "anyOf", Value::Array(parts)) => parts.iter_mut().for_each(|value| close(value, true)),
-            ("prefixItems", Value::Array(items)) => items.iter_mut().for_each(|value| close(value, false)),
+            ("properties" | "$defs", Value::Object(named)) => {
+                named.values_mut().for_each(|value| close(value, false))
+            }
+            ("allOf" | "oneOf" | "anyOf", Value::Array(parts)) => {
+                parts.iter_mut().for_each(|value| close(value, true))
+            }
+            ("prefixItems", Value::Array(items)) => {
+                items.iter_mut().for_each(|value| close(value, false))
+            }
             ("items" | "additionalProperties", value) => close(value, false),
             _ => {}
         }
@@ -64,6 +82,9 @@ fn close(schema: &mut Value, is_part: bool) {
 }
 
 fn has_keys(schema: &Value) -> bool {
-    let parts = ["allOf", "oneOf", "anyOf"].into_iter().filter_map(|key| schema[key].as_array()).flatten();
+    let parts = ["allOf", "oneOf", "anyOf"]
+        .into_iter()
+        .filter_map(|key| schema[key].as_array())
+        .flatten();
     schema["properties"].is_object() || parts.into_iter().any(has_keys)
 }

@@ -1,18 +1,26 @@
-//! A host for `tardy lab` on which nothing boots: a QEMU that only says its version and then waits, and an image that only says whose it is.
+//! A host for `tardy lab` on which nothing boots: a QEMU that only says its version and then waits,
+//! and an image that only says whose it is.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use super::workplace::Workplace;
 
-/// Puts `kernel` and `bin/qemu-system-x86_64` into the folder; what is to be booted is noted in `booted`, and waits.
+/// Puts `kernel` and `bin/qemu-system-x86_64` into the folder; what is to be booted is noted in
+/// `booted`, and waits.
 pub(crate) fn prepare(place: &Workplace) {
-    std::fs::write(place.path("kernel"), image("6.1.0-tardy (x) #1 SMP PREEMPT_RT")).unwrap();
+    std::fs::write(
+        place.path("kernel"),
+        image("6.1.0-tardy (x) #1 SMP PREEMPT_RT"),
+    )
+    .unwrap();
     let qemu = place.path("bin/qemu-system-x86_64");
     std::fs::create_dir(place.path("bin")).unwrap();
     let booted = place.path("booted").display().to_string();
-    let script =
-        format!("#!/bin/sh\n[ \"$1\" = --version ] && echo 'QEMU emulator version 7.2.0' && exit\necho >> {booted}\nexec sleep 600\n");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'QEMU emulator version 7.2.0' && exit\necho >> \
+         {booted}\nexec sleep 600\n"
+    );
     std::fs::write(&qemu, script).unwrap();
     std::fs::set_permissions(&qemu, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -31,7 +39,10 @@ fn image(version: &str) -> Vec<u8> {
 /// `tardy` with this QEMU before all others, and a cache of its own.
 pub(crate) fn tardy(place: &Workplace) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
-    command.env("PATH", format!("{}:/usr/bin:/bin", place.path("bin").display()));
+    command.env(
+        "PATH",
+        format!("{}:/usr/bin:/bin", place.path("bin").display()),
+    );
     command.env("XDG_CACHE_HOME", place.path("cache"));
     command
 }

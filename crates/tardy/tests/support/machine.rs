@@ -1,4 +1,5 @@
-//! What this machine lets a test do. What it does not is said loudly, with the test's name: a test that is left out is no test passed.
+//! What this machine lets a test do. What it does not is said loudly, with the test's name: a test
+//! that is left out is no test passed.
 
 use std::process::Command;
 
@@ -10,7 +11,11 @@ pub(crate) fn is_root() -> bool {
 
 /// The CPUs that this process may use.
 pub(crate) fn cpus() -> CpuList {
-    tardy_sys::affinity::get(0).unwrap().into_iter().map(CpuId).collect()
+    tardy_sys::affinity::get(0)
+        .unwrap()
+        .into_iter()
+        .map(CpuId)
+        .collect()
 }
 
 /// The last of them: the first one has most of the interrupts.
@@ -32,15 +37,22 @@ pub(crate) fn may_be_dangerous(test: &str) -> bool {
     may
 }
 
-/// Says that a test did not test: on stderr, and in the file by which `cargo xtask test` counts such tests.
+/// Says that a test did not test: on stderr, and in the file by which `cargo xtask test` counts
+/// such tests.
 pub(crate) fn left_out(test: &str, why: &str) {
     use std::io::Write;
-    // Past the capture of the test harness, which would keep the line of a test that passes to itself.
+    // Past the capture of the test harness, which would keep the line of a test that passes to
+    // itself.
     let _ = writeln!(std::io::stderr(), "LEFT OUT: {test}: {why}");
     if let Some(path) = std::env::var_os("TARDY_TEST_LEFT_OUT") {
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).expect("the list of tests left out can be written");
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .expect("the list of tests left out can be written");
         let line = format!("{test}: {}\n", why.lines().collect::<Vec<_>>().join(" "));
-        file.write_all(line.as_bytes()).expect("the list of tests left out can be written");
+        file.write_all(line.as_bytes())
+            .expect("the list of tests left out can be written");
     }
 }
 
@@ -48,7 +60,11 @@ pub(crate) fn left_out(test: &str, why: &str) {
 #[track_caller]
 pub(crate) fn program(name: &str, package: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).map(|folder| folder.join(name));
+    let found = std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|folder| folder.join(name));
     let found = found.into_iter().find(|path| path.is_file());
-    Command::new(found.unwrap_or_else(|| panic!("{name} is missing: install the package {package} (cargo xtask test does)")))
+    Command::new(found.unwrap_or_else(|| {
+        panic!("{name} is missing: install the package {package} (cargo xtask test does)")
+    }))
 }

@@ -47,7 +47,11 @@ impl MadeCost {
         let place = folder.add(metric).unwrap();
         folder.begin_round(1);
         for (index, seconds) in self.sys.iter().enumerate() {
-            folder.push(place, Nanos::from_secs(index as i64 + 1), (seconds * 1e12) as i64);
+            folder.push(
+                place,
+                Nanos::from_secs(index as i64 + 1),
+                (seconds * 1e12) as i64,
+            );
         }
         folder.end_round().unwrap();
         folder.finish(State::Finished).unwrap();

@@ -21,7 +21,8 @@ const PERIOD: Nanos = Nanos::from_millis(1);
 /// As at the recorder's interval and the default period.
 const SAMPLES_A_CHUNK: u64 = 125;
 
-/// A run of the probe `cyclic` every 1 ms, finished, without load, on an unknown machine; change what a test is about.
+/// A run of the probe `cyclic` every 1 ms, finished, without load, on an unknown machine; change
+/// what a test is about.
 pub(crate) struct MadeRun {
     pub(crate) state: State,
     pub(crate) window: Option<Window>,
@@ -29,7 +30,8 @@ pub(crate) struct MadeRun {
     pub(crate) skipped_allowed: Option<u64>,
     /// Whether the series say that work was due.
     pub(crate) stands_for_work: bool,
-    /// Series of other probes, without a CPU of their own: name of the probe, what its values are, and these.
+    /// Series of other probes, without a CPU of their own: name of the probe, what its values are,
+    /// and these.
     pub(crate) beside: Vec<(&'static str, &'static str, Vec<i64>)>,
     pub(crate) warnings: Vec<Warning>,
     /// Latencies in ns of one CPU each.
@@ -87,11 +89,16 @@ impl MadeRun {
         let mut folder = RunFolder::create(path).unwrap();
         let samples = folder.samples();
         let of_probe = self.latencies.iter().enumerate().map(|(index, latencies)| {
-            let place = if self.is_unbound { (None, Some(index as u32)) } else { (Some(CpuId(index as u32)), None) };
+            let place = if self.is_unbound {
+                (None, Some(index as u32))
+            } else {
+                (Some(CpuId(index as u32)), None)
+            };
             self.write_series(&samples, self.probe, place, latencies)
         });
-        let beside =
-            self.beside.iter().map(|(probe, quantity, latencies)| self.write_series(&samples, (probe, quantity), (None, None), latencies));
+        let beside = self.beside.iter().map(|(probe, quantity, latencies)| {
+            self.write_series(&samples, (probe, quantity), (None, None), latencies)
+        });
         let series = of_probe.chain(beside).collect();
         folder.finish(&self.record(series)).unwrap();
     }
@@ -103,14 +110,19 @@ impl MadeRun {
         (cpu, copy): (Option<CpuId>, Option<u32>),
         latencies: &[i64],
     ) -> SeriesRecord {
-        let schedule = Schedule::Grid { period: PERIOD, start: START, dither: Nanos::ZERO };
+        let schedule = Schedule::Grid {
+            period: PERIOD,
+            start: START,
+            dither: Nanos::ZERO,
+        };
         let descriptor = Descriptor {
             quantity: quantity.to_owned(),
             copy,
             stands_for_work: self.stands_for_work,
             ..Descriptor::latency(probe, cpu, self.clock, schedule)
         };
-        let mut file = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor).unwrap();
+        let mut file =
+            SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor).unwrap();
         let mut encoder = ChunkEncoder::new(&descriptor);
         let (mut counts, mut due, mut bytes) = (Counts::default(), START, Vec::new());
         for (index, &latency) in latencies.iter().enumerate() {
@@ -121,7 +133,11 @@ impl MadeRun {
             }
             // As the probe does: a wake-up at or after later due times skips them.
             let skipped = u32::try_from(latency.max(0) / PERIOD.get()).unwrap();
-            encoder.push(Record::Sample(Sample { due, latency: Nanos(latency), skipped }));
+            encoder.push(Record::Sample(Sample {
+                due,
+                latency: Nanos(latency),
+                skipped,
+            }));
             due += PERIOD * (i64::from(skipped) + 1);
             counts.recorded += 1;
             counts.skipped += u64::from(skipped);
@@ -153,7 +169,8 @@ impl MadeRun {
             json!({"name": name, "loads": loads, "begin_ns": at(begin), "end_ns": at(end), "planned_ns": [at(begin), at(end)]})
         };
         let thread = |cpu| {
-            let schedule = json!({"kind": "grid", "period_ns": PERIOD, "start_ns": 0, "dither_ns": 0});
+            let schedule =
+                json!({"kind": "grid", "period_ns": PERIOD, "start_ns": 0, "dither_ns": 0});
             json!({"probe": self.probe.0, "cpu": cpu, "schedule": schedule, "seed": 1})
         };
         let plan = json!({

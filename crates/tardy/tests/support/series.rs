@@ -21,8 +21,12 @@ pub(crate) fn files(run: &Path) -> Vec<PathBuf> {
     if !samples.is_dir() {
         return Vec::new();
     }
-    let files = std::fs::read_dir(samples).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|ending| ending == "series")).collect();
+    let files = std::fs::read_dir(samples)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|ending| ending == "series"))
+        .collect();
     files.sort();
     files
 }
@@ -33,11 +37,19 @@ pub(crate) fn read(file: &Path) -> Series {
     let (mut samples, mut counts) = (Vec::new(), Counts::default());
     let descriptor = series.descriptor().clone();
     let end = series.read_part(series.parts(1).remove(0), |chunk| {
-        samples.extend(chunk.samples(&descriptor.schedule).map(|(_, sample)| sample));
+        samples.extend(
+            chunk
+                .samples(&descriptor.schedule)
+                .map(|(_, sample)| sample),
+        );
         counts = chunk.counts;
     });
     assert_eq!(end.unwrap().damaged_bytes, 0, "{}", file.display());
-    Series { descriptor, samples, counts }
+    Series {
+        descriptor,
+        samples,
+        counts,
+    }
 }
 
 /// All series of a run.

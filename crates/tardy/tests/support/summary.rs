@@ -5,7 +5,11 @@ use serde_json::Value;
 /// The series of this name.
 #[track_caller]
 pub(crate) fn series_of<'a>(summary: &'a Value, name: &str) -> &'a Value {
-    let found = summary["series"].as_array().unwrap().iter().find(|series| series["probe"] == name);
+    let found = summary["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|series| series["probe"] == name);
     found.unwrap_or_else(|| panic!("no {name} in {summary}"))
 }
 
@@ -17,6 +21,10 @@ pub(crate) fn count(series: &Value, name: &str) -> u64 {
 /// Every due time, or cycle, is accounted for, and something was recorded.
 #[track_caller]
 pub(crate) fn assert_exact(series: &Value) {
-    assert_eq!(count(series, "expected"), count(series, "recorded") + count(series, "skipped") + count(series, "lost"), "{series}");
+    assert_eq!(
+        count(series, "expected"),
+        count(series, "recorded") + count(series, "skipped") + count(series, "lost"),
+        "{series}"
+    );
     assert!(count(series, "recorded") > 0, "{series}");
 }

@@ -28,17 +28,42 @@ impl InTerminal {
     /// Starts `tardy` with the words of `line` in a terminal of so many columns and lines.
     pub(crate) fn start(place: &Workplace, line: &str, (columns, lines): (u16, u16)) -> Self {
         let (master, path) = tardy_sys::serial::pseudo_terminal().unwrap();
-        let stty = stty(&path, &["cols", &columns.to_string(), "rows", &lines.to_string()]);
+        let stty = stty(
+            &path,
+            &["cols", &columns.to_string(), "rows", &lines.to_string()],
+        );
         assert!(stty.is_empty(), "{stty}");
-        let terminal = || Stdio::from(OpenOptions::new().read(true).write(true).custom_flags(NO_CONTROL).open(&path).unwrap());
-        let words = ["--ctty", env!("CARGO_BIN_EXE_tardy")].into_iter().chain(line.split_whitespace());
+        let terminal = || {
+            Stdio::from(
+                OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .custom_flags(NO_CONTROL)
+                    .open(&path)
+                    .unwrap(),
+            )
+        };
+        let words = ["--ctty", env!("CARGO_BIN_EXE_tardy")]
+            .into_iter()
+            .chain(line.split_whitespace());
         let mut command = place.prepared(machine::program("setsid", "util-linux"), words);
-        command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
-        let child = command.stdin(terminal()).stdout(terminal()).stderr(terminal()).spawn().unwrap();
+        command
+            .env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8");
+        let child = command
+            .stdin(terminal())
+            .stdout(terminal())
+            .stderr(terminal())
+            .spawn()
+            .unwrap();
         // Its copies of the terminal are closed with it, so that the reader ends with the command.
         drop(command);
         let size = |count| std::num::NonZero::new(count).unwrap();
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(size(lines), size(columns), 1000)));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(
+            size(lines),
+            size(columns),
+            1000,
+        )));
         let mut output = master.try_clone().unwrap();
         let shown = Arc::clone(&screen);
         let reader = std::thread::spawn(move || {
@@ -48,7 +73,13 @@ impl InTerminal {
                 shown.lock().unwrap().process(&bytes[..read]);
             }
         });
-        Self { child, path, keyboard: master, screen, reader: Some(reader) }
+        Self {
+            child,
+            path,
+            keyboard: master,
+            screen,
+            reader: Some(reader),
+        }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -84,7 +115,10 @@ impl InTerminal {
                 return seen;
             }
             let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && start.elapsed() < PATIENCE, "no `{what}` ({ended:?}) in\n{seen}");
+            assert!(
+                ended.is_none() && start.elapsed() < PATIENCE,
+                "no `{what}` ({ended:?}) in\n{seen}"
+            );
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     }
@@ -98,11 +132,21 @@ impl InTerminal {
         self.reader.take().unwrap().join().unwrap();
         let screen = self.screen.lock().unwrap();
         let screen = screen.screen();
-        assert!(!screen.alternate_screen() && !screen.hide_cursor(), "the terminal was not put back:\n{}", screen.contents());
+        assert!(
+            !screen.alternate_screen() && !screen.hide_cursor(),
+            "the terminal was not put back:\n{}",
+            screen.contents()
+        );
         for word in ["icanon", "echo", "isig", "ixon", "icrnl"] {
-            assert!(setting.split_whitespace().any(|found| found == word), "no {word}: {setting}");
+            assert!(
+                setting.split_whitespace().any(|found| found == word),
+                "no {word}: {setting}"
+            );
         }
-        assert!(setting.contains("susp = ^Z") && setting.contains("quit = ^\\"), "{setting}");
+        assert!(
+            setting.contains("susp = ^Z") && setting.contains("quit = ^\\"),
+            "{setting}"
+        );
         (status, screen.contents())
     }
 }
@@ -117,6 +161,11 @@ impl Drop for InTerminal {
 }
 
 fn stty(path: &Path, words: &[&str]) -> String {
-    let output = Command::new("stty").arg("-F").arg(path).args(words).output().unwrap();
+    let output = Command::new("stty")
+        .arg("-F")
+        .arg(path)
+        .args(words)
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }

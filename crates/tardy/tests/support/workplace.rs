@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tardy_sys::process;
 
-/// How long anything may take that only waits for the kernel; never a measure of how long it does take.
+/// How long anything may take that only waits for the kernel; never a measure of how long it does
+/// take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Set in the environment of everything that a test starts, so that what is left of it can be found.
+/// Set in the environment of everything that a test starts, so that what is left of it can be
+/// found.
 const MARK: &str = "TARDY_TEST_MARK";
 
 /// A folder of its own for one test; gone with it.
@@ -34,7 +36,9 @@ pub(crate) struct RunningCommand {
 
 impl Workplace {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -55,16 +59,27 @@ impl Workplace {
     /// Journals that are there.
     pub(crate) fn journals(&self) -> Vec<String> {
         let folder = self.path("state");
-        if folder.is_dir() { names(&folder) } else { Vec::new() }
+        if folder.is_dir() {
+            names(&folder)
+        } else {
+            Vec::new()
+        }
     }
 
     /// `tardy` with these arguments, its journals kept in this folder.
-    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
         self.prepared(Command::new(env!("CARGO_BIN_EXE_tardy")), arguments)
     }
 
     /// Any command, in this folder.
-    pub(crate) fn prepared<S: AsRef<OsStr>>(&self, mut command: Command, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn prepared<S: AsRef<OsStr>>(
+        &self,
+        mut command: Command,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
         command
             .args(arguments)
             .current_dir(self.folder())
@@ -98,13 +113,23 @@ impl Workplace {
     /// Starts `tardy` and goes on.
     pub(crate) fn start(&self, line: &str) -> RunningCommand {
         let child = self.command(line.split_whitespace()).spawn().unwrap();
-        RunningCommand { child: Some(child), mark: self.mark() }
+        RunningCommand {
+            child: Some(child),
+            mark: self.mark(),
+        }
     }
 
     /// Starts any command, in this folder, and goes on.
-    pub(crate) fn start_command<S: AsRef<OsStr>>(&self, command: Command, arguments: impl IntoIterator<Item = S>) -> RunningCommand {
+    pub(crate) fn start_command<S: AsRef<OsStr>>(
+        &self,
+        command: Command,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> RunningCommand {
         let child = self.prepared(command, arguments).spawn().unwrap();
-        RunningCommand { child: Some(child), mark: self.mark() }
+        RunningCommand {
+            child: Some(child),
+            mark: self.mark(),
+        }
     }
 
     /// The summary of a run in this folder, as JSON, whatever its exit code.
@@ -120,8 +145,10 @@ impl Workplace {
 
 /// Everything in a folder, by name, in order.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -134,19 +161,31 @@ pub(crate) fn finish(mut command: Command) -> Outcome {
 impl From<Output> for Outcome {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the tool writes UTF-8");
-        Self { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self {
+            status: output.status,
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 }
 
 impl Outcome {
     pub(crate) fn code(&self) -> i32 {
-        self.status.code().unwrap_or_else(|| panic!("ended by a signal: {self:?}"))
+        self.status
+            .code()
+            .unwrap_or_else(|| panic!("ended by a signal: {self:?}"))
     }
 
     /// Ends the test where the exit code is another one.
     #[track_caller]
     pub(crate) fn ends_with(self, code: i32) -> Self {
-        assert_eq!(self.status.code(), Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.status.code(),
+            Some(code),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
@@ -159,13 +198,19 @@ impl Outcome {
 
     /// The first line that warns, without its mark.
     pub(crate) fn first_warning(&self) -> &str {
-        self.stdout.lines().find_map(|line| line.strip_prefix("! ")).unwrap_or_default()
+        self.stdout
+            .lines()
+            .find_map(|line| line.strip_prefix("! "))
+            .unwrap_or_default()
     }
 }
 
 impl RunningCommand {
     pub(crate) fn pid(&self) -> i32 {
-        let child = self.child.as_ref().expect("a command that is waited for is used up");
+        let child = self
+            .child
+            .as_ref()
+            .expect("a command that is waited for is used up");
         i32::try_from(child.id()).unwrap()
     }
 
@@ -174,7 +219,12 @@ impl RunningCommand {
     }
 
     pub(crate) fn wait(mut self) -> Outcome {
-        self.child.take().expect("waited for only here").wait_with_output().unwrap().into()
+        self.child
+            .take()
+            .expect("waited for only here")
+            .wait_with_output()
+            .unwrap()
+            .into()
     }
 
     /// Waits until `done` answers with something.
@@ -185,10 +235,14 @@ impl RunningCommand {
             if let Some(found) = done() {
                 return found;
             }
-            let ended = self.child.as_mut().and_then(|child| child.try_wait().unwrap());
+            let ended = self
+                .child
+                .as_mut()
+                .and_then(|child| child.try_wait().unwrap());
             if ended.is_some() {
                 // It may have happened between the last look and the end.
-                return done().unwrap_or_else(|| panic!("the command ended ({ended:?}) before {what}"));
+                return done()
+                    .unwrap_or_else(|| panic!("the command ended ({ended:?}) before {what}"));
             }
             assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
             std::thread::sleep(Duration::from_millis(2));
@@ -203,19 +257,27 @@ impl RunningCommand {
     /// The guardian of its loads.
     pub(crate) fn guardian(&mut self) -> i32 {
         let mark = self.mark.clone();
-        let is_guardian =
-            |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "tardy-guardian");
-        self.until("it has a guardian", || family(&mark).into_iter().find(is_guardian))
+        let is_guardian = |pid: &i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|comm| comm.trim() == "tardy-guardian")
+        };
+        self.until("it has a guardian", || {
+            family(&mark).into_iter().find(is_guardian)
+        })
     }
 }
 
 /// Every living process with this mark.
 pub(crate) fn family(mark: &str) -> Vec<i32> {
     let entry = format!("{MARK}={mark}");
-    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let pids = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let has_mark = |pid: &i32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|word| word == entry.as_bytes())
+        environment
+            .split(|&byte| byte == 0)
+            .any(|word| word == entry.as_bytes())
     };
     pids.filter(has_mark).collect()
 }
@@ -231,7 +293,11 @@ impl Workplace {
     pub(crate) fn assert_no_process_is_left(&self) {
         let start = Instant::now();
         while !family(&self.mark()).is_empty() {
-            assert!(start.elapsed() < PATIENCE, "left: {:?}", family(&self.mark()));
+            assert!(
+                start.elapsed() < PATIENCE,
+                "left: {:?}",
+                family(&self.mark())
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -5,16 +5,25 @@ use crate::series::{ClockKind, Descriptor};
 use proptest::prelude::*;
 
 const PERIOD: i64 = 1_000;
-const GRID: Schedule = Schedule::Grid { period: Nanos(PERIOD), start: Nanos(0), dither: Nanos(0) };
+const GRID: Schedule = Schedule::Grid {
+    period: Nanos(PERIOD),
+    start: Nanos(0),
+    dither: Nanos(0),
+};
 
-/// A series as a probe would give it: each latency moves the next due time to the next future multiple of the period.
+/// A series as a probe would give it: each latency moves the next due time to the next future
+/// multiple of the period.
 fn samples(latencies: &[i64]) -> Vec<Sample> {
     let mut place = 0;
     latencies
         .iter()
         .map(|&latency| {
             let skipped = (latency.max(0) / PERIOD) as u32;
-            let sample = Sample { due: Nanos(place * PERIOD), latency: Nanos(latency), skipped };
+            let sample = Sample {
+                due: Nanos(place * PERIOD),
+                latency: Nanos(latency),
+                skipped,
+            };
             place += 1 + i64::from(skipped);
             sample
         })
@@ -57,11 +66,20 @@ fn listed(histogram: &Histogram) -> Vec<(i64, u64)> {
 
 #[test]
 fn skipped_due_times_are_expanded_and_miss_where_their_own_lateness_does() {
-    let questions = SummaryOptions { window: Some(Window::deadline(Nanos(500))), ..SummaryOptions::default() };
+    let questions = SummaryOptions {
+        window: Some(Window::deadline(Nanos(500))),
+        ..SummaryOptions::default()
+    };
     let accumulator = accumulate(&chunks(&samples(&[10, 3_400, 20, 600, 30]), 2), &questions);
     let whole = accumulator.whole();
-    assert_eq!(listed(&whole.latency_skipped), [(400, 1), (1_400, 1), (2_400, 1)]);
-    assert_eq!((whole.misses, whole.misses_skipped, whole.skipped), (1 + 2 + 1, 2, 3));
+    assert_eq!(
+        listed(&whole.latency_skipped),
+        [(400, 1), (1_400, 1), (2_400, 1)]
+    );
+    assert_eq!(
+        (whole.misses, whole.misses_skipped, whole.skipped),
+        (1 + 2 + 1, 2, 3)
+    );
     assert_eq!(accumulator.miss_runs.longest().unwrap().length, 3);
     assert_eq!(accumulator.miss_runs.longest().unwrap().place, 1);
     assert_eq!(whole.corrected().unwrap().count(), 8);
@@ -69,7 +87,8 @@ fn skipped_due_times_are_expanded_and_miss_where_their_own_lateness_does() {
 
 #[test]
 fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_latency() {
-    // Work that follows a start in time takes three periods: the due times in between are skipped, but their starts' latencies are not known.
+    // Work that follows a start in time takes three periods: the due times in between are skipped,
+    // but their starts' latencies are not known.
     let mut taken = samples(&[10, 10, 10, 10, 20]);
     taken.drain(1..3);
     taken[0].skipped = 2;
@@ -77,13 +96,21 @@ fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_lat
     let whole = accumulator.whole();
     assert_eq!((whole.skipped, whole.latency_skipped.count()), (2, 0));
     assert!(whole.corrected().is_none());
-    assert_eq!(listed(&whole.latency_skipped_at_most), [(1_000, 1), (2_000, 1)], "the probe was back before the third due time");
+    assert_eq!(
+        listed(&whole.latency_skipped_at_most),
+        [(1_000, 1), (2_000, 1)],
+        "the probe was back before the third due time"
+    );
 }
 
 #[test]
 fn where_work_was_due_a_skipped_due_time_misses_any_deadline() {
     let window = Window::deadline(Nanos(50_000));
-    let questions = SummaryOptions { window: Some(window), is_work: true, ..SummaryOptions::default() };
+    let questions = SummaryOptions {
+        window: Some(window),
+        is_work: true,
+        ..SummaryOptions::default()
+    };
     let whole = accumulate(&chunks(&samples(&[10, 3_400, 20, 30]), 2), &questions).whole();
     assert_eq!((whole.misses, whole.misses_skipped), (3, 3));
     assert_eq!(whole.misses_of(&window, true), (3, 3));
@@ -92,17 +119,34 @@ fn where_work_was_due_a_skipped_due_time_misses_any_deadline() {
 
 #[test]
 fn early_wake_ups_and_stalls_are_counted() {
-    let questions = SummaryOptions { stall: Some(Nanos(50_000)), ..SummaryOptions::default() };
-    let accumulator = accumulate(&chunks(&samples(&[10, -7, 49_000, 39_000, 61_000, -3]), 4), &questions);
-    assert_eq!(accumulator.early, EarlyCounts { count: 2, earliest: -7 });
+    let questions = SummaryOptions {
+        stall: Some(Nanos(50_000)),
+        ..SummaryOptions::default()
+    };
+    let accumulator = accumulate(
+        &chunks(&samples(&[10, -7, 49_000, 39_000, 61_000, -3]), 4),
+        &questions,
+    );
+    assert_eq!(
+        accumulator.early,
+        EarlyCounts {
+            count: 2,
+            earliest: -7
+        }
+    );
     assert_eq!(accumulator.stalls, 1);
 }
 
 #[test]
 fn marks_at_the_edges_of_phases_fall_in_the_phases_that_they_touch() {
-    // Phases from 100 to 200 and from 200 to 300 periods; marks are the late samples, due and woken right before, on and across the edges.
-    let phases: Vec<PhaseSpan> =
-        [100, 200].map(|begin| PhaseSpan { begin: Nanos(begin * PERIOD), end: Nanos((begin + 100) * PERIOD) }).to_vec();
+    // Phases from 100 to 200 and from 200 to 300 periods; marks are the late samples, due and woken
+    // right before, on and across the edges.
+    let phases: Vec<PhaseSpan> = [100, 200]
+        .map(|begin| PhaseSpan {
+            begin: Nanos(begin * PERIOD),
+            end: Nanos((begin + 100) * PERIOD),
+        })
+        .to_vec();
     let marks = [
         (98, 601, 0),
         (99, 1_000, 1),
@@ -116,20 +160,37 @@ fn marks_at_the_edges_of_phases_fall_in_the_phases_that_they_touch() {
     ];
     for (due, latency, expected) in marks {
         let series: Vec<Sample> = (0..400)
-            .map(|place| Sample { due: Nanos(place * PERIOD), latency: Nanos(if place == due { latency } else { 5 }), skipped: 0 })
+            .map(|place| Sample {
+                due: Nanos(place * PERIOD),
+                latency: Nanos(if place == due { latency } else { 5 }),
+                skipped: 0,
+            })
             .collect();
         for size in [1, 7, 400] {
-            let questions = SummaryOptions { phases: phases.clone(), ..SummaryOptions::default() };
+            let questions = SummaryOptions {
+                phases: phases.clone(),
+                ..SummaryOptions::default()
+            };
             let accumulator = accumulate(&chunks(&series, size), &questions);
-            let touched: i64 =
-                (0..2).map(|phase| (accumulator.phases(&[phase]).latency.max() == Some(latency)) as i64 * (1 << phase)).sum();
-            assert_eq!(touched, expected, "due {due}, latency {latency}, chunks of {size}");
+            let touched: i64 = (0..2)
+                .map(|phase| {
+                    (accumulator.phases(&[phase]).latency.max() == Some(latency)) as i64
+                        * (1 << phase)
+                })
+                .sum();
+            assert_eq!(
+                touched, expected,
+                "due {due}, latency {latency}, chunks of {size}"
+            );
         }
     }
 }
 
 fn any_latencies() -> impl Strategy<Value = Vec<i64>> {
-    proptest::collection::vec(prop_oneof![8 => 0_i64..900, 1 => -50_i64..0, 1 => 900_i64..7_000], 1..200)
+    proptest::collection::vec(
+        prop_oneof![8 => 0_i64..900, 1 => -50_i64..0, 1 => 900_i64..7_000],
+        1..200,
+    )
 }
 
 proptest! {

@@ -1,5 +1,7 @@
-//! Machines as text: a file a line, `path: content`, with `\n` for the end of a line within. `@task PROCESS THREAD NAME FLAGS POLICY PRIORITY CPUS` is
-//! a task: its stat, its status, and the name of its process. `@managed PATH` is a file that nobody may write, as those of managed interrupts.
+//! Machines as text: a file a line, `path: content`, with `\n` for the end of a line within.
+//! `@task PROCESS THREAD NAME FLAGS POLICY PRIORITY CPUS` is a task: its stat, its status, and the
+//! name of its process. `@managed PATH` is a file that nobody may write, as those of managed
+//! interrupts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,14 +11,23 @@ use crate::fake_root::FakeRoot;
 /// The machine that these texts describe, later lines over earlier ones.
 pub(super) fn machine(texts: &[&str]) -> FakeRoot {
     let fake = FakeRoot::new();
-    for line in texts.iter().flat_map(|text| text.lines()).filter(|line| !line.trim().is_empty()) {
+    for line in texts
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter(|line| !line.trim().is_empty())
+    {
         if let Some(task) = line.strip_prefix("@task ") {
             write_task(&fake, task);
         } else if let Some(path) = line.strip_prefix("@managed ") {
             fs::set_permissions(fake.path().join(path), fs::Permissions::from_mode(0o444)).unwrap();
         } else {
-            let (path, content) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
-            fake.write(path, content.replace(r"\n", "\n").replace(r"\t", "\t") + "\n");
+            let (path, content) = line
+                .split_once(": ")
+                .unwrap_or((line.trim_end_matches(':'), ""));
+            fake.write(
+                path,
+                content.replace(r"\n", "\n").replace(r"\t", "\t") + "\n",
+            );
         }
     }
     // Read as four bytes: nobody asks for anything.
@@ -25,15 +36,24 @@ pub(super) fn machine(texts: &[&str]) -> FakeRoot {
 
 fn write_task(fake: &FakeRoot, task: &str) {
     let words: Vec<&str> = task.split_whitespace().collect();
-    let [process, thread, name, flags, policy, priority, cpus] = words[..] else { panic!("{task}") };
+    let [process, thread, name, flags, policy, priority, cpus] = words[..] else {
+        panic!("{task}")
+    };
     let zeros = "0 ".repeat(26);
     let folder = format!("proc/{process}/task/{thread}");
-    fake.write(&format!("{folder}/stat"), format!("{thread} ({name}) S 1 0 0 0 -1 {flags} 5 0 0 {zeros}1 {priority} {policy} 0 0\n"));
-    fake.write(&format!("{folder}/status"), format!("Name:\t{name}\nCpus_allowed_list:\t{cpus}\n"));
+    fake.write(
+        &format!("{folder}/stat"),
+        format!("{thread} ({name}) S 1 0 0 0 -1 {flags} 5 0 0 {zeros}1 {priority} {policy} 0 0\n"),
+    );
+    fake.write(
+        &format!("{folder}/status"),
+        format!("Name:\t{name}\nCpus_allowed_list:\t{cpus}\n"),
+    );
     fake.write(&format!("proc/{process}/comm"), format!("{name}\n"));
 }
 
-/// What every machine here has: four CPUs in one package, work on 2 and 3, control groups of version 2.
+/// What every machine here has: four CPUs in one package, work on 2 and 3, control groups of
+/// version 2.
 const COMMON: &str = r#"
 sys/devices/system/cpu/online: 0-3
 sys/devices/system/cpu/offline:
@@ -166,7 +186,8 @@ proc/700/timerslack_ns: 1
 proc/701/timerslack_ns: 0
 "#;
 
-/// A machine as it comes, whose owner has done nothing, with real-time work in process 700 that does nothing for itself.
+/// A machine as it comes, whose owner has done nothing, with real-time work in process 700 that
+/// does nothing for itself.
 pub(super) const UNTUNED: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0
 proc/sys/kernel/version: #1 SMP PREEMPT_DYNAMIC Debian
@@ -294,7 +315,8 @@ proc/700/timerslack_ns: 50000
 proc/701/timerslack_ns: 0
 "#;
 
-/// Over `UNTUNED`: the clock itself is a bad one, and nothing of the program runs at real-time priority.
+/// Over `UNTUNED`: the clock itself is a bad one, and nothing of the program runs at real-time
+/// priority.
 pub(super) const BAD_CLOCK: &str = r#"
 sys/devices/system/clocksource/clocksource0/current_clocksource: hpet
 sys/devices/system/clocksource/clocksource0/available_clocksource: tsc hpet acpi_pm
@@ -323,7 +345,8 @@ sys/devices/system/cpu/cpuidle/current_driver: haltpoll
 sys/module/haltpoll/parameters/guest_halt_poll_ns: 200000
 "#;
 
-/// Over `TUNED`: work that never sleeps, on CPUs without a tick, as DPDK and virtual machines want them.
+/// Over `TUNED`: work that never sleeps, on CPUs without a tick, as DPDK and virtual machines want
+/// them.
 pub(super) const BUSY: &str = r#"
 sys/devices/system/cpu/nohz_full: 2-3
 boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_NO_HZ_FULL=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y\nCONFIG_CPU_IDLE=y\nCONFIG_TRACING=y
@@ -356,7 +379,8 @@ sys/kernel/debug/sched/fair_server/cpu2/runtime: 0
 sys/kernel/debug/sched/fair_server/cpu2/period: 1000000000
 "#;
 
-/// A board with Arm's CPUs and a device tree: no ACPI, no EFI, no time-stamp counter, no registers to count by.
+/// A board with Arm's CPUs and a device tree: no ACPI, no EFI, no time-stamp counter, no registers
+/// to count by.
 pub(super) const BOARD: &str = r#"
 proc/sys/kernel/osrelease: 6.6.20-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Mon
@@ -395,6 +419,8 @@ boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_LOCKUP_DETECTOR=y\nCONFIG_CPU_
 
 /// The common part, and these over it.
 pub(super) fn with_common(texts: &[&str]) -> FakeRoot {
-    let all: Vec<&str> = std::iter::once(COMMON).chain(texts.iter().copied()).collect();
+    let all: Vec<&str> = std::iter::once(COMMON)
+        .chain(texts.iter().copied())
+        .collect();
     machine(&all)
 }

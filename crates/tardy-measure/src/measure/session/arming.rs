@@ -17,7 +17,9 @@ use tardy_machine::journal::{self, Journal};
 use tardy_machine::root::Root;
 use tardy_machine::spool::{Spool, SpoolError};
 use tardy_machine::undo::Undo;
-use tardy_probes::probe::{self, Cycles, DetectedGrid, OpenContext, ProbeInstance, SeriesInfo, SeriesKind};
+use tardy_probes::probe::{
+    self, Cycles, DetectedGrid, OpenContext, ProbeInstance, SeriesInfo, SeriesKind,
+};
 use tardy_probes::recording::control::Control;
 use tardy_probes::recording::ring::{Consumer, ring_with_bins};
 use tardy_probes::recording::series::{PreparedSeries, SeriesRecorder};
@@ -43,10 +45,12 @@ use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Samples that a ring holds, of 24 bytes each: 768 KiB. For so many periods the recorder may be kept from running before some are lost: 1.6 s at 20 kHz,
-/// and 32 s at 1 kHz, because a disk that others keep busy was seen to hold it up for half a minute.
+/// Samples that a ring holds, of 24 bytes each: 768 KiB. For so many periods the recorder may be
+/// kept from running before some are lost: 1.6 s at 20 kHz, and 32 s at 1 kHz, because a disk that
+/// others keep busy was seen to hold it up for half a minute.
 const RING_SAMPLES: usize = 32_768;
-/// Memory that a run may need beyond what it has when it locks it, in bytes: the recorder's histograms and buffers.
+/// Memory that a run may need beyond what it has when it locks it, in bytes: the recorder's
+/// histograms and buffers.
 const LOCKED_BYTES: usize = 32 << 20;
 /// The same for each measuring thread: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
@@ -55,8 +59,8 @@ const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
 
 /// Why the loop of a program is not explained.
-const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace numbers threads otherwise than this container does; \
-                            measure outside of it";
+const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace numbers \
+                            threads otherwise than this container does; measure outside of it";
 
 /// A run under way.
 pub(super) struct ActiveRun {
@@ -108,7 +112,12 @@ pub(super) fn arm(
     read_clocks(&mut record.plan).map_err(system("cannot set timers on other clocks"))?;
     let plan = record.plan.clone();
     let recording = tracing::prepare(&plan, root, &mut record.warnings);
-    let settings = change_settings(&plan, recording.as_ref().map(Recording::undo), &mut record.warnings, root)?;
+    let settings = change_settings(
+        &plan,
+        recording.as_ref().map(Recording::undo),
+        &mut record.warnings,
+        root,
+    )?;
     let tracer = recording.and_then(|recording| recording.start(&mut record, folder.path(), root));
     note_timer_resolution(&mut record.warnings);
     let clock_read = clock_read_cost();
@@ -116,73 +125,131 @@ pub(super) fn arm(
     let _ = affinity::set(0, &housekeeping_cpus);
     let control = Arc::new(control(&plan, root, tracer.is_some(), &mut record.warnings));
     let OpenPlaces { places, series } = open_probes(&plan)?;
-    let mut loops: Vec<(usize, i32)> =
-        places.iter().enumerate().filter_map(|(place, (_, opened))| Some((place, opened.loop_thread?))).collect();
+    let mut loops: Vec<(usize, i32)> = places
+        .iter()
+        .enumerate()
+        .filter_map(|(place, (_, opened))| Some((place, opened.loop_thread?)))
+        .collect();
     note_probes(&places, &mut record.warnings);
     let members = places.iter().map(|(_, opened)| opened.members.len()).sum();
     if let Err(error) = lock_memory(members) {
-        record.warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
+        record.warnings.push(Warning::MemoryNotLocked {
+            error: error.to_string(),
+        });
     }
     let line = StartBarrier::new(members);
-    let threads = launch_threads(places, &line, &control, plan.probe_cgroup.as_deref(), tracer.as_ref())?;
+    let threads = launch_threads(
+        places,
+        &line,
+        &control,
+        plan.probe_cgroup.as_deref(),
+        tracer.as_ref(),
+    )?;
     note_thread_warnings(&threads, &mut record.warnings);
 
     let spool = spool(&plan, &folder, root)?;
-    let samples = spool.as_ref().map_or_else(|| folder.samples(), |spool| spool.path().to_owned());
+    let samples = spool
+        .as_ref()
+        .map_or_else(|| folder.samples(), |spool| spool.path().to_owned());
     record.samples_folder = spool.as_ref().map(|spool| spool.path().to_owned());
-    let division = plan.disk.map(|disk| DiskDivision::of(disk, series.len())).transpose();
-    let division = division.map_err(too_small).map_err(system("cannot divide the bytes of --disk"))?;
+    let division = plan
+        .disk
+        .map(|disk| DiskDivision::of(disk, series.len()))
+        .transpose();
+    let division = division
+        .map_err(too_small)
+        .map_err(system("cannot divide the bytes of --disk"))?;
     let mut series = prepare_series(&record, &samples, series, division)?;
-    record.series = series.iter().map(|(series, _)| series_record(series.descriptor())).collect();
+    record.series = series
+        .iter()
+        .map(|(series, _)| series_record(series.descriptor()))
+        .collect();
     if let Some(tracer) = &tracer {
         if !loops.is_empty() && !tracer.are_numbers_shared() {
-            record.warnings.push(Warning::Problem { text: LOOP_UNKNOWN.to_owned() });
+            record.warnings.push(Warning::Problem {
+                text: LOOP_UNKNOWN.to_owned(),
+            });
             loops.clear();
         }
-        let can_be = |plan: &SeriesPlan| plan.is_of_the_tool() || loops.iter().any(|&(place, _)| place == plan.place);
-        let explained = series.iter_mut().filter(|(_, plan)| plan.is_a_wait() && can_be(plan));
+        let can_be = |plan: &SeriesPlan| {
+            plan.is_of_the_tool() || loops.iter().any(|&(place, _)| place == plan.place)
+        };
+        let explained = series
+            .iter_mut()
+            .filter(|(_, plan)| plan.is_a_wait() && can_be(plan));
         let explained = explained.map(|(series, plan)| (series, plan.place));
-        tracing::follow(tracer, explained, loops.iter().copied()).map_err(system("cannot write the explanations"))?;
+        tracing::follow(tracer, explained, loops.iter().copied())
+            .map_err(system("cannot write the explanations"))?;
     }
     let feed = look.map(|_| Arc::new(Feed::default()));
     let metrics = metrics.map(|listener| MetricsServer::start(listener, &plan.housekeeping_cpus));
-    let metrics = metrics.transpose().map_err(system("cannot start the thread that answers at --metrics"))?;
+    let metrics = metrics
+        .transpose()
+        .map_err(system("cannot start the thread that answers at --metrics"))?;
     if feed.is_some() || metrics.is_some() {
-        series.iter_mut().for_each(|(series, _)| series.watch(plan.window));
+        series
+            .iter_mut()
+            .for_each(|(series, _)| series.watch(plan.window));
     }
     folder.update(&record)?;
-    let keeper =
-        KeeperThread::start(&plan.housekeeping_cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
+    let keeper = KeeperThread::start(&plan.housekeeping_cpus, folder.identity().clone())
+        .map_err(system("cannot start the keeper of files"))?;
     let files = series.iter().map(|(series, _)| series.path());
     let desk = metrics.as_ref().map(|server| Arc::clone(server.desk()));
-    let recorder = Recorder::start(files, division.is_some(), &plan.housekeeping_cpus, keeper.keeper(), feed.clone(), desk)
-        .map_err(system("cannot start the recorder"))?;
+    let recorder = Recorder::start(
+        files,
+        division.is_some(),
+        &plan.housekeeping_cpus,
+        keeper.keeper(),
+        feed.clone(),
+        desk,
+    )
+    .map_err(system("cannot start the recorder"))?;
     let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
         .then(|| Watchdog::start(&threads, &plan.housekeeping_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
-    // Cycles of a probe without a grid take as long as they take, and phases that are counted in them as well.
-    let has_no_grid = |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
+    // Cycles of a probe without a grid take as long as they take, and phases that are counted in
+    // them as well.
+    let has_no_grid =
+        |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
     let counts_cycles = !is_one_phase && plan.phases.iter().any(|phase| phase.cycles.is_some());
-    let counted = series.iter().enumerate().filter(|(_, (_, plan))| plan.counts_cycles()).map(|(index, _)| index).collect();
-    let reads_time_of_day = plan.probes.iter().any(|probe| probe::find(probe.kind()).is_some_and(|info| info.reads_time_of_day));
+    let counted = series
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, plan))| plan.counts_cycles())
+        .map(|(index, _)| index)
+        .collect();
+    let reads_time_of_day = plan
+        .probes
+        .iter()
+        .any(|probe| probe::find(probe.kind()).is_some_and(|info| info.reads_time_of_day));
     // A terminal that cannot be drawn on leaves lines.
-    let screen =
-        look.zip(feed).and_then(|(look, feed)| View::start(Arc::clone(&feed), &plan.housekeeping_cpus, look).ok().map(|view| (feed, view)));
+    let screen = look.zip(feed).and_then(|(look, feed)| {
+        View::start(Arc::clone(&feed), &plan.housekeeping_cpus, look)
+            .ok()
+            .map(|view| (feed, view))
+    });
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
-    // Everything is prepared and on the disk: nothing that the tool waits for comes between this and the first due time.
+    // Everything is prepared and on the disk: nothing that the tool waits for comes between this
+    // and the first due time.
     let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
-        // Grids begin within the first period, so that each has exactly length / period due times before this.
+        // Grids begin within the first period, so that each has exactly length / period due times
+        // before this.
         control.stop_at(start + plan.length());
     }
     record.begin_at(start);
     recorder.begin(begin_series(series, start)?);
     Ok(ActiveRun {
-        clocks: ClockWatch::new(record.started.monotonic_ns, &plan.threads, reads_time_of_day),
+        clocks: ClockWatch::new(
+            record.started.monotonic_ns,
+            &plan.threads,
+            reads_time_of_day,
+        ),
         record,
         folder,
         earlier,
@@ -210,7 +277,11 @@ pub(super) fn arm(
 
 /// Notes how far the clocks of timers and grids are ahead of the run's.
 fn read_clocks(plan: &mut Plan) -> std::io::Result<()> {
-    for thread in plan.threads.iter_mut().filter(|thread| !thread.plan.clocks.are_plain()) {
+    for thread in plan
+        .threads
+        .iter_mut()
+        .filter(|thread| !thread.plan.clocks.are_plain())
+    {
         thread.plan.clocks = thread.plan.clocks.read();
         if !thread.plan.clocks.timer.clock.is_of_the_run() {
             signal_handler::allow_nudges()?;
@@ -219,17 +290,26 @@ fn read_clocks(plan: &mut Plan) -> std::io::Result<()> {
     Ok(())
 }
 
-fn change_settings(plan: &Plan, of_tracing: Option<Undo>, warnings: &mut Vec<Warning>, root: &Root) -> Result<Settings, SessionError> {
-    let cpu_latency = plan.cpu_dma_latency_us.and_then(|micros| match CpuLatencyRequest::hold(root, micros) {
-        Ok(request) => Some(request),
-        Err(error) => {
-            let warning = Warning::CpuLatencyNotSet { error: error.to_string() };
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-            None
-        }
-    });
+fn change_settings(
+    plan: &Plan,
+    of_tracing: Option<Undo>,
+    warnings: &mut Vec<Warning>,
+    root: &Root,
+) -> Result<Settings, SessionError> {
+    let cpu_latency =
+        plan.cpu_dma_latency_us
+            .and_then(|micros| match CpuLatencyRequest::hold(root, micros) {
+                Ok(request) => Some(request),
+                Err(error) => {
+                    let warning = Warning::CpuLatencyNotSet {
+                        error: error.to_string(),
+                    };
+                    if !warnings.contains(&warning) {
+                        warnings.push(warning);
+                    }
+                    None
+                }
+            });
     let moves: Vec<_> = plan
         .changes
         .iter()
@@ -240,23 +320,40 @@ fn change_settings(plan: &Plan, of_tracing: Option<Undo>, warnings: &mut Vec<War
         .collect();
     let mut undo = resume_latency::undo(&plan.changes);
     undo.extend(of_tracing);
-    undo.extend(plan.phases.iter().flat_map(|phase| &phase.loads).flat_map(|load| load.undo.clone()));
+    undo.extend(
+        plan.phases
+            .iter()
+            .flat_map(|phase| &phase.loads)
+            .flat_map(|load| load.undo.clone()),
+    );
     if moves.is_empty() && undo.is_empty() {
-        return Ok(Settings { journal: None, _cpu_latency: cpu_latency });
+        return Ok(Settings {
+            journal: None,
+            _cpu_latency: cpu_latency,
+        });
     }
     let journal = Journal::write(&journal::folder(), root, moves.clone(), undo)?;
     if let Err(error) = resume_latency::apply(&plan.changes) {
-        warnings.push(Warning::CpuLatencyNotSet { error: error.to_string() });
+        warnings.push(Warning::CpuLatencyNotSet {
+            error: error.to_string(),
+        });
     }
     for to in &moves {
         if let Err(error) = to.apply() {
-            warnings.push(Warning::InterruptsNotMoved { interrupts: to.irq.to_string(), error: error.to_string() });
+            warnings.push(Warning::InterruptsNotMoved {
+                interrupts: to.irq.to_string(),
+                error: error.to_string(),
+            });
         }
     }
-    Ok(Settings { journal: Some(journal), _cpu_latency: cpu_latency })
+    Ok(Settings {
+        journal: Some(journal),
+        _cpu_latency: cpu_latency,
+    })
 }
 
-/// All memory, or none: where a limit leaves no room for what is still to come, the next thread could not be started.
+/// All memory, or none: where a limit leaves no room for what is still to come, the next thread
+/// could not be started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -268,26 +365,39 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     if let Ok(resolution) = clock::monotonic_resolution()
         && resolution > 1
     {
-        warnings.push(Warning::NoHighResolutionTimers { resolution: Nanos(resolution) });
+        warnings.push(Warning::NoHighResolutionTimers {
+            resolution: Nanos(resolution),
+        });
     }
 }
 
-/// What stops the run, and marks the machine's own trace where it does. That of a run that `is_traced` has its samples anyway.
+/// What stops the run, and marks the machine's own trace where it does. That of a run that
+/// `is_traced` has its samples anyway.
 fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
         return Control::new(None, None);
     }
     let open = |name: &str| {
         let paths = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-        paths.iter().find_map(|folder| OpenOptions::new().write(true).open(root.path(format!("{folder}/{name}"))).ok())
+        paths.iter().find_map(|folder| {
+            OpenOptions::new()
+                .write(true)
+                .open(root.path(format!("{folder}/{name}")))
+                .ok()
+        })
     };
     let marker = open("trace_marker");
     if marker.is_none() && !is_traced {
-        let text =
-            "the kernel's trace gets no mark where --stop-above stops the run: tracefs is not mounted, or may not be written (run as root)";
-        warnings.push(Warning::Problem { text: text.to_owned() });
+        let text = "the kernel's trace gets no mark where --stop-above stops the run: tracefs is \
+                    not mounted, or may not be written (run as root)";
+        warnings.push(Warning::Problem {
+            text: text.to_owned(),
+        });
     }
-    Control::new(marker, plan.tracing_off.then(|| open("tracing_on")).flatten())
+    Control::new(
+        marker,
+        plan.tracing_off.then(|| open("tracing_on")).flatten(),
+    )
 }
 
 /// The places of all probes, open, with the consumers of their series.
@@ -311,19 +421,46 @@ struct SeriesPlan {
     least: Nanos,
 }
 
-/// Opens everything before there is any thread: what one probe must prepare for the whole process, all threads get.
+/// Opens everything before there is any thread: what one probe must prepare for the whole process,
+/// all threads get.
 fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
-    let mut open = OpenPlaces { places: Vec::new(), series: Vec::new() };
+    let mut open = OpenPlaces {
+        places: Vec::new(),
+        series: Vec::new(),
+    };
     for (place, entry) in plan.threads.iter().enumerate() {
-        let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
+        let unknown = || {
+            system("the plan names a probe that this tardy does not have")(std::io::Error::other(
+                entry.probe.clone(),
+            ))
+        };
         let planned = plan.probe(&entry.probe);
-        let (info, probe) = planned.and_then(|probe| Some((probe::find(probe.kind())?, probe))).ok_or_else(unknown)?;
-        let bins = |series: &SeriesInfo| if series.bins_below_least { probe.parameters.duration("least").get() as usize } else { 0 };
-        let rings = || info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
-        let (producers, consumers): (Vec<_>, Vec<_>) =
-            made_on(entry.plan.cpu, rings).map_err(system("cannot make memory on the measured CPU"))?;
-        let opening = OpenContext { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
-        let opened = (info.open)(opening).map_err(|error| SessionError::of_probe(&entry.probe, error))?;
+        let (info, probe) = planned
+            .and_then(|probe| Some((probe::find(probe.kind())?, probe)))
+            .ok_or_else(unknown)?;
+        let bins = |series: &SeriesInfo| {
+            if series.bins_below_least {
+                probe.parameters.duration("least").get() as usize
+            } else {
+                0
+            }
+        };
+        let rings = || {
+            info.series
+                .iter()
+                .map(|series| ring_with_bins(RING_SAMPLES, bins(series)))
+                .unzip()
+        };
+        let (producers, consumers): (Vec<_>, Vec<_>) = made_on(entry.plan.cpu, rings)
+            .map_err(system("cannot make memory on the measured CPU"))?;
+        let opening = OpenContext {
+            probe,
+            thread: &entry.plan,
+            measured_cpus: &plan.measured_cpus,
+            producers,
+        };
+        let opened =
+            (info.open)(opening).map_err(|error| SessionError::of_probe(&entry.probe, error))?;
         let series = opened.series.as_deref().unwrap_or(info.series);
         let plan = |series: &SeriesInfo| SeriesPlan {
             thread: entry.plan.clone(),
@@ -342,13 +479,19 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     }
     for (entry, opened) in &mut open.places {
         if let Some(finish) = opened.finish.take() {
-            opened.notes.extend(finish.call().map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?);
+            opened
+                .notes
+                .extend(finish.call().map_err(|error| SessionError::Probe {
+                    probe: entry.probe.clone(),
+                    error,
+                })?);
         }
     }
     Ok(open)
 }
 
-/// What `make` makes, on the CPU that will use it: memory is of the node whose CPU touches it first, and what a measuring loop writes is then near.
+/// What `make` makes, on the CPU that will use it: memory is of the node whose CPU touches it
+/// first, and what a measuring loop writes is then near.
 fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     let bound = || {
         if let Some(cpu) = cpu {
@@ -373,10 +516,16 @@ fn launch_threads(
             let marker = tracer.map(Tracer::marker);
             let mark = move || marker.iter().for_each(|marker| marker.write(place));
             let failed = |error| match error {
-                error if scoped::is_refusal(&error) => system("cannot start a measuring thread")(error),
-                error => SessionError::Probe { probe: entry.probe.clone(), error },
+                error if scoped::is_refusal(&error) => {
+                    system("cannot start a measuring thread")(error)
+                }
+                error => SessionError::Probe {
+                    probe: entry.probe.clone(),
+                    error,
+                },
             };
-            measuring.push(threads::launch(&entry, member, line, control, group, mark).map_err(failed)?);
+            measuring
+                .push(threads::launch(&entry, member, line, control, group, mark).map_err(failed)?);
         }
     }
     Ok(measuring)
@@ -402,12 +551,18 @@ fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>
 }
 
 fn spool(plan: &Plan, folder: &RunFolder, root: &Root) -> Result<Option<Spool>, SessionError> {
-    let Some(parent) = &plan.spool else { return Ok(None) };
-    let samples = folder.samples().canonicalize().map_err(system("cannot write the samples"))?;
-    let made = Spool::make(&journal::folder(), root, parent, samples).map_err(|error| match error {
-        SpoolError::Journal(error) => error.into(),
-        SpoolError::Folder(error) => system("cannot write the folder given by --spool")(error),
-    })?;
+    let Some(parent) = &plan.spool else {
+        return Ok(None);
+    };
+    let samples = folder
+        .samples()
+        .canonicalize()
+        .map_err(system("cannot write the samples"))?;
+    let made =
+        Spool::make(&journal::folder(), root, parent, samples).map_err(|error| match error {
+            SpoolError::Journal(error) => error.into(),
+            SpoolError::Folder(error) => system("cannot write the folder given by --spool")(error),
+        })?;
     Ok(Some(made))
 }
 
@@ -418,42 +573,67 @@ fn prepare_series(
     series: Vec<(SeriesPlan, Consumer)>,
     division: Option<DiskDivision>,
 ) -> Result<Vec<(PreparedSeries, SeriesPlan)>, SessionError> {
-    let rule = division.map(|division| RotationRule::of(division, record.plan.window, edges_of_phases(&record.plan)));
+    let rule = division.map(|division| {
+        RotationRule::of(division, record.plan.window, edges_of_phases(&record.plan))
+    });
     let prepare = |(plan, consumer): (SeriesPlan, Consumer)| {
         let descriptor = plan.descriptor(record.started.monotonic_ns, record.clock);
         let prepared = match &rule {
-            Some(rule) => PreparedSeries::create_rotating(samples, descriptor, consumer, rule.clone()),
+            Some(rule) => {
+                PreparedSeries::create_rotating(samples, descriptor, consumer, rule.clone())
+            }
             None => PreparedSeries::create(samples, descriptor, consumer, record.plan.keep),
         };
-        prepared.map(|prepared| (prepared, plan)).map_err(system("cannot write the samples"))
+        prepared
+            .map(|prepared| (prepared, plan))
+            .map_err(system("cannot write the samples"))
     };
     series.into_iter().map(prepare).collect()
 }
 
-/// Moments after the start around each end of a phase but the last: hours are cut there, so that nearly all samples of a phase are in hours of its own.
+/// Moments after the start around each end of a phase but the last: hours are cut there, so that
+/// nearly all samples of a phase are in hours of its own.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;
         Some(*end)
     });
     let ends: Vec<Nanos> = ends.take(plan.phases.len().saturating_sub(1)).collect();
-    ends.into_iter().flat_map(|end| [end - AROUND_PHASES, end, end + AROUND_PHASES]).collect()
+    ends.into_iter()
+        .flat_map(|end| [end - AROUND_PHASES, end, end + AROUND_PHASES])
+        .collect()
 }
 
 fn too_small(least: u64) -> std::io::Error {
-    std::io::Error::other(format!("this run has more series than it was to have: give at least {}", format_bytes(least)))
+    std::io::Error::other(format!(
+        "this run has more series than it was to have: give at least {}",
+        format_bytes(least)
+    ))
 }
 
 /// The heads of all files, which go into memory and no further.
-fn begin_series(series: Vec<(PreparedSeries, SeriesPlan)>, start: Nanos) -> Result<Vec<SeriesRecorder>, SessionError> {
-    let begin = |(prepared, plan): (PreparedSeries, SeriesPlan)| prepared.begin(plan.schedule(start));
-    series.into_iter().map(begin).collect::<std::io::Result<_>>().map_err(system("cannot write the samples"))
+fn begin_series(
+    series: Vec<(PreparedSeries, SeriesPlan)>,
+    start: Nanos,
+) -> Result<Vec<SeriesRecorder>, SessionError> {
+    let begin =
+        |(prepared, plan): (PreparedSeries, SeriesPlan)| prepared.begin(plan.schedule(start));
+    series
+        .into_iter()
+        .map(begin)
+        .collect::<std::io::Result<_>>()
+        .map_err(system("cannot write the samples"))
 }
 
 impl SeriesPlan {
-    /// Whether its cycles come when those before them are over, and not by the clock. Loops of others count none, and of gaps only some are known.
+    /// Whether its cycles come when those before them are over, and not by the clock. Loops of
+    /// others count none, and of gaps only some are known.
     fn counts_cycles(&self) -> bool {
-        self.is_of_the_tool() && (matches!(self.info.kind, SeriesKind::Event | SeriesKind::Interval { .. }) || self.info.bins_below_least)
+        self.is_of_the_tool()
+            && (matches!(
+                self.info.kind,
+                SeriesKind::Event | SeriesKind::Interval { .. }
+            ) || self.info.bins_below_least)
     }
 
     /// Whether threads of the tool's own take its samples.
@@ -463,15 +643,26 @@ impl SeriesPlan {
 
     /// Whether its samples are intervals that a thread waits through.
     fn is_a_wait(&self) -> bool {
-        !matches!(self.info.kind, SeriesKind::Interval { .. } | SeriesKind::Skew)
+        !matches!(
+            self.info.kind,
+            SeriesKind::Interval { .. } | SeriesKind::Skew
+        )
     }
 
     /// When samples are due in a run that starts at `start`.
     fn schedule(&self, start: Nanos) -> Schedule {
         match (self.grid, self.thread.at(start).schedule) {
-            (Some(grid), _) => self.info.kind.schedule(self.period, grid.first_from(start), Nanos::ZERO),
-            (None, Schedule::Grid { start, dither, .. }) => self.info.kind.schedule(self.period, start, dither),
-            (None, Schedule::Event { .. }) => self.info.kind.schedule(self.period, start, Nanos::ZERO),
+            (Some(grid), _) => {
+                self.info
+                    .kind
+                    .schedule(self.period, grid.first_from(start), Nanos::ZERO)
+            }
+            (None, Schedule::Grid { start, dither, .. }) => {
+                self.info.kind.schedule(self.period, start, dither)
+            }
+            (None, Schedule::Event { .. }) => {
+                self.info.kind.schedule(self.period, start, Nanos::ZERO)
+            }
         }
     }
 
@@ -510,8 +701,10 @@ mod tests {
     fn a_run_that_is_traced_has_no_want_of_the_machines_trace() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let plan =
-            Plan { stop_above: Some(Nanos::from_millis(1)), ..Plan::without_probes("made", &CpuList::default(), &CpuList::default()) };
+        let plan = Plan {
+            stop_above: Some(Nanos::from_millis(1)),
+            ..Plan::without_probes("made", &CpuList::default(), &CpuList::default())
+        };
         for (is_traced, expected) in [(true, 0), (false, 1)] {
             let mut warnings = Vec::new();
             drop(control(&plan, &root, is_traced, &mut warnings));

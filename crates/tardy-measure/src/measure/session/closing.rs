@@ -18,7 +18,11 @@ use crate::measure::threads::MeasuringThread;
 use crate::measure::watchdog::{Watchdog, WatchdogFindings};
 
 pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, SessionError> {
-    let StoppedRun { armed, mut state, threshold } = followed;
+    let StoppedRun {
+        armed,
+        mut state,
+        threshold,
+    } = followed;
     let mut record = armed.record;
     let after = Snapshot::take(root, &record.measured_cpus);
     let process_cpu_time_ns = Nanos(clock::process_cpu_time() - armed.process_cpu_time);
@@ -30,24 +34,39 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     record.warnings.extend(clocks.into_warnings());
     record.warnings.extend(armed.control.take_warnings());
     record.ended_ns = Some(Nanos(clock::monotonic()));
-    let WatchdogFindings { ended, starved } = armed.watchdog.map(Watchdog::stop).unwrap_or_default();
+    let WatchdogFindings { ended, starved } =
+        armed.watchdog.map(Watchdog::stop).unwrap_or_default();
     let before = std::mem::replace(&mut record.scheduling_changes, scheduling.into_changes());
     // Threads that the watchdog demoted or freed are its own doing.
-    record.scheduling_changes.retain(|change| !ended.contains(&change.cpu) && !starved.contains(&change.cpu));
+    record
+        .scheduling_changes
+        .retain(|change| !ended.contains(&change.cpu) && !starved.contains(&change.cpu));
     record.scheduling_changes.splice(..0, before);
     if !(ended.is_empty() && starved.is_empty()) {
         state = State::EndedByWatchdog;
     }
-    record.warnings.extend(ended.into_iter().map(|cpu| Warning::WatchdogEnded { cpu }));
-    record.warnings.extend(starved.into_iter().map(|cpu| Warning::Starved { cpu }));
+    record
+        .warnings
+        .extend(ended.into_iter().map(|cpu| Warning::WatchdogEnded { cpu }));
+    record
+        .warnings
+        .extend(starved.into_iter().map(|cpu| Warning::Starved { cpu }));
     if let (Some(stopped), Some(limit)) = (armed.control.stopped_by(), record.plan.stop_above) {
-        record.warnings.push(Warning::StoppedAbove { cpu: stopped.cpu, latency: stopped.sample.latency, limit });
+        record.warnings.push(Warning::StoppedAbove {
+            cpu: stopped.cpu,
+            latency: stopped.sample.latency,
+            limit,
+        });
         state = State::Stopped;
     }
-    // Before the last histograms and the last record are written, which none of its files may replace.
+    // Before the last histograms and the last record are written, which none of its files may
+    // replace.
     armed.keeper.finish();
     drop(armed.metrics);
-    let series = armed.recorder.finish().map_err(system("the samples may be incomplete"))?;
+    let series = armed
+        .recorder
+        .finish()
+        .map_err(system("the samples may be incomplete"))?;
     note_series(&series, record.started.monotonic_ns, &mut record);
     if let Some(earlier) = &armed.earlier {
         record.add_series_of(earlier);
@@ -55,7 +74,9 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     if let Some(mut threshold) = threshold {
         // What came after the last look at a run that went on.
         if threshold.goes_on() {
-            let worst = series.iter().filter_map(|series| Some((series.descriptor().cpu, series.worst()?)));
+            let worst = series
+                .iter()
+                .filter_map(|series| Some((series.descriptor().cpu, series.worst()?)));
             worst.for_each(|(cpu, worst)| threshold.look(cpu, worst.latency, worst.due));
         }
         record.warnings.extend(threshold.finish());
@@ -66,30 +87,49 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     }
     // What was measured is there whatever becomes of the loads.
     if let Some(Err(error)) = armed.guardian.map(Guardian::shutdown) {
-        record.warnings.push(Warning::LoadProblem { load: "guardian".to_owned(), problem: error.to_string() });
+        record.warnings.push(Warning::LoadProblem {
+            load: "guardian".to_owned(),
+            problem: error.to_string(),
+        });
     }
     if let Some(journal) = armed.settings.journal {
         for undone in journal.undo() {
             if let Err(error) = undone.result {
-                record
-                    .warnings
-                    .push(Warning::Problem { text: format!("{} was not put back ({error}): run `tardy restore`", undone.setting) });
+                record.warnings.push(Warning::Problem {
+                    text: format!(
+                        "{} was not put back ({error}): run `tardy restore`",
+                        undone.setting
+                    ),
+                });
             }
         }
     }
     let interference = after.since(&armed.before, &record.measured_cpus);
     record.warnings.extend(interference.warnings());
     record.interference = Some(interference);
-    let resident_bytes_max = usage(UsageScope::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default();
-    record.overhead = Some(Overhead { clock_read_ns: armed.clock_read, threads, process_cpu_time_ns, resident_bytes_max });
+    let resident_bytes_max = usage(UsageScope::Process)
+        .map(|usage| usage.resident_bytes_max)
+        .unwrap_or_default();
+    record.overhead = Some(Overhead {
+        clock_read_ns: armed.clock_read,
+        threads,
+        process_cpu_time_ns,
+        resident_bytes_max,
+    });
     let mut folder = armed.folder;
     if !folder.identity().is_there() {
         return Err(SessionError::FolderGone(folder.path().to_owned()));
     }
     if let Some(spool) = armed.spool {
         record.samples_folder = None;
-        if let Some(error) = spool.store().into_iter().find_map(|undone| undone.result.err()) {
-            return Err(system("cannot move the samples from --spool to --out")(std::io::Error::other(error)));
+        if let Some(error) = spool
+            .store()
+            .into_iter()
+            .find_map(|undone| undone.result.err())
+        {
+            return Err(system("cannot move the samples from --spool to --out")(
+                std::io::Error::other(error),
+            ));
         }
     }
     record.state = state;
@@ -112,17 +152,27 @@ fn join(
         if let Some(ended) = report.scheduling {
             scheduling.note(Nanos(clock::monotonic()), &name, cpu, began.as_ref(), ended);
         }
-        let Some(overhead) = report.overhead else { continue };
+        let Some(overhead) = report.overhead else {
+            continue;
+        };
         if overhead.faults > 0 {
-            warnings.push(Warning::FaultsInLoop { cpu, faults: overhead.faults });
+            warnings.push(Warning::FaultsInLoop {
+                cpu,
+                faults: overhead.faults,
+            });
         }
         overheads.push(overhead);
     }
     Ok(overheads)
 }
 
-/// The counts, and what of them a reader must know first. What depends on the samples themselves is found when they are read.
-pub(in crate::measure) fn note_series(series: &[SeriesRecorder], start: Nanos, record: &mut RunRecord) {
+/// The counts, and what of them a reader must know first. What depends on the samples themselves is
+/// found when they are read.
+pub(in crate::measure) fn note_series(
+    series: &[SeriesRecorder],
+    start: Nanos,
+    record: &mut RunRecord,
+) {
     record.series.clear();
     for series in series {
         let (descriptor, counts) = (series.descriptor(), series.counts());

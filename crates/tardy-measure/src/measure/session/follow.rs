@@ -28,14 +28,17 @@ const LOOK: Nanos = Nanos::from_millis(250);
 /// The same, once they may end any moment.
 const LOOK_AT_END: Nanos = Nanos::from_millis(10);
 
-/// How long the loads that worked until the run's end may take to end by themselves, before they are killed.
+/// How long the loads that worked until the run's end may take to end by themselves, before they
+/// are killed.
 const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 
-/// The chance to answer that the guardian has after its time is over: where the whole machine stood still, it had none.
+/// The chance to answer that the guardian has after its time is over: where the whole machine stood
+/// still, it had none.
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
 /// Why there are no loads, where what holds them is stopped, frozen, or without a CPU.
-const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed: something had stopped it, or kept it from its CPUs";
+const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed: something had \
+                         stopped it, or kept it from its CPUs";
 
 /// A run whose threads have been told to end.
 pub(super) struct StoppedRun {
@@ -63,7 +66,11 @@ struct Follower {
     overruns: u64,
 }
 
-pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) -> Result<StoppedRun, SessionError> {
+pub(super) fn follow(
+    mut armed: ActiveRun,
+    shown: ProgressDisplay,
+    root: &Root,
+) -> Result<StoppedRun, SessionError> {
     let state_log = StateLog::create(
         &armed.folder,
         &armed.record.plan,
@@ -71,12 +78,22 @@ pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) 
         root,
         armed.keeper.keeper(),
     );
-    let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.planned_length());
+    let live = Live::new(
+        shown,
+        armed.screen.take(),
+        armed.start,
+        armed.record.plan.planned_length(),
+    );
     let plan = &armed.record.plan;
     let threshold = Threshold::of(plan, armed.folder.path().to_owned());
     let mut follower = Follower {
-        timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up)
-            .going_on_since(armed.earlier.as_ref().and_then(|earlier| earlier.phases.first()).map(|phase| phase.begin_ns)),
+        timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up).going_on_since(
+            armed
+                .earlier
+                .as_ref()
+                .and_then(|earlier| earlier.phases.first())
+                .map(|phase| phase.begin_ns),
+        ),
         live,
         cycles: None,
         armed,
@@ -109,10 +126,21 @@ pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) 
         }
         follower.leave_metrics();
         follower.service.iter().for_each(ServiceNotifier::turn);
-        let Follower { armed, timeline, live, .. } = &mut follower;
+        let Follower {
+            armed,
+            timeline,
+            live,
+            ..
+        } = &mut follower;
         armed.scheduling.update(now, &armed.threads);
         armed.clocks.update(now, &armed.threads);
-        live.update(now, &armed.record, timeline.name(), armed.folder.path(), || armed.recorder.progress());
+        live.update(
+            now,
+            &armed.record,
+            timeline.name(),
+            armed.folder.path(),
+            || armed.recorder.progress(),
+        );
         follower.take_marks();
     }
     follower.end_service();
@@ -129,39 +157,73 @@ pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) 
     follower.armed.record.phases = follower.timeline.records().to_vec();
     follower.end_loads()?;
     follower.take_signals(Nanos(clock::monotonic()))?;
-    if let Some(kind) = follower.throttled().filter(|_| follower.overruns > 0).map(|probe| probe.kind().to_owned()) {
-        let text = format!("{kind} used up its runtime at least {} times and was throttled until its next period", follower.overruns);
-        follower.armed.record.warnings.push(Warning::Problem { text });
+    if let Some(kind) = follower
+        .throttled()
+        .filter(|_| follower.overruns > 0)
+        .map(|probe| probe.kind().to_owned())
+    {
+        let text = format!(
+            "{kind} used up its runtime at least {} times and was throttled until its next period",
+            follower.overruns
+        );
+        follower
+            .armed
+            .record
+            .warnings
+            .push(Warning::Problem { text });
     }
     let shortfall = follower.loads.shortfall(&follower.armed.record);
     follower.armed.record.warnings.extend(shortfall);
-    Ok(StoppedRun { armed: follower.armed, state: follower.state, threshold: follower.threshold })
+    Ok(StoppedRun {
+        armed: follower.armed,
+        state: follower.state,
+        threshold: follower.threshold,
+    })
 }
 
 /// Tells the service manager that started the tool, where there is one, that the run measures.
 fn service(armed: &ActiveRun) -> Result<Option<ServiceNotifier>, SessionError> {
-    let Some(manager) = ServiceManager::of_this_process() else { return Ok(None) };
-    let (cpus, progress) = (&armed.record.plan.housekeeping_cpus, armed.recorder.shared_progress());
+    let Some(manager) = ServiceManager::of_this_process() else {
+        return Ok(None);
+    };
+    let (cpus, progress) = (
+        &armed.record.plan.housekeeping_cpus,
+        armed.recorder.shared_progress(),
+    );
     let started = ServiceNotifier::start(manager, cpus, armed.folder.path(), progress);
-    started.map(Some).map_err(system("cannot start the thread that tells the service manager"))
+    started.map(Some).map_err(system(
+        "cannot start the thread that tells the service manager",
+    ))
 }
 
 impl Follower {
     fn are_threads_done(&self) -> bool {
-        self.armed.threads.iter().all(crate::measure::threads::MeasuringThread::is_finished)
+        self.armed
+            .threads
+            .iter()
+            .all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
-    /// Whether the only phase has begun and ends with the threads, each after its own cycles: those without a schedule last longer than so many periods.
+    /// Whether the only phase has begun and ends with the threads, each after its own cycles: those
+    /// without a schedule last longer than so many periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
-        // Loops of others and players do not count any: for them it is the length of so many periods.
-        let counts = |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::Own);
-        plan.cycles.is_some() && plan.probes.iter().all(counts) && !self.timeline.records().is_empty()
+        // Loops of others and players do not count any: for them it is the length of so many
+        // periods.
+        let counts = |probe: &ProbePlan| {
+            probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::Own)
+        };
+        plan.cycles.is_some()
+            && plan.probes.iter().all(counts)
+            && !self.timeline.records().is_empty()
     }
 
-    /// Acts on latencies above the threshold: on the one that stopped the run, or where it goes on on what the recorder has seen.
+    /// Acts on latencies above the threshold: on the one that stopped the run, or where it goes on
+    /// on what the recorder has seen.
     fn look_at_threshold(&mut self) {
-        let Some(threshold) = &mut self.threshold else { return };
+        let Some(threshold) = &mut self.threshold else {
+            return;
+        };
         if let Some(stopped) = self.armed.control.stopped_by() {
             threshold.look(stopped.cpu, stopped.sample.latency, stopped.sample.due);
         } else if threshold.goes_on() {
@@ -183,18 +245,31 @@ impl Follower {
         let next = step.min(self.live.next()).min(now + LOOK);
         let timeout = ((next - now).get().max(0) / 1_000_000 + 1).min(1000) as i32;
         let mut fds = vec![self.armed.signals.as_fd()];
-        if let Some(guardian) = self.armed.guardian.as_ref().filter(|guardian| !guardian.is_gone()) {
+        if let Some(guardian) = self
+            .armed
+            .guardian
+            .as_ref()
+            .filter(|guardian| !guardian.is_gone())
+        {
             fds.push(guardian.as_fd());
         }
-        wait_readable(&fds, timeout).map(drop).map_err(system("cannot wait for signals"))
+        wait_readable(&fds, timeout)
+            .map(drop)
+            .map_err(system("cannot wait for signals"))
     }
 
     fn take_signals(&mut self, now: Nanos) -> Result<(), SessionError> {
-        while let Some(signal) = self.armed.signals.take().map_err(system("cannot read signals"))? {
+        while let Some(signal) = self
+            .armed
+            .signals
+            .take()
+            .map_err(system("cannot read signals"))?
+        {
             match signal {
                 // A write that failed because of a limit says so by its error as well.
                 signal::FILE_LIMIT | signal::PIPE => {}
-                // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never sleeps is then the watchdog's alone.
+                // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never
+                // sleeps is then the watchdog's alone.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
                 // Nothing was cut short.
@@ -202,7 +277,10 @@ impl Follower {
                 _ => {
                     if !self.is_stopping {
                         let planned = self.armed.record.plan.length();
-                        self.armed.record.warnings.push(Warning::Interrupted { after: (now - self.armed.start).max(Nanos::ZERO), planned });
+                        self.armed.record.warnings.push(Warning::Interrupted {
+                            after: (now - self.armed.start).max(Nanos::ZERO),
+                            planned,
+                        });
                     }
                     self.stop(State::Interrupted);
                 }
@@ -213,7 +291,12 @@ impl Follower {
 
     /// The probe that the kernel throttles, where there is one.
     fn throttled(&self) -> Option<&ProbePlan> {
-        self.armed.record.plan.probes.iter().find(|probe| probe::find(probe.kind()).is_some_and(|info| info.is_throttled))
+        self.armed
+            .record
+            .plan
+            .probes
+            .iter()
+            .find(|probe| probe::find(probe.kind()).is_some_and(|info| info.is_throttled))
     }
 
     fn stop(&mut self, state: State) {
@@ -233,7 +316,9 @@ impl Follower {
     }
 
     fn take_events(&mut self, now: Nanos) {
-        let Some(guardian) = &mut self.armed.guardian else { return };
+        let Some(guardian) = &mut self.armed.guardian else {
+            return;
+        };
         let events = guardian.drain();
         let is_gone = guardian.is_gone();
         for event in events {
@@ -253,7 +338,8 @@ impl Follower {
             guardian.kill();
         }
         let phase = self.timeline.records().len().saturating_sub(1);
-        self.loads.lose(phase, gone_at, cause, &mut self.armed.record);
+        self.loads
+            .lose(phase, gone_at, cause, &mut self.armed.record);
     }
 
     /// Ends the loads that worked until the run's end, and hears how much they did.
@@ -311,8 +397,9 @@ impl Follower {
         while let Some(step) = self.timeline.step(now) {
             match step {
                 Step::Done(end) => {
-                    // Nothing more to wait for; threads whose end is set by the clock are at it already. First of all, so that nothing of what the
-                    // tool does at the end is measured.
+                    // Nothing more to wait for; threads whose end is set by the clock are at it
+                    // already. First of all, so that nothing of what the tool does at the end is
+                    // measured.
                     self.armed.control.stop_at(end);
                     self.note_busy(root);
                     return Ok(());
@@ -321,8 +408,13 @@ impl Follower {
                     watched::say::<{ watched::PHASE }>();
                     self.note_busy(root);
                     self.begin(phase);
-                    // So that there are as many due times as the length has periods, whenever somebody looks at the clock.
-                    if let Some(end) = self.timeline.end().filter(|_| self.armed.record.plan.cycles.is_none()) {
+                    // So that there are as many due times as the length has periods, whenever
+                    // somebody looks at the clock.
+                    if let Some(end) = self
+                        .timeline
+                        .end()
+                        .filter(|_| self.armed.record.plan.cycles.is_none())
+                    {
                         self.armed.control.stop_at(end);
                     }
                 }
@@ -338,7 +430,9 @@ impl Follower {
     /// Leaves how far the run is for readers of metrics.
     fn leave_metrics(&self) {
         if let Some(metrics) = &self.armed.metrics {
-            metrics.desk().leave_run(&self.armed.record, Nanos(clock::monotonic()));
+            metrics
+                .desk()
+                .leave_run(&self.armed.record, Nanos(clock::monotonic()));
         }
     }
 
@@ -358,15 +452,23 @@ impl Follower {
         self.armed.keeper.keeper().replace(&path, content);
     }
 
-    /// Publishes the start before it comes, with the first phase where that has nothing to be started: the tool is then at rest in the first periods,
-    /// which on a machine of one CPU and a kernel that does not preempt its system calls would show it.
+    /// Publishes the start before it comes, with the first phase where that has nothing to be
+    /// started: the tool is then at rest in the first periods, which on a machine of one CPU and a
+    /// kernel that does not preempt its system calls would show it.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
-        if plan.warm_up == Nanos::ZERO && plan.phases.first().is_some_and(|phase| phase.loads.is_empty()) {
+        if plan.warm_up == Nanos::ZERO
+            && plan
+                .phases
+                .first()
+                .is_some_and(|phase| phase.loads.is_empty())
+        {
             if let Some(Step::Begin(phase)) = self.timeline.step(self.armed.start) {
                 watched::say::<{ watched::PHASE }>();
                 let plan = &self.armed.record.plan.phases[phase];
-                self.cycles = plan.cycles.map(|cycles| CycleCount::new(cycles, plan.length));
+                self.cycles = plan
+                    .cycles
+                    .map(|cycles| CycleCount::new(cycles, plan.length));
             }
             self.note_busy(root);
             self.armed.record.phases = self.timeline.records().to_vec();
@@ -377,19 +479,33 @@ impl Follower {
 
     /// Ends a phase that is counted in cycles when they are made.
     fn count_cycles(&mut self, now: Nanos) {
-        let Some(cycles) = &mut self.cycles else { return };
+        let Some(cycles) = &mut self.cycles else {
+            return;
+        };
         // The first phase is on paper before the run starts.
         if now < self.armed.start {
             return;
         }
         let (armed, phase) = (&self.armed, self.timeline.records().len().saturating_sub(1));
         // All parts of all loads are at work; loads that are gone do not come back.
-        let parts: usize = armed.record.plan.phases.get(phase).map_or(0, |phase| phase.loads.iter().map(LoadPlan::worker_count).sum());
-        let at_work = armed.record.load_work.iter().filter(|work| work.phase == phase && work.begin_ns.is_some()).count();
+        let parts: usize = armed.record.plan.phases.get(phase).map_or(0, |phase| {
+            phase.loads.iter().map(LoadPlan::worker_count).sum()
+        });
+        let at_work = armed
+            .record
+            .load_work
+            .iter()
+            .filter(|work| work.phase == phase && work.begin_ns.is_some())
+            .count();
         let is_under_load = self.loads.are_gone() || at_work >= parts;
         let counted = || {
             let progress = armed.recorder.progress();
-            armed.counted.iter().filter_map(|&series| progress.get(series)).map(|series| series.counts.expected).collect()
+            armed
+                .counted
+                .iter()
+                .filter_map(|&series| progress.get(series))
+                .map(|series| series.counts.expected)
+                .collect()
         };
         if cycles.are_made(now, is_under_load, counted) {
             self.cycles = None;
@@ -399,16 +515,26 @@ impl Follower {
 
     /// What the CPUs did since the last phase began.
     fn note_busy(&mut self, root: &Root) {
-        let Ok(now) = CpuTimes::read(root) else { return };
+        let Ok(now) = CpuTimes::read(root) else {
+            return;
+        };
         if let Some(before) = &self.cpu_times {
-            self.timeline.note_busy(now.since(before).cpus.iter().map(|(&cpu, time)| (cpu, time.busy())).collect());
+            self.timeline.note_busy(
+                now.since(before)
+                    .cpus
+                    .iter()
+                    .map(|(&cpu, time)| (cpu, time.busy()))
+                    .collect(),
+            );
         }
         self.cpu_times = Some(now);
     }
 
     fn begin(&mut self, phase: usize) {
         let plan = &self.armed.record.plan.phases[phase];
-        self.cycles = plan.cycles.map(|cycles| CycleCount::new(cycles, plan.length));
+        self.cycles = plan
+            .cycles
+            .map(|cycles| CycleCount::new(cycles, plan.length));
         let loads = &plan.loads;
         if loads.is_empty() || self.loads.is_lost() {
             return;

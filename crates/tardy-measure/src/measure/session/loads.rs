@@ -1,4 +1,5 @@
-//! What the loads of a run do, as the guardian tells it: when each part of them worked, and how much of the run was left without.
+//! What the loads of a run do, as the guardian tells it: when each part of them worked, and how
+//! much of the run was left without.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use tardy_run::record::{LoadWork, RunRecord};
 
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 
-/// A phase that had this part of its time without one of its loads, or more, was not under these loads: one in ten.
+/// A phase that had this part of its time without one of its loads, or more, was not under these
+/// loads: one in ten.
 const UNLOADED_PART: i64 = 10;
 
 /// One part of a load: a worker of a phase.
@@ -56,7 +58,12 @@ impl Loads {
     pub(super) fn take(&mut self, event: LoadEvent, record: &mut RunRecord) {
         match event {
             LoadEvent::Started { .. } => {}
-            LoadEvent::Working { load, phase, cpu, at } => {
+            LoadEvent::Working {
+                load,
+                phase,
+                cpu,
+                at,
+            } => {
                 let work = part(record, phase, &load, cpu);
                 match work.end_ns.take() {
                     Some(gone) => work.away_ns += at - gone,
@@ -64,47 +71,112 @@ impl Loads {
                 }
                 self.signs.insert((work.phase, load, cpu), at);
             }
-            LoadEvent::Work { load, phase, cpu, operations, bytes, errors, cpu_time, kernel_time, at } => {
+            LoadEvent::Work {
+                load,
+                phase,
+                cpu,
+                operations,
+                bytes,
+                errors,
+                cpu_time,
+                kernel_time,
+                at,
+            } => {
                 let work = part(record, phase, &load, cpu);
-                *work = LoadWork { operations, bytes, errors, cpu_time_ns: cpu_time, kernel_time_ns: Some(kernel_time), ..work.clone() };
+                *work = LoadWork {
+                    operations,
+                    bytes,
+                    errors,
+                    cpu_time_ns: cpu_time,
+                    kernel_time_ns: Some(kernel_time),
+                    ..work.clone()
+                };
                 self.signs.insert((work.phase, load, cpu), at);
             }
-            LoadEvent::Stopped { load, phase, cpu, at, died } => {
+            LoadEvent::Stopped {
+                load,
+                phase,
+                cpu,
+                at,
+                died,
+            } => {
                 let phase = phase as usize;
                 // One that died before it was at work has no time at work.
-                if let Some(work) = record.load_work.iter_mut().find(|work| is_part(work, phase, &load, cpu) && work.begin_ns.is_some()) {
+                if let Some(work) = record
+                    .load_work
+                    .iter_mut()
+                    .find(|work| is_part(work, phase, &load, cpu) && work.begin_ns.is_some())
+                {
                     work.end_ns = Some(at);
                 }
                 if let Some(how) = died {
                     self.deaths.insert((phase, load), how);
                 }
             }
-            LoadEvent::Ended { load, phase, how, .. } => {
+            LoadEvent::Ended {
+                load, phase, how, ..
+            } => {
                 self.left = self.left.saturating_sub(1);
                 match how {
                     LoadEnd::Finished | LoadEnd::Killed => {}
-                    // The others of its phase run without it, and the time of its one attempt is not theirs.
-                    LoadEnd::Absent => record.load_work.retain(|work| work.phase != phase as usize || work.load != load),
+                    // The others of its phase run without it, and the time of its one attempt is
+                    // not theirs.
+                    LoadEnd::Absent => record
+                        .load_work
+                        .retain(|work| work.phase != phase as usize || work.load != load),
                     LoadEnd::Died { status } => {
-                        self.deaths.insert((phase as usize, load.clone()), status.clone());
-                        record.warnings.push(Warning::LoadProblem { load, problem: format!("died ({status})") });
+                        self.deaths
+                            .insert((phase as usize, load.clone()), status.clone());
+                        record.warnings.push(Warning::LoadProblem {
+                            load,
+                            problem: format!("died ({status})"),
+                        });
                     }
                 }
             }
-            LoadEvent::Absent { load, missing, remedy, .. } => record.warnings.push(Warning::LoadAbsent { load, missing, remedy }),
+            LoadEvent::Absent {
+                load,
+                missing,
+                remedy,
+                ..
+            } => record.warnings.push(Warning::LoadAbsent {
+                load,
+                missing,
+                remedy,
+            }),
             LoadEvent::Problem { load, text } => {
                 let load = load.unwrap_or_else(|| "guardian".to_owned());
-                record.warnings.push(Warning::LoadProblem { load, problem: text });
+                record.warnings.push(Warning::LoadProblem {
+                    load,
+                    problem: text,
+                });
             }
         }
     }
 
-    /// There is no load any more, from `phase` on. `gone_at` is when that was, where it is known; else each part was gone when it was last heard of.
-    pub(super) fn lose(&mut self, phase: usize, gone_at: Option<Nanos>, cause: &str, record: &mut RunRecord) {
+    /// There is no load any more, from `phase` on. `gone_at` is when that was, where it is known;
+    /// else each part was gone when it was last heard of.
+    pub(super) fn lose(
+        &mut self,
+        phase: usize,
+        gone_at: Option<Nanos>,
+        cause: &str,
+        record: &mut RunRecord,
+    ) {
         self.left = 0;
         self.lost.get_or_insert((phase, cause.to_owned()));
-        for work in record.load_work.iter_mut().filter(|work| work.begin_ns.is_some() && work.end_ns.is_none()) {
-            work.end_ns = gone_at.or_else(|| self.signs.get(&(work.phase, work.load.clone(), work.cpu)).copied()).or(work.begin_ns);
+        for work in record
+            .load_work
+            .iter_mut()
+            .filter(|work| work.begin_ns.is_some() && work.end_ns.is_none())
+        {
+            work.end_ns = gone_at
+                .or_else(|| {
+                    self.signs
+                        .get(&(work.phase, work.load.clone(), work.cpu))
+                        .copied()
+                })
+                .or(work.begin_ns);
         }
     }
 
@@ -112,8 +184,12 @@ impl Loads {
     pub(super) fn shortfall(&self, record: &RunRecord) -> Option<Warning> {
         let (mut unloaded, mut planned, mut is_worth_telling) = (Nanos::ZERO, Nanos::ZERO, false);
         let mut causes: Vec<String> = self.lost.iter().map(|(_, cause)| cause.clone()).collect();
-        for (index, (phase, plan)) in
-            record.phases.iter().zip(&record.plan.phases).enumerate().filter(|(_, (_, plan))| !plan.loads.is_empty())
+        for (index, (phase, plan)) in record
+            .phases
+            .iter()
+            .zip(&record.plan.phases)
+            .enumerate()
+            .filter(|(_, (_, plan))| !plan.loads.is_empty())
         {
             let end = phase.end_ns.unwrap_or(phase.begin_ns);
             let asked = self.asked.get(&index).map_or(end, |&asked| asked.min(end));
@@ -126,21 +202,41 @@ impl Loads {
                     continue;
                 }
                 causes.extend(death.map(|how| format!("{} died ({how})", load.label)));
-                let parts: Vec<Option<CpuId>> = if load.each_cpu { load.cpus.iter().map(Some).collect() } else { vec![None] };
+                let parts: Vec<Option<CpuId>> = if load.each_cpu {
+                    load.cpus.iter().map(Some).collect()
+                } else {
+                    vec![None]
+                };
                 let without = |cpu: Option<CpuId>| {
-                    let work = record.load_work.iter().find(|work| is_part(work, index, &load.label, cpu));
+                    let work = record
+                        .load_work
+                        .iter()
+                        .find(|work| is_part(work, index, &load.label, cpu));
                     match work.filter(|work| work.begin_ns.is_some()) {
-                        Some(work) => (asked - work.end_ns.unwrap_or(asked)).max(Nanos::ZERO) + work.away_ns,
+                        Some(work) => {
+                            (asked - work.end_ns.unwrap_or(asked)).max(Nanos::ZERO) + work.away_ns
+                        }
                         None => length,
                     }
                 };
-                of_phase = of_phase.max(parts.into_iter().map(without).max().unwrap_or_default().min(length));
+                of_phase = of_phase.max(
+                    parts
+                        .into_iter()
+                        .map(without)
+                        .max()
+                        .unwrap_or_default()
+                        .min(length),
+                );
             }
             is_worth_telling |= of_phase > Nanos::ZERO && of_phase * UNLOADED_PART >= length;
             unloaded += of_phase;
         }
         causes.dedup();
-        is_worth_telling.then_some(Warning::NotUnderLoad { unloaded, planned, causes })
+        is_worth_telling.then_some(Warning::NotUnderLoad {
+            unloaded,
+            planned,
+            causes,
+        })
     }
 }
 
@@ -148,9 +244,17 @@ fn is_part(work: &LoadWork, phase: usize, load: &str, cpu: Option<CpuId>) -> boo
     work.phase == phase && work.load == load && work.cpu == cpu
 }
 
-fn part<'a>(record: &'a mut RunRecord, phase: u32, load: &str, cpu: Option<CpuId>) -> &'a mut LoadWork {
+fn part<'a>(
+    record: &'a mut RunRecord,
+    phase: u32,
+    load: &str,
+    cpu: Option<CpuId>,
+) -> &'a mut LoadWork {
     let phase = phase as usize;
-    let known = record.load_work.iter().position(|work| is_part(work, phase, load, cpu));
+    let known = record
+        .load_work
+        .iter()
+        .position(|work| is_part(work, phase, load, cpu));
     let index = known.unwrap_or_else(|| {
         record.load_work.push(LoadWork::new(phase, load, cpu));
         record.load_work.len() - 1

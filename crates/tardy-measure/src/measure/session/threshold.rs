@@ -1,4 +1,5 @@
-//! What is done when a latency is above the threshold (`--on-threshold`), by the main thread: the measuring ones start no processes.
+//! What is done when a latency is above the threshold (`--on-threshold`), by the main thread: the
+//! measuring ones start no processes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -30,7 +31,14 @@ impl Threshold {
     /// Those of a plan that has some.
     pub(super) fn of(plan: &Plan, run: PathBuf) -> Option<Self> {
         let limit = plan.stop_above.filter(|_| !plan.on_threshold.is_empty())?;
-        Some(Self { actions: plan.on_threshold.clone(), limit, run, worst: limit, commands: Vec::new(), problems: Vec::new() })
+        Some(Self {
+            actions: plan.on_threshold.clone(),
+            limit,
+            run,
+            worst: limit,
+            commands: Vec::new(),
+            problems: Vec::new(),
+        })
     }
 
     /// Whether the run goes on at the threshold.
@@ -38,7 +46,8 @@ impl Threshold {
         self.actions.contains(&ThresholdAction::Continue)
     }
 
-    /// Acts on the first latency above the threshold, and on each one that is larger than those before.
+    /// Acts on the first latency above the threshold, and on each one that is larger than those
+    /// before.
     pub(super) fn look(&mut self, cpu: Option<CpuId>, latency: Nanos, due: Nanos) {
         if latency <= self.worst {
             return;
@@ -46,22 +55,37 @@ impl Threshold {
         self.worst = latency;
         for action in &self.actions {
             let done = match action {
-                // What surrounds the worst samples is kept in any case, and continuing is what threads do.
+                // What surrounds the worst samples is kept in any case, and continuing is what
+                // threads do.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),
-                ThresholdAction::SignalNumber { num, pid } => process::kill(pid.unwrap_or_else(process::parent_id), *num),
+                ThresholdAction::SignalNumber { num, pid } => {
+                    process::kill(pid.unwrap_or_else(process::parent_id), *num)
+                }
                 ThresholdAction::Shell(command) => {
-                    // The standard library starts it by posix_spawn(3), which copies no page tables: measuring threads fault nothing.
+                    // The standard library starts it by posix_spawn(3), which copies no page
+                    // tables: measuring threads fault nothing.
                     let mut shell = Command::new("sh");
-                    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null());
-                    shell.env("TARDY_RUN", &self.run).env("TARDY_LATENCY_NS", latency.get().to_string());
-                    shell.env("TARDY_DUE_NS", due.get().to_string()).env("TARDY_LIMIT_NS", self.limit.get().to_string());
-                    shell.env("TARDY_CPU", cpu.map_or_else(String::new, |cpu| cpu.to_string()));
+                    shell
+                        .args(["-c", command])
+                        .stdin(Stdio::null())
+                        .stdout(Stdio::null());
+                    shell
+                        .env("TARDY_RUN", &self.run)
+                        .env("TARDY_LATENCY_NS", latency.get().to_string());
+                    shell
+                        .env("TARDY_DUE_NS", due.get().to_string())
+                        .env("TARDY_LIMIT_NS", self.limit.get().to_string());
+                    shell.env(
+                        "TARDY_CPU",
+                        cpu.map_or_else(String::new, |cpu| cpu.to_string()),
+                    );
                     shell.spawn().map(|child| self.commands.push(child))
                 }
             };
             if let Err(error) = done {
-                self.problems.push(format!("--on-threshold {action}: {error}"));
+                self.problems
+                    .push(format!("--on-threshold {action}: {error}"));
             }
         }
     }
@@ -72,13 +96,21 @@ impl Threshold {
         for child in &mut self.commands {
             loop {
                 match child.try_wait() {
-                    Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
+                    Ok(None) if Instant::now() < end => {
+                        std::thread::sleep(Duration::from_millis(10))
+                    }
                     Ok(None) => {
-                        self.problems.push("a command of --on-threshold goes on after the run: it was left alone".to_owned());
+                        self.problems.push(
+                            "a command of --on-threshold goes on after the run: it was left alone"
+                                .to_owned(),
+                        );
                         break;
                     }
                     Ok(Some(status)) if !status.success() => {
-                        self.problems.push(format!("a command of --on-threshold ended with {status}: run it by hand to see why"));
+                        self.problems.push(format!(
+                            "a command of --on-threshold ended with {status}: run it by hand to \
+                             see why"
+                        ));
                         break;
                     }
                     _ => break,
@@ -86,6 +118,8 @@ impl Threshold {
             }
         }
         self.problems.dedup();
-        self.problems.into_iter().map(|text| Warning::Problem { text })
+        self.problems
+            .into_iter()
+            .map(|text| Warning::Problem { text })
     }
 }

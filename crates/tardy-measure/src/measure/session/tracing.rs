@@ -1,4 +1,5 @@
-//! The recording of the kernel's trace, as a run begins and ends it. Nothing that goes wrong with it ends the run.
+//! The recording of the kernel's trace, as a run begins and ends it. Nothing that goes wrong with
+//! it ends the run.
 
 use std::path::Path;
 
@@ -27,7 +28,10 @@ pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> 
         return None;
     }
     match Tracefs::open(root) {
-        Ok(tracefs) => Some(Recording { tracefs, instance: tracefs::instance_name(root) }),
+        Ok(tracefs) => Some(Recording {
+            tracefs,
+            instance: tracefs::instance_name(root),
+        }),
         Err(error) => {
             warnings.push(not_explained(&NotTraced::NoTracefs(error)));
             None
@@ -42,12 +46,20 @@ impl Recording {
     }
 
     /// Begins to record.
-    pub(super) fn start(self, record: &mut RunRecord, folder: &Path, root: &Root) -> Option<Tracer> {
-        let has_loops =
-            record.plan.probes.iter().any(|probe| probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::OfAProgram));
+    pub(super) fn start(
+        self,
+        record: &mut RunRecord,
+        folder: &Path,
+        root: &Root,
+    ) -> Option<Tracer> {
+        let has_loops = record.plan.probes.iter().any(|probe| {
+            probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::OfAProgram)
+        });
         // A program may use the tool's CPUs too.
         let measured = record.plan.measured_cpus.iter();
-        let cpus = measured.chain(record.plan.housekeeping_cpus.iter().filter(|_| has_loops)).collect();
+        let cpus = measured
+            .chain(record.plan.housekeeping_cpus.iter().filter(|_| has_loops))
+            .collect();
         let options = Options {
             root,
             machine: &record.machine,
@@ -72,11 +84,17 @@ impl Recording {
                     is_leaving_idle_seen: calibration.out_of_idle > 0 || calibration.into_idle == 0,
                 });
                 if let Some(error) = &recording.no_stacks {
-                    let text = format!("the kernel's stacks are not recorded, because its events have no triggers for them ({error})");
+                    let text = format!(
+                        "the kernel's stacks are not recorded, because its events have no \
+                         triggers for them ({error})"
+                    );
                     record.warnings.push(Warning::Problem { text });
                 }
                 if let Some(error) = &recording.no_second_opinion {
-                    let text = format!("timerlat gives no second opinion: this kernel does not have it (CONFIG_TIMERLAT_TRACER; {error})");
+                    let text = format!(
+                        "timerlat gives no second opinion: this kernel does not have it \
+                         (CONFIG_TIMERLAT_TRACER; {error})"
+                    );
                     record.warnings.push(Warning::Problem { text });
                 }
                 record.tracing = Some(recording);
@@ -91,10 +109,14 @@ impl Recording {
 }
 
 fn not_explained(why: &NotTraced) -> Warning {
-    Warning::NotExplained { reason: why.to_string(), remedy: why.remedy().to_owned() }
+    Warning::NotExplained {
+        reason: why.to_string(),
+        remedy: why.remedy().to_owned(),
+    }
 }
 
-/// Has the samples of series explained, each with its probe's place; `loops` are the threads of programs' loops, by place.
+/// Has the samples of series explained, each with its probe's place; `loops` are the threads of
+/// programs' loops, by place.
 pub(super) fn follow<'a>(
     tracer: &Tracer,
     series: impl Iterator<Item = (&'a mut PreparedSeries, usize)>,
@@ -103,10 +125,17 @@ pub(super) fn follow<'a>(
     let series: Vec<_> = series.collect();
     let followed = |(series, place): &(&mut PreparedSeries, usize)| {
         let descriptor = series.descriptor();
-        FollowedSeries { file: descriptor.file_name(), probe: descriptor.probe.clone(), cpu: descriptor.cpu, place: *place }
+        FollowedSeries {
+            file: descriptor.file_name(),
+            probe: descriptor.probe.clone(),
+            cpu: descriptor.cpu,
+            place: *place,
+        }
     };
     let followed: Vec<_> = series.iter().map(followed).collect();
-    let loops = loops.map(|(place, thread)| FollowedLoop { place, thread }).collect();
+    let loops = loops
+        .map(|(place, thread)| FollowedLoop { place, thread })
+        .collect();
     for ((series, _), tap) in series.into_iter().zip(tracer.follow(&followed, loops)?) {
         series.explain_by(tap);
     }
@@ -117,15 +146,25 @@ pub(super) fn follow<'a>(
 pub(super) fn finish(tracer: Tracer, record: &mut RunRecord) {
     match tracer.finish() {
         Ok(recording) => {
-            let unknown = recording.series.iter().map(|series| series.with_unknown + series.left_out).sum();
+            let unknown = recording
+                .series
+                .iter()
+                .map(|series| series.with_unknown + series.left_out)
+                .sum();
             if unknown > 0 {
-                record.warnings.push(Warning::ExplanationsLost { samples: unknown, lost_events: recording.lost_events });
+                record.warnings.push(Warning::ExplanationsLost {
+                    samples: unknown,
+                    lost_events: recording.lost_events,
+                });
             }
             record.tracing = Some(recording);
         }
         Err(error) => {
             let remedy = "the samples are whole; please report this".to_owned();
-            record.warnings.push(Warning::NotExplained { reason: error.to_string(), remedy });
+            record.warnings.push(Warning::NotExplained {
+                reason: error.to_string(),
+                remedy,
+            });
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Sound that a card plays, in silence: written ahead as a player does, and heard when the card's pointer says so.
+//! Sound that a card plays, in silence: written ahead as a player does, and heard when the card's
+//! pointer says so.
 
 use std::io;
 
@@ -25,7 +26,11 @@ impl CardSound {
     /// A prepared card whose buffer is filled.
     pub(super) fn new(card: Card) -> io::Result<Self> {
         let silence = vec![0; card.shape.buffer_frames as usize * card.shape.frame_bytes];
-        let sound = Self { pointer: Pointer::new(card.shape.rate), card, silence };
+        let sound = Self {
+            pointer: Pointer::new(card.shape.rate),
+            card,
+            silence,
+        };
         sound.write()?;
         Ok(sound)
     }
@@ -36,7 +41,10 @@ impl CardSound {
         if early > Nanos::ZERO {
             time.sleep_for(early)?;
         }
-        self.card.playback.start().map_err(|error| self.named(error))
+        self.card
+            .playback
+            .start()
+            .map_err(|error| self.named(error))
     }
 
     /// Stops it; what is to be known of the card's clock.
@@ -45,15 +53,21 @@ impl CardSound {
         let (tally, name) = (self.pointer.tally(), &self.card.name);
         let pace = tally.fast_by_ppm().map_or_else(String::new, |(ppm, took)| {
             format!(
-                "; over {took} its clock was {ppm:+.1} ppm off CLOCK_MONOTONIC, and its pointer off an even pace by at most {} from one reading to the next",
+                "; over {took} its clock was {ppm:+.1} ppm off CLOCK_MONOTONIC, and its pointer \
+                 off an even pace by at most {} from one reading to the next",
                 tally.uneven_max
             )
         });
-        let failed = stopped.err().map_or_else(String::new, |error| format!("; it could not be stopped: {error}"));
+        let failed = stopped.err().map_or_else(String::new, |error| {
+            format!("; it could not be stopped: {error}")
+        });
         let xruns = match tally.underruns {
             0 => "no xruns".to_owned(),
             1 => format!("1 xrun, with nothing to play for {}", tally.silent),
-            many => format!("{many} xruns, with nothing to play for {} in all", tally.silent),
+            many => format!(
+                "{many} xruns, with nothing to play for {} in all",
+                tally.silent
+            ),
         };
         format!("media: {name} had {xruns}{pace}{failed}")
     }
@@ -84,20 +98,37 @@ impl CardSound {
 
     #[cold]
     fn named(&self, error: io::Error) -> io::Error {
-        io::Error::new(error.kind(), format!("{} ({}): {error}: is it still there?", self.card.path.display(), self.card.model))
+        io::Error::new(
+            error.kind(),
+            format!(
+                "{} ({}): {error}: is it still there?",
+                self.card.path.display(),
+                self.card.model
+            ),
+        )
     }
 }
 
 impl Sound for CardSound {
     fn fill(&mut self, now: Nanos) -> io::Result<()> {
-        if self.write()? { Ok(()) } else { self.begin_anew(now) }
+        if self.write()? {
+            Ok(())
+        } else {
+            self.begin_anew(now)
+        }
     }
 
     fn position(&mut self, now: Nanos) -> io::Result<Nanos> {
-        let status = self.card.playback.status().map_err(|error| self.named(error))?;
+        let status = self
+            .card
+            .playback
+            .status()
+            .map_err(|error| self.named(error))?;
         match status.state {
             State::Running | State::Underrun => Ok(self.pointer.heard(&status, now)),
-            State::Other(state) => Err(self.named(io::Error::other(format!("it does not play any more (state {state})")))),
+            State::Other(state) => Err(self.named(io::Error::other(format!(
+                "it does not play any more (state {state})"
+            )))),
         }
     }
 }

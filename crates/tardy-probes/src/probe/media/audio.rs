@@ -1,5 +1,6 @@
-//! The modelled audio device: it plays what was written to it at the pace of the clock, and stands still when there is nothing. As the driver of
-//! a device does, it tells how much was played in whole samples.
+//! The modelled audio device: it plays what was written to it at the pace of the clock, and stands
+//! still when there is nothing. As the driver of a device does, it tells how much was played in
+//! whole samples.
 
 use std::io;
 
@@ -28,7 +29,13 @@ const SECOND: i128 = 1_000_000_000;
 impl AudioClock {
     /// A device that begins to play a full buffer at `start`, `rate` samples a second.
     pub(super) fn new(start: Nanos, buffer: Nanos, rate: u64) -> Self {
-        Self { since: start, played: Nanos::ZERO, written: buffer, buffer, rate: i128::from(rate.max(1)) }
+        Self {
+            since: start,
+            played: Nanos::ZERO,
+            written: buffer,
+            buffer,
+            rate: i128::from(rate.max(1)),
+        }
     }
 
     fn exact(&self, now: Nanos) -> Nanos {
@@ -51,7 +58,9 @@ impl Sound for AudioClock {
     fn position(&mut self, now: Nanos) -> io::Result<Nanos> {
         let samples = (i128::from(self.exact(now).get()) * self.rate).div_euclid(SECOND);
         // Rounded up, so that a sample that was played is one when its time is read back.
-        Ok(Nanos((samples * SECOND + self.rate - 1).div_euclid(self.rate) as i64))
+        Ok(Nanos(
+            (samples * SECOND + self.rate - 1).div_euclid(self.rate) as i64,
+        ))
     }
 }
 
@@ -70,7 +79,11 @@ mod tests {
         assert_eq!(heard(&mut audio, 1150), Nanos(150));
         audio.fill(Nanos(1150)).unwrap();
         assert_eq!(heard(&mut audio, 1350), Nanos(350));
-        assert_eq!(heard(&mut audio, 1500), Nanos(350), "nothing more was written");
+        assert_eq!(
+            heard(&mut audio, 1500),
+            Nanos(350),
+            "nothing more was written"
+        );
         audio.fill(Nanos(1500)).unwrap();
         assert_eq!(heard(&mut audio, 1510), Nanos(360), "it lost 150");
     }
@@ -78,8 +91,18 @@ mod tests {
     #[test]
     fn it_counts_in_whole_samples_of_its_rate() {
         let mut audio = AudioClock::new(Nanos::ZERO, Nanos::from_secs(1), 8_000);
-        for (now, heard) in [(0, 0), (124_999, 0), (125_000, 125_000), (374_999, 250_000), (-1, -125_000)] {
-            assert_eq!(audio.position(Nanos(now)).unwrap(), Nanos(heard), "at {now}");
+        for (now, heard) in [
+            (0, 0),
+            (124_999, 0),
+            (125_000, 125_000),
+            (374_999, 250_000),
+            (-1, -125_000),
+        ] {
+            assert_eq!(
+                audio.position(Nanos(now)).unwrap(),
+                Nanos(heard),
+                "at {now}"
+            );
         }
     }
 }

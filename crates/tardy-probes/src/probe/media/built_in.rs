@@ -1,4 +1,5 @@
-//! The built-in player as a probe: its loop on the machine's own clock, its rings, and which audio clock it goes by.
+//! The built-in player as a probe: its loop on the machine's own clock, its rings, and which audio
+//! clock it goes by.
 
 use std::io;
 
@@ -18,11 +19,17 @@ use crate::probe::series_info::SeriesKind;
 use crate::probe::{OpenContext, ProbeInstance, SeriesInfo};
 use crate::recording::control::Control;
 
-const CARD_SKEW: SeriesInfo = SeriesInfo { part: "alsa", quantity: "audio/video skew by the sound card", ..SKEW };
+const CARD_SKEW: SeriesInfo = SeriesInfo {
+    part: "alsa",
+    quantity: "audio/video skew by the sound card",
+    ..SKEW
+};
 const CARD_FRAME: SeriesInfo = SeriesInfo {
     part: "alsa-frame",
     quantity: "inter-frame time by the sound card less the period",
-    kind: SeriesKind::Interval { has_own_clock: true },
+    kind: SeriesKind::Interval {
+        has_own_clock: true,
+    },
     ..FRAME
 };
 
@@ -37,7 +44,10 @@ impl Time for RealTime {
 
     #[inline]
     fn sleep_for(&mut self, time: Nanos) -> io::Result<()> {
-        clock::sleep_for(clock::Clock::Monotonic, &clock::Instant::from_nanos(time.get()))
+        clock::sleep_for(
+            clock::Clock::Monotonic,
+            &clock::Instant::from_nanos(time.get()),
+        )
     }
 }
 
@@ -52,14 +62,27 @@ pub(super) fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let buffer = opening.probe.parameters.duration("buffer");
     let delay = opening.probe.parameters.duration("delay");
-    let delay = (delay > Nanos::ZERO).then(|| Delay { by: delay, every: opening.probe.parameters.number("delay-every").max(1) });
+    let delay = (delay > Nanos::ZERO).then(|| Delay {
+        by: delay,
+        every: opening.probe.parameters.number("delay-every").max(1),
+    });
     let rate = opening.probe.parameters.number("audio-rate");
     let why = why.map_or_else(String::new, |error| format!("; what is missing is {error}"));
     let notes = vec![format!(
-        "media: simulated player, no audio hardware: the audio clock is the system's, and stands still while there is no sound to play{why}"
+        "media: simulated player, no audio hardware: the audio clock is the system's, and stands \
+         still while there is no sound to play{why}"
     )];
-    let members = vec![member(opening, delay, move |first| Ok(AudioClock::new(first, buffer, rate)), |_, _| ())?];
-    Ok(ProbeInstance { members, notes, ..ProbeInstance::default() })
+    let members = vec![member(
+        opening,
+        delay,
+        move |first| Ok(AudioClock::new(first, buffer, rate)),
+        |_, _| (),
+    )?];
+    Ok(ProbeInstance {
+        members,
+        notes,
+        ..ProbeInstance::default()
+    })
 }
 
 fn open_card(opening: OpenContext<'_>, card: Card) -> io::Result<ProbeInstance> {
@@ -70,19 +93,32 @@ fn open_card(opening: OpenContext<'_>, card: Card) -> io::Result<ProbeInstance> 
         sound.start(first, &mut RealTime)?;
         Ok(sound)
     };
-    let members = vec![member(opening, None, begin, |sound, control| control.warn(Warning::Note { text: sound.finish() }))?];
-    Ok(ProbeInstance { members, series: Some(vec![CARD_SKEW, CARD_FRAME]), notes, ..ProbeInstance::default() })
+    let members = vec![member(opening, None, begin, |sound, control| {
+        control.warn(Warning::Note {
+            text: sound.finish(),
+        })
+    })?];
+    Ok(ProbeInstance {
+        members,
+        series: Some(vec![CARD_SKEW, CARD_FRAME]),
+        notes,
+        ..ProbeInstance::default()
+    })
 }
 
-/// The player's thread: `begin` gives the sound that begins with the first frame's due time, `end` gets it back.
+/// The player's thread: `begin` gives the sound that begins with the first frame's due time, `end`
+/// gets it back.
 fn member<S: Sound>(
     mut opening: OpenContext<'_>,
     delay: Option<Delay>,
     begin: impl FnOnce(Nanos) -> io::Result<S> + Send + 'static,
     end: impl FnOnce(S, &Control) + Send + 'static,
 ) -> io::Result<Member> {
-    let (frame, skew) =
-        opening.producers.pop().zip(opening.producers.pop()).ok_or_else(|| io::Error::other("a player was opened without its series"))?;
+    let (frame, skew) = opening
+        .producers
+        .pop()
+        .zip(opening.producers.pop())
+        .ok_or_else(|| io::Error::other("a player was opened without its series"))?;
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();

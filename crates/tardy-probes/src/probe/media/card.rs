@@ -47,7 +47,12 @@ pub(super) enum CardError {
 /// Periods in a buffer: the device interrupts once a period.
 const PERIODS: u32 = 4;
 /// In all of them silence is zeros; the first one that the device has is taken.
-const FORMATS: [Format; 4] = [Format::S16Le, Format::S32Le, Format::S24Le, Format::S24ThreeLe];
+const FORMATS: [Format; 4] = [
+    Format::S16Le,
+    Format::S32Le,
+    Format::S24Le,
+    Format::S24ThreeLe,
+];
 /// As drivers name devices that have no hardware (sound/drivers/dummy.c, sound/drivers/aloop.c).
 const WITHOUT_HARDWARE: [&str; 2] = ["Dummy PCM", "Loopback PCM"];
 
@@ -58,7 +63,10 @@ impl Card {
             Some(path) => vec![path_of(path, &host.dev)],
             None => devices(&host.dev),
         };
-        let (rate, buffer) = (probe.parameters.number("audio-rate"), probe.parameters.duration("buffer"));
+        let (rate, buffer) = (
+            probe.parameters.number("audio-rate"),
+            probe.parameters.duration("buffer"),
+        );
         let mut first = None;
         for path in paths {
             match Self::open_path(&path, rate, buffer) {
@@ -73,19 +81,36 @@ impl Card {
         let mut playback = Playback::open(path)?;
         let info = playback.info()?;
         let shape = settle(&mut playback, rate, buffer)?;
-        Ok(Self { path: path.to_owned(), name: format!("hw:{},{}", info.card, info.device), model: info.name, playback, shape })
+        Ok(Self {
+            path: path.to_owned(),
+            name: format!("hw:{},{}", info.card, info.device),
+            model: info.name,
+            playback,
+            shape,
+        })
     }
 
     /// What must be known of numbers that rest on it.
     pub(super) fn note(&self) -> String {
-        let Shape { format, channels, rate, period_frames, buffer_frames, .. } = self.shape;
+        let Shape {
+            format,
+            channels,
+            rate,
+            period_frames,
+            buffer_frames,
+            ..
+        } = self.shape;
         let hertz = f64::from(rate.0) / f64::from(rate.1);
-        let kind =
-            if WITHOUT_HARDWARE.contains(&&*self.model) { "a driver without hardware: its clock is the kernel's" } else { "a sound card" };
+        let kind = if WITHOUT_HARDWARE.contains(&&*self.model) {
+            "a driver without hardware: its clock is the kernel's"
+        } else {
+            "a sound card"
+        };
         format!(
-            "media: built-in player with the audio clock of {} ({}, {kind}): its hardware pointer with the kernel's stamp, taken to the moment of the frame at the \
-             nominal rate; {hertz} frames a second, {channels} channels, {format:?}, buffer of {buffer_frames} frames ({:.1} ms), period of {period_frames}; what is \
-             played is silence",
+            "media: built-in player with the audio clock of {} ({}, {kind}): its hardware pointer \
+             with the kernel's stamp, taken to the moment of the frame at the nominal rate; \
+             {hertz} frames a second, {channels} channels, {format:?}, buffer of {buffer_frames} \
+             frames ({:.1} ms), period of {period_frames}; what is played is silence",
             self.name,
             self.model,
             f64::from(buffer_frames) / hertz * 1e3,
@@ -97,11 +122,20 @@ impl CardError {
     /// The same with its remedy, for a request that cannot do without a card.
     pub(super) fn into_absent(self) -> Unsupported {
         let remedy = match &self {
-            Self::None(_) => "load its driver (modprobe snd-dummy is one without hardware), or use player=simulated",
+            Self::None(_) => {
+                "load its driver (modprobe snd-dummy is one without hardware), or use \
+                 player=simulated"
+            }
             Self::Device { error, .. } => match error.kind() {
-                io::ErrorKind::NotFound => "see /proc/asound/pcm for what there is, or use player=simulated",
-                io::ErrorKind::PermissionDenied => "run as root or in the group audio, or use player=simulated",
-                io::ErrorKind::ResourceBusy => "end who has it open (fuser -v /dev/snd/*), or use player=simulated",
+                io::ErrorKind::NotFound => {
+                    "see /proc/asound/pcm for what there is, or use player=simulated"
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "run as root or in the group audio, or use player=simulated"
+                }
+                io::ErrorKind::ResourceBusy => {
+                    "end who has it open (fuser -v /dev/snd/*), or use player=simulated"
+                }
                 _ => "give another device or audio-rate, or use player=simulated",
             },
         };
@@ -114,7 +148,9 @@ fn path_of(device: &Path, dev: &Path) -> PathBuf {
     let numbers = device.to_str().and_then(|text| text.split_once(','));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match numbers {
-        Some((card, device)) if is_number(card) && is_number(device) => dev.join(format!("snd/pcmC{card}D{device}p")),
+        Some((card, device)) if is_number(card) && is_number(device) => {
+            dev.join(format!("snd/pcmC{card}D{device}p"))
+        }
         _ => device.to_owned(),
     }
 }
@@ -122,11 +158,19 @@ fn path_of(device: &Path, dev: &Path) -> PathBuf {
 /// Every device that plays, in the order of cards and devices.
 fn devices(dev: &Path) -> Vec<PathBuf> {
     let number = |name: &str| -> Option<(u32, u32)> {
-        let (card, device) = name.strip_prefix("pcmC")?.strip_suffix('p')?.split_once('D')?;
+        let (card, device) = name
+            .strip_prefix("pcmC")?
+            .strip_suffix('p')?
+            .split_once('D')?;
         Some((card.parse().ok()?, device.parse().ok()?))
     };
-    let entries = std::fs::read_dir(dev.join("snd")).into_iter().flatten().flatten();
-    let mut found: Vec<_> = entries.filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path()))).collect();
+    let entries = std::fs::read_dir(dev.join("snd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path())))
+        .collect();
     found.sort();
     found.into_iter().map(|(_, path)| path).collect()
 }
@@ -146,11 +190,19 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     let (least, most) = space.range(Quantity::Rate);
     space = space.with(Quantity::Rate, wanted, wanted);
     if let Err(error) = playback.refine(&mut space) {
-        return Err(io::Error::new(error.kind(), format!("it plays {least} to {most} frames a second, and not {wanted}: {error}")));
+        return Err(io::Error::new(
+            error.kind(),
+            format!("it plays {least} to {most} frames a second, and not {wanted}: {error}"),
+        ));
     }
     space = nearest(playback, space, Quantity::Channels, 2)?;
     let buffer_frames = i128::from(buffer.get()) * i128::from(rate) / 1_000_000_000;
-    space = nearest(playback, space, Quantity::BufferFrames, u32::try_from(buffer_frames).unwrap_or(u32::MAX))?;
+    space = nearest(
+        playback,
+        space,
+        Quantity::BufferFrames,
+        u32::try_from(buffer_frames).unwrap_or(u32::MAX),
+    )?;
     let period = space.range(Quantity::BufferFrames).0 / PERIODS;
     space = nearest(playback, space, Quantity::PeriodFrames, period)?;
     playback.configure(&mut space)?;
@@ -166,8 +218,14 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     })
 }
 
-/// The space with one value of the quantity: the wanted one, else the next one above it that the device has, else the next one below.
-fn nearest(playback: &Playback, space: Space, quantity: Quantity, wanted: u32) -> io::Result<Space> {
+/// The space with one value of the quantity: the wanted one, else the next one above it that the
+/// device has, else the next one below.
+fn nearest(
+    playback: &Playback,
+    space: Space,
+    quantity: Quantity,
+    wanted: u32,
+) -> io::Result<Space> {
     let (least, most) = space.range(quantity);
     let wanted = wanted.clamp(least, most);
     let refined = |min, max| {
@@ -188,17 +246,33 @@ mod tests {
     fn devices_are_found_in_the_order_of_their_numbers_and_only_those_that_play() {
         let dev = tempfile::tempdir().unwrap();
         std::fs::create_dir(dev.path().join("snd")).unwrap();
-        for name in ["pcmC10D0p", "pcmC1D3p", "pcmC1D0p", "pcmC0D0c", "controlC0", "timer", "pcmCxD0p"] {
+        for name in [
+            "pcmC10D0p",
+            "pcmC1D3p",
+            "pcmC1D0p",
+            "pcmC0D0c",
+            "controlC0",
+            "timer",
+            "pcmCxD0p",
+        ] {
             std::fs::write(dev.path().join("snd").join(name), "").unwrap();
         }
-        let names: Vec<_> = devices(dev.path()).iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+        let names: Vec<_> = devices(dev.path())
+            .iter()
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
         assert_eq!(names, ["pcmC1D0p", "pcmC1D3p", "pcmC10D0p"]);
         assert_eq!(devices(&dev.path().join("none")), Vec::<PathBuf>::new());
     }
 
     #[test]
     fn a_device_is_named_by_its_numbers_or_its_path() {
-        let of = |text: &str| path_of(Path::new(text), Path::new("/dev")).to_str().unwrap().to_owned();
+        let of = |text: &str| {
+            path_of(Path::new(text), Path::new("/dev"))
+                .to_str()
+                .unwrap()
+                .to_owned()
+        };
         assert_eq!(of("1,0"), "/dev/snd/pcmC1D0p");
         for path in ["/dev/snd/pcmC0D0p", "x,0", ",", "1,"] {
             assert_eq!(of(path), path);

@@ -1,4 +1,5 @@
-//! The program mpv under way: started with a clip, asked and told over its JSON interface, listened to until it ends.
+//! The program mpv under way: started with a clip, asked and told over its JSON interface, listened
+//! to until it ends.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -23,7 +24,8 @@ pub(super) const PROGRAM: &str = "mpv";
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often its clock is asked for; the answer that took least counts.
 const CLOCK_TRIES: u64 = 9;
-/// us that a thread of the player may run at a real-time priority without blocking before the kernel ends the player.
+/// us that a thread of the player may run at a real-time priority without blocking before the
+/// kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
 /// Numbers of requests and of observed properties, as sent and answered.
 const SKEW: u64 = 1;
@@ -79,12 +81,25 @@ impl Mpv {
         let (statistics, its_statistics) = io::pipe()?;
         let mut command = Command::new(program);
         command
-            .args(["--no-config", "--input-terminal=no", "--msg-level=all=error", "--load-scripts=no", "--osc=no", "--osd-level=0"])
+            .args([
+                "--no-config",
+                "--input-terminal=no",
+                "--msg-level=all=error",
+                "--load-scripts=no",
+                "--osc=no",
+                "--osd-level=0",
+            ])
             .args(["--video-sync=audio", "--framedrop=vo", "--keep-open=no"])
             .arg(format!("--vo={}", orders.video_out))
             .arg(format!("--ao={}", orders.audio_out))
-            .arg(format!("--input-ipc-client=fd://{}", its_socket.as_raw_fd()))
-            .arg(format!("--dump-stats=/proc/self/fd/{}", its_statistics.as_raw_fd()))
+            .arg(format!(
+                "--input-ipc-client=fd://{}",
+                its_socket.as_raw_fd()
+            ))
+            .arg(format!(
+                "--dump-stats=/proc/self/fd/{}",
+                its_statistics.as_raw_fd()
+            ))
             .arg(clip(orders))
             .stdin(Stdio::null())
             // What the tool prints there is a result.
@@ -93,7 +108,12 @@ impl Mpv {
             .process_group(0);
         set_close_on_exec(&its_socket, false)?;
         set_close_on_exec(&its_statistics, false)?;
-        let child = run_under(kill_with_parent(&mut command), orders.policy, RUNAWAY_MICROS).spawn()?;
+        let child = run_under(
+            kill_with_parent(&mut command),
+            orders.policy,
+            RUNAWAY_MICROS,
+        )
+        .spawn()?;
         drop((its_socket, its_statistics));
         socket.set_nonblocking(true)?;
         let mut player = Self {
@@ -120,9 +140,13 @@ impl Mpv {
     fn find_clock(&mut self) -> io::Result<()> {
         for number in 0..CLOCK_TRIES {
             let before = clock::monotonic();
-            let micros = self.ask(CLOCK + number * ASKED, json!(["get_time_us"]))?.as_i64();
+            let micros = self
+                .ask(CLOCK + number * ASKED, json!(["get_time_us"]))?
+                .as_i64();
             let after = clock::monotonic();
-            let micros = micros.ok_or_else(|| io::Error::other("mpv did not tell the time of its clock: it is older than 0.33"))?;
+            let micros = micros.ok_or_else(|| {
+                io::Error::other("mpv did not tell the time of its clock: it is older than 0.33")
+            })?;
             let error = Nanos((after - before) / 2);
             if error < self.clock_error {
                 self.clock_error = error;
@@ -137,14 +161,21 @@ impl Mpv {
         self.ask(ASKED, json!(["get_property", name]))
     }
 
-    /// Looks whether both outputs are those that were ordered; a player whose sound has no way out goes on without it, and has no skew.
+    /// Looks whether both outputs are those that were ordered; a player whose sound has no way out
+    /// goes on without it, and has no skew.
     ///
     /// # Errors
     /// `Unsupported` with the output that is not there.
     pub(super) fn check_outputs(&mut self, orders: &Orders<'_>) -> io::Result<()> {
-        for (property, option, ordered) in [("current-vo", "video-out", orders.video_out), ("current-ao", "audio-out", orders.audio_out)] {
+        for (property, option, ordered) in [
+            ("current-vo", "video-out", orders.video_out),
+            ("current-ao", "audio-out", orders.audio_out),
+        ] {
             if self.property(property)?.as_str() != Some(ordered) {
-                let text = format!("mpv cannot use {option}={ordered} here: see what it said, and leave {option} out for a null output");
+                let text = format!(
+                    "mpv cannot use {option}={ordered} here: see what it said, and leave {option} \
+                     out for a null output"
+                );
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
         }
@@ -163,7 +194,8 @@ impl Mpv {
         while begin.elapsed() < PATIENCE {
             wait_readable(&[self.socket.as_fd()], 100)?;
             let is_open = self.from_socket.read(&mut self.socket)?;
-            // What it says of frames meanwhile is of before the run, or of after it; the skew it says once until that changes.
+            // What it says of frames meanwhile is of before the run, or of after it; the skew it
+            // says once until that changes.
             while let Some(line) = self.from_socket.next() {
                 let answer: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
                 if answer["request_id"].as_u64() == Some(id) && answer.get("event").is_none() {
@@ -173,17 +205,26 @@ impl Mpv {
             }
             if !is_open {
                 let status = self.child.wait()?;
-                return Err(io::Error::other(format!("mpv ended ({status}): run it by itself to see why")));
+                return Err(io::Error::other(format!(
+                    "mpv ended ({status}): run it by itself to see why"
+                )));
             }
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "mpv does not answer: run it by itself to see why"))
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "mpv does not answer: run it by itself to see why",
+        ))
     }
 
     /// Hands on what it says within `millis`; false once it is gone, and has said all.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(super) fn listen(&mut self, millis: i32, mut hear: impl FnMut(PlayerLine)) -> io::Result<bool> {
+    pub(super) fn listen(
+        &mut self,
+        millis: i32,
+        mut hear: impl FnMut(PlayerLine),
+    ) -> io::Result<bool> {
         let mut fds = vec![self.statistics.as_fd()];
         if !self.is_over {
             fds.push(self.socket.as_fd());
@@ -203,7 +244,11 @@ impl Mpv {
         let is_open = self.from_statistics.read(&mut self.statistics)?;
         while let Some(line) = self.from_statistics.next() {
             if let Some((stamp, is_shown)) = statistic(&line) {
-                hear(PlayerLine::Fate(if is_shown { Fate::Shown(self.on_the_runs_clock(stamp)) } else { Fate::Dropped }));
+                hear(PlayerLine::Fate(if is_shown {
+                    Fate::Shown(self.on_the_runs_clock(stamp))
+                } else {
+                    Fate::Dropped
+                }));
             }
         }
         Ok(is_open)
@@ -215,22 +260,32 @@ impl Mpv {
         if message["event"] != "property-change" {
             return None;
         }
-        let time = message["data"].as_f64().map(|seconds| Nanos((seconds * 1e9).round() as i64));
+        let time = message["data"]
+            .as_f64()
+            .map(|seconds| Nanos((seconds * 1e9).round() as i64));
         match message["id"].as_u64()? {
             SKEW => {
                 self.skew = time;
                 None
             }
-            POSITION => Some(PlayerLine::Skew { position: time?, skew: self.skew? }),
+            POSITION => Some(PlayerLine::Skew {
+                position: time?,
+                skew: self.skew?,
+            }),
             _ => None,
         }
     }
 
-    /// A stamp of the statistics: in us up to mpv 0.36, in ns since; its clock begins at 10 s in either.
+    /// A stamp of the statistics: in us up to mpv 0.36, in ns since; its clock begins at 10 s in
+    /// either.
     fn on_the_runs_clock(&mut self, stamp: i64) -> Nanos {
         if !self.is_unit_known {
             let its_micros = (Nanos(clock::monotonic()) - self.offset).get() / 1000;
-            self.stamp_unit = if stamp / 30 > its_micros { Nanos(1) } else { Nanos(1000) };
+            self.stamp_unit = if stamp / 30 > its_micros {
+                Nanos(1)
+            } else {
+                Nanos(1000)
+            };
             self.is_unit_known = true;
         }
         Nanos(stamp.saturating_mul(self.stamp_unit.get())) + self.offset
@@ -244,9 +299,17 @@ impl Mpv {
             Policy::RoundRobin { priority } => (2, priority),
             Policy::Other { .. } | Policy::Deadline { .. } => (0, 0),
         };
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
-        let policies: Vec<_> = tasks.filter_map(|task| sched::policy(task.file_name().to_str()?.parse().ok()?).ok()).collect();
-        (policies.len(), policies.iter().filter(|&&policy| policy != wanted).count())
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let policies: Vec<_> = tasks
+            .filter_map(|task| sched::policy(task.file_name().to_str()?.parse().ok()?).ok())
+            .collect();
+        (
+            policies.len(),
+            policies.iter().filter(|&&policy| policy != wanted).count(),
+        )
     }
 
     /// Asks it to end.
@@ -281,10 +344,14 @@ impl Drop for Mpv {
     }
 }
 
-/// A test picture and a tone, made by libavfilter, on which mpv is built: a clip without a file and without an end, each frame exactly a period long.
+/// A test picture and a tone, made by libavfilter, on which mpv is built: a clip without a file and
+/// without an end, each frame exactly a period long.
 fn clip(orders: &Orders<'_>) -> String {
     let (period, rate) = (orders.period.get(), orders.audio_rate);
-    format!("av://lavfi:testsrc=size=320x240:rate=1000000000/{period}[out0];sine=frequency=440:sample_rate={rate}[out1]")
+    format!(
+        "av://lavfi:testsrc=size=320x240:rate=1000000000/{period}[out0];sine=frequency=440:\
+         sample_rate={rate}[out1]"
+    )
 }
 
 /// Whole lines of a stream that comes in pieces.
@@ -304,7 +371,14 @@ impl Lines {
                 self.bytes.extend_from_slice(&buffer[..count]);
                 Ok(count > 0)
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(true),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(true)
+            }
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(false),
             Err(error) => Err(error),
         }
@@ -341,7 +415,16 @@ mod tests {
     #[test]
     fn a_frame_of_the_clip_is_as_long_as_was_asked_for() {
         let policy = Policy::Other { nice: 0 };
-        let orders = Orders { period: Nanos(33_333_333), audio_rate: 44_100, video_out: "null", audio_out: "null", policy };
-        assert!(clip(&orders).contains("rate=1000000000/33333333[") && clip(&orders).contains("sample_rate=44100["));
+        let orders = Orders {
+            period: Nanos(33_333_333),
+            audio_rate: 44_100,
+            video_out: "null",
+            audio_out: "null",
+            policy,
+        };
+        assert!(
+            clip(&orders).contains("rate=1000000000/33333333[")
+                && clip(&orders).contains("sample_rate=44100[")
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The player's loop: write sound, wait until the audio clock comes to the next frame's time, show the frame. Players synchronise the picture
-//! to the sound, because the ear notices first.
+//! The player's loop: write sound, wait until the audio clock comes to the next frame's time, show
+//! the frame. Players synchronise the picture to the sound, because the ear notices first.
 
 use std::io;
 
@@ -16,7 +16,8 @@ pub(super) trait Time {
 
 /// The sound, which is written ahead of what is heard, and by which the picture goes.
 pub(super) trait Sound {
-    /// Writes sound ahead of what is heard at `now`. A device that had nothing to play goes on from there.
+    /// Writes sound ahead of what is heard at `now`. A device that had nothing to play goes on from
+    /// there.
     fn fill(&mut self, now: Nanos) -> io::Result<()>;
 
     /// The time of the sound that is heard at `now`.
@@ -44,22 +45,38 @@ pub(super) struct Player<S> {
     sound: S,
     delay: Option<Delay>,
     rings: Rings,
-    /// The next frame; frames whose time has passed by a whole period are dropped, and count as skipped.
+    /// The next frame; frames whose time has passed by a whole period are dropped, and count as
+    /// skipped.
     frame: i64,
     shown: Option<Nanos>,
 }
 
 impl<S: Sound> Player<S> {
     /// A player whose frame 0 is due at `first`.
-    pub(super) fn new(first: Nanos, period: Nanos, sound: S, delay: Option<Delay>, rings: Rings) -> Self {
-        Self { first, period, sound, delay, rings, frame: 0, shown: None }
+    pub(super) fn new(
+        first: Nanos,
+        period: Nanos,
+        sound: S,
+        delay: Option<Delay>,
+        rings: Rings,
+    ) -> Self {
+        Self {
+            first,
+            period,
+            sound,
+            delay,
+            rings,
+            frame: 0,
+            shown: None,
+        }
     }
 
     fn due(&self) -> Nanos {
         self.first + self.period * self.frame
     }
 
-    /// Plays until `is_over` says so of the next frame's due time and of the clock, or `go_on` says no to a sample of the skew.
+    /// Plays until `is_over` says so of the next frame's due time and of the clock, or `go_on` says
+    /// no to a sample of the skew.
     ///
     /// # Errors
     /// Those of sleeping, and of the sound.
@@ -87,13 +104,18 @@ impl<S: Sound> Player<S> {
         Ok(())
     }
 
-    /// Shows the frame whose time in the film is `video`, and goes on to the next one that is not too late.
+    /// Shows the frame whose time in the film is `video`, and goes on to the next one that is not
+    /// too late.
     fn show(&mut self, video: Nanos, now: Nanos) -> io::Result<Sample> {
         let heard = self.sound.position(now)?;
         if let Some(before) = self.shown.replace(now) {
             self.rings.frame.begin_cycle();
             let due = before + self.period;
-            self.rings.frame.push(Sample { due, latency: now - due, skipped: 0 });
+            self.rings.frame.push(Sample {
+                due,
+                latency: now - due,
+                skipped: 0,
+            });
         }
         let held_back = match self.delay {
             Some(Delay { by, every }) if (self.frame as u64).is_multiple_of(every) => by,
@@ -101,7 +123,11 @@ impl<S: Sound> Player<S> {
         };
         let skew = heard - held_back - video;
         let dropped = (skew.get() / self.period.get()).max(0);
-        let sample = Sample { due: self.due(), latency: skew, skipped: u32::try_from(dropped).unwrap_or(u32::MAX) };
+        let sample = Sample {
+            due: self.due(),
+            latency: skew,
+            skipped: u32::try_from(dropped).unwrap_or(u32::MAX),
+        };
         self.frame += 1 + i64::from(sample.skipped);
         Ok(sample)
     }
@@ -153,13 +179,23 @@ mod tests {
     }
 
     /// (skews, inter-frame errors) of so many frames, and the first due time after them.
-    fn played(frames: i64, delay: Option<Delay>, late: impl FnMut(usize) -> i64) -> (Vec<Sample>, Vec<Sample>, Nanos) {
+    fn played(
+        frames: i64,
+        delay: Option<Delay>,
+        late: impl FnMut(usize) -> i64,
+    ) -> (Vec<Sample>, Vec<Sample>, Nanos) {
         let ((skew, mut skews), (frame, mut errors)) = (ring(4096), ring(4096));
         let first = Nanos(7_000_000_000);
         let audio = AudioClock::new(first, Nanos::from_millis(200), 1_000_000_000);
         let mut player = Player::new(first, PERIOD, audio, delay, Rings { skew, frame });
-        let mut time = Virtual { now: first - Nanos(5_000_000), sleeps: 0, late };
-        player.play(&mut time, |due, _| due >= first + PERIOD * frames, |_| true).unwrap();
+        let mut time = Virtual {
+            now: first - Nanos(5_000_000),
+            sleeps: 0,
+            late,
+        };
+        player
+            .play(&mut time, |due, _| due >= first + PERIOD * frames, |_| true)
+            .unwrap();
         player.close();
         let next = skews.closing_statement().unwrap().next_due;
         (samples(&mut skews), samples(&mut errors), next)
@@ -167,39 +203,79 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_delayed_by_a_millisecond_at_every_hundredth_frame_shows_exactly_those() {
-        let delay = Delay { by: Nanos::from_millis(1), every: 100 };
+        let delay = Delay {
+            by: Nanos::from_millis(1),
+            every: 100,
+        };
         let (skews, errors, _) = played(1000, Some(delay), |sleep| (sleep as i64 * 7919) % 400_000);
         assert_eq!((skews.len(), errors.len()), (1000, 999));
-        let off: Vec<usize> = (0..1000).filter(|&frame| skews[frame].latency < Nanos(-500_000)).collect();
+        let off: Vec<usize> = (0..1000)
+            .filter(|&frame| skews[frame].latency < Nanos(-500_000))
+            .collect();
         assert_eq!(off, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
-        assert!(skews.iter().enumerate().all(|(frame, sample)| frame % 100 == 0 || sample.latency >= Nanos::ZERO));
+        assert!(
+            skews
+                .iter()
+                .enumerate()
+                .all(|(frame, sample)| frame % 100 == 0 || sample.latency >= Nanos::ZERO)
+        );
     }
 
     #[test]
     fn on_time_there_is_no_skew_and_a_period_between_frames() {
         let (skews, errors, next) = played(300, None, |_| 0);
-        assert!(skews.iter().chain(&errors).all(|sample| sample.latency == Nanos::ZERO && sample.skipped == 0));
+        assert!(
+            skews
+                .iter()
+                .chain(&errors)
+                .all(|sample| sample.latency == Nanos::ZERO && sample.skipped == 0)
+        );
         assert_eq!(next, skews[0].due + PERIOD * 300);
     }
 
     #[test]
     fn a_late_frame_is_skew_and_lengthens_one_interval_and_shortens_the_next() {
         let (skews, errors, _) = played(20, None, |sleep| if sleep == 10 { 4_000_000 } else { 0 });
-        assert_eq!((skews[10].latency, skews[11].latency), (Nanos(4_000_000), Nanos::ZERO));
-        assert_eq!((errors[9].latency, errors[10].latency), (Nanos(4_000_000), Nanos(-4_000_000)));
+        assert_eq!(
+            (skews[10].latency, skews[11].latency),
+            (Nanos(4_000_000), Nanos::ZERO)
+        );
+        assert_eq!(
+            (errors[9].latency, errors[10].latency),
+            (Nanos(4_000_000), Nanos(-4_000_000))
+        );
     }
 
     #[test]
     fn frames_that_are_a_period_late_are_dropped_and_a_long_stall_stops_the_sound() {
         // 3.5 periods: three frames passed; the sound of 200 ms lasted.
         let (skews, _, next) = played(30, None, |sleep| if sleep == 10 { 116_666_666 } else { 0 });
-        assert_eq!((skews[10].latency, skews[10].skipped), (Nanos(116_666_666), 3));
+        assert_eq!(
+            (skews[10].latency, skews[10].skipped),
+            (Nanos(116_666_666), 3)
+        );
         assert_eq!(skews[11].due, skews[10].due + PERIOD * 4);
-        let shown: i64 = skews.iter().map(|sample| 1 + i64::from(sample.skipped)).sum();
-        assert_eq!(skews[0].due + PERIOD * shown, next, "every frame was shown or dropped");
-        // A second: the sound ended 200 ms after it was last written, and the skew is no larger than that.
-        let (skews, _, _) = played(30, None, |sleep| if sleep == 10 { 1_000_000_000 } else { 0 });
+        let shown: i64 = skews
+            .iter()
+            .map(|sample| 1 + i64::from(sample.skipped))
+            .sum();
+        assert_eq!(
+            skews[0].due + PERIOD * shown,
+            next,
+            "every frame was shown or dropped"
+        );
+        // A second: the sound ended 200 ms after it was last written, and the skew is no larger
+        // than that.
+        let (skews, _, _) = played(
+            30,
+            None,
+            |sleep| if sleep == 10 { 1_000_000_000 } else { 0 },
+        );
         assert_eq!(skews[10].latency, Nanos::from_millis(200) - PERIOD);
-        assert_eq!(skews[11].latency, Nanos::ZERO, "sound and picture go on together");
+        assert_eq!(
+            skews[11].latency,
+            Nanos::ZERO,
+            "sound and picture go on together"
+        );
     }
 }

@@ -1,9 +1,11 @@
-//! From readings of a sound card's hardware pointer to the time of the sound that is heard, and to what is to be known of the card's clock.
+//! From readings of a sound card's hardware pointer to the time of the sound that is heard, and to
+//! what is to be known of the card's clock.
 
 use tardy_core::units::Nanos;
 use tardy_sys::pcm::{State, Status};
 
-/// A stretch of sound from one preparation of the device to the next is counted from 0 by the kernel; here the sound goes on.
+/// A stretch of sound from one preparation of the device to the next is counted from 0 by the
+/// kernel; here the sound goes on.
 #[derive(Debug)]
 pub(super) struct Pointer {
     /// Frames a second, as a fraction.
@@ -41,10 +43,16 @@ const SECOND: i128 = 1_000_000_000;
 impl Pointer {
     /// Of a device that plays so many frames a second (a fraction), before the first is written.
     pub(super) fn new(rate: (u32, u32)) -> Self {
-        Self { rate: (rate.0.max(1), rate.1.max(1)), before: 0, last: None, tally: Tally::default() }
+        Self {
+            rate: (rate.0.max(1), rate.1.max(1)),
+            before: 0,
+            last: None,
+            tally: Tally::default(),
+        }
     }
 
-    /// The time of the sound that is heard at `now`: the pointer's at its stamp, taken on or back to `now` at the nominal rate; never beyond what is written.
+    /// The time of the sound that is heard at `now`: the pointer's at its stamp, taken on or back
+    /// to `now` at the nominal rate; never beyond what is written.
     pub(super) fn heard(&mut self, status: &Status, now: Nanos) -> Nanos {
         let end = self.time_of(i128::from(self.before) + i128::from(status.written));
         if status.state == State::Underrun {
@@ -52,18 +60,24 @@ impl Pointer {
         }
         let reading = Reading {
             at: Nanos(status.at.max(status.started)),
-            heard: self.time_of(i128::from(self.before) + i128::from(status.written) - i128::from(status.delay)),
+            heard: self.time_of(
+                i128::from(self.before) + i128::from(status.written) - i128::from(status.delay),
+            ),
         };
         if let Some(last) = self.last.replace(reading) {
             let (played, took) = (reading.heard - last.heard, reading.at - last.at);
             self.tally.played += played;
             self.tally.took += took;
-            self.tally.uneven_max = self.tally.uneven_max.max(Nanos((played - took).get().abs()));
+            self.tally.uneven_max = self
+                .tally
+                .uneven_max
+                .max(Nanos((played - took).get().abs()));
         }
         (reading.heard + (now - reading.at)).min(end)
     }
 
-    /// The device stopped when it had played all that was `written` (in frames), and begins anew at `now`.
+    /// The device stopped when it had played all that was `written` (in frames), and begins anew at
+    /// `now`.
     pub(super) fn begin_anew(&mut self, written: u64, now: Nanos) {
         self.before += written;
         let end = self.time_of(i128::from(self.before));
@@ -79,16 +93,23 @@ impl Pointer {
     }
 
     fn time_of(&self, frames: i128) -> Nanos {
-        Nanos((frames * SECOND * i128::from(self.rate.1)).div_euclid(i128::from(self.rate.0)) as i64)
+        Nanos(
+            (frames * SECOND * i128::from(self.rate.1)).div_euclid(i128::from(self.rate.0)) as i64,
+        )
     }
 }
 
 impl Tally {
-    /// By how many millionths the device was faster than the system's clock from first to last readings, and how long that was in all; `None` before there
-    /// were two.
+    /// By how many millionths the device was faster than the system's clock from first to last
+    /// readings, and how long that was in all; `None` before there were two.
     pub(super) fn fast_by_ppm(&self) -> Option<(f64, Nanos)> {
         let took = self.took.get() as f64;
-        (took > 0.0).then(|| ((self.played - self.took).get() as f64 / took * 1e6, self.took))
+        (took > 0.0).then(|| {
+            (
+                (self.played - self.took).get() as f64 / took * 1e6,
+                self.took,
+            )
+        })
     }
 }
 
@@ -97,7 +118,14 @@ mod tests {
     use super::*;
 
     fn status(at: i64, written: u64, delay: i64) -> Status {
-        Status { state: State::Running, at, started: 0, written, delay, room: 0 }
+        Status {
+            state: State::Running,
+            at,
+            started: 0,
+            written,
+            delay,
+            room: 0,
+        }
     }
 
     /// A frame is a millisecond.
@@ -110,28 +138,59 @@ mod tests {
     #[test]
     fn the_time_at_the_stamp_is_taken_on_and_back_to_the_moment_asked_for() {
         let mut pointer = pointer();
-        assert_eq!(pointer.heard(&status(5 * MS, 200, 150), Nanos(5 * MS)), Nanos(50 * MS));
-        assert_eq!(pointer.heard(&status(6 * MS, 200, 149), Nanos(6 * MS + 250)), Nanos(51 * MS + 250));
-        assert_eq!(pointer.heard(&status(7 * MS, 200, 148), Nanos(7 * MS - 250)), Nanos(52 * MS - 250));
-        assert_eq!(pointer.heard(&status(8 * MS, 200, 147), Nanos(900 * MS)), Nanos(200 * MS), "nothing more is written");
+        assert_eq!(
+            pointer.heard(&status(5 * MS, 200, 150), Nanos(5 * MS)),
+            Nanos(50 * MS)
+        );
+        assert_eq!(
+            pointer.heard(&status(6 * MS, 200, 149), Nanos(6 * MS + 250)),
+            Nanos(51 * MS + 250)
+        );
+        assert_eq!(
+            pointer.heard(&status(7 * MS, 200, 148), Nanos(7 * MS - 250)),
+            Nanos(52 * MS - 250)
+        );
+        assert_eq!(
+            pointer.heard(&status(8 * MS, 200, 147), Nanos(900 * MS)),
+            Nanos(200 * MS),
+            "nothing more is written"
+        );
         assert_eq!(pointer.tally().uneven_max, Nanos::ZERO);
     }
 
     #[test]
     fn a_pointer_that_has_not_moved_yet_has_the_time_of_the_start_and_no_older_stamp() {
         let mut pointer = pointer();
-        let waiting = Status { started: 70 * MS, ..status(40 * MS, 200, 200) };
+        let waiting = Status {
+            started: 70 * MS,
+            ..status(40 * MS, 200, 200)
+        };
         assert_eq!(pointer.heard(&waiting, Nanos(73 * MS)), Nanos(3 * MS));
-        assert_eq!(pointer.heard(&Status { started: 70 * MS, ..status(74 * MS, 200, 196) }, Nanos(75 * MS)), Nanos(5 * MS));
+        assert_eq!(
+            pointer.heard(
+                &Status {
+                    started: 70 * MS,
+                    ..status(74 * MS, 200, 196)
+                },
+                Nanos(75 * MS)
+            ),
+            Nanos(5 * MS)
+        );
         assert_eq!(pointer.tally().uneven_max, Nanos::ZERO);
     }
 
     #[test]
     fn a_rate_is_a_fraction_and_frames_are_not_rounded_one_by_one() {
         let mut pointer = Pointer::new((44_100, 1));
-        assert_eq!(pointer.heard(&status(0, 441_000, 441_000 - 44_100), Nanos::ZERO), Nanos(1000 * MS));
+        assert_eq!(
+            pointer.heard(&status(0, 441_000, 441_000 - 44_100), Nanos::ZERO),
+            Nanos(1000 * MS)
+        );
         let mut pointer = Pointer::new((96_001, 2));
-        assert_eq!(pointer.heard(&status(0, 480_005, 0), Nanos::ZERO), Nanos(10_000 * MS));
+        assert_eq!(
+            pointer.heard(&status(0, 480_005, 0), Nanos::ZERO),
+            Nanos(10_000 * MS)
+        );
     }
 
     #[test]
@@ -139,13 +198,31 @@ mod tests {
         let mut pointer = pointer();
         pointer.heard(&status(0, 100, 100), Nanos(0));
         pointer.heard(&status(60 * MS, 100, 40), Nanos(60 * MS));
-        let stopped = Status { state: State::Underrun, ..status(130 * MS, 100, 0) };
-        assert_eq!(pointer.heard(&stopped, Nanos(130 * MS)), Nanos(100 * MS), "all that was written");
+        let stopped = Status {
+            state: State::Underrun,
+            ..status(130 * MS, 100, 0)
+        };
+        assert_eq!(
+            pointer.heard(&stopped, Nanos(130 * MS)),
+            Nanos(100 * MS),
+            "all that was written"
+        );
         pointer.begin_anew(100, Nanos(135 * MS));
-        assert_eq!(pointer.heard(&status(140 * MS, 100, 95), Nanos(140 * MS)), Nanos(105 * MS));
+        assert_eq!(
+            pointer.heard(&status(140 * MS, 100, 95), Nanos(140 * MS)),
+            Nanos(105 * MS)
+        );
         let tally = pointer.tally();
-        assert_eq!((tally.underruns, tally.silent), (1, Nanos(35 * MS)), "it ended at 100 ms");
-        assert_eq!(tally.uneven_max, Nanos::ZERO, "the stop is no unevenness of the clock");
+        assert_eq!(
+            (tally.underruns, tally.silent),
+            (1, Nanos(35 * MS)),
+            "it ended at 100 ms"
+        );
+        assert_eq!(
+            tally.uneven_max,
+            Nanos::ZERO,
+            "the stop is no unevenness of the clock"
+        );
     }
 
     #[test]
@@ -153,10 +230,20 @@ mod tests {
         let mut fast = pointer();
         for second in 0..=100 {
             // One frame in 1000 s too many would be 1 ppm; here it is one in 10 s.
-            fast.heard(&status(second * 1000 * MS, 1_000_000, 1_000_000 - second * 1000 - second / 10), Nanos(second * 1000 * MS));
+            fast.heard(
+                &status(
+                    second * 1000 * MS,
+                    1_000_000,
+                    1_000_000 - second * 1000 - second / 10,
+                ),
+                Nanos(second * 1000 * MS),
+            );
         }
         let (ppm, took) = fast.tally().fast_by_ppm().unwrap();
-        assert!((ppm - 100.0).abs() < 1e-6 && took == Nanos::from_secs(100), "{ppm} over {took}");
+        assert!(
+            (ppm - 100.0).abs() < 1e-6 && took == Nanos::from_secs(100),
+            "{ppm} over {took}"
+        );
         let mut stepping = pointer();
         for ms in 0..=100 {
             stepping.heard(&status(ms * MS, 1000, 1000 - ms / 4 * 4), Nanos(ms * MS));

@@ -1,4 +1,5 @@
-//! A real player as a probe: what it reports of each frame becomes the samples of series of their own, beside those of the simulated player.
+//! A real player as a probe: what it reports of each frame becomes the samples of series of their
+//! own, beside those of the simulated player.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,23 +20,37 @@ use crate::probe::{OpenContext, ProbeInstance, SeriesInfo};
 use crate::recording::control::Control;
 use crate::recording::ring::Producer;
 
-const REPORTED_SKEW: SeriesInfo = SeriesInfo { part: "player", quantity: "player-reported audio/video skew", ..SKEW };
-const REPORTED_FRAME: SeriesInfo =
-    SeriesInfo { part: "player-frame", quantity: "player-reported inter-frame time less the period", ..FRAME };
+const REPORTED_SKEW: SeriesInfo = SeriesInfo {
+    part: "player",
+    quantity: "player-reported audio/video skew",
+    ..SKEW
+};
+const REPORTED_FRAME: SeriesInfo = SeriesInfo {
+    part: "player-frame",
+    quantity: "player-reported inter-frame time less the period",
+    ..FRAME
+};
 
-/// Frames that must have been shown before the run begins: the first ones wait for the outputs to be opened.
+/// Frames that must have been shown before the run begins: the first ones wait for the outputs to
+/// be opened.
 const FIRST_FRAMES: usize = 10;
 /// How long they may take.
 const START_MAX: Nanos = Nanos::from_secs(30);
-/// How long after the end of the run the last frames' statistics are waited for; the player hands them on by 4 KiB.
+/// How long after the end of the run the last frames' statistics are waited for; the player hands
+/// them on by 4 KiB.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 10;
 
 pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
-    let (frame, skew) =
-        opening.producers.pop().zip(opening.producers.pop()).ok_or_else(|| io::Error::other("a player was opened without its series"))?;
+    let (frame, skew) = opening
+        .producers
+        .pop()
+        .zip(opening.producers.pop())
+        .ok_or_else(|| io::Error::other("a player was opened without its series"))?;
     let (probe, thread) = (opening.probe, opening.thread.clone());
-    let program = Host::of_this_machine().program(PROGRAM).ok_or_else(|| io::Error::other("mpv is gone"))?;
+    let program = Host::of_this_machine()
+        .program(PROGRAM)
+        .ok_or_else(|| io::Error::other("mpv is gone"))?;
     let orders = Orders {
         period: probe.period,
         audio_rate: probe.parameters.number("audio-rate"),
@@ -43,41 +58,51 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         audio_out: probe.parameters.text("audio-out"),
         policy: probe.policy.policy(probe.priority),
     };
-    let mut player = start_on(thread.cpu.map(|cpu| cpu.0), || Mpv::start(&program, &orders))?;
+    let mut player = start_on(thread.cpu.map(|cpu| cpu.0), || {
+        Mpv::start(&program, &orders)
+    })?;
     let mut timeline = Timeline::default();
     let first_due = watch_first_frames(&mut player, &mut timeline, probe.period)?;
     player.check_outputs(&orders)?;
     let notes = vec![format!(
-        "media: player-reported, by {} (picture to {}, sound to {}): skew is its avsync when it gives a frame to its output, times of frames are its own stamps, \
-         to {}, put on the run's clock to {}",
+        "media: player-reported, by {} (picture to {}, sound to {}): skew is its avsync when it \
+         gives a frame to its output, times of frames are its own stamps, to {}, put on the run's \
+         clock to {}",
         player.property("mpv-version")?.as_str().unwrap_or(PROGRAM),
         orders.video_out,
         orders.audio_out,
         player.stamp_unit,
         player.clock_error,
     )];
-    let grid = DetectedGrid { period: probe.period, phase: first_due };
+    let grid = DetectedGrid {
+        period: probe.period,
+        phase: first_due,
+    };
     let wanted = orders.policy;
     let run: Run = Box::new(move |ready| {
-        // A thread of its own, there before the start: this one is a measuring thread to the tool, whose page faults count.
+        // A thread of its own, there before the start: this one is a measuring thread to the tool,
+        // whose page faults count.
         std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<(Film, &Control)>(1);
             let plan = thread.clone();
-            let watching = std::thread::Builder::new().spawn_scoped(scope, move || match gone.recv() {
-                Ok((film, control)) => {
-                    warn_of_policy(&player, wanted, control);
-                    watch(player, timeline, film, &plan, control)
-                }
-                // The run did not begin.
-                Err(_) => Ok(()),
-            });
+            let watching =
+                std::thread::Builder::new().spawn_scoped(scope, move || match gone.recv() {
+                    Ok((film, control)) => {
+                        warn_of_policy(&player, wanted, control);
+                        watch(player, timeline, film, &plan, control)
+                    }
+                    // The run did not begin.
+                    Err(_) => Ok(()),
+                });
             let watching = watching.map_err(scoped::refused)?;
             let begin = ready.wait();
             let (first, period) = (grid.first_from(begin.at), grid.period);
             let film = Film {
                 period,
                 first_due,
-                end: thread.cycles.map_or(Nanos::MAX, |cycles| first.saturating_add(Nanos(period.get().saturating_mul(cycles as i64)))),
+                end: thread.cycles.map_or(Nanos::MAX, |cycles| {
+                    first.saturating_add(Nanos(period.get().saturating_mul(cycles as i64)))
+                }),
                 next_due: first,
                 shown: None,
                 unreported: 0,
@@ -86,14 +111,20 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
                 frame,
             };
             let _ = go.send((film, begin.control));
-            let watched = watching.join().map_err(|_| io::Error::other("the thread that listens to the player ended unexpectedly"))?;
+            let watched = watching.join().map_err(|_| {
+                io::Error::other("the thread that listens to the player ended unexpectedly")
+            })?;
             // Other probes have nothing to wait for when the player has ended.
             begin.control.stop_at(Nanos(clock::monotonic()));
             watched
         })
     });
     // Not the planned policy: that is the player's, and this thread only waits.
-    let member = Member { policy: sched::Policy::Other { nice: 0 }, is_watched: false, ..Member::new(probe, None, run) };
+    let member = Member {
+        policy: sched::Policy::Other { nice: 0 },
+        is_watched: false,
+        ..Member::new(probe, None, run)
+    };
     Ok(ProbeInstance {
         members: vec![member],
         series: Some(vec![REPORTED_SKEW, REPORTED_FRAME]),
@@ -114,14 +145,20 @@ fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::R
     started
 }
 
-/// Waits until frames are shown in time; tells when the clip's first frame was due, by the earliest of those that were shown.
-fn watch_first_frames(player: &mut Mpv, timeline: &mut Timeline, period: Nanos) -> io::Result<Nanos> {
+/// Waits until frames are shown in time; tells when the clip's first frame was due, by the earliest
+/// of those that were shown.
+fn watch_first_frames(
+    player: &mut Mpv,
+    timeline: &mut Timeline,
+    period: Nanos,
+) -> io::Result<Nanos> {
     let stop_signals = [signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP];
     let begin = Nanos(clock::monotonic());
     let (mut number, mut shown, mut first_due) = (0, 0, Nanos::MAX);
     while shown < FIRST_FRAMES {
         let mut fates = VecDeque::new();
-        let is_there = player.listen(LOOK_MILLIS, |said| hear(said, timeline, period, &mut fates))?;
+        let is_there =
+            player.listen(LOOK_MILLIS, |said| hear(said, timeline, period, &mut fates))?;
         for fate in fates {
             if let Fate::Shown(at) = fate {
                 shown += 1;
@@ -130,13 +167,22 @@ fn watch_first_frames(player: &mut Mpv, timeline: &mut Timeline, period: Nanos) 
             number += 1;
         }
         if !is_there {
-            return Err(io::Error::other("mpv ended before it showed a frame: are the outputs named with video-out and audio-out there?"));
+            return Err(io::Error::other(
+                "mpv ended before it showed a frame: are the outputs named with video-out and \
+                 audio-out there?",
+            ));
         }
         if signal::is_pending(&stop_signals) {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted before mpv played"));
+            return Err(io::Error::new(
+                io::ErrorKind::Interrupted,
+                "interrupted before mpv played",
+            ));
         }
         if Nanos(clock::monotonic()) - begin > START_MAX {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("mpv showed {shown} frames in {START_MAX}: run it by itself")));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("mpv showed {shown} frames in {START_MAX}: run it by itself"),
+            ));
         }
     }
     Ok(first_due)
@@ -150,7 +196,10 @@ fn hear(said: PlayerLine, timeline: &mut Timeline, period: Nanos, fates: &mut Ve
             fates.push_back(fate);
         }
         PlayerLine::Skew { position, skew } => {
-            timeline.skew((position.get() as f64 / period.get() as f64).round() as i64, skew);
+            timeline.skew(
+                (position.get() as f64 / period.get() as f64).round() as i64,
+                skew,
+            );
         }
     }
 }
@@ -163,9 +212,14 @@ fn warn_of_policy(player: &Mpv, wanted: sched::Policy, control: &Control) {
         _ => "SCHED_OTHER".to_owned(),
     };
     if beside > 0 {
-        control.warn(Warning::NoRealTimePolicy { policy, error: format!("{beside} of {threads} threads of mpv run under another") });
+        control.warn(Warning::NoRealTimePolicy {
+            policy,
+            error: format!("{beside} of {threads} threads of mpv run under another"),
+        });
     } else {
-        control.warn(Warning::Note { text: format!("media: {threads} threads of mpv ran under {policy}") });
+        control.warn(Warning::Note {
+            text: format!("media: {threads} threads of mpv ran under {policy}"),
+        });
     }
 }
 
@@ -204,7 +258,11 @@ impl Film {
         if let Some(before) = self.shown.replace(at) {
             let due = before + self.period;
             self.frame.begin_cycle();
-            self.frame.push(Sample { due, latency: at - due, skipped: 0 });
+            self.frame.push(Sample {
+                due,
+                latency: at - due,
+                skipped: 0,
+            });
         }
         let Some(skew) = frame.skew else {
             self.unreported += 1;
@@ -216,7 +274,14 @@ impl Film {
             self.skew.lose(1);
         }
         if plan.stop_above.is_some_and(|stop_above| skew > stop_above) {
-            control.stop_because_of(plan.cpu, Sample { due, latency: skew, skipped: 0 });
+            control.stop_because_of(
+                plan.cpu,
+                Sample {
+                    due,
+                    latency: skew,
+                    skipped: 0,
+                },
+            );
         }
         true
     }
@@ -228,13 +293,21 @@ impl Film {
 }
 
 /// Listens until the run or the player ends.
-fn watch(mut player: Mpv, mut timeline: Timeline, mut film: Film, plan: &ThreadPlan, control: &Control) -> io::Result<()> {
+fn watch(
+    mut player: Mpv,
+    mut timeline: Timeline,
+    mut film: Film,
+    plan: &ThreadPlan,
+    control: &Control,
+) -> io::Result<()> {
     // As the recorder: what the player says must not wait.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let (mut unseen, period) = (VecDeque::new(), film.period);
     let (mut is_there, mut goes_on) = (true, true);
     while is_there && goes_on && !control.is_past_end(Nanos(clock::monotonic()) - PATIENCE) {
-        is_there = player.listen(LOOK_MILLIS, |said| hear(said, &mut timeline, period, &mut unseen))?;
+        is_there = player.listen(LOOK_MILLIS, |said| {
+            hear(said, &mut timeline, period, &mut unseen)
+        })?;
         unseen.clear();
         while goes_on && let Some(frame) = timeline.next(false) {
             goes_on = film.take(frame, plan, control);
@@ -243,29 +316,52 @@ fn watch(mut player: Mpv, mut timeline: Timeline, mut film: Film, plan: &ThreadP
     if is_there {
         let said = counters(&mut player);
         player.quit();
-        while player.listen(LOOK_MILLIS, |said| hear(said, &mut timeline, period, &mut unseen))? {}
-        control.warn(Warning::Note { text: format!("media: {said}") });
+        while player.listen(LOOK_MILLIS, |said| {
+            hear(said, &mut timeline, period, &mut unseen)
+        })? {}
+        control.warn(Warning::Note {
+            text: format!("media: {said}"),
+        });
     }
     while goes_on && let Some(frame) = timeline.next(true) {
         goes_on = film.take(frame, plan, control);
     }
-    let Film { unreported, dropped, .. } = film;
+    let Film {
+        unreported,
+        dropped,
+        ..
+    } = film;
     film.close();
     let status = player.end()?;
     if !is_there {
-        control.warn(Warning::Problem { text: format!("media: mpv ended by itself ({status})") });
+        control.warn(Warning::Problem {
+            text: format!("media: mpv ended by itself ({status})"),
+        });
     }
-    let text = format!("media: {dropped} frames were dropped (skipped); of {unreported} that were shown no skew was reported (lost)");
+    let text = format!(
+        "media: {dropped} frames were dropped (skipped); of {unreported} that were shown no skew \
+         was reported (lost)"
+    );
     control.warn(Warning::Note { text });
     Ok(())
 }
 
 /// What the player counted since it began to play.
 fn counters(player: &mut Mpv) -> String {
-    let mut text =
-        |name| player.property(name).ok().filter(|value| !value.is_null()).map_or_else(|| "unknown".to_owned(), |value| value.to_string());
-    let (output, decoder, moved) = (text("frame-drop-count"), text("decoder-frame-drop-count"), text("total-avsync-change"));
+    let mut text = |name| {
+        player
+            .property(name)
+            .ok()
+            .filter(|value| !value.is_null())
+            .map_or_else(|| "unknown".to_owned(), |value| value.to_string())
+    };
+    let (output, decoder, moved) = (
+        text("frame-drop-count"),
+        text("decoder-frame-drop-count"),
+        text("total-avsync-change"),
+    );
     format!(
-        "since it began to play mpv counted {output} frames dropped by its output and {decoder} by its decoder, and moved the sound by {moved} s in all"
+        "since it began to play mpv counted {output} frames dropped by its output and {decoder} \
+         by its decoder, and moved the sound by {moved} s in all"
     )
 }

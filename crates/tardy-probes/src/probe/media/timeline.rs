@@ -1,7 +1,9 @@
-//! What a player reports, put together frame by frame: what became of each frame (its statistics), and with which skew (its properties).
+//! What a player reports, put together frame by frame: what became of each frame (its statistics),
+//! and with which skew (its properties).
 //!
-//! The two come on ways of their own: the statistics know no frame numbers, but they have every frame in order; the properties have numbers, but
-//! a property that changes again before it was handed on is handed on once.
+//! The two come on ways of their own: the statistics know no frame numbers, but they have every
+//! frame in order; the properties have numbers, but a property that changes again before it was
+//! handed on is handed on once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,7 +37,8 @@ pub(super) struct Timeline {
     skews: BTreeMap<i64, Nanos>,
 }
 
-/// Frames that wait for their skew before it is given up; a player that reports none must not be waited for.
+/// Frames that wait for their skew before it is given up; a player that reports none must not be
+/// waited for.
 const WAITING_MAX: usize = 256;
 
 impl Timeline {
@@ -44,28 +47,38 @@ impl Timeline {
         self.waiting.push_back(fate);
     }
 
-    /// The skew that was reported of a frame. What is reported of one that was handed on is too late.
+    /// The skew that was reported of a frame. What is reported of one that was handed on is too
+    /// late.
     pub(super) fn skew(&mut self, number: i64, skew: Nanos) {
         if number >= self.number {
             self.skews.insert(number, skew);
         }
     }
 
-    /// The next frame in order, once its skew is there or cannot come any more; where `is_over`, nothing is waited for.
+    /// The next frame in order, once its skew is there or cannot come any more; where `is_over`,
+    /// nothing is waited for.
     pub(super) fn next(&mut self, is_over: bool) -> Option<Frame> {
         let latest = self.skews.last_key_value().map(|(&number, _)| number);
-        if !is_over && self.waiting.len() <= WAITING_MAX && latest.is_none_or(|latest| latest < self.number) {
+        if !is_over
+            && self.waiting.len() <= WAITING_MAX
+            && latest.is_none_or(|latest| latest < self.number)
+        {
             return None;
         }
         let fate = self.waiting.pop_front()?;
         let number = self.number;
         self.number += 1;
-        Some(Frame { number, fate, skew: self.skews.remove(&number) })
+        Some(Frame {
+            number,
+            fate,
+            skew: self.skews.remove(&number),
+        })
     }
 }
 
-/// What a line of mpv's statistics (`--dump-stats`) says of a frame, with its stamp in the unit of that version. Those with which mpv 0.32 to 0.40 end the
-/// showing of a frame (video/out/vo.c: `end video-flip`), or drop it (`drop-vo`); all others say nothing.
+/// What a line of mpv's statistics (`--dump-stats`) says of a frame, with its stamp in the unit of
+/// that version. Those with which mpv 0.32 to 0.40 end the showing of a frame (video/out/vo.c:
+/// `end video-flip`), or drop it (`drop-vo`); all others say nothing.
 pub(super) fn statistic(line: &str) -> Option<(i64, bool)> {
     let (stamp, what) = line.trim_end().split_once(' ')?;
     let is_shown = match what {
@@ -95,7 +108,11 @@ mod tests {
         timeline.skew(0, Nanos(-3));
         timeline.skew(2, Nanos(7));
         let frame = |number, fate, skew| Frame { number, fate, skew };
-        let expected = [frame(0, shown(10), Some(Nanos(-3))), frame(1, shown(20), None), frame(2, Fate::Dropped, Some(Nanos(7)))];
+        let expected = [
+            frame(0, shown(10), Some(Nanos(-3))),
+            frame(1, shown(20), None),
+            frame(2, Fate::Dropped, Some(Nanos(7))),
+        ];
         assert_eq!(frames(&mut timeline, false), expected);
         timeline.skew(1, Nanos(5));
         assert_eq!(frames(&mut timeline, false), [], "that was too late");
@@ -112,9 +129,18 @@ mod tests {
 
     #[test]
     fn statistics_are_read_as_the_player_writes_them() {
-        assert_eq!(statistic("10449569 end video-flip\n"), Some((10_449_569, true)));
+        assert_eq!(
+            statistic("10449569 end video-flip\n"),
+            Some((10_449_569, true))
+        );
         assert_eq!(statistic("10449569 drop-vo"), Some((10_449_569, false)));
-        for other in ["10449565 start video-flip", "10449746 value -0.000001 audio-diff", "end video-flip", "x end video-flip", ""] {
+        for other in [
+            "10449565 start video-flip",
+            "10449746 value -0.000001 audio-diff",
+            "end video-flip",
+            "x end video-flip",
+            "",
+        ] {
             assert_eq!(statistic(other), None, "{other}");
         }
     }

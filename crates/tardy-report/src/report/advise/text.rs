@@ -1,4 +1,5 @@
-//! Advice as text: what it comes to, each kernel's verdict with its conditions, the path through the rules, the model.
+//! Advice as text: what it comes to, each kernel's verdict with its conditions, the path through
+//! the rules, the model.
 
 use std::fmt::Write as _;
 
@@ -21,7 +22,12 @@ const HELPS_SHOWN: usize = 4;
 #[must_use]
 pub fn text(advice: &Advice, is_colored: bool) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "{}: {}", head(advice.outcome, is_colored), advice.conclusion);
+    let _ = writeln!(
+        out,
+        "{}: {}",
+        head(advice.outcome, is_colored),
+        advice.conclusion
+    );
     for judgement in &advice.kernels {
         kernel(&mut out, judgement, advice);
     }
@@ -34,18 +40,27 @@ pub fn text(advice: &Advice, is_colored: bool) -> String {
 }
 
 fn head(outcome: Option<Outcome>, is_colored: bool) -> String {
-    let Some(outcome) = outcome else { return "ADVICE".to_owned() };
+    let Some(outcome) = outcome else {
+        return "ADVICE".to_owned();
+    };
     let (word, color) = match outcome {
         Outcome::Passed => ("PASSED", "32"),
         Outcome::Failed => ("FAILED", "31"),
         Outcome::Inconclusive => ("INCONCLUSIVE", "33"),
     };
-    if is_colored { format!("\x1b[1;{color}m{word}\x1b[0m") } else { word.to_owned() }
+    if is_colored {
+        format!("\x1b[1;{color}m{word}\x1b[0m")
+    } else {
+        word.to_owned()
+    }
 }
 
 fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     let (head, sentence) = match (&judgement.verdict, &judgement.no_verdict_because) {
-        (Some(verdict), _) => (head(Some(verdict.outcome), false), sentence(verdict, judgement.judged.as_ref(), advice.task.deadline_ns)),
+        (Some(verdict), _) => (
+            head(Some(verdict.outcome), false),
+            sentence(verdict, judgement.judged.as_ref(), advice.task.deadline_ns),
+        ),
         (None, Some(why)) => ("no verdict".to_owned(), why.clone()),
         (None, None) => ("no verdict".to_owned(), "nothing was measured".to_owned()),
     };
@@ -54,13 +69,29 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
         let _ = writeln!(out, "  judged: {}", basis(judged, advice));
     }
     if let (Some(margin), Some(deadline)) = (&judgement.margin, advice.task.deadline_ns) {
-        let _ = writeln!(out, "  margin: {}", margin_text(margin, deadline, judgement));
+        let _ = writeln!(
+            out,
+            "  margin: {}",
+            margin_text(margin, deadline, judgement)
+        );
     }
-    if let Some(verdict) = judgement.verdict.as_ref().filter(|verdict| verdict.outcome == Outcome::Inconclusive) {
-        let _ = writeln!(out, "  cannot say: {}", what_would_decide(judgement, verdict));
+    if let Some(verdict) = judgement
+        .verdict
+        .as_ref()
+        .filter(|verdict| verdict.outcome == Outcome::Inconclusive)
+    {
+        let _ = writeln!(
+            out,
+            "  cannot say: {}",
+            what_would_decide(judgement, verdict)
+        );
     }
     if let Some(misses) = judgement.misses_a_year_at_most {
-        let _ = writeln!(out, "  misses a year: at most {} at 95 %, if these conditions last all year", count(misses));
+        let _ = writeln!(
+            out,
+            "  misses a year: at most {} at 95 %, if these conditions last all year",
+            count(misses)
+        );
     }
     if let Some(conditions) = &judgement.conditions {
         let _ = writeln!(out, "  conditions: {}", conditions_text(conditions));
@@ -69,58 +100,116 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
         let _ = writeln!(out, "  {}", warning.line());
     }
     if judgement.warnings.len() > WARNINGS_SHOWN {
-        let _ = writeln!(out, "  ! and {} more warnings: see --json", judgement.warnings.len() - WARNINGS_SHOWN);
+        let _ = writeln!(
+            out,
+            "  ! and {} more warnings: see --json",
+            judgement.warnings.len() - WARNINGS_SHOWN
+        );
     }
 }
 
-/// Where the model adds work to late starts, starts are judged by what the work leaves of the deadline: both are told.
+/// Where the model adds work to late starts, starts are judged by what the work leaves of the
+/// deadline: both are told.
 fn sentence(verdict: &Verdict, judged: Option<&Basis>, deadline: Option<Nanos>) -> String {
-    let (Some(Basis::Model { work_ns, .. }), Some(deadline), Some(window)) = (judged, deadline, verdict.window) else {
+    let (Some(Basis::Model { work_ns, .. }), Some(deadline), Some(window)) =
+        (judged, deadline, verdict.window)
+    else {
         return verdict.sentence.clone();
     };
     let window = window.to_string();
-    verdict.sentence.replacen(&window, &format!("{window} ({} less {} of work)", deadline.exact(), work_ns.exact()), 1)
+    verdict.sentence.replacen(
+        &window,
+        &format!(
+            "{window} ({} less {} of work)",
+            deadline.exact(),
+            work_ns.exact()
+        ),
+        1,
+    )
 }
 
 fn basis(judged: &Basis, advice: &Advice) -> String {
     match judged {
-        Basis::Completion { probe, length_ns, added_ns } => {
+        Basis::Completion {
+            probe,
+            length_ns,
+            added_ns,
+        } => {
             let of = length_ns.map_or_else(String::new, |length| format!(" of {}", length.exact()));
             let model = match added_ns.get() {
                 0 => String::new(),
-                added if added > 0 => format!("; {} added by a model, which was not measured", time(added as f64)),
-                less => format!("; {} taken off by a model, which was not measured", time(-less as f64)),
+                added if added > 0 => format!(
+                    "; {} added by a model, which was not measured",
+                    time(added as f64)
+                ),
+                less => format!(
+                    "; {} taken off by a model, which was not measured",
+                    time(-less as f64)
+                ),
             };
             format!("completions of work{of}, as measured by {probe}{model}")
         }
-        Basis::Model { probe, work_ns, slowdown } => {
+        Basis::Model {
+            probe,
+            work_ns,
+            slowdown,
+        } => {
             let stretched = match (slowdown, advice.task.work_ns) {
-                (None, _) => " (not stretched: no runs of costs of both kernels tell by how much)".to_owned(),
-                (Some(share), Some(work)) if *work_ns != work => format!(" ({} stretched by {:.1} %)", work.exact(), share * 100.0),
+                (None, _) => {
+                    " (not stretched: no runs of costs of both kernels tell by how much)".to_owned()
+                }
+                (Some(share), Some(work)) if *work_ns != work => {
+                    format!(" ({} stretched by {:.1} %)", work.exact(), share * 100.0)
+                }
                 (Some(_), _) => String::new(),
             };
             format!(
-                "a model: late starts measured by {probe}, and {} of work{stretched} added, which was not measured",
+                "a model: late starts measured by {probe}, and {} of work{stretched} added, which \
+                 was not measured",
                 time(work_ns.get() as f64)
             )
         }
-        Basis::Start { probe } => format!("late starts alone, as measured by {probe}: the length of the work is not known (--work)"),
+        Basis::Start { probe } => format!(
+            "late starts alone, as measured by {probe}: the length of the work is not known \
+             (--work)"
+        ),
     }
 }
 
 fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> String {
-    let done = if matches!(judgement.judged, Some(Basis::Start { .. })) { "started" } else { "done" };
-    let place = |left: Nanos| {
-        let (distance, word) = if left < Nanos::ZERO { (-left, "after") } else { (left, "before") };
-        format!("{} {word} the deadline of {}", time(distance.get() as f64), deadline.exact())
+    let done = if matches!(judgement.judged, Some(Basis::Start { .. })) {
+        "started"
+    } else {
+        "done"
     };
-    let mut text = format!("the latest seen was {done} after {}, {}", time(margin.worst_ns.get() as f64), place(margin.to_deadline_ns));
+    let place = |left: Nanos| {
+        let (distance, word) = if left < Nanos::ZERO {
+            (-left, "after")
+        } else {
+            (left, "before")
+        };
+        format!(
+            "{} {word} the deadline of {}",
+            time(distance.get() as f64),
+            deadline.exact()
+        )
+    };
+    let mut text = format!(
+        "the latest seen was {done} after {}, {}",
+        time(margin.worst_ns.get() as f64),
+        place(margin.to_deadline_ns)
+    );
     if margin.share >= 0.0 {
         let _ = write!(text, " ({:.0} % of it)", margin.share * 100.0);
     }
     if let Some(bounded) = margin.bounded {
         let share = (bounded.probability * 1e9).round() / 1e7;
-        let _ = write!(text, "; {share} % by {} at 95 %, {}", time(bounded.upper_ns.get() as f64), place(bounded.to_deadline_ns));
+        let _ = write!(
+            text,
+            "; {share} % by {} at 95 %, {}",
+            time(bounded.upper_ns.get() as f64),
+            place(bounded.to_deadline_ns)
+        );
     }
     text
 }
@@ -128,12 +217,16 @@ fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> Strin
 fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     let evidence = &verdict.evidence;
     match judgement.measure_longer_ns {
-        Some(longer) => format!("run for {} more, if misses stay as rare as seen", duration(longer)),
+        Some(longer) => format!(
+            "run for {} more, if misses stay as rare as seen",
+            duration(longer)
+        ),
         None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
         None if !evidence.degraded.is_empty() || !evidence.incomplete.is_empty() => {
             "no longer run would decide; run again without what is warned of".to_owned()
         }
-        None => "no length of run would decide: the share of misses seen is about the one allowed".to_owned(),
+        None => "no length of run would decide: the share of misses seen is about the one allowed"
+            .to_owned(),
     }
 }
 
@@ -155,21 +248,41 @@ fn count(value: f64) -> String {
     }
     let step = 10_f64.powf(value.log10().floor() - 1.0);
     let rounded = (value / step - 1e-9).ceil() * step;
-    if (0.1..1e6).contains(&rounded) { format!("{}", (rounded * 100.0).round() / 100.0) } else { format!("{rounded:.1e}") }
+    if (0.1..1e6).contains(&rounded) {
+        format!("{}", (rounded * 100.0).round() / 100.0)
+    } else {
+        format!("{rounded:.1e}")
+    }
 }
 
 fn conditions_text(conditions: &Conditions) -> String {
-    let under =
-        if conditions.is_idle { "idle alone, which says nothing of what loads would do".to_owned() } else { conditions.phases.join(", ") };
-    let scheduling = conditions.scheduling.as_ref().map_or_else(String::new, |scheduling| format!(" at {scheduling}"));
-    let awake =
-        if conditions.is_kept_awake { ", sleep states held off through /dev/cpu_dma_latency (the work must do the same)" } else { "" };
+    let under = if conditions.is_idle {
+        "idle alone, which says nothing of what loads would do".to_owned()
+    } else {
+        conditions.phases.join(", ")
+    };
+    let scheduling = conditions
+        .scheduling
+        .as_ref()
+        .map_or_else(String::new, |scheduling| format!(" at {scheduling}"));
+    let awake = if conditions.is_kept_awake {
+        ", sleep states held off through /dev/cpu_dma_latency (the work must do the same)"
+    } else {
+        ""
+    };
     let clock = match conditions.clock {
         tardy_core::series::ClockKind::Virtual => "virtual time",
         _ => "hardware clock",
     };
-    let cpus = conditions.cpus.parse::<CpuList>().map_or_else(|_| format!("CPUs {}", conditions.cpus), |cpus| cpus.named());
-    format!("{} on {cpus}{scheduling}, {clock}, under {under}{awake}; from {}", conditions.measured_ns, conditions.runs.join(", "))
+    let cpus = conditions
+        .cpus
+        .parse::<CpuList>()
+        .map_or_else(|_| format!("CPUs {}", conditions.cpus), |cpus| cpus.named());
+    format!(
+        "{} on {cpus}{scheduling}, {clock}, under {under}{awake}; from {}",
+        conditions.measured_ns,
+        conditions.runs.join(", ")
+    )
 }
 
 fn rules(out: &mut String, path: &flow::Path) {
@@ -181,11 +294,17 @@ fn rules(out: &mut String, path: &flow::Path) {
             flow::Basis::Stated => "stated",
             flow::Basis::Assumed => "assumed",
         };
-        let _ = writeln!(out, "  {} {answer}, {basis}: {}", step.question, step.reason);
+        let _ = writeln!(
+            out,
+            "  {} {answer}, {basis}: {}",
+            step.question, step.reason
+        );
     }
     let choice = match path.choice {
         Choice::RealTime => "a real-time kernel (\"real time\"); measure to confirm",
-        Choice::RealFast => "an ordinary kernel, which starts work later and gets more of it done (\"real fast\")",
+        Choice::RealFast => {
+            "an ordinary kernel, which starts work later and gets more of it done (\"real fast\")"
+        }
     };
     let source = path.steps.last().map_or("", |step| step.source);
     let _ = writeln!(out, "  so: {choice} ({source})");
@@ -195,7 +314,11 @@ fn model(out: &mut String, comparison: &Comparison) {
     let curves = &comparison.curves;
     let share = (comparison.probability * 1e9).round() / 1e7;
     let is_virtual = comparison.clock == tardy_core::series::ClockKind::Virtual;
-    let virtual_time = if is_virtual { " in VIRTUAL TIME, which compares lengths of code paths and decides nothing" } else { "" };
+    let virtual_time = if is_virtual {
+        " in VIRTUAL TIME, which compares lengths of code paths and decides nothing"
+    } else {
+        ""
+    };
     let _ = writeln!(
         out,
         "model of total delay{virtual_time}: {share} % of starts within {} on {}, {} on {}",
@@ -206,29 +329,67 @@ fn model(out: &mut String, comparison: &Comparison) {
     );
     match &comparison.slowdown {
         Some(slowdown) => {
-            let _ = writeln!(out, "  {}; slowdown by {}", crossing(curves.crossing, slowdown.estimate.value), slowdown.measured_by);
+            let _ = writeln!(
+                out,
+                "  {}; slowdown by {}",
+                crossing(curves.crossing, slowdown.estimate.value),
+                slowdown.measured_by
+            );
         }
-        None => out.push_str("  no runs of costs of both kernels tell how much slower work is (tardy cost --out ..., on each; --kind); curves without slowdown: --json\n"),
+        None => out.push_str(
+            "  no runs of costs of both kernels tell how much slower work is (tardy cost --out \
+             ..., on each; --kind); curves without slowdown: --json\n",
+        ),
     }
 }
 
 fn help(out: &mut String, helps: &Improvements) {
-    let faults: Vec<Importance> = helps.improvable.iter().map(|help| help.finding.importance).collect();
-    let _ = writeln!(out, "what would help most on {} ({}):", helps.machine, counts(&faults, helps.good, helps.unknown.len()));
+    let faults: Vec<Importance> = helps
+        .improvable
+        .iter()
+        .map(|help| help.finding.importance)
+        .collect();
+    let _ = writeln!(
+        out,
+        "what would help most on {} ({}):",
+        helps.machine,
+        counts(&faults, helps.good, helps.unknown.len())
+    );
     for help in helps.improvable.iter().take(HELPS_SHOWN) {
-        let Finding { check, state, why, .. } = &help.finding;
-        let State::Improvable { current, expected, remedy, needs_restart } = state else { continue };
-        let seen = help.seen_in_run.as_ref().map_or_else(String::new, |seen| format!(" (seen: {seen})"));
+        let Finding {
+            check, state, why, ..
+        } = &help.finding;
+        let State::Improvable {
+            current,
+            expected,
+            remedy,
+            needs_restart,
+        } = state
+        else {
+            continue;
+        };
+        let seen = help
+            .seen_in_run
+            .as_ref()
+            .map_or_else(String::new, |seen| format!(" (seen: {seen})"));
         let restart = if *needs_restart { ", then restart" } else { "" };
-        let _ = writeln!(out, "  {check}: {current}, should be {expected}: {why}{seen}");
+        let _ = writeln!(
+            out,
+            "  {check}: {current}, should be {expected}: {why}{seen}"
+        );
         let _ = writeln!(out, "    {remedy}{restart}");
     }
     if helps.improvable.is_empty() {
         out.push_str("  nothing that was checked\n");
     }
     let left = helps.improvable.iter().skip(HELPS_SHOWN);
-    let matters = |help: &&Help| help.finding.importance < Importance::Low || help.seen_in_run.is_some();
-    let rest: Vec<&str> = left.clone().filter(matters).map(|help| help.finding.check).collect();
+    let matters =
+        |help: &&Help| help.finding.importance < Importance::Low || help.seen_in_run.is_some();
+    let rest: Vec<&str> = left
+        .clone()
+        .filter(matters)
+        .map(|help| help.finding.check)
+        .collect();
     if !rest.is_empty() {
         let _ = writeln!(out, "  also: {} (--json says how)", rest.join(", "));
     }
@@ -236,9 +397,13 @@ fn help(out: &mut String, helps: &Improvements) {
     if low > 0 {
         let _ = writeln!(out, "  and {low} low");
     }
-    let left_out =
-        helps.left_out.map_or_else(String::new, |check| format!("; {check} is not counted, because the rules advise against it"));
-    let _ = writeln!(out, "  tardy doctor counts the same rows, and watches counters too{left_out}");
+    let left_out = helps.left_out.map_or_else(String::new, |check| {
+        format!("; {check} is not counted, because the rules advise against it")
+    });
+    let _ = writeln!(
+        out,
+        "  tardy doctor counts the same rows, and watches counters too{left_out}"
+    );
 }
 
 #[cfg(test)]
@@ -247,8 +412,16 @@ mod tests {
 
     #[test]
     fn counts_are_rounded_up_and_spans_have_a_unit_that_suits_them() {
-        assert_eq!([94_501.0, 2.001, 3.2e9, 0.5].map(count), ["95000", "2.1", "3.2e9", "0.5"]);
-        let spans = [Nanos::from_secs(60), Nanos::from_secs(9_000), Nanos::from_secs(3_600_000)].map(duration);
+        assert_eq!(
+            [94_501.0, 2.001, 3.2e9, 0.5].map(count),
+            ["95000", "2.1", "3.2e9", "0.5"]
+        );
+        let spans = [
+            Nanos::from_secs(60),
+            Nanos::from_secs(9_000),
+            Nanos::from_secs(3_600_000),
+        ]
+        .map(duration);
         assert_eq!(spans, ["1.0 minutes", "2.5 hours", "1000 hours (42 days)"]);
     }
 

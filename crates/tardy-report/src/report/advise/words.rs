@@ -16,20 +16,36 @@ pub(in crate::report) fn time(ns: f64) -> String {
 pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
     let percent = (slowdown * 1e4).round() / 1e2;
     let interval = |interval: Option<Interval>| {
-        interval.map_or_else(String::new, |ends| format!(" (95 %: {} to {})", time(ends.lower), time(ends.upper)))
+        interval.map_or_else(String::new, |ends| {
+            format!(" (95 %: {} to {})", time(ends.lower), time(ends.upper))
+        })
     };
     match crossing {
-        Crossover::At { work_ns, interval_ns } => {
+        Crossover::At {
+            work_ns,
+            interval_ns,
+        } => {
             format!(
-                "{percent} % slower: the ordinary kernel is done sooner where work is longer than {}{}",
+                "{percent} % slower: the ordinary kernel is done sooner where work is longer than \
+                 {}{}",
                 time(work_ns),
                 interval(interval_ns)
             )
         }
-        Crossover::RealTimeAlways => format!("{percent} % slower: the real-time kernel is done sooner, whatever the length of the work"),
-        Crossover::RealFastAlways => format!("{percent} % slower: the ordinary kernel is done sooner, whatever the length of the work"),
+        Crossover::RealTimeAlways => format!(
+            "{percent} % slower: the real-time kernel is done sooner, whatever the length of the \
+             work"
+        ),
+        Crossover::RealFastAlways => format!(
+            "{percent} % slower: the ordinary kernel is done sooner, whatever the length of the \
+             work"
+        ),
         Crossover::Reversed { work_ns } => {
-            format!("{percent} % slower: the ordinary kernel is done sooner where work is shorter than {}", time(work_ns))
+            format!(
+                "{percent} % slower: the ordinary kernel is done sooner where work is shorter \
+                 than {}",
+                time(work_ns)
+            )
         }
     }
 }
@@ -41,6 +57,16 @@ mod tests {
     #[test]
     fn times_keep_three_digits() {
         let found = [20.0, 1_010.0, 17_754_000.0, 2.772e6, 103e6, f64::INFINITY].map(time);
-        assert_eq!(found, ["20 ns", "1.01 us", "17.8 ms", "2.77 ms", "103 ms", "any length"]);
+        assert_eq!(
+            found,
+            [
+                "20 ns",
+                "1.01 us",
+                "17.8 ms",
+                "2.77 ms",
+                "103 ms",
+                "any length"
+            ]
+        );
     }
 }

@@ -1,12 +1,25 @@
 //! The cells of a comparison's tables, the same in every format.
 
 use tardy_core::units::three_digits;
-use tardy_results::compare::model::{Maxima, Method, Misses, NotCompared, Outcome, Pair, Row, Settings, SpreadSource, Table};
+use tardy_results::compare::model::{
+    Maxima, Method, Misses, NotCompared, Outcome, Pair, Row, Settings, SpreadSource, Table,
+};
 
 /// The head of a table of quantiles.
 pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
     let interval = format!("{} interval", settings.confidence);
-    let mut head = ["quantile", "base", "new", "difference", &interval, "margin", "p", "verdict"].map(str::to_owned).to_vec();
+    let mut head = [
+        "quantile",
+        "base",
+        "new",
+        "difference",
+        &interval,
+        "margin",
+        "p",
+        "verdict",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     if !has_probability(table) {
         head.remove(PROBABILITY);
     }
@@ -17,7 +30,10 @@ pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
 const PROBABILITY: usize = 6;
 
 fn has_probability(table: &Table) -> bool {
-    let of_maxima = table.maxima.as_ref().is_some_and(|maxima| maxima.all_above_by_chance.is_some());
+    let of_maxima = table
+        .maxima
+        .as_ref()
+        .is_some_and(|maxima| maxima.all_above_by_chance.is_some());
     of_maxima || table.rows.iter().any(|row| row.probability.is_some())
 }
 
@@ -27,16 +43,22 @@ pub(super) fn rows(table: &Table) -> Vec<Vec<String>> {
     rows.extend(table.maxima.as_ref().map(maxima));
     rows.extend(table.misses.as_ref().map(misses));
     if !has_probability(table) {
-        rows.iter_mut().for_each(|row| drop(row.remove(PROBABILITY)));
+        rows.iter_mut()
+            .for_each(|row| drop(row.remove(PROBABILITY)));
     }
     rows
 }
 
 fn quantile(row: &Row) -> Vec<String> {
-    let interval =
-        row.interval_ns.map_or_else(|| "none".to_owned(), |interval| format!("{} to {}", signed(interval.lower), signed(interval.upper)));
+    let interval = row.interval_ns.map_or_else(
+        || "none".to_owned(),
+        |interval| format!("{} to {}", signed(interval.lower), signed(interval.upper)),
+    );
     let verdict = match (row.verdict, row.data_needed) {
-        (Some(Outcome::Inconclusive), Some(factor)) => format!("inconclusive (about {} times the data)", factor_text(factor)),
+        (Some(Outcome::Inconclusive), Some(factor)) => format!(
+            "inconclusive (about {} times the data)",
+            factor_text(factor)
+        ),
         (Some(outcome), _) => outcome.word().to_owned(),
         (None, _) => "-".to_owned(),
     };
@@ -60,16 +82,36 @@ fn maxima(maxima: &Maxima) -> Vec<String> {
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     };
     let (base, candidate) = (middle(&maxima.base_ns), middle(&maxima.candidate_ns));
-    let chance = maxima.all_above_by_chance.map_or_else(|| "-".to_owned(), probability);
+    let chance = maxima
+        .all_above_by_chance
+        .map_or_else(|| "-".to_owned(), probability);
     let label = format!("largest of {}", maxima.samples);
-    vec![label, time(base), time(candidate), signed(candidate - base), "none".into(), String::new(), chance, "-".into()]
+    vec![
+        label,
+        time(base),
+        time(candidate),
+        signed(candidate - base),
+        "none".into(),
+        String::new(),
+        chance,
+        "-".into(),
+    ]
 }
 
 fn misses(misses: &Misses) -> Vec<String> {
     let share = |(events, of): (u64, u64)| format!("{events}/{of}");
-    let ratio = misses.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.2}"));
-    let upper = misses.interval.1.map_or_else(|| "no limit".to_owned(), |upper| format!("x {upper:.2}"));
-    let interval = if misses.verdict.is_some() { format!("x {:.2} to {upper}", misses.interval.0) } else { "no miss".to_owned() };
+    let ratio = misses
+        .ratio
+        .map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.2}"));
+    let upper = misses
+        .interval
+        .1
+        .map_or_else(|| "no limit".to_owned(), |upper| format!("x {upper:.2}"));
+    let interval = if misses.verdict.is_some() {
+        format!("x {:.2} to {upper}", misses.interval.0)
+    } else {
+        "no miss".to_owned()
+    };
     let verdict = misses.verdict.map_or("-", Outcome::word);
     vec![
         "deadline missed".to_owned(),
@@ -86,12 +128,22 @@ fn misses(misses: &Misses) -> Vec<String> {
 /// What a table is about, and where its intervals come from.
 pub(super) fn title(table: &Table, settings: &Settings) -> String {
     let (base, new) = (&table.base, &table.candidate);
-    let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+    let runs = |count: usize| {
+        if count == 1 {
+            "1 run".to_owned()
+        } else {
+            format!("{count} runs")
+        }
+    };
     let method = match table.method {
         Method::Runs => "one number a run, median of the runs, shift between them".to_owned(),
-        Method::Exact => "virtual time, one replica a side: exact for these command lines".to_owned(),
+        Method::Exact => {
+            "virtual time, one replica a side: exact for these command lines".to_owned()
+        }
         Method::Replicas => "virtual time, one number a replica".to_owned(),
-        Method::Blocks { blocks, length_ns, .. } => format!(
+        Method::Blocks {
+            blocks, length_ns, ..
+        } => format!(
             "{} and {} blocks of {:.1} s and {:.1} s, {} resamples, seed {}",
             blocks.0,
             blocks.1,
@@ -103,7 +155,11 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
         Method::OrderStatistics => "bounds by order statistics".to_owned(),
     };
     let between = table.between_runs.map_or_else(String::new, |between| {
-        let unit = if table.method == Method::Replicas { "replicas" } else { "runs" };
+        let unit = if table.method == Method::Replicas {
+            "replicas"
+        } else {
+            "runs"
+        };
         let source = match between.source {
             SpreadSource::Stated => "stated",
             SpreadSource::Documented => "assumed",
@@ -111,32 +167,56 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
         };
         format!(", {:.1} % between {unit} ({source})", between.share * 100.0)
     });
-    format!("{}: {} and {} samples in {} and {}; {method}{between}", table.key, base.samples, new.samples, runs(base.runs), runs(new.runs))
+    format!(
+        "{}: {} and {} samples in {} and {}; {method}{between}",
+        table.key,
+        base.samples,
+        new.samples,
+        runs(base.runs),
+        runs(new.runs)
+    )
 }
 
 /// What of a table has no verdict, and why.
 pub(super) fn open_ends(table: &Table) -> Vec<String> {
-    let mut lines: Vec<String> = table.undecided.iter().map(|why| format!("not decided: {why}")).collect();
+    let mut lines: Vec<String> = table
+        .undecided
+        .iter()
+        .map(|why| format!("not decided: {why}"))
+        .collect();
     if !table.not_compared.is_empty() {
         let one = |not: &NotCompared| {
-            let needed = not.data_needed.map_or_else(String::new, |factor| format!(" (needs {} times the data)", factor_text(factor)));
+            let needed = not.data_needed.map_or_else(String::new, |factor| {
+                format!(" (needs {} times the data)", factor_text(factor))
+            });
             format!("{}{needed}", percent(not.quantile))
         };
-        let quantiles = table.not_compared.iter().map(one).collect::<Vec<_>>().join(", ");
-        lines.push(format!("not compared, because a side has too few independent samples beyond it: {quantiles}"));
+        let quantiles = table
+            .not_compared
+            .iter()
+            .map(one)
+            .collect::<Vec<_>>()
+            .join(", ");
+        lines.push(format!(
+            "not compared, because a side has too few independent samples beyond it: {quantiles}"
+        ));
     }
     lines
 }
 
 /// The head of the table that leads a comparison.
 pub(in crate::report) fn overview_head() -> Vec<String> {
-    ["base -> new", "median", "99.9 %", "max", "verdict"].map(str::to_owned).to_vec()
+    ["base -> new", "median", "99.9 %", "max", "verdict"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 /// A row for each table, in their order. Changes stand beside the numbers if asked for.
 pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<Vec<String>> {
     let kind = |table: &Table| (table.key.probe.clone(), table.key.quantity.clone());
-    let is_one_kind = tables.windows(2).all(|pair| kind(&pair[0]) == kind(&pair[1]));
+    let is_one_kind = tables
+        .windows(2)
+        .all(|pair| kind(&pair[0]) == kind(&pair[1]));
     let label = |table: &Table| match &table.key.load {
         _ if !is_one_kind => table.key.to_string(),
         Some(load) => load.clone(),
@@ -145,14 +225,22 @@ pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<V
     let row = |table: &Table| {
         let overview = table.overview;
         let cell = |of: Pair| pair(of, with_changes);
-        vec![label(table), cell(overview.median), cell(overview.high), cell(overview.max), table.verdict.word().to_owned()]
+        vec![
+            label(table),
+            cell(overview.median),
+            cell(overview.high),
+            cell(overview.max),
+            table.verdict.word().to_owned(),
+        ]
     };
     tables.iter().map(row).collect()
 }
 
 /// Whether a number of the overview is marked as not bounded.
 pub(super) fn has_unbounded(tables: &[Table]) -> bool {
-    tables.iter().any(|table| !table.overview.median.is_bounded || !table.overview.high.is_bounded)
+    tables
+        .iter()
+        .any(|table| !table.overview.median.is_bounded || !table.overview.high.is_bounded)
 }
 
 fn pair(pair: Pair, with_change: bool) -> String {
@@ -163,7 +251,11 @@ fn pair(pair: Pair, with_change: bool) -> String {
         (Some((number, unit)), Some((_, other))) if unit == other => number.to_owned(),
         _ => base,
     };
-    let change = if with_change { format!(" {}", change(pair.base_ns, pair.candidate_ns)) } else { String::new() };
+    let change = if with_change {
+        format!(" {}", change(pair.base_ns, pair.candidate_ns))
+    } else {
+        String::new()
+    };
     format!("{mark}{base} -> {candidate}{change}")
 }
 
@@ -194,11 +286,19 @@ fn signed(nanos: f64) -> String {
 }
 
 pub(super) fn probability(probability: f64) -> String {
-    if probability < 0.001 { "<0.001".to_owned() } else { format!("{probability:.3}") }
+    if probability < 0.001 {
+        "<0.001".to_owned()
+    } else {
+        format!("{probability:.3}")
+    }
 }
 
 fn factor_text(factor: f64) -> String {
-    if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
+    if factor < 10.0 {
+        format!("{factor:.1}")
+    } else {
+        format!("{factor:.0}")
+    }
 }
 
 /// A verdict in capitals, coloured for terminals.
@@ -209,5 +309,9 @@ pub(super) fn shouted(outcome: Outcome, is_colored: bool) -> String {
         Outcome::Inconclusive => "33",
         Outcome::Worse => "31",
     };
-    if is_colored { format!("\x1b[1;{color}m{word}\x1b[0m") } else { word }
+    if is_colored {
+        format!("\x1b[1;{color}m{word}\x1b[0m")
+    } else {
+        word
+    }
 }

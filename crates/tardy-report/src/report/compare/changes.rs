@@ -1,4 +1,5 @@
-//! What is said of changes over time, of latencies and of costs alike: the verdict, the steps, and what else changed with them.
+//! What is said of changes over time, of latencies and of costs alike: the verdict, the steps, and
+//! what else changed with them.
 
 use std::fmt::Write as _;
 
@@ -27,7 +28,13 @@ pub(super) struct Changes<'a> {
 impl Changes<'_> {
     /// As text, above its tables; `is_colored` for terminals.
     pub(super) fn text(&self, is_colored: bool) -> String {
-        let mut out = format!("{} runs: {}: {} (margin {})\n", self.runs, shouted(self.verdict, is_colored), self.reason, self.margin);
+        let mut out = format!(
+            "{} runs: {}: {} (margin {})\n",
+            self.runs,
+            shouted(self.verdict, is_colored),
+            self.reason,
+            self.margin
+        );
         for line in &self.steps {
             let _ = writeln!(out, "{line}");
         }
@@ -37,10 +44,19 @@ impl Changes<'_> {
             }
             match change.changed.len() {
                 0 => {
-                    let _ = writeln!(out, "changed with run {}: nothing that the runs know of", change.run + 1);
+                    let _ = writeln!(
+                        out,
+                        "changed with run {}: nothing that the runs know of",
+                        change.run + 1
+                    );
                 }
                 count if count > FACTS_SHOWN => {
-                    let _ = writeln!(out, "changed with run {}: {} more: see --format json", change.run + 1, count - FACTS_SHOWN);
+                    let _ = writeln!(
+                        out,
+                        "changed with run {}: {} more: see --format json",
+                        change.run + 1,
+                        count - FACTS_SHOWN
+                    );
                 }
                 _ => {}
             }
@@ -50,14 +66,24 @@ impl Changes<'_> {
 
     /// As Markdown, above its tables.
     pub(super) fn markdown(&self) -> String {
-        let mut out =
-            format!("## {} runs: {}\n\n**{}** (margin {})\n\n", self.runs, self.verdict.word(), markdown::escape(self.reason), self.margin);
+        let mut out = format!(
+            "## {} runs: {}\n\n**{}** (margin {})\n\n",
+            self.runs,
+            self.verdict.word(),
+            markdown::escape(self.reason),
+            self.margin
+        );
         for line in &self.steps {
             let _ = writeln!(out, "- {}", markdown::escape(line));
         }
         for change in self.changes {
             for fact in &change.changed {
-                let _ = writeln!(out, "- changed with run {}: {}", change.run + 1, markdown::escape(&fact.to_string()));
+                let _ = writeln!(
+                    out,
+                    "- changed with run {}: {}",
+                    change.run + 1,
+                    markdown::escape(&fact.to_string())
+                );
             }
         }
         out
@@ -66,7 +92,17 @@ impl Changes<'_> {
     /// As JUnit, in a suite of this name: the latest change is what fails.
     pub(super) fn junit(&self, suite: &str) -> String {
         let outcome = junit::outcome(self.verdict, self.reason);
-        let case = Case { name: "latest change".to_owned(), outcome, output: self.steps.join("\n") };
-        document("tardy compare --over-time", &[Suite { name: suite.to_owned(), cases: vec![case] }])
+        let case = Case {
+            name: "latest change".to_owned(),
+            outcome,
+            output: self.steps.join("\n"),
+        };
+        document(
+            "tardy compare --over-time",
+            &[Suite {
+                name: suite.to_owned(),
+                cases: vec![case],
+            }],
+        )
     }
 }

@@ -21,7 +21,11 @@ pub fn text(comparison: &CostComparison, is_colored: bool) -> String {
     for candidate in &comparison.candidates {
         let verdict = shouted(candidate.verdict, is_colored);
         let (new, base) = (&candidate.side.name, &comparison.base.name);
-        let _ = writeln!(out, "{new} against {base}: {verdict} (margin {})", comparison.margin);
+        let _ = writeln!(
+            out,
+            "{new} against {base}: {verdict} (margin {})",
+            comparison.margin
+        );
         for warning in &candidate.warnings {
             let _ = writeln!(out, "! {warning}");
         }
@@ -29,14 +33,21 @@ pub fn text(comparison: &CostComparison, is_colored: bool) -> String {
             let _ = writeln!(out, "changed {changed}");
         }
         if candidate.changed.len() > FACTS_SHOWN {
-            let _ = writeln!(out, "changed {} more: see --format json", candidate.changed.len() - FACTS_SHOWN);
+            let _ = writeln!(
+                out,
+                "changed {} more: see --format json",
+                candidate.changed.len() - FACTS_SHOWN
+            );
         }
         let mut table = Table::new(head(comparison));
-        rows(comparison, candidate).into_iter().for_each(|row| table.row(row));
+        rows(comparison, candidate)
+            .into_iter()
+            .for_each(|row| table.row(row));
         out.push_str(&table.text());
     }
     out.push_str(
-        "costs more: how many percent more new takes than base, which is the throughput advantage of base as mckenney2009 prints it\n",
+        "costs more: how many percent more new takes than base, which is the throughput advantage \
+         of base as mckenney2009 prints it\n",
     );
     out
 }
@@ -47,11 +58,19 @@ pub fn markdown(comparison: &CostComparison) -> String {
     let mut out = String::new();
     for candidate in &comparison.candidates {
         let (new, base) = (escape(&candidate.side.name), escape(&comparison.base.name));
-        let _ = writeln!(out, "## {new} against {base}: {}\n", candidate.verdict.word());
+        let _ = writeln!(
+            out,
+            "## {new} against {base}: {}\n",
+            candidate.verdict.word()
+        );
         for warning in &candidate.warnings {
             let _ = writeln!(out, "- :warning: {}", escape(warning));
         }
-        let _ = writeln!(out, "\n{}", markdown_table(&head(comparison), &rows(comparison, candidate)));
+        let _ = writeln!(
+            out,
+            "\n{}",
+            markdown_table(&head(comparison), &rows(comparison, candidate))
+        );
     }
     out
 }
@@ -61,32 +80,73 @@ pub fn markdown(comparison: &CostComparison) -> String {
 pub fn junit(comparison: &CostComparison) -> String {
     let head = head(comparison);
     let case = |(row, cells): (&CostRow, Vec<String>)| {
-        let words: Vec<String> = head.iter().zip(&cells).skip(1).map(|(head, cell)| format!("{head} {cell}")).collect();
+        let words: Vec<String> = head
+            .iter()
+            .zip(&cells)
+            .skip(1)
+            .map(|(head, cell)| format!("{head} {cell}"))
+            .collect();
         let words = words.join(", ");
-        Case { name: row.metric.clone(), outcome: outcome(row.verdict, &words), output: words }
+        Case {
+            name: row.metric.clone(),
+            outcome: outcome(row.verdict, &words),
+            output: words,
+        }
     };
     let suite = |candidate: &CostCandidate| Suite {
         name: candidate.side.name.clone(),
-        cases: candidate.rows.iter().zip(rows(comparison, candidate)).map(case).collect(),
+        cases: candidate
+            .rows
+            .iter()
+            .zip(rows(comparison, candidate))
+            .map(case)
+            .collect(),
     };
-    document("tardy compare", &comparison.candidates.iter().map(suite).collect::<Vec<_>>())
+    document(
+        "tardy compare",
+        &comparison.candidates.iter().map(suite).collect::<Vec<_>>(),
+    )
 }
 
 fn head(comparison: &CostComparison) -> Vec<String> {
-    let metric = if comparison.is_of_programs { "average of" } else { "metric" };
-    [metric, "unit", "base", "new", "costs more", &format!("{} interval", comparison.confidence), "verdict"].map(str::to_owned).to_vec()
+    let metric = if comparison.is_of_programs {
+        "average of"
+    } else {
+        "metric"
+    };
+    [
+        metric,
+        "unit",
+        "base",
+        "new",
+        "costs more",
+        &format!("{} interval", comparison.confidence),
+        "verdict",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 fn rows(comparison: &CostComparison, candidate: &CostCandidate) -> Vec<Vec<String>> {
-    candidate.rows.iter().map(|row| cells(comparison, row)).collect()
+    candidate
+        .rows
+        .iter()
+        .map(|row| cells(comparison, row))
+        .collect()
 }
 
 fn cells(comparison: &CostComparison, row: &CostRow) -> Vec<String> {
     let shown = DisplayUnit::of(comparison.unit, row.bytes, comparison.is_of_programs);
-    let interval =
-        row.interval_percent.map_or_else(|| "too few".to_owned(), |interval| format!("{:+.1} to {:+.1} %", interval.lower, interval.upper));
+    let interval = row.interval_percent.map_or_else(
+        || "too few".to_owned(),
+        |interval| format!("{:+.1} to {:+.1} %", interval.lower, interval.upper),
+    );
     let mut cells = vec![row.metric.clone(), shown.unit.to_owned()];
     cells.extend([row.base, row.candidate].map(|value| shown.text(value)));
-    cells.extend([format!("{:+.1} %", row.advantage_percent), interval, row.verdict.word().to_owned()]);
+    cells.extend([
+        format!("{:+.1} %", row.advantage_percent),
+        interval,
+        row.verdict.word().to_owned(),
+    ]);
     cells
 }

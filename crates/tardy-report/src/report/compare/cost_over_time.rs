@@ -1,4 +1,5 @@
-//! Costs over time as text, Markdown and JUnit: a row a metric, because there are more of them than runs.
+//! Costs over time as text, Markdown and JUnit: a row a metric, because there are more of them than
+//! runs.
 
 use tardy_results::compare::cost_over_time::{CostTrack, CostsOverTime};
 use tardy_results::cost::reference::advantage_percent;
@@ -24,7 +25,10 @@ pub fn text(found: &CostsOverTime, is_colored: bool) -> String {
 /// As Markdown.
 #[must_use]
 pub fn markdown(found: &CostsOverTime) -> String {
-    let tables = [markdown::table(&head(), &rows(found)), markdown::table(&runs_head(), &runs(found))];
+    let tables = [
+        markdown::table(&head(), &rows(found)),
+        markdown::table(&runs_head(), &runs(found)),
+    ];
     format!("{}\n{}\n", changes(found).markdown(), tables.join("\n"))
 }
 
@@ -52,7 +56,11 @@ fn steps(found: &CostsOverTime) -> Vec<String> {
             let (before, after) = (shown.text(step.before_ns), shown.text(step.after_ns));
             let more = advantage_percent(step.before_ns, step.after_ns);
             let (name, unit) = (&track.metric, shown.unit);
-            format!("{name}: {before} -> {after} {unit} ({more:+.1} %) with run {} (p {})", step.run + 1, probability(step.probability))
+            format!(
+                "{name}: {before} -> {after} {unit} ({more:+.1} %) with run {} (p {})",
+                step.run + 1,
+                probability(step.probability)
+            )
         };
         track.steps.iter().map(word).collect()
     };
@@ -60,32 +68,66 @@ fn steps(found: &CostsOverTime) -> Vec<String> {
 }
 
 fn head() -> Vec<String> {
-    ["metric", "unit", "oldest", "latest", "costs more", "best", "worst", "changed with run"].map(str::to_owned).to_vec()
+    [
+        "metric",
+        "unit",
+        "oldest",
+        "latest",
+        "costs more",
+        "best",
+        "worst",
+        "changed with run",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 fn rows(found: &CostsOverTime) -> Vec<Vec<String>> {
     let row = |track: &CostTrack| {
         let shown = track.shown(found.unit);
-        let (oldest, latest) = (track.values.first().copied()?, track.values.last().copied()?);
+        let (oldest, latest) = (
+            track.values.first().copied()?,
+            track.values.last().copied()?,
+        );
         let best = track.values.iter().copied().fold(f64::INFINITY, f64::min);
         let worst = track.values.iter().copied().fold(0.0, f64::max);
-        let changed: Vec<String> = track.steps.iter().map(|step| (step.run + 1).to_string()).collect();
-        let mut cells = vec![track.metric.clone(), shown.unit.to_owned(), shown.text(oldest), shown.text(latest)];
+        let changed: Vec<String> = track
+            .steps
+            .iter()
+            .map(|step| (step.run + 1).to_string())
+            .collect();
+        let mut cells = vec![
+            track.metric.clone(),
+            shown.unit.to_owned(),
+            shown.text(oldest),
+            shown.text(latest),
+        ];
         cells.push(format!("{:+.1} %", advantage_percent(oldest, latest)));
         cells.extend([shown.text(best), shown.text(worst)]);
-        cells.push(if changed.is_empty() { "-".to_owned() } else { changed.join(", ") });
+        cells.push(if changed.is_empty() {
+            "-".to_owned()
+        } else {
+            changed.join(", ")
+        });
         Some(cells)
     };
     found.tracks.iter().filter_map(row).collect()
 }
 
 fn runs_head() -> Vec<String> {
-    ["run", "started (UTC)", "folder", "machine"].map(str::to_owned).to_vec()
+    ["run", "started (UTC)", "folder", "machine"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 fn runs(found: &CostsOverTime) -> Vec<Vec<String>> {
     let row = |(index, run): (usize, &tardy_results::compare::cost_over_time::CostRunFacts)| {
-        vec![(index + 1).to_string(), date_and_time(run.started_realtime_ns), run.folder.clone(), run.machine.clone()]
+        vec![
+            (index + 1).to_string(),
+            date_and_time(run.started_realtime_ns),
+            run.folder.clone(),
+            run.machine.clone(),
+        ]
     };
     found.runs.iter().enumerate().map(row).collect()
 }

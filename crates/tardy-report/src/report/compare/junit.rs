@@ -1,5 +1,5 @@
-//! A comparison as JUnit XML: a suite for each candidate and table, a case for each row. Worse is a failure, inconclusive is skipped with its
-//! reason.
+//! A comparison as JUnit XML: a suite for each candidate and table, a case for each row. Worse is a
+//! failure, inconclusive is skipped with its reason.
 
 use tardy_results::compare::model::{CandidateComparison, Comparison, Outcome, Settings, Table};
 
@@ -12,7 +12,12 @@ pub fn text(comparison: &Comparison) -> String {
         .candidates
         .iter()
         .flat_map(|candidate| {
-            std::iter::once(whole(candidate)).chain(candidate.tables.iter().map(|table| suite(candidate, table, &comparison.settings)))
+            std::iter::once(whole(candidate)).chain(
+                candidate
+                    .tables
+                    .iter()
+                    .map(|table| suite(candidate, table, &comparison.settings)),
+            )
         })
         .collect();
     document("tardy compare", &suites)
@@ -20,24 +25,53 @@ pub fn text(comparison: &Comparison) -> String {
 
 /// The verdict that the exit code comes from.
 fn whole(candidate: &CandidateComparison) -> Suite {
-    let case =
-        Case { name: "verdict".to_owned(), outcome: outcome(candidate.verdict, &candidate.reason), output: candidate.warnings.join("\n") };
-    Suite { name: candidate.side.name.clone(), cases: vec![case] }
+    let case = Case {
+        name: "verdict".to_owned(),
+        outcome: outcome(candidate.verdict, &candidate.reason),
+        output: candidate.warnings.join("\n"),
+    };
+    Suite {
+        name: candidate.side.name.clone(),
+        cases: vec![case],
+    }
 }
 
 fn suite(candidate: &CandidateComparison, table: &Table, settings: &Settings) -> Suite {
     let head = cells::head(table, settings);
-    let verdicts = table.rows.iter().map(|row| row.verdict).chain(table.maxima.iter().map(|_| None));
+    let verdicts = table
+        .rows
+        .iter()
+        .map(|row| row.verdict)
+        .chain(table.maxima.iter().map(|_| None));
     let verdicts = verdicts.chain(table.misses.iter().map(|misses| misses.verdict));
     let case = |(cells, verdict): (Vec<String>, Option<Outcome>)| {
-        let words: Vec<String> =
-            head.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty()).map(|(head, cell)| format!("{head} {cell}")).collect();
+        let words: Vec<String> = head
+            .iter()
+            .zip(&cells)
+            .skip(1)
+            .filter(|(_, cell)| !cell.is_empty())
+            .map(|(head, cell)| format!("{head} {cell}"))
+            .collect();
         let words = words.join(", ");
-        let outcome = verdict.map_or_else(|| CaseOutcome::Skipped("no verdict".to_owned()), |verdict| outcome(verdict, &words));
-        Case { name: cells[0].clone(), outcome, output: words }
+        let outcome = verdict.map_or_else(
+            || CaseOutcome::Skipped("no verdict".to_owned()),
+            |verdict| outcome(verdict, &words),
+        );
+        Case {
+            name: cells[0].clone(),
+            outcome,
+            output: words,
+        }
     };
-    let cases = cells::rows(table).into_iter().zip(verdicts).map(case).collect();
-    Suite { name: format!("{}: {}", candidate.side.name, table.key), cases }
+    let cases = cells::rows(table)
+        .into_iter()
+        .zip(verdicts)
+        .map(case)
+        .collect();
+    Suite {
+        name: format!("{}: {}", candidate.side.name, table.key),
+        cases,
+    }
 }
 
 pub(super) fn outcome(verdict: Outcome, words: &str) -> CaseOutcome {

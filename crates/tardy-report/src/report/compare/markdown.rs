@@ -1,4 +1,5 @@
-//! A comparison as Markdown. Names and facts come from runs: what Markdown or HTML would act on is escaped.
+//! A comparison as Markdown. Names and facts come from runs: what Markdown or HTML would act on is
+//! escaped.
 
 use std::fmt::Write as _;
 
@@ -11,31 +12,54 @@ pub fn text(comparison: &Comparison) -> String {
     let mut out = String::new();
     for candidate in &comparison.candidates {
         let (new, base) = (escape(&candidate.side.name), escape(&comparison.base.name));
-        let _ = writeln!(out, "## {new} against {base}: {}\n", candidate.verdict.word());
-        let _ = writeln!(out, "**{}** (margin {})\n", escape(&candidate.reason), comparison.settings.margin);
+        let _ = writeln!(
+            out,
+            "## {new} against {base}: {}\n",
+            candidate.verdict.word()
+        );
+        let _ = writeln!(
+            out,
+            "**{}** (margin {})\n",
+            escape(&candidate.reason),
+            comparison.settings.margin
+        );
         candidate.warnings.iter().for_each(|warning| {
             let _ = writeln!(out, "- :warning: {}", escape(warning));
         });
         if !candidate.warnings.is_empty() {
             out.push('\n');
         }
-        out.push_str(&table(&cells::overview_head(), &cells::overview(&candidate.tables, true)));
+        out.push_str(&table(
+            &cells::overview_head(),
+            &cells::overview(&candidate.tables, true),
+        ));
         if cells::has_unbounded(&candidate.tables) {
             out.push_str("\n~ a side has too few samples to bound it\n");
         }
         for compared in &candidate.tables {
             let _ = writeln!(out, "\n### {}\n", escape(&compared.key.to_string()));
-            out.push_str(&table(&cells::head(compared, &comparison.settings), &cells::rows(compared)));
-            let _ = writeln!(out, "\n{}", escape(&cells::title(compared, &comparison.settings)));
+            out.push_str(&table(
+                &cells::head(compared, &comparison.settings),
+                &cells::rows(compared),
+            ));
+            let _ = writeln!(
+                out,
+                "\n{}",
+                escape(&cells::title(compared, &comparison.settings))
+            );
             for line in cells::open_ends(compared) {
                 let _ = writeln!(out, "\n{}", escape(&line));
             }
         }
         if !candidate.changed.is_empty() {
             out.push_str("\n### What else changed\n\n");
-            let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "(unknown)".to_owned());
-            let rows: Vec<Vec<String>> =
-                candidate.changed.iter().map(|fact| vec![fact.fact.clone(), known(&fact.base), known(&fact.candidate)]).collect();
+            let known =
+                |value: &Option<String>| value.clone().unwrap_or_else(|| "(unknown)".to_owned());
+            let rows: Vec<Vec<String>> = candidate
+                .changed
+                .iter()
+                .map(|fact| vec![fact.fact.clone(), known(&fact.base), known(&fact.candidate)])
+                .collect();
             out.push_str(&table(&["fact", "base", "new"].map(str::to_owned), &rows));
         }
         out.push('\n');
@@ -46,8 +70,20 @@ pub fn text(comparison: &Comparison) -> String {
 /// A table with numbers to the right.
 #[must_use]
 pub fn table(head: &[String], rows: &[Vec<String>]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.iter().map(|cell| escape(cell)).collect::<Vec<_>>().join(" | "));
-    let rule = std::iter::once("---").chain(std::iter::repeat_n("---:", head.len().saturating_sub(1))).collect::<Vec<_>>().join("|");
+    let line = |cells: &[String]| {
+        format!(
+            "| {} |\n",
+            cells
+                .iter()
+                .map(|cell| escape(cell))
+                .collect::<Vec<_>>()
+                .join(" | ")
+        )
+    };
+    let rule = std::iter::once("---")
+        .chain(std::iter::repeat_n("---:", head.len().saturating_sub(1)))
+        .collect::<Vec<_>>()
+        .join("|");
     let mut out = line(head) + &format!("|{rule}|\n");
     rows.iter().for_each(|row| out.push_str(&line(row)));
     out
@@ -79,7 +115,13 @@ mod tests {
 
     #[test]
     fn what_runs_say_stays_inert() {
-        assert_eq!(escape("<script>a|b\n`x`</script>"), "&lt;script&gt;a\\|b \\`x\\`&lt;/script&gt;");
-        assert_eq!(table(&["a".into(), "b".into()], &[vec!["|".into(), "1".into()]]), "| a | b |\n|---|---:|\n| \\| | 1 |\n");
+        assert_eq!(
+            escape("<script>a|b\n`x`</script>"),
+            "&lt;script&gt;a\\|b \\`x\\`&lt;/script&gt;"
+        );
+        assert_eq!(
+            table(&["a".into(), "b".into()], &[vec!["|".into(), "1".into()]]),
+            "| a | b |\n|---|---:|\n| \\| | 1 |\n"
+        );
     }
 }

@@ -14,7 +14,9 @@ pub fn text(found: &OverTime, is_colored: bool) -> String {
     let mut out = changes(found).text(is_colored);
     for tracks in by_quantity(found) {
         let mut table = Table::new(head(&tracks));
-        rows(found, &tracks).into_iter().for_each(|row| table.row(row));
+        rows(found, &tracks)
+            .into_iter()
+            .for_each(|row| table.row(row));
         out.push_str(&table.text());
     }
     out
@@ -56,7 +58,12 @@ fn steps(found: &OverTime) -> Vec<String> {
     let words = |track: &Track| -> Vec<String> {
         let words = |step: &tardy_results::compare::changes::Step| {
             let (before, after) = (time(step.before_ns), time(step.after_ns));
-            format!("{}: {before} -> {after} with run {} (p {})", name(track), step.run + 1, probability(step.probability))
+            format!(
+                "{}: {before} -> {after} with run {} (p {})",
+                name(track),
+                step.run + 1,
+                probability(step.probability)
+            )
         };
         track.steps.iter().map(words).collect()
     };
@@ -67,7 +74,9 @@ fn steps(found: &OverTime) -> Vec<String> {
 fn by_quantity(found: &OverTime) -> Vec<Vec<&Track>> {
     let mut tables: Vec<Vec<&Track>> = Vec::new();
     for track in &found.tracks {
-        match tables.iter_mut().find(|tracks| tracks[0].key.quantity == track.key.quantity && tracks[0].key.unit == track.key.unit) {
+        match tables.iter_mut().find(|tracks| {
+            tracks[0].key.quantity == track.key.quantity && tracks[0].key.unit == track.key.unit
+        }) {
             Some(tracks) => tracks.push(track),
             None => tables.push(vec![track]),
         }
@@ -95,12 +104,32 @@ fn head(tracks: &[&Track]) -> Vec<String> {
 /// A value after a change is marked.
 fn rows(found: &OverTime, tracks: &[&Track]) -> Vec<Vec<String>> {
     let row = |(index, run): (usize, &tardy_results::compare::model::RunFacts)| {
-        let mut cells = vec![(index + 1).to_string(), date_and_time(run.started_realtime_ns), run.folder.clone(), run.machine.clone()];
+        let mut cells = vec![
+            (index + 1).to_string(),
+            date_and_time(run.started_realtime_ns),
+            run.folder.clone(),
+            run.machine.clone(),
+        ];
         for track in tracks {
-            let mark = if track.steps.iter().any(|step| step.run == index) { "* " } else { "" };
-            cells.push(format!("{mark}{}", track.values_ns.get(index).map_or_else(String::new, |&value| time(value))));
+            let mark = if track.steps.iter().any(|step| step.run == index) {
+                "* "
+            } else {
+                ""
+            };
+            cells.push(format!(
+                "{mark}{}",
+                track
+                    .values_ns
+                    .get(index)
+                    .map_or_else(String::new, |&value| time(value))
+            ));
             if has_maxima(track, tracks) {
-                cells.push(track.maxima_ns.get(index).map_or_else(String::new, |&value| time(value)));
+                cells.push(
+                    track
+                        .maxima_ns
+                        .get(index)
+                        .map_or_else(String::new, |&value| time(value)),
+                );
             }
         }
         cells
@@ -120,8 +149,20 @@ mod tests {
     use tardy_statistics::confidence::Confidence;
 
     fn track(probe: &str, quantity: &str, value: f64) -> Track {
-        let key = Key { probe: probe.into(), quantity: quantity.into(), unit: "ns".into(), load: None };
-        Track { key, quantile: 0.5, values_ns: vec![value], maxima_ns: vec![value * 2.0], maxima_of: 7, steps: Vec::new() }
+        let key = Key {
+            probe: probe.into(),
+            quantity: quantity.into(),
+            unit: "ns".into(),
+            load: None,
+        };
+        Track {
+            key,
+            quantile: 0.5,
+            values_ns: vec![value],
+            maxima_ns: vec![value * 2.0],
+            maxima_of: 7,
+            steps: Vec::new(),
+        }
     }
 
     #[test]
@@ -148,13 +189,31 @@ mod tests {
             machine: "m".into(),
             warnings: Vec::new(),
         };
-        let tracks =
-            vec![track("cyclic", "latency", 12_000.0), track("rtc", "interval error", 340_000.0), track("nanosleep", "latency", 56_000.0)];
-        let found = OverTime { verdict: Outcome::Inconclusive, reason: "r".into(), settings, runs: vec![run], tracks, changes: Vec::new() };
+        let tracks = vec![
+            track("cyclic", "latency", 12_000.0),
+            track("rtc", "interval error", 340_000.0),
+            track("nanosleep", "latency", 56_000.0),
+        ];
+        let found = OverTime {
+            verdict: Outcome::Inconclusive,
+            reason: "r".into(),
+            settings,
+            runs: vec![run],
+            tracks,
+            changes: Vec::new(),
+        };
         for text in [text(&found, false), markdown(&found)] {
-            let lines: Vec<&str> = text.lines().filter(|line| line.contains("340 us") || line.contains("12.0 us")).collect();
+            let lines: Vec<&str> = text
+                .lines()
+                .filter(|line| line.contains("340 us") || line.contains("12.0 us"))
+                .collect();
             assert_eq!(lines.len(), 2, "{text}");
-            assert!(lines[0].contains("12.0 us") && lines[0].contains("56.0 us") && !lines[0].contains("340 us"), "{text}");
+            assert!(
+                lines[0].contains("12.0 us")
+                    && lines[0].contains("56.0 us")
+                    && !lines[0].contains("340 us"),
+                "{text}"
+            );
         }
     }
 }

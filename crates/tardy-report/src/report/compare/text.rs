@@ -1,5 +1,6 @@
-//! A comparison as text: the verdict, a sentence, what must be known before the numbers, and one table of all loads that fits a screen; then what else
-//! changed. In full also each table of quantiles with its intervals.
+//! A comparison as text: the verdict, a sentence, what must be known before the numbers, and one
+//! table of all loads that fits a screen; then what else changed. In full also each table of
+//! quantiles with its intervals.
 
 use tardy_results::compare::facts::FactDifference;
 use tardy_results::compare::model::{CandidateComparison, Comparison};
@@ -16,24 +17,48 @@ const FACTS_LEAST: usize = 3;
 /// Columns of the leading table, what matters most first.
 const IMPORTANCE: &[&str] = &["verdict", "99.9 %", "max", "median"];
 
-/// The text on `screen`; `is_full` has every table and fact, `is_colored` is for terminals. `folder` is where both sides were found, if it is one.
+/// The text on `screen`; `is_full` has every table and fact, `is_colored` is for terminals.
+/// `folder` is where both sides were found, if it is one.
 #[must_use]
-pub fn text(comparison: &Comparison, folder: Option<&str>, screen: Screen, is_full: bool, is_colored: bool) -> String {
+pub fn text(
+    comparison: &Comparison,
+    folder: Option<&str>,
+    screen: Screen,
+    is_full: bool,
+    is_colored: bool,
+) -> String {
     let mut out = String::new();
     for candidate in &comparison.candidates {
         if !out.is_empty() {
             out.push('\n');
         }
-        let lines = if is_full { usize::MAX } else { screen.lines.unwrap_or(SCREEN_LINES).max(SCREEN_LINES) - 1 };
-        let mut page = Page { columns: screen.columns, lines, out: String::new() };
+        let lines = if is_full {
+            usize::MAX
+        } else {
+            screen.lines.unwrap_or(SCREEN_LINES).max(SCREEN_LINES) - 1
+        };
+        let mut page = Page {
+            columns: screen.columns,
+            lines,
+            out: String::new(),
+        };
         page.against_base(comparison, candidate, is_colored);
         if is_full {
             page.details(comparison, candidate);
         }
         page.changed(&candidate.changed);
         if !is_full {
-            let both = || format!("{} {}", quoted(&comparison.base.name), quoted(&candidate.side.name));
-            page.sentence(&format!("next: tardy compare {} --full", folder.map_or_else(both, quoted)));
+            let both = || {
+                format!(
+                    "{} {}",
+                    quoted(&comparison.base.name),
+                    quoted(&candidate.side.name)
+                )
+            };
+            page.sentence(&format!(
+                "next: tardy compare {} --full",
+                folder.map_or_else(both, quoted)
+            ));
         }
         out.push_str(&page.out);
     }
@@ -55,12 +80,22 @@ impl Page {
         self.lines.saturating_sub(self.out.lines().count())
     }
 
-    fn against_base(&mut self, comparison: &Comparison, candidate: &CandidateComparison, is_colored: bool) {
+    fn against_base(
+        &mut self,
+        comparison: &Comparison,
+        candidate: &CandidateComparison,
+        is_colored: bool,
+    ) {
         let (new, base) = (&candidate.side.name, &comparison.base.name);
         let plain = cells::shouted(candidate.verdict, false);
-        self.sentence(&format!("{new} against {base}: {plain}: {} (margin {})", candidate.reason, comparison.settings.margin));
+        self.sentence(&format!(
+            "{new} against {base}: {plain}: {} (margin {})",
+            candidate.reason, comparison.settings.margin
+        ));
         if is_colored {
-            self.out = self.out.replacen(&plain, &cells::shouted(candidate.verdict, true), 1);
+            self.out = self
+                .out
+                .replacen(&plain, &cells::shouted(candidate.verdict, true), 1);
         }
         for warning in &candidate.warnings {
             self.sentence(&format!("! {warning}"));
@@ -69,18 +104,31 @@ impl Page {
         let note = usize::from(cells::has_unbounded(&candidate.tables));
         // The head, the facts, the next step.
         let room = self.left().saturating_sub(note + FACTS_LEAST + 2);
-        let shown = if rows.len() <= room { rows.len() } else { room.saturating_sub(1).max(1) };
+        let shown = if rows.len() <= room {
+            rows.len()
+        } else {
+            room.saturating_sub(1).max(1)
+        };
         let table = |with_changes: bool| {
             let mut table = Table::new(cells::overview_head());
-            cells::overview(&candidate.tables, with_changes).into_iter().take(shown).for_each(|row| table.row(row));
+            cells::overview(&candidate.tables, with_changes)
+                .into_iter()
+                .take(shown)
+                .for_each(|row| table.row(row));
             if shown < rows.len() {
                 table.row([format!("{} more", rows.len() - shown)]);
             }
             table
         };
         let with_changes = table(true).text();
-        let fits = with_changes.lines().all(|line| line.chars().count() <= self.columns);
-        self.out.push_str(&if fits { with_changes } else { table(false).chosen(self.columns, IMPORTANCE) });
+        let fits = with_changes
+            .lines()
+            .all(|line| line.chars().count() <= self.columns);
+        self.out.push_str(&if fits {
+            with_changes
+        } else {
+            table(false).chosen(self.columns, IMPORTANCE)
+        });
         if note > 0 {
             self.sentence("~ a side has too few samples to bound it");
         }
@@ -95,14 +143,18 @@ impl Page {
                 self.sentence(&line);
             }
             let mut table = Table::new(cells::head(compared, &comparison.settings));
-            cells::rows(compared).into_iter().for_each(|row| table.row(row));
+            cells::rows(compared)
+                .into_iter()
+                .for_each(|row| table.row(row));
             self.out.push_str(&table.in_blocks(self.columns));
         }
     }
 
     /// What else is not the same, as far as both sides know it.
     fn changed(&mut self, facts: &[FactDifference]) {
-        let (known, of_one_side): (Vec<_>, Vec<_>) = facts.iter().partition(|fact| fact.base.is_some() && fact.candidate.is_some());
+        let (known, of_one_side): (Vec<_>, Vec<_>) = facts
+            .iter()
+            .partition(|fact| fact.base.is_some() && fact.candidate.is_some());
         if facts.is_empty() {
             self.sentence("changed: nothing that the runs know of (same machine, kernel and plan)");
         }
@@ -118,7 +170,10 @@ impl Page {
             }
         }
         if !of_one_side.is_empty() {
-            self.sentence(&format!("known of one side only: {} facts, see --format json", of_one_side.len()));
+            self.sentence(&format!(
+                "known of one side only: {} facts, see --format json",
+                of_one_side.len()
+            ));
         }
     }
 }

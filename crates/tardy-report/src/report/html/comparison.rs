@@ -8,8 +8,13 @@ use super::unit::{micro, sentence};
 use crate::report::compare::cells;
 use tardy_chart::model::Table;
 
-/// Names of the runs are those of the report, in the order of the comparison; `lead` is the chart of all of them.
-pub(super) fn section(comparison: &Result<Comparison, String>, names: &[&str], lead: Option<&Markup>) -> Markup {
+/// Names of the runs are those of the report, in the order of the comparison; `lead` is the chart
+/// of all of them.
+pub(super) fn section(
+    comparison: &Result<Comparison, String>,
+    names: &[&str],
+    lead: Option<&Markup>,
+) -> Markup {
     let base = names.first().copied().unwrap_or_default();
     html! {
         section {
@@ -39,8 +44,19 @@ pub(super) fn section(comparison: &Result<Comparison, String>, names: &[&str], l
 
 /// What every candidate's warnings say is said once.
 fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
-    let of_all = |warning: &&String| comparison.candidates.iter().all(|other| other.warnings.contains(warning));
-    comparison.candidates.first().into_iter().flat_map(|first| &first.warnings).filter(of_all).collect()
+    let of_all = |warning: &&String| {
+        comparison
+            .candidates
+            .iter()
+            .all(|other| other.warnings.contains(warning))
+    };
+    comparison
+        .candidates
+        .first()
+        .into_iter()
+        .flat_map(|first| &first.warnings)
+        .filter(of_all)
+        .collect()
 }
 
 fn class(verdict: Outcome) -> &'static str {
@@ -54,7 +70,17 @@ fn class(verdict: Outcome) -> &'static str {
 fn table(candidate: &tardy_results::compare::model::CandidateComparison) -> Table {
     let rows = cells::overview(&candidate.tables, true);
     Table {
-        head: cells::overview_head().into_iter().map(|cell| cell.replace("->", "→")).collect(),
-        rows: rows.into_iter().map(|row| row.iter().map(|cell| micro(cell).replace("->", "→")).collect()).collect(),
+        head: cells::overview_head()
+            .into_iter()
+            .map(|cell| cell.replace("->", "→"))
+            .collect(),
+        rows: rows
+            .into_iter()
+            .map(|row| {
+                row.iter()
+                    .map(|cell| micro(cell).replace("->", "→"))
+                    .collect()
+            })
+            .collect(),
     }
 }

@@ -1,4 +1,5 @@
-//! A report of costs: how they were measured, a chart and a table of each group of services, the machines, how to repeat it.
+//! A report of costs: how they were measured, a chart and a table of each group of services, the
+//! machines, how to repeat it.
 
 use maud::{Markup, html};
 use tardy_results::cost::run::CostRun;
@@ -14,8 +15,15 @@ use tardy_run::shell::quoted;
 
 /// What stands above the machines' facts is a column a run, the charts have a bar a run.
 pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
-    let charts: Vec<_> = costs::charts(runs).into_iter().map(|(group, chart)| (group, figures.add(chart))).collect();
-    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    let charts: Vec<_> = costs::charts(runs)
+        .into_iter()
+        .map(|(group, chart)| (group, figures.add(chart)))
+        .collect();
+    let title = runs
+        .iter()
+        .map(|run| run.name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
     let described: Vec<_> = runs.iter().map(facts::of_costs).collect();
     html! {
         header {
@@ -105,10 +113,14 @@ fn repeat(runs: &[CostRun]) -> Markup {
 fn command(run: &CostRun) -> String {
     let how = &run.summary.how;
     let mut words = vec!["tardy".to_owned(), "cost".to_owned()];
-    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
+    let mut option =
+        |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
     match how.set {
         CostSet::Metrics => {
-            run.summary.metrics.iter().for_each(|metric| option("metric", metric.name.clone()));
+            run.summary
+                .metrics
+                .iter()
+                .for_each(|metric| option("metric", metric.name.clone()));
             option("rounds", how.rounds.to_string());
             option("trials", how.trials.to_string());
             option("trial-length", how.trial_length_ns.exact());
@@ -134,5 +146,7 @@ fn command(run: &CostRun) -> String {
 /// With a capital letter, as headings begin.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().collect::<String>() + letters.as_str()
+    })
 }

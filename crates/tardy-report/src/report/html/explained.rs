@@ -1,4 +1,5 @@
-//! Who made the samples of explained runs late: who, how much, when; the worst samples as drawn time lines; timerlat's second opinion; and rules for loops.
+//! Who made the samples of explained runs late: who, how much, when; the worst samples as drawn
+//! time lines; timerlat's second opinion; and rules for loops.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,10 @@ fn time(ns: u64) -> String {
 
 /// Nothing where no run was explained.
 pub(super) fn section(runs: &[RunData]) -> Markup {
-    let explained: Vec<_> = runs.iter().filter_map(|run| Some((run, run.explanation.as_ref()?))).collect();
+    let explained: Vec<_> = runs
+        .iter()
+        .filter_map(|run| Some((run, run.explanation.as_ref()?)))
+        .collect();
     html! {
         @if !explained.is_empty() {
             section {
@@ -83,39 +87,79 @@ fn rules(looped: &LoopRow) -> Markup {
 }
 
 fn holders(explanation: &RunExplanation, all: u64) -> Table {
-    let head = ["who held the CPU", "share", "in all", "samples", "most"].map(str::to_owned).to_vec();
+    let head = ["who held the CPU", "share", "in all", "samples", "most"]
+        .map(str::to_owned)
+        .to_vec();
     let row = |row: &tardy_results::explain::HolderRow| {
-        vec![words::holder(&row.holder), share(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns)]
+        vec![
+            words::holder(&row.holder),
+            share(row.sum_ns, all),
+            time(row.sum_ns),
+            row.wake_ups.to_string(),
+            time(row.max_ns),
+        ]
     };
-    let mut rows: Vec<_> = explanation.holders.iter().take(HOLDERS_SHOWN).map(row).collect();
+    let mut rows: Vec<_> = explanation
+        .holders
+        .iter()
+        .take(HOLDERS_SHOWN)
+        .map(row)
+        .collect();
     let others = &explanation.holders[HOLDERS_SHOWN.min(explanation.holders.len())..];
     if !others.is_empty() {
         let sum = others.iter().map(|row| row.sum_ns).sum();
         let most = others.iter().map(|row| row.max_ns).max().unwrap_or(0);
-        rows.push(vec![format!("{} others", others.len()), share(sum, all), time(sum), String::new(), time(most)]);
+        rows.push(vec![
+            format!("{} others", others.len()),
+            share(sum, all),
+            time(sum),
+            String::new(),
+            time(most),
+        ]);
     }
     Table { head, rows }
 }
 
 fn components(explanation: &RunExplanation, all: u64) -> Table {
-    let head = ["part of the way", "share", "median", "most", "samples"].map(str::to_owned).to_vec();
+    let head = ["part of the way", "share", "median", "most", "samples"]
+        .map(str::to_owned)
+        .to_vec();
     let row = |row: &tardy_results::explain::ComponentRow| {
         let part = words::component(row.component).to_owned();
-        vec![part, share(row.sum_ns, all), time(row.median_ns), time(row.max_ns), row.wake_ups.to_string()]
+        vec![
+            part,
+            share(row.sum_ns, all),
+            time(row.median_ns),
+            time(row.max_ns),
+            row.wake_ups.to_string(),
+        ]
     };
-    Table { head, rows: explanation.components.iter().map(row).collect() }
+    Table {
+        head,
+        rows: explanation.components.iter().map(row).collect(),
+    }
 }
 
 fn worst(place: usize, story: &SampleStory) -> Markup {
-    let phase = story.phase.as_ref().map_or_else(String::new, |phase| format!(" in {phase}"));
+    let phase = story
+        .phase
+        .as_ref()
+        .map_or_else(String::new, |phase| format!(" in {phase}"));
     let since = format!("{:.3} s", story.since_start_ns.get() as f64 / 1e9);
     let whole = story.latency_ns.max(1) as f64;
     let left = |piece: &StoryPiece| piece.start_ns as f64 / whole * WIDTH;
     let width = |piece: &StoryPiece| (piece.length_ns as f64 / whole * WIDTH).max(WIDTH_MIN);
-    let head = ["from due", "for", "part of the way", "who held the CPU"].map(str::to_owned).to_vec();
+    let head = ["from due", "for", "part of the way", "who held the CPU"]
+        .map(str::to_owned)
+        .to_vec();
     let row = |piece: &StoryPiece| {
         let part = words::component(piece.component).to_owned();
-        vec![time(piece.start_ns), time(piece.length_ns), part, words::holder(&piece.holder)]
+        vec![
+            time(piece.start_ns),
+            time(piece.length_ns),
+            part,
+            words::holder(&piece.holder),
+        ]
     };
     html! {
         h3 { "Worst " (place) ": " (story.probe) ", " (time(story.latency_ns)) " on CPU " (story.cpu) ", " (since) " after the start" (phase) }
@@ -138,7 +182,10 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
 const KINDS: [(&str, &str); 6] = [
     ("interrupts and softirqs", "var(--series-0)"),
     ("other threads", "var(--series-1)"),
-    ("interrupts or preemption off, kernel code that is not preempted", "var(--alarm)"),
+    (
+        "interrupts or preemption off, kernel code that is not preempted",
+        "var(--alarm)",
+    ),
     ("idle, timers, hardware, host", "var(--series-4)"),
     ("the switch, and the thread itself", "var(--series-2)"),
     ("unknown", "var(--muted)"),
@@ -148,17 +195,31 @@ const KINDS: [(&str, &str); 6] = [
 fn kind(cause: Cause) -> usize {
     match cause {
         Cause::Nmi | Cause::Interrupt | Cause::Softirq => 0,
-        Cause::HigherPriority | Cause::EqualPriority | Cause::Turns | Cause::FairServer | Cause::BeforeSoftirq | Cause::Waker => 1,
+        Cause::HigherPriority
+        | Cause::EqualPriority
+        | Cause::Turns
+        | Cause::FairServer
+        | Cause::BeforeSoftirq
+        | Cause::Waker => 1,
         Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode => 2,
         Cause::LeavingIdle | Cause::LateInterrupt | Cause::Slack | Cause::LaterTimer => 3,
-        Cause::Switch | Cause::Itself | Cause::OwnCode | Cause::Blocked | Cause::PageFault | Cause::KernelLock => 4,
+        Cause::Switch
+        | Cause::Itself
+        | Cause::OwnCode
+        | Cause::Blocked
+        | Cause::PageFault
+        | Cause::KernelLock => 4,
         Cause::Lost | Cause::Unknown => 5,
     }
 }
 
 /// What the colours of the time lines mean, those that occur.
 fn legend(stories: &[SampleStory]) -> Markup {
-    let kinds: BTreeSet<usize> = stories.iter().flat_map(|story| &story.pieces).map(|piece| kind(piece.holder.cause)).collect();
+    let kinds: BTreeSet<usize> = stories
+        .iter()
+        .flat_map(|story| &story.pieces)
+        .map(|piece| kind(piece.holder.cause))
+        .collect();
     html! {
         @if !kinds.is_empty() {
             p class="legend" {

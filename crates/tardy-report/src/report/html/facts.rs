@@ -20,9 +20,14 @@ pub(super) struct MachineDescription<'a> {
 }
 
 pub(super) fn section(runs: &[MachineDescription<'_>]) -> Markup {
-    let differs = if runs.len() > 1 { " (≠ marks what differs)" } else { "" };
+    let differs = if runs.len() > 1 {
+        " (≠ marks what differs)"
+    } else {
+        ""
+    };
     let facts: Vec<&[(String, String)]> = runs.iter().map(|run| run.facts.as_slice()).collect();
-    let settings: Vec<&[(String, String)]> = runs.iter().map(|run| run.settings.as_slice()).collect();
+    let settings: Vec<&[(String, String)]> =
+        runs.iter().map(|run| run.settings.as_slice()).collect();
     html! {
         section {
             h2 id="machine" { "Machine" }
@@ -49,16 +54,27 @@ pub(super) fn section(runs: &[MachineDescription<'_>]) -> Markup {
 }
 
 /// A row a name, a column a run.
-fn table(label: &str, head: &str, runs: &[MachineDescription<'_>], values: &[&[(String, String)]]) -> Markup {
+fn table(
+    label: &str,
+    head: &str,
+    runs: &[MachineDescription<'_>],
+    values: &[&[(String, String)]],
+) -> Markup {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in values.iter().copied().flatten() {
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
-    let value = |of: &[(String, String)], name: &str| of.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    let rows: Vec<(&str, Vec<Option<String>>)> =
-        names.into_iter().map(|name| (name, values.iter().map(|of| value(of, name)).collect())).collect();
+    let value = |of: &[(String, String)], name: &str| {
+        of.iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
+    };
+    let rows: Vec<(&str, Vec<Option<String>>)> = names
+        .into_iter()
+        .map(|name| (name, values.iter().map(|of| value(of, name)).collect()))
+        .collect();
     html! {
         div class="scroll" tabindex="0" role="region" aria-label=(label) {
             table class="facts" {
@@ -81,40 +97,78 @@ pub(super) fn of_latencies(run: &RunData) -> MachineDescription<'_> {
     let mut facts = of_record(&run.record);
     for line in &run.summary.interrupts {
         facts.push((
-            format!("interrupts on the measured CPUs: {} {}", line.label, line.description).trim().to_owned(),
+            format!(
+                "interrupts on the measured CPUs: {} {}",
+                line.label, line.description
+            )
+            .trim()
+            .to_owned(),
             line.count.to_string(),
         ));
     }
     if let Some(overhead) = &run.summary.overhead {
-        facts.push(("own cost: clock read, ns".to_owned(), overhead.clock_read_ns.get().to_string()));
-        facts.push(("own cost: CPU time of the process, s".to_owned(), format!("{:.3}", overhead.process_cpu_time_ns.as_secs_f64())));
-        facts.push(("own cost: memory, MiB".to_owned(), format!("{:.1}", overhead.resident_bytes_max as f64 / f64::from(1 << 20))));
+        facts.push((
+            "own cost: clock read, ns".to_owned(),
+            overhead.clock_read_ns.get().to_string(),
+        ));
+        facts.push((
+            "own cost: CPU time of the process, s".to_owned(),
+            format!("{:.3}", overhead.process_cpu_time_ns.as_secs_f64()),
+        ));
+        facts.push((
+            "own cost: memory, MiB".to_owned(),
+            format!(
+                "{:.1}",
+                overhead.resident_bytes_max as f64 / f64::from(1 << 20)
+            ),
+        ));
     }
-    MachineDescription { name: &run.name, machine: &run.summary.machine, facts, settings: settings_of(&run.record) }
+    MachineDescription {
+        name: &run.name,
+        machine: &run.summary.machine,
+        facts,
+        settings: settings_of(&run.record),
+    }
 }
 
 pub(super) fn of_costs(run: &CostRun) -> MachineDescription<'_> {
-    MachineDescription { name: &run.name, machine: &run.summary.machine, facts: of_record(&run.record), settings: settings_of(&run.record) }
+    MachineDescription {
+        name: &run.name,
+        machine: &run.summary.machine,
+        facts: of_record(&run.record),
+        settings: settings_of(&run.record),
+    }
 }
 
 /// What can be improved first, the worst of it at the top.
 fn settings_of(record: &RunRecord) -> Vec<(String, String)> {
-    let rank = |finding: &&StoredFinding| (finding.state != StoredState::Improvable, finding.importance);
+    let rank =
+        |finding: &&StoredFinding| (finding.state != StoredState::Improvable, finding.importance);
     let mut findings: Vec<&StoredFinding> = record.doctor.iter().collect();
     findings.sort_by_key(rank);
     let words = |finding: &StoredFinding| match finding.state {
-        StoredState::Improvable => format!("{}: {}", word(finding.importance).to_uppercase(), finding.current),
+        StoredState::Improvable => format!(
+            "{}: {}",
+            word(finding.importance).to_uppercase(),
+            finding.current
+        ),
         StoredState::Good => format!("good: {}", finding.current),
         StoredState::Noted => format!("noted: {}", finding.current),
         StoredState::Unknown => format!("unknown: {}", finding.current),
     };
-    findings.into_iter().map(|finding| (finding.check.clone(), words(finding))).collect()
+    findings
+        .into_iter()
+        .map(|finding| (finding.check.clone(), words(finding)))
+        .collect()
 }
 
 /// Every fact of `run.json` by its name.
 fn of_record(record: &RunRecord) -> Vec<(String, String)> {
     let mut facts = Vec::new();
-    facts.push(("clock".to_owned(), text(&serde_json::to_value(record.clock).unwrap_or(Value::Null))));
+    facts.push((
+        "clock".to_owned(),
+        text(&serde_json::to_value(record.clock).unwrap_or(Value::Null)),
+    ));
     if let Ok(machine) = serde_json::to_value(&record.machine) {
         flatten("", &machine, &mut facts);
     }
@@ -126,7 +180,15 @@ fn flatten(prefix: &str, value: &Value, facts: &mut Vec<(String, String)>) {
         Value::Object(entries) => {
             for (key, value) in entries {
                 let key = key.replace('_', " ");
-                flatten(&if prefix.is_empty() { key } else { format!("{prefix}: {key}") }, value, facts);
+                flatten(
+                    &if prefix.is_empty() {
+                        key
+                    } else {
+                        format!("{prefix}: {key}")
+                    },
+                    value,
+                    facts,
+                );
             }
         }
         Value::Null => {}
@@ -136,7 +198,10 @@ fn flatten(prefix: &str, value: &Value, facts: &mut Vec<(String, String)>) {
             }
         }
         Value::Array(items) if items.is_empty() => {}
-        Value::Array(items) => facts.push((prefix.to_owned(), items.iter().map(text).collect::<Vec<_>>().join(", "))),
+        Value::Array(items) => facts.push((
+            prefix.to_owned(),
+            items.iter().map(text).collect::<Vec<_>>().join(", "),
+        )),
         value => facts.push((prefix.to_owned(), text(value))),
     }
 }
@@ -157,8 +222,13 @@ mod tests {
     #[test]
     fn facts_are_flat_and_what_is_unknown_is_absent() {
         let mut facts = Vec::new();
-        flatten("", &json!({"a_b": {"c": 1, "d": null, "e": []}, "f": ["x", "y"], "g": [{"h": true}]}), &mut facts);
-        let expected = [("a b: c", "1"), ("f", "x, y"), ("g 1: h", "yes")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        flatten(
+            "",
+            &json!({"a_b": {"c": 1, "d": null, "e": []}, "f": ["x", "y"], "g": [{"h": true}]}),
+            &mut facts,
+        );
+        let expected = [("a b: c", "1"), ("f", "x, y"), ("g 1: h", "yes")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()));
         assert_eq!(facts, expected);
     }
 }

@@ -1,4 +1,5 @@
-//! A chart in the page: drawn wide and narrow, with its legend, its tools, and its numbers as a table.
+//! A chart in the page: drawn wide and narrow, with its legend, its tools, and its numbers as a
+//! table.
 
 use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
@@ -10,8 +11,13 @@ use tardy_chart::palette::variable;
 use tardy_chart::svg;
 use tardy_chart::words;
 
-/// In px: for a screen, for a column of two, and for a phone. The style sheet shows the one that fits, so that text keeps its size.
-const SIZES: [(&str, (f64, f64)); 3] = [("wide", (1080.0, 400.0)), ("middle", (640.0, 360.0)), ("narrow", (350.0, 300.0))];
+/// In px: for a screen, for a column of two, and for a phone. The style sheet shows the one that
+/// fits, so that text keeps its size.
+const SIZES: [(&str, (f64, f64)); 3] = [
+    ("wide", (1080.0, 400.0)),
+    ("middle", (640.0, 360.0)),
+    ("narrow", (350.0, 300.0)),
+];
 
 /// The charts of a page, and what its script must know of them.
 #[derive(Debug)]
@@ -24,7 +30,10 @@ pub(super) struct Figures {
 impl Figures {
     /// None yet, for so many runs.
     pub(super) fn new(runs: usize) -> Self {
-        Self { data: Vec::new(), is_in_columns: runs > 1 }
+        Self {
+            data: Vec::new(),
+            is_in_columns: runs > 1,
+        }
     }
 
     /// What the script reads.
@@ -42,10 +51,18 @@ impl Figures {
 }
 
 fn figure(chart: &Chart, index: usize, is_in_columns: bool) -> Markup {
-    let legend: Vec<(usize, &Layer)> = chart.layers.iter().enumerate().filter(|(_, layer)| !layer.is_companion).collect();
+    let legend: Vec<(usize, &Layer)> = chart
+        .layers
+        .iter()
+        .enumerate()
+        .filter(|(_, layer)| !layer.is_companion)
+        .collect();
     let is_of_heat = matches!(chart.kind, Kind::Heatmap | Kind::CpuMap);
     let (least, most) = words::heat_ends(chart).unwrap_or_default();
-    let label = format!("{}. {} Use the arrow keys to read values.", chart.title, chart.note);
+    let label = format!(
+        "{}. {} Use the arrow keys to read values.",
+        chart.title, chart.note
+    );
     html! {
         figure data-chart=(index) class=(chart.kind.name()) {
             figcaption { h3 { (chart.title) } p class="note" { (chart.note) } }

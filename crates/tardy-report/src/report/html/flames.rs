@@ -1,4 +1,5 @@
-//! Stacks of the kernel as a flame graph: the wider a function, the more lateness while it was under way. Callers stand below what they called.
+//! Stacks of the kernel as a flame graph: the wider a function, the more lateness while it was
+//! under way. Callers stand below what they called.
 
 use maud::{Markup, html};
 use tardy_results::explain::stacks::StackRow;
@@ -24,15 +25,28 @@ impl Flame {
     fn add(&mut self, path: &mut dyn Iterator<Item = &str>, ns: u64) {
         self.ns = self.ns.saturating_add(ns);
         let Some(name) = path.next() else { return };
-        let place = self.above.iter().position(|flame| flame.name == name).unwrap_or_else(|| {
-            self.above.push(Self { name: name.to_owned(), ..Self::default() });
-            self.above.len() - 1
-        });
+        let place = self
+            .above
+            .iter()
+            .position(|flame| flame.name == name)
+            .unwrap_or_else(|| {
+                self.above.push(Self {
+                    name: name.to_owned(),
+                    ..Self::default()
+                });
+                self.above.len() - 1
+            });
         self.above[place].add(path, ns);
     }
 
     /// Rectangles from `left`, in % of the width, in rows from `depth` on, the widest first.
-    fn place<'a>(&'a self, left: f64, depth: usize, all: u64, out: &mut Vec<(&'a Self, f64, f64, usize)>) {
+    fn place<'a>(
+        &'a self,
+        left: f64,
+        depth: usize,
+        all: u64,
+        out: &mut Vec<(&'a Self, f64, f64, usize)>,
+    ) {
         let mut left = left;
         let mut above: Vec<&Self> = self.above.iter().collect();
         above.sort_by_key(|flame| std::cmp::Reverse(flame.ns));
@@ -57,7 +71,11 @@ pub(super) fn graph(rows: &[StackRow]) -> Markup {
     }
     let mut flames = Vec::new();
     root.place(0.0, 0, root.ns, &mut flames);
-    let rows_high = flames.iter().map(|&(.., depth)| depth + 1).max().unwrap_or(0);
+    let rows_high = flames
+        .iter()
+        .map(|&(.., depth)| depth + 1)
+        .max()
+        .unwrap_or(0);
     let percent = |value: f64| format!("{value:.3}%");
     html! {
         @if !flames.is_empty() {
@@ -96,15 +114,39 @@ mod tests {
             samples: 1,
             max_ns: sum_ns,
         };
-        let drawn = graph(&[row(&["clear_page", "read"], 600), row(&["<lock>", "read"], 400), row(&["rare"], 1)]).into_string();
+        let drawn = graph(&[
+            row(&["clear_page", "read"], 600),
+            row(&["<lock>", "read"], 400),
+            row(&["rare"], 1),
+        ])
+        .into_string();
         let at = |name: &str| {
-            let (before, _) = drawn.split_once(&format!("<title>{name}")).unwrap_or_else(|| panic!("no {name} in {drawn}"));
-            before.rsplit_once("<svg ").unwrap().1.trim_end_matches('>').to_owned()
+            let (before, _) = drawn
+                .split_once(&format!("<title>{name}"))
+                .unwrap_or_else(|| panic!("no {name} in {drawn}"));
+            before
+                .rsplit_once("<svg ")
+                .unwrap()
+                .1
+                .trim_end_matches('>')
+                .to_owned()
         };
-        assert_eq!(at("preemption off in dd"), "x=\"0.000%\" y=\"36\" width=\"100.000%\" height=\"18\"");
-        assert_eq!(at("read"), "x=\"0.000%\" y=\"18\" width=\"99.900%\" height=\"18\"");
-        assert_eq!(at("clear_page"), "x=\"0.000%\" y=\"0\" width=\"59.940%\" height=\"18\"");
-        assert_eq!(at("&lt;lock&gt;"), "x=\"59.940%\" y=\"0\" width=\"39.960%\" height=\"18\"");
+        assert_eq!(
+            at("preemption off in dd"),
+            "x=\"0.000%\" y=\"36\" width=\"100.000%\" height=\"18\""
+        );
+        assert_eq!(
+            at("read"),
+            "x=\"0.000%\" y=\"18\" width=\"99.900%\" height=\"18\""
+        );
+        assert_eq!(
+            at("clear_page"),
+            "x=\"0.000%\" y=\"0\" width=\"59.940%\" height=\"18\""
+        );
+        assert_eq!(
+            at("&lt;lock&gt;"),
+            "x=\"59.940%\" y=\"0\" width=\"39.960%\" height=\"18\""
+        );
         assert!(!drawn.contains("rare"), "too little to be seen");
         assert_eq!(graph(&[]).into_string(), "");
     }

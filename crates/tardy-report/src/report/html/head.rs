@@ -1,4 +1,5 @@
-//! What is read first: the verdict, one chart, the warnings, the figures that matter most, and the numbers of each CPU and load.
+//! What is read first: the verdict, one chart, the warnings, the figures that matter most, and the
+//! numbers of each CPU and load.
 
 use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, PERCENTILES, Percentile};
@@ -18,11 +19,23 @@ use tardy_chart::model::Table;
 use tardy_chart::words::whole;
 
 /// `lead` is the chart that stands beside the verdict.
-pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Comparison, String>>, lead: Option<&Markup>) -> Markup {
+pub(super) fn head(
+    runs: &[RunData],
+    title: &str,
+    comparison: Option<&Result<Comparison, String>>,
+    lead: Option<&Markup>,
+) -> Markup {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     let in_verdict = lead.filter(|_| comparison.is_none());
-    let probes = runs.first().map(|run| run.probes.as_slice()).unwrap_or_default();
-    let mut with_charts: Vec<&str> = probes.iter().map(|probe| probe.probe.as_str()).filter(|name| !name.contains('.')).collect();
+    let probes = runs
+        .first()
+        .map(|run| run.probes.as_slice())
+        .unwrap_or_default();
+    let mut with_charts: Vec<&str> = probes
+        .iter()
+        .map(|probe| probe.probe.as_str())
+        .filter(|name| !name.contains('.'))
+        .collect();
     with_charts.dedup();
     html! {
         header {
@@ -89,7 +102,11 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
     let summary = &run.summary;
     let verdicts = summary_text::verdict_lines(summary);
     let state = summary_text::ending_of(summary);
-    let probes: Vec<String> = summary.probes.iter().map(|probe| summary_text::named(summary, probe)).collect();
+    let probes: Vec<String> = summary
+        .probes
+        .iter()
+        .map(|probe| summary_text::named(summary, probe))
+        .collect();
     html! {
         @if is_named { p class="run-name" { (run.name) } (machine(run)) }
         p class="quiet" {
@@ -131,24 +148,48 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
 /// How often common deadlines were missed.
 fn rungs(ladder: &Ladder) -> Markup {
     let row = |name: &str, of: &dyn Fn(&Rung) -> String| {
-        std::iter::once(name.to_owned()).chain(ladder.rungs.iter().map(of)).collect::<Vec<String>>()
+        std::iter::once(name.to_owned())
+            .chain(ladder.rungs.iter().map(of))
+            .collect::<Vec<String>>()
     };
-    let an_hour = |rung: &Rung| rung.misses_an_hour_at_most.map_or_else(|| "–".to_owned(), significant);
-    let rows = vec![row("misses", &|rung| whole(rung.misses)), row("an hour, upper bound (95 %)", &an_hour)];
+    let an_hour = |rung: &Rung| {
+        rung.misses_an_hour_at_most
+            .map_or_else(|| "–".to_owned(), significant)
+    };
+    let rows = vec![
+        row("misses", &|rung| whole(rung.misses)),
+        row("an hour, upper bound (95 %)", &an_hour),
+    ];
     html! {
         @if !ladder.rungs.is_empty() { (figure::table(&Table { head: row("deadline", &|rung| rung.deadline_ns.exact()), rows }, "")) }
         p class="note" { (micro(&ladder_text::smallest(ladder))) }
     }
 }
 
-/// The share of its time that the worst CPU lost to gaps, where the probe looked for them all the time.
+/// The share of its time that the worst CPU lost to gaps, where the probe looked for them all the
+/// time.
 fn share_lost(run: &RunData, probe: &str) -> Option<f64> {
-    let series = run.summary.series.iter().filter(|series| series.probe == probe);
-    series.filter_map(|series| series.gaps.as_ref()?.share).max_by(f64::total_cmp)
+    let series = run
+        .summary
+        .series
+        .iter()
+        .filter(|series| series.probe == probe);
+    series
+        .filter_map(|series| series.gaps.as_ref()?.share)
+        .max_by(f64::total_cmp)
 }
 
-fn key_figures(probe: &ProbeSummary, numbers: &Numbers, share_lost: Option<f64>, is_named: bool) -> Markup {
-    let tail = numbers.percentiles.iter().rev().find(|percentile| percentile.is_bounded());
+fn key_figures(
+    probe: &ProbeSummary,
+    numbers: &Numbers,
+    share_lost: Option<f64>,
+    is_named: bool,
+) -> Markup {
+    let tail = numbers
+        .percentiles
+        .iter()
+        .rev()
+        .find(|percentile| percentile.is_bounded());
     let figure = |name: String, value: String| html! { div { dt { (name) } dd { (value) } } };
     html! {
         @if is_named { p class="quiet" { (probe.probe) } }
@@ -181,15 +222,22 @@ fn tables(run: &RunData) -> Markup {
     }
 }
 
-const COLUMNS: [&str; 13] =
-    ["", "samples", "skipped", "lost", "min", "median", "mean", "99 %", "99.9 %", "99.99 %", "99.999 %", "max", "misses"];
+const COLUMNS: [&str; 13] = [
+    "", "samples", "skipped", "lost", "min", "median", "mean", "99 %", "99.9 %", "99.99 %",
+    "99.999 %", "max", "misses",
+];
 
 /// CPUs in a table, the worst; the others are in the row of all.
 const PROCESSORS_SHOWN: usize = 16;
 
 fn of_processors(run: &RunData, probe: &str) -> Table {
     let mut rows = Vec::new();
-    let of_probe = || run.summary.series.iter().filter(|series| series.probe == probe);
+    let of_probe = || {
+        run.summary
+            .series
+            .iter()
+            .filter(|series| series.probe == probe)
+    };
     // Worst first: a table of a thousand rows is read by nobody.
     for series in of_probe().take(PROCESSORS_SHOWN) {
         let name = match (series.cpu, series.copy) {
@@ -198,55 +246,114 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             (None, None) => "no fixed CPU".to_owned(),
         };
         if let Some(numbers) = &series.numbers {
-            rows.push(row(name, numbers, series.is_skipped_unknown, series.counts.lost));
+            rows.push(row(
+                name,
+                numbers,
+                series.is_skipped_unknown,
+                series.counts.lost,
+            ));
         }
     }
-    if let Some(all) = run.summary.probes.iter().find(|summary| summary.probe == probe)
+    if let Some(all) = run
+        .summary
+        .probes
+        .iter()
+        .find(|summary| summary.probe == probe)
         && let Some(numbers) = &all.numbers
     {
         let left_out = of_probe().count().saturating_sub(PROCESSORS_SHOWN);
         if left_out > 0 {
-            rows.push(vec![format!("{left_out} more below (tardy show --json has all)")]);
+            rows.push(vec![format!(
+                "{left_out} more below (tardy show --json has all)"
+            )]);
         }
         if rows.len() > 1 {
-            rows.push(row("all".to_owned(), numbers, all.is_skipped_unknown, all.counts.lost));
+            rows.push(row(
+                "all".to_owned(),
+                numbers,
+                all.is_skipped_unknown,
+                all.counts.lost,
+            ));
         }
-        let mut bounds = vec!["upper bound (95 %)".to_owned(), String::new(), String::new(), String::new(), String::new()];
+        let mut bounds = vec![
+            "upper bound (95 %)".to_owned(),
+            String::new(),
+            String::new(),
+            String::new(),
+            String::new(),
+        ];
         bounds.extend(known(numbers, &PERCENTILES[..1], bound));
         bounds.push(String::new());
         bounds.extend(known(numbers, &PERCENTILES[1..], bound));
         rows.push(bounds);
     }
-    Table { head: COLUMNS.map(str::to_owned).to_vec(), rows }
+    Table {
+        head: COLUMNS.map(str::to_owned).to_vec(),
+        rows,
+    }
 }
 
 /// Loads, the worst first; what a load's few samples cannot say has no column.
 fn of_loads(run: &RunData, probe: &str) -> Table {
     let of_probe = |load: &'_ LoadSummary| load.probes.iter().position(|(name, _)| name == probe);
-    let is_judged = run.summary.loads.iter().any(|load| load.verdict_of(probe).is_some());
-    let mut loads: Vec<(&LoadSummary, Option<&Numbers>)> =
-        run.summary.loads.iter().map(|load| (load, of_probe(load).and_then(|place| load.probes[place].1.as_ref()))).collect();
+    let is_judged = run
+        .summary
+        .loads
+        .iter()
+        .any(|load| load.verdict_of(probe).is_some());
+    let mut loads: Vec<(&LoadSummary, Option<&Numbers>)> = run
+        .summary
+        .loads
+        .iter()
+        .map(|load| {
+            (
+                load,
+                of_probe(load).and_then(|place| load.probes[place].1.as_ref()),
+            )
+        })
+        .collect();
     loads.sort_by_key(|(_, numbers)| std::cmp::Reverse(numbers.map(|numbers| numbers.max_ns)));
     let row = |(load, numbers): (&LoadSummary, Option<&Numbers>)| {
-        let skipped =
-            if load.not_stressed.is_empty() { String::new() } else { format!(" (load not active on {})", load.not_stressed.named()) };
-        let mut cells = vec![format!("{}{skipped}", load.name), load.phases.to_string(), load.length_ns.to_string()];
+        let skipped = if load.not_stressed.is_empty() {
+            String::new()
+        } else {
+            format!(" (load not active on {})", load.not_stressed.named())
+        };
+        let mut cells = vec![
+            format!("{}{skipped}", load.name),
+            load.phases.to_string(),
+            load.length_ns.to_string(),
+        ];
         let Some(numbers) = numbers else { return cells };
         cells.extend([whole(numbers.samples), whole(numbers.skipped)]);
         cells.extend(known(numbers, &LOAD_PERCENTILES, value));
-        cells.extend([time(numbers.max_ns), numbers.misses.map_or_else(|| "–".to_owned(), whole)]);
+        cells.extend([
+            time(numbers.max_ns),
+            numbers.misses.map_or_else(|| "–".to_owned(), whole),
+        ]);
         if is_judged {
             cells.extend(judged(load, probe));
         }
         cells
     };
-    let mut head = ["", "times", "length", "samples", "skipped"].map(str::to_owned).to_vec();
-    head.extend(LOAD_PERCENTILES.map(percent).map(|name| if name == "50 %" { "median".to_owned() } else { name }));
+    let mut head = ["", "times", "length", "samples", "skipped"]
+        .map(str::to_owned)
+        .to_vec();
+    head.extend(LOAD_PERCENTILES.map(percent).map(|name| {
+        if name == "50 %" {
+            "median".to_owned()
+        } else {
+            name
+        }
+    }));
     head.extend(["max", "misses"].map(str::to_owned));
     if is_judged {
         head.extend(["misses an hour, upper bound (95 %)", "verdict"].map(str::to_owned));
     }
-    Table { head, rows: loads.into_iter().map(row).collect() }
+    Table {
+        head,
+        rows: loads.into_iter().map(row).collect(),
+    }
 }
 
 /// Percentiles of loads.
@@ -254,18 +361,40 @@ const LOAD_PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.999_99];
 
 /// A cell for each of `wanted`; a percentile that is not known is a dash.
 fn known(numbers: &Numbers, wanted: &[f64], cell: impl Fn(&Percentile) -> String) -> Vec<String> {
-    let of = |probability: &f64| numbers.percentiles.iter().find(|percentile| percentile.probability == *probability);
-    wanted.iter().map(|probability| of(probability).map_or_else(|| "–".to_owned(), &cell)).collect()
+    let of = |probability: &f64| {
+        numbers
+            .percentiles
+            .iter()
+            .find(|percentile| percentile.probability == *probability)
+    };
+    wanted
+        .iter()
+        .map(|probability| of(probability).map_or_else(|| "–".to_owned(), &cell))
+        .collect()
 }
 
 /// A percentile; one that the samples do not bound is marked.
 fn value(percentile: &Percentile) -> String {
-    format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns))
+    format!(
+        "{}{}",
+        if percentile.is_bounded() { "" } else { "~" },
+        time(percentile.value_ns)
+    )
 }
 
 fn row(name: String, numbers: &Numbers, is_skipped_unknown: bool, lost: u64) -> Vec<String> {
-    let skipped = if is_skipped_unknown { "–".to_owned() } else { whole(numbers.skipped) };
-    let mut cells = vec![name, whole(numbers.samples), skipped, whole(lost), time(numbers.min_ns)];
+    let skipped = if is_skipped_unknown {
+        "–".to_owned()
+    } else {
+        whole(numbers.skipped)
+    };
+    let mut cells = vec![
+        name,
+        whole(numbers.samples),
+        skipped,
+        whole(lost),
+        time(numbers.min_ns),
+    ];
     cells.extend(known(numbers, &PERCENTILES[..1], value));
     cells.push(micro(&three_digits(numbers.mean_ns.round())));
     cells.extend(known(numbers, &PERCENTILES[1..], value));
@@ -280,7 +409,10 @@ fn judged(load: &LoadSummary, probe: &str) -> [String; 2] {
     let verdict = load.verdict_of(probe);
     let an_hour = verdict.and_then(tardy_core::verdict::Verdict::misses_an_hour_at_most);
     let word = verdict.map(|verdict| summary_text::word(verdict.outcome).to_lowercase());
-    [an_hour.map_or_else(none, significant), word.unwrap_or_else(none)]
+    [
+        an_hour.map_or_else(none, significant),
+        word.unwrap_or_else(none),
+    ]
 }
 
 fn bound(percentile: &Percentile) -> String {

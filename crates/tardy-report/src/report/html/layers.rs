@@ -1,4 +1,5 @@
-//! The statistics of each run in three layers, each under its own head: what was observed, what is bounded, what a model says.
+//! The statistics of each run in three layers, each under its own head: what was observed, what is
+//! bounded, what a model says.
 
 use maud::{Markup, html};
 

@@ -31,15 +31,28 @@ pub(super) fn section(runs: &[RunData], figures: &mut Figures) -> Markup {
 }
 
 fn longest(run: &RunData) -> Table {
-    let head = std::iter::once("load".to_owned()).chain(Kind::ALL.map(|kind| format!("longest {}", kind.title())));
+    let head = std::iter::once("load".to_owned())
+        .chain(Kind::ALL.map(|kind| format!("longest {}", kind.title())));
     let row = |group: &tardy_outside::census::Group| {
-        let kinds = group.kinds.iter().map(|kind| if kind.count == 0 { "-".to_owned() } else { micro(&kind.longest_ns.to_string()) });
+        let kinds = group.kinds.iter().map(|kind| {
+            if kind.count == 0 {
+                "-".to_owned()
+            } else {
+                micro(&kind.longest_ns.to_string())
+            }
+        });
         std::iter::once(group.load.clone()).chain(kinds).collect()
     };
-    Table { head: head.collect(), rows: run.watched.iter().map(row).collect() }
+    Table {
+        head: head.collect(),
+        rows: run.watched.iter().map(row).collect(),
+    }
 }
 
 fn of_text((head, rows): (&[String], &[Vec<String>])) -> Table {
     let of_row = |row: &Vec<String>| row.iter().map(|cell| micro(cell)).collect();
-    Table { head: head.iter().map(|cell| micro(cell)).collect(), rows: rows.iter().map(of_row).collect() }
+    Table {
+        head: head.iter().map(|cell| micro(cell)).collect(),
+        rows: rows.iter().map(of_row).collect(),
+    }
 }

@@ -1,4 +1,5 @@
-//! Several runs in tables that have them all: a row a run, and a row for each load and run, so that nothing is cut off however many there are.
+//! Several runs in tables that have them all: a row a run, and a row for each load and run, so that
+//! nothing is cut off however many there are.
 
 use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, PERCENTILES, Percentile};
@@ -29,21 +30,36 @@ pub(super) fn tables(runs: &[RunData]) -> Markup {
     }
 }
 
-const HEAD: [&str; 9] = ["samples", "skipped", "median", "99 %", "99.9 %", "99.99 %", "99.999 %", "max", "misses"];
+const HEAD: [&str; 9] = [
+    "samples", "skipped", "median", "99 %", "99.9 %", "99.99 %", "99.999 %", "max", "misses",
+];
 
 fn of_runs(runs: &[RunData], probe: &str) -> Table {
     let row = |run: &RunData| {
         let found = run.summary.probes.iter().find(|found| found.probe == probe);
-        let cells = found.and_then(|found| Some(cells(found.numbers.as_ref()?, found.is_skipped_unknown)));
-        std::iter::once(run.name.clone()).chain(cells.into_iter().flatten()).collect()
+        let cells =
+            found.and_then(|found| Some(cells(found.numbers.as_ref()?, found.is_skipped_unknown)));
+        std::iter::once(run.name.clone())
+            .chain(cells.into_iter().flatten())
+            .collect()
     };
-    Table { head: std::iter::once("run").chain(HEAD).map(str::to_owned).collect(), rows: runs.iter().map(row).collect() }
+    Table {
+        head: std::iter::once("run")
+            .chain(HEAD)
+            .map(str::to_owned)
+            .collect(),
+        rows: runs.iter().map(row).collect(),
+    }
 }
 
 /// Loads in the order of the first run that has them; a run without one has a line that says so.
 fn of_loads(runs: &[RunData], probe: &str) -> Option<Table> {
     let mut loads: Vec<&str> = Vec::new();
-    for load in runs.iter().filter(|run| run.summary.loads.len() > 1).flat_map(|run| &run.summary.loads) {
+    for load in runs
+        .iter()
+        .filter(|run| run.summary.loads.len() > 1)
+        .flat_map(|run| &run.summary.loads)
+    {
         if !loads.contains(&load.name.as_str()) {
             loads.push(&load.name);
         }
@@ -55,8 +71,21 @@ fn of_loads(runs: &[RunData], probe: &str) -> Option<Table> {
     for name in loads {
         for (place, run) in runs.iter().enumerate() {
             let load = run.summary.loads.iter().find(|load| load.name == name);
-            let numbers = load.and_then(|load| load.probes.iter().find(|(found, _)| found == probe)?.1.as_ref());
-            let mut row = vec![if place == 0 { name.to_owned() } else { String::new() }, run.name.clone()];
+            let numbers = load.and_then(|load| {
+                load.probes
+                    .iter()
+                    .find(|(found, _)| found == probe)?
+                    .1
+                    .as_ref()
+            });
+            let mut row = vec![
+                if place == 0 {
+                    name.to_owned()
+                } else {
+                    String::new()
+                },
+                run.name.clone(),
+            ];
             match numbers {
                 Some(numbers) => row.extend(cells(numbers, false)),
                 None => row.push("–".to_owned()),
@@ -64,15 +93,40 @@ fn of_loads(runs: &[RunData], probe: &str) -> Option<Table> {
             rows.push(row);
         }
     }
-    Some(Table { head: ["load", "run"].into_iter().chain(HEAD).map(str::to_owned).collect(), rows })
+    Some(Table {
+        head: ["load", "run"]
+            .into_iter()
+            .chain(HEAD)
+            .map(str::to_owned)
+            .collect(),
+        rows,
+    })
 }
 
 fn cells(numbers: &Numbers, is_skipped_unknown: bool) -> Vec<String> {
-    let value = |percentile: &Percentile| format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns));
-    let skipped = if is_skipped_unknown { "–".to_owned() } else { whole(numbers.skipped) };
+    let value = |percentile: &Percentile| {
+        format!(
+            "{}{}",
+            if percentile.is_bounded() { "" } else { "~" },
+            time(percentile.value_ns)
+        )
+    };
+    let skipped = if is_skipped_unknown {
+        "–".to_owned()
+    } else {
+        whole(numbers.skipped)
+    };
     let mut cells = vec![whole(numbers.samples), skipped];
-    let known = |place: usize| numbers.percentiles.get(place).map_or_else(|| "–".to_owned(), value);
+    let known = |place: usize| {
+        numbers
+            .percentiles
+            .get(place)
+            .map_or_else(|| "–".to_owned(), value)
+    };
     cells.extend((0..PERCENTILES.len()).map(known));
-    cells.extend([time(numbers.max_ns), numbers.misses.map_or_else(|| "–".to_owned(), whole)]);
+    cells.extend([
+        time(numbers.max_ns),
+        numbers.misses.map_or_else(|| "–".to_owned(), whole),
+    ]);
     cells
 }

@@ -15,7 +15,11 @@ pub(super) fn place(series: &SeriesSummary) -> String {
 
 /// A percentile that the samples do not bound is a sample like any other, and is marked so.
 pub(super) fn value(percentile: &Percentile) -> String {
-    format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns))
+    format!(
+        "{}{}",
+        if percentile.is_bounded() { "" } else { "~" },
+        time(percentile.value_ns)
+    )
 }
 
 /// A count in three digits, rounded up: it says how many are needed.
@@ -28,7 +32,11 @@ pub(in crate::report) fn count(count: u64) -> String {
     };
     // Two digits at least, rounded up: fewer samples would not do.
     let tenths = count.div_ceil(divisor / 10);
-    if tenths < 100 { format!("{}.{}{unit}", tenths / 10, tenths % 10) } else { format!("{}{unit}", count.div_ceil(divisor)) }
+    if tenths < 100 {
+        format!("{}.{}{unit}", tenths / 10, tenths % 10)
+    } else {
+        format!("{}{unit}", count.div_ceil(divisor))
+    }
 }
 
 pub(super) fn time(nanos: i64) -> String {

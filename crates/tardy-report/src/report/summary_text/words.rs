@@ -4,11 +4,14 @@ use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::{Nanos, three_digits};
 use tardy_core::verdict::Outcome;
 use tardy_core::warning::Warning;
-use tardy_results::summary::model::{LoadShare, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary};
+use tardy_results::summary::model::{
+    LoadShare, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary,
+};
 
 use super::cells::{percent, place, value};
 
-/// An effective number of samples below this share of all is told: independent ones come near it by chance.
+/// An effective number of samples below this share of all is told: independent ones come near it by
+/// chance.
 const WORTH_A_WORD: f64 = 0.6;
 
 /// An outcome in one word.
@@ -23,38 +26,74 @@ pub fn word(outcome: Outcome) -> &'static str {
 
 /// A probe with its period, or periods, where it has one.
 pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> String {
-    let of_series = || summary.series.iter().filter(|series| series.probe == probe.probe).map(|series| series.schedule.period());
-    let (shortest, longest) = (of_series().min().unwrap_or(probe.period_ns), of_series().max().unwrap_or(probe.period_ns));
+    let of_series = || {
+        summary
+            .series
+            .iter()
+            .filter(|series| series.probe == probe.probe)
+            .map(|series| series.schedule.period())
+    };
+    let (shortest, longest) = (
+        of_series().min().unwrap_or(probe.period_ns),
+        of_series().max().unwrap_or(probe.period_ns),
+    );
     // The period of an import may not be known.
     match () {
         () if probe.has_no_period || shortest <= Nanos::ZERO => probe.probe.clone(),
-        () if shortest < longest => format!("{} every {} to {}", probe.probe, shortest.exact(), longest.exact()),
+        () if shortest < longest => format!(
+            "{} every {} to {}",
+            probe.probe,
+            shortest.exact(),
+            longest.exact()
+        ),
         () => format!("{} every {}", probe.probe, longest.exact()),
     }
 }
 
-/// The load under which the largest value of a probe came, and the largest without load; nothing where there was one load alone.
+/// The load under which the largest value of a probe came, and the largest without load; nothing
+/// where there was one load alone.
 #[must_use]
 pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;
     }
     let max = |load: &LoadSummary| {
-        let numbers = load.probes.iter().find(|(name, _)| name == probe)?.1.as_ref()?;
+        let numbers = load
+            .probes
+            .iter()
+            .find(|(name, _)| name == probe)?
+            .1
+            .as_ref()?;
         Some(Nanos(numbers.max_ns))
     };
-    let (worst, largest) = summary.loads.iter().filter_map(|load| Some((load, max(load)?))).max_by_key(|(_, max)| *max)?;
-    let idle = summary.loads.iter().find(|load| load.loads.is_empty() && load.name != worst.name);
-    let idle = idle.and_then(|load| Some((load, max(load)?))).map_or_else(String::new, |(load, max)| format!("; {}, {max}", load.name));
+    let (worst, largest) = summary
+        .loads
+        .iter()
+        .filter_map(|load| Some((load, max(load)?)))
+        .max_by_key(|(_, max)| *max)?;
+    let idle = summary
+        .loads
+        .iter()
+        .find(|load| load.loads.is_empty() && load.name != worst.name);
+    let idle = idle
+        .and_then(|load| Some((load, max(load)?)))
+        .map_or_else(String::new, |(load, max)| format!("; {}, {max}", load.name));
     Some(format!("worst load: {}, {largest}{idle}", worst.name))
 }
 
 /// What the user keeps with the run, and which settings come from files.
 #[must_use]
 pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
-    let labels: Vec<String> = summary.labels.iter().map(|(name, text)| format!("{name}={text}")).collect();
+    let labels: Vec<String> = summary
+        .labels
+        .iter()
+        .map(|(name, text)| format!("{name}={text}"))
+        .collect();
     let labels = (!labels.is_empty()).then(|| format!("labels: {}", labels.join(", ")));
-    labels.into_iter().chain(summary.defaults.iter().cloned()).collect()
+    labels
+        .into_iter()
+        .chain(summary.defaults.iter().cloned())
+        .collect()
 }
 
 /// The moments that were marked, each with its phase where there were several.
@@ -62,7 +101,11 @@ pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
 pub fn marks(summary: &Summary) -> Option<String> {
     let has_phases = summary.phases.len() > 1;
     let mark = |(place, mark): (usize, &MarkSummary)| {
-        let phase = mark.phase.as_ref().filter(|_| has_phases).map_or_else(String::new, |phase| format!(" ({phase})"));
+        let phase = mark
+            .phase
+            .as_ref()
+            .filter(|_| has_phases)
+            .map_or_else(String::new, |phase| format!(" ({phase})"));
         format!("{} at {}{phase}", place + 1, mark.at_ns)
     };
     let marks: Vec<String> = summary.marks.iter().enumerate().map(mark).collect();
@@ -71,41 +114,77 @@ pub fn marks(summary: &Summary) -> Option<String> {
 
 /// The sentence of a verdict; reasons that are told as warnings anyway are not told twice.
 pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
-    let Some((said, because)) = sentence.split_once(" (inconclusive ").and_then(|(said, tail)| Some((said, tail.split_once("because ")?)))
+    let Some((said, because)) = sentence
+        .split_once(" (inconclusive ")
+        .and_then(|(said, tail)| Some((said, tail.split_once("because ")?)))
     else {
         return sentence.to_owned();
     };
     let mut reasons = because.1.to_owned();
-    warnings.iter().for_each(|warning| reasons = reasons.replacen(&warning.to_string(), "", 1));
+    warnings
+        .iter()
+        .for_each(|warning| reasons = reasons.replacen(&warning.to_string(), "", 1));
     let is_all_told = reasons.chars().all(|character| ";) ".contains(character));
-    if is_all_told { format!("{said} (inconclusive {}because of what follows)", because.0) } else { sentence.to_owned() }
+    if is_all_told {
+        format!("{said} (inconclusive {}because of what follows)", because.0)
+    } else {
+        sentence.to_owned()
+    }
 }
 
-/// What `~` and bounds say. On a small screen how far samples depend on each other is told only where nothing else explains missing bounds.
+/// What `~` and bounds say. On a small screen how far samples depend on each other is told only
+/// where nothing else explains missing bounds.
 pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
-    let is_unbounded = all.percentiles.iter().any(|percentile| !percentile.is_bounded());
-    let is_told = all.percentiles.iter().any(|percentile| percentile.samples_needed.is_some());
+    let is_unbounded = all
+        .percentiles
+        .iter()
+        .any(|percentile| !percentile.is_bounded());
+    let is_told = all
+        .percentiles
+        .iter()
+        .any(|percentile| percentile.samples_needed.is_some());
     let unbounded = unbounded(is_unbounded, is_told).unwrap_or_default();
     let dependence = if all.extremal_index.is_none() && !all.percentiles.is_empty() {
         "bounds assume independent samples: too few to tell".to_owned()
     } else {
         effective(all).unwrap_or_default()
     };
-    let dependence = if is_full || (is_unbounded && !is_told) { dependence } else { String::new() };
-    let coarse = if all.coarse > 0 { format!("{} samples are known to 1/64 only", all.coarse) } else { String::new() };
-    let notes: Vec<&str> = [unbounded, &dependence, &coarse].into_iter().filter(|note| !note.is_empty()).collect();
+    let dependence = if is_full || (is_unbounded && !is_told) {
+        dependence
+    } else {
+        String::new()
+    };
+    let coarse = if all.coarse > 0 {
+        format!("{} samples are known to 1/64 only", all.coarse)
+    } else {
+        String::new()
+    };
+    let notes: Vec<&str> = [unbounded, &dependence, &coarse]
+        .into_iter()
+        .filter(|note| !note.is_empty())
+        .collect();
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// What `~` says where a percentile has no upper bound, and `n>=` where it is told how many samples one takes.
+/// What `~` says where a percentile has no upper bound, and `n>=` where it is told how many samples
+/// one takes.
 pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<&'static str> {
-    let words = if is_told { "~ no upper bound yet; n>= is how many samples it takes" } else { "~ no upper bound" };
+    let words = if is_told {
+        "~ no upper bound yet; n>= is how many samples it takes"
+    } else {
+        "~ no upper bound"
+    };
     is_unbounded.then_some(words)
 }
 
 /// How many independent samples all of them count for, where that makes bounds clearly wider.
 fn effective(all: &Numbers) -> Option<String> {
-    let of = |probability: f64| all.percentiles.iter().find(|percentile| percentile.probability == probability)?.effective_samples;
+    let of = |probability: f64| {
+        all.percentiles
+            .iter()
+            .find(|percentile| percentile.probability == probability)?
+            .effective_samples
+    };
     let (median, tail) = (of(0.5)?, of(0.999)?);
     // Where too few are independent their number is not known either, and n>= would be a guess.
     if median <= 0.0 && tail <= 0.0 {
@@ -113,7 +192,13 @@ fn effective(all: &Numbers) -> Option<String> {
     }
     let is_less = median.min(tail) < all.samples as f64 * WORTH_A_WORD;
     is_less.then(|| {
-        let count = |effective: f64| if effective > 0.0 { format!("as {effective:.0}") } else { "as too few".to_owned() };
+        let count = |effective: f64| {
+            if effective > 0.0 {
+                format!("as {effective:.0}")
+            } else {
+                "as too few".to_owned()
+            }
+        };
         format!(
             "samples depend on each other: for bounds {} count {} at the median and {} at 99.9 %",
             all.samples,
@@ -127,30 +212,49 @@ fn effective(all: &Numbers) -> Option<String> {
 pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     let gaps = series.gaps.as_ref()?;
     let share = match (gaps.share, gaps.observed_ns) {
-        (Some(share), Some(observed)) => format!(", {:.4} % of the {observed} observed", share * 100.0),
+        (Some(share), Some(observed)) => {
+            format!(", {:.4} % of the {observed} observed", share * 100.0)
+        }
         _ => String::new(),
     };
     let (probe, place, least) = (&series.probe, place(series), gaps.least_ns.exact());
-    Some(format!("{probe} {place}: {} gaps of at least {least}, {} in all{share}", gaps.count, gaps.length_ns))
+    Some(format!(
+        "{probe} {place}: {} gaps of at least {least}, {} in all{share}",
+        gaps.count, gaps.length_ns
+    ))
 }
 
 /// What interval errors are as latenesses.
 pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
-    let Some((fitted, lateness)) = series.fitted.as_ref().and_then(|fitted| Some((fitted, fitted.lateness.as_ref()?))) else {
+    let Some((fitted, lateness)) = series
+        .fitted
+        .as_ref()
+        .and_then(|fitted| Some((fitted, fitted.lateness.as_ref()?)))
+    else {
         return Vec::new();
     };
-    let quantile = |percentile: &Percentile| format!("{} {}", percent(percentile.probability), value(percentile));
+    let quantile = |percentile: &Percentile| {
+        format!("{} {}", percent(percentile.probability), value(percentile))
+    };
     let quantiles: Vec<String> = lateness.percentiles.iter().map(quantile).collect();
-    let without =
-        if fitted.without_event > 0 { format!(", {} of them without an activation", fitted.without_event) } else { String::new() };
+    let without = if fitted.without_event > 0 {
+        format!(", {} of them without an activation", fitted.without_event)
+    } else {
+        String::new()
+    };
     vec![
         format!(
-            "{} lateness against the fitted grid of expiries: {}, max {}; what all are late by does not show",
+            "{} lateness against the fitted grid of expiries: {}, max {}; what all are late by \
+             does not show",
             series.probe,
             quantiles.join(", "),
             Nanos(lateness.max_ns)
         ),
-        format!("grid: {} expiries{without}, every {}", fitted.expiries, three_digits(fitted.period_ns)),
+        format!(
+            "grid: {} expiries{without}, every {}",
+            fitted.expiries,
+            three_digits(fitted.period_ns)
+        ),
     ]
 }
 
@@ -161,15 +265,41 @@ pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     }
     let mut shares: Vec<&LoadShare> = load.shares.iter().collect();
     shares.sort_by(|one, other| other.share.total_cmp(&one.share));
-    let text = |share: &&LoadShare| format!("{} {:.1}{}", share.load, share.share * 100.0, if share.is_small { "!" } else { "" });
-    let small = if shares.iter().any(|share| share.is_small) { " (! less than half of an equal share)" } else { "" };
-    Some(format!("{}, CPU time by load in %: {}{small}", load.name, shares.iter().map(text).collect::<Vec<_>>().join(", ")))
+    let text = |share: &&LoadShare| {
+        format!(
+            "{} {:.1}{}",
+            share.load,
+            share.share * 100.0,
+            if share.is_small { "!" } else { "" }
+        )
+    };
+    let small = if shares.iter().any(|share| share.is_small) {
+        " (! less than half of an equal share)"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{}, CPU time by load in %: {}{small}",
+        load.name,
+        shares.iter().map(text).collect::<Vec<_>>().join(", ")
+    ))
 }
 
 /// Loads that got little of the CPUs beside others.
 pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
-    let small: Vec<&str> = load.shares.iter().filter(|share| share.is_small).map(|share| share.load.as_str()).collect();
-    (!small.is_empty()).then(|| format!("{}: less than half of an equal share of CPU time for {}", load.name, small.join(", ")))
+    let small: Vec<&str> = load
+        .shares
+        .iter()
+        .filter(|share| share.is_small)
+        .map(|share| share.load.as_str())
+        .collect();
+    (!small.is_empty()).then(|| {
+        format!(
+            "{}: less than half of an equal share of CPU time for {}",
+            load.name,
+            small.join(", ")
+        )
+    })
 }
 
 /// Whether the order of loads tells which hurts most, and how late phases began.
@@ -177,25 +307,44 @@ pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
     if summary.loads.len() <= 2 {
         return None;
     }
-    let latest = summary.phases.iter().map(|phase| phase.deviation_ns.0).max().unwrap_or_default();
+    let latest = summary
+        .phases
+        .iter()
+        .map(|phase| phase.deviation_ns.0)
+        .max()
+        .unwrap_or_default();
     let order = if summary.is_ranked {
         "loads were repeated in a drawn order"
     } else {
-        "each load ran once: differences between them may be chance (a scenario can repeat them shuffled)"
+        "each load ran once: differences between them may be chance (a scenario can repeat them \
+         shuffled)"
     };
     Some(format!("{order}; phases began up to {latest} after plan"))
 }
 
 pub(super) fn interrupts(summary: &Summary) -> Option<String> {
-    let touching: Vec<String> = summary.interrupts.iter().take(4).map(|line| format!("{} {}", line.label, line.count)).collect();
-    (!touching.is_empty()).then(|| format!("interrupts on the measured CPUs: {}", touching.join(", ")))
+    let touching: Vec<String> = summary
+        .interrupts
+        .iter()
+        .take(4)
+        .map(|line| format!("{} {}", line.label, line.count))
+        .collect();
+    (!touching.is_empty())
+        .then(|| format!("interrupts on the measured CPUs: {}", touching.join(", ")))
 }
 
 pub(super) fn overhead(summary: &Summary) -> Option<String> {
     let overhead = summary.overhead.as_ref()?;
-    let samples: u64 = summary.series.iter().map(|series| series.counts.recorded).sum();
+    let samples: u64 = summary
+        .series
+        .iter()
+        .map(|series| series.counts.recorded)
+        .sum();
     let a_sample = |time: Nanos| three_digits(time.get() as f64 / samples.max(1) as f64);
-    let threads = overhead.threads.iter().fold(Nanos::ZERO, |sum, thread| sum + thread.cpu_time_ns);
+    let threads = overhead
+        .threads
+        .iter()
+        .fold(Nanos::ZERO, |sum, thread| sum + thread.cpu_time_ns);
     Some(format!(
         "tool: clock read {}, loop {} of CPU time a sample, whole process {}, {:.1} MiB",
         overhead.clock_read_ns,
@@ -205,7 +354,8 @@ pub(super) fn overhead(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// What `tardy doctor` calls bad enough to cost milliseconds, by its rows; nothing where it calls nothing so.
+/// What `tardy doctor` calls bad enough to cost milliseconds, by its rows; nothing where it calls
+/// nothing so.
 #[must_use]
 pub fn grave_settings(summary: &Summary) -> Option<String> {
     (!summary.grave_settings.is_empty()).then(|| grave_line(&summary.grave_settings, usize::MAX))
@@ -214,13 +364,27 @@ pub fn grave_settings(summary: &Summary) -> Option<String> {
 /// As many of the rows as a line of so many columns has room for, and how many more there are.
 pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
     let line = |shown: usize| {
-        let more = if shown < rows.len() { format!(", and {} more", rows.len() - shown) } else { String::new() };
-        format!("bad for real time (tardy doctor: fatal, high): {}{more}", rows[..shown].join(", "))
+        let more = if shown < rows.len() {
+            format!(", and {} more", rows.len() - shown)
+        } else {
+            String::new()
+        };
+        format!(
+            "bad for real time (tardy doctor: fatal, high): {}{more}",
+            rows[..shown].join(", ")
+        )
     };
-    (1..=rows.len()).rev().map(line).find(|line| line.chars().count() <= columns).unwrap_or_else(|| {
-        let plural = if rows.len() == 1 { "" } else { "s" };
-        format!("bad for real time (tardy doctor: fatal, high): {} setting{plural}", rows.len())
-    })
+    (1..=rows.len())
+        .rev()
+        .map(line)
+        .find(|line| line.chars().count() <= columns)
+        .unwrap_or_else(|| {
+            let plural = if rows.len() == 1 { "" } else { "s" };
+            format!(
+                "bad for real time (tardy doctor: fatal, high): {} setting{plural}",
+                rows.len()
+            )
+        })
 }
 
 #[cfg(test)]
@@ -231,9 +395,23 @@ mod tests {
     fn settings_without_room_on_a_line_are_counted() {
         let rows = ["real-time-kernel", "preemption-mode", "power-saving"].map(str::to_owned);
         let line = |columns| grave_line(&rows, columns);
-        assert_eq!(line(80), "bad for real time (tardy doctor: fatal, high): real-time-kernel, and 2 more");
-        assert_eq!(line(60), "bad for real time (tardy doctor: fatal, high): 3 settings");
-        assert_eq!(line(93), "bad for real time (tardy doctor: fatal, high): real-time-kernel, preemption-mode, and 1 more");
-        assert!(line(100).ends_with(": real-time-kernel, preemption-mode, power-saving"), "{}", line(100));
+        assert_eq!(
+            line(80),
+            "bad for real time (tardy doctor: fatal, high): real-time-kernel, and 2 more"
+        );
+        assert_eq!(
+            line(60),
+            "bad for real time (tardy doctor: fatal, high): 3 settings"
+        );
+        assert_eq!(
+            line(93),
+            "bad for real time (tardy doctor: fatal, high): real-time-kernel, preemption-mode, \
+             and 1 more"
+        );
+        assert!(
+            line(100).ends_with(": real-time-kernel, preemption-mode, power-saving"),
+            "{}",
+            line(100)
+        );
     }
 }

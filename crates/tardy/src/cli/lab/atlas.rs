@@ -12,9 +12,12 @@ use super::kernels::KernelArguments;
 /// `tardy lab atlas`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "A cell is one kernel with one preemption model, under one load, in one replica. Cells are kept in FOLDER/cells and are not made again: \
-the same command goes on where a killed one was, and more kernels, loads or replicas add to the table. Two labs on one folder share the work. \
-On machines without a common folder, give each its --shard, copy all cells into one folder, and run the command there once without --shard.
+    after_help = "A cell is one kernel with one preemption model, under one load, in one replica. \
+                  Cells are kept in FOLDER/cells and are not made again: the same command goes on \
+                  where a killed one was, and more kernels, loads or replicas add to the table. \
+                  Two labs on one folder share the work. On machines without a common folder, \
+                  give each its --shard, copy all cells into one folder, and run the command \
+                  there once without --shard.
 Without --kernel, the atlas in FOLDER is shown and nothing is made."
 )]
 pub struct AtlasArguments {
@@ -24,10 +27,13 @@ pub struct AtlasArguments {
     /// The machine.
     #[command(flatten)]
     pub machine: MachineArguments,
-    /// A column: a load as for `tardy run`, several at the same time as in io+fork, or none; repeat it for several columns [default: none, and eleven that take different ways through the kernel]
+    /// A column: a load as for `tardy run`, several at the same time as in io+fork, or none; repeat
+    /// it for several columns [default: none, and eleven that take different ways through the
+    /// kernel]
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
-    /// Replicas of each cell. Each boots a little differently and has another seed; each repeats exactly
+    /// Replicas of each cell. Each boots a little differently and has another seed; each repeats
+    /// exactly
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Length of each run in the guest's time; the first third of it, at most 10s, is idle
@@ -70,10 +76,16 @@ impl Args for OptionalKernels {
     fn augment_args(command: Command) -> Command {
         let command = KernelArguments::augment_args(command);
         let command = command.mut_arg("kernel", |kernel| {
-            kernel.required(false).help("A kernel: bzImage, vmlinuz, .deb, build tree, or debian:VERSION[-rt]; repeat it for several")
+            kernel.required(false).help(
+                "A kernel: bzImage, vmlinuz, .deb, build tree, or debian:VERSION[-rt]; repeat it \
+                 for several",
+            )
         });
         command.mut_arg("preempt", |preempt| {
-            preempt.help("Preemption models of the kernel before it, each a row; of every kernel when it comes first [default: all that the kernel offers]")
+            preempt.help(
+                "Preemption models of the kernel before it, each a row; of every kernel when it \
+                 comes first [default: all that the kernel offers]",
+            )
         })
     }
 

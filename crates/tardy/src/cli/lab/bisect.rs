@@ -9,8 +9,9 @@ use super::{MachineArguments, MeasureArguments};
 /// `tardy lab bisect`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Each kernel is tested as by `tardy lab check`: it is bad if a latency is above the limit in any replica, or if it panics or hangs once it has booted. \
-Kernels that do not boot, or lack the preemption model, are passed over.
+    after_help = "Each kernel is tested as by `tardy lab check`: it is bad if a latency is above \
+                  the limit in any replica, or if it panics or hangs once it has booted. Kernels \
+                  that do not boot, or lack the preemption model, are passed over.
 Exit codes: 0 found; 1 GOOD is bad or BAD is good; 2 wrong use; 3 this machine cannot tell."
 )]
 pub struct BisectArguments {
@@ -20,7 +21,8 @@ pub struct BisectArguments {
     /// A later kernel with it
     #[arg(value_name = "BAD")]
     pub bad: KernelSource,
-    /// The kernels between them, oldest first [default: those that the package sources have between the versions of GOOD and BAD]
+    /// The kernels between them, oldest first [default: those that the package sources have between
+    /// the versions of GOOD and BAD]
     #[arg(long, value_name = "KERNEL", num_args = 1..)]
     pub among: Vec<KernelSource>,
     /// Largest latency allowed: in the phases under load if there are any, otherwise in all

@@ -1,4 +1,5 @@
-//! `--kernel`, `--preempt` and `--cmdline`: the last two belong to the kernel before them, or to every kernel when they come first.
+//! `--kernel`, `--preempt` and `--cmdline`: the last two belong to the kernel before them, or to
+//! every kernel when they come first.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use tardy_lab::architecture::Architecture;
@@ -29,7 +30,12 @@ impl KernelArgument {
     ///
     /// # Errors
     /// [`KernelError`] when it cannot be had.
-    pub fn kernel(&self, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Kernel, KernelError> {
+    pub fn kernel(
+        &self,
+        architecture: Architecture,
+        cache: &Cache,
+        refresh: bool,
+    ) -> Result<Kernel, KernelError> {
         kernel::resolve(&self.source, architecture, cache, refresh)
     }
 }
@@ -39,12 +45,22 @@ impl KernelArguments {
     ///
     /// # Errors
     /// [`KernelError`] of the first kernel that cannot be had.
-    pub fn variants(&self, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Vec<Variant>, KernelError> {
+    pub fn variants(
+        &self,
+        architecture: Architecture,
+        cache: &Cache,
+        refresh: bool,
+    ) -> Result<Vec<Variant>, KernelError> {
         let (variants, mut absent) = self.variants_there(architecture, cache, refresh)?;
-        if absent.is_empty() { Ok(variants) } else { Err(absent.remove(0).1) }
+        if absent.is_empty() {
+            Ok(variants)
+        } else {
+            Err(absent.remove(0).1)
+        }
     }
 
-    /// The same, with the kernels that cannot be fetched beside them: the others can be measured without.
+    /// The same, with the kernels that cannot be fetched beside them: the others can be measured
+    /// without.
     ///
     /// # Errors
     /// [`KernelError`] of the first kernel that is no kernel, or where none can be had.
@@ -69,7 +85,11 @@ impl KernelArguments {
                 continue;
             }
             for model in &argument.preemption {
-                variants.push(Variant::new(kernel.clone(), Some(model.clone()), argument.words.clone()));
+                variants.push(Variant::new(
+                    kernel.clone(),
+                    Some(model.clone()),
+                    argument.words.clone(),
+                ));
             }
         }
         if variants.is_empty() && !absent.is_empty() {
@@ -87,18 +107,33 @@ impl Args for KernelArguments {
             .value_name("KERNEL")
             .required(true)
             .action(ArgAction::Append)
-            .value_parser(|text: &str| text.parse::<KernelSource>().map_err(|error| error.to_string()))
-            .help("A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat it where several are compared");
-        let preempt = Arg::new("preempt").long("preempt").value_name("MODEL,...").action(ArgAction::Append).value_parser(models).help(
-            "Preemption models (none, voluntary, full, lazy). Each makes a variant of the kernel before it, or of every kernel if it comes first",
-        );
+            .value_parser(|text: &str| {
+                text.parse::<KernelSource>()
+                    .map_err(|error| error.to_string())
+            })
+            .help(
+                "A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat it \
+                 where several are compared",
+            );
+        let preempt = Arg::new("preempt")
+            .long("preempt")
+            .value_name("MODEL,...")
+            .action(ArgAction::Append)
+            .value_parser(models)
+            .help(
+                "Preemption models (none, voluntary, full, lazy). Each makes a variant of the \
+                 kernel before it, or of every kernel if it comes first",
+            );
         let words = Arg::new("cmdline")
             .long("cmdline")
             .alias("append")
             .value_name("WORDS")
             .action(ArgAction::Append)
             .allow_hyphen_values(true)
-            .help("Words for a kernel's command line: of the kernel before it, or of every kernel if it comes first");
+            .help(
+                "Words for a kernel's command line: of the kernel before it, or of every kernel \
+                 if it comes first",
+            );
         command.arg(kernel).arg(preempt).arg(words)
     }
 
@@ -110,8 +145,14 @@ impl Args for KernelArguments {
 /// `none,full`: a word that no kernel knows would cost a boot of every guest.
 fn models(text: &str) -> Result<String, String> {
     const KNOWN: [&str; 4] = ["none", "voluntary", "full", "lazy"];
-    match text.split(',').find(|model| !model.is_empty() && !KNOWN.contains(model)) {
-        Some(unknown) => Err(format!("`{unknown}` is no preemption model: write none, voluntary, full or lazy, with commas between")),
+    match text
+        .split(',')
+        .find(|model| !model.is_empty() && !KNOWN.contains(model))
+    {
+        Some(unknown) => Err(format!(
+            "`{unknown}` is no preemption model: write none, voluntary, full or lazy, with commas \
+             between"
+        )),
         None => Ok(text.to_owned()),
     }
 }
@@ -119,20 +160,40 @@ fn models(text: &str) -> Result<String, String> {
 /// The values of an option with their places on the command line.
 fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<(usize, T)> {
     let places = matches.indices_of(name).into_iter().flatten();
-    places.zip(matches.get_many::<T>(name).into_iter().flatten().cloned()).collect()
+    places
+        .zip(matches.get_many::<T>(name).into_iter().flatten().cloned())
+        .collect()
 }
 
 impl FromArgMatches for KernelArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let kernels = placed::<KernelSource>(matches, "kernel");
-        let (models, words) = (placed::<String>(matches, "preempt"), placed::<String>(matches, "cmdline"));
+        let (models, words) = (
+            placed::<String>(matches, "preempt"),
+            placed::<String>(matches, "cmdline"),
+        );
         let first = kernels.first().map_or(usize::MAX, |(place, _)| *place);
-        let of_kernel = |options: &[(usize, String)], from: usize, to: usize, separators: &[char]| -> Vec<String> {
+        let of_kernel = |options: &[(usize, String)],
+                         from: usize,
+                         to: usize,
+                         separators: &[char]|
+         -> Vec<String> {
             let belongs = |place: usize| place < first || (from < place && place < to);
-            let texts = options.iter().filter(|(place, _)| belongs(*place)).map(|(_, text)| text);
-            texts.flat_map(|text| text.split(separators)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+            let texts = options
+                .iter()
+                .filter(|(place, _)| belongs(*place))
+                .map(|(_, text)| text);
+            texts
+                .flat_map(|text| text.split(separators))
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect()
         };
-        let ends = kernels.iter().skip(1).map(|(place, _)| *place).chain([usize::MAX]);
+        let ends = kernels
+            .iter()
+            .skip(1)
+            .map(|(place, _)| *place)
+            .chain([usize::MAX]);
         let argument = |((from, source), to): (&(usize, KernelSource), usize)| KernelArgument {
             source: source.clone(),
             preemption: of_kernel(&models, *from, to, &[',']),
@@ -155,7 +216,11 @@ mod tests {
         let command = KernelArguments::augment_args(Command::new("x").no_binary_name(true));
         let matches = command.try_get_matches_from(line.split('|')).unwrap();
         let arguments = KernelArguments::from_arg_matches(&matches).unwrap();
-        arguments.0.into_iter().map(|kernel| (kernel.source.to_string(), kernel.preemption, kernel.words)).collect()
+        arguments
+            .0
+            .into_iter()
+            .map(|kernel| (kernel.source.to_string(), kernel.preemption, kernel.words))
+            .collect()
     }
 
     fn words(text: &str) -> Vec<String> {
@@ -164,8 +229,13 @@ mod tests {
 
     #[test]
     fn options_belong_to_the_kernel_before_them() {
-        let kernels = parsed("--kernel|debian:6.1|--preempt|none,full|--kernel|debian:6.1-rt|--cmdline|a=1 b");
-        assert_eq!(kernels[0], ("debian:6.1".into(), words("none full"), vec![]));
+        let kernels = parsed(
+            "--kernel|debian:6.1|--preempt|none,full|--kernel|debian:6.1-rt|--cmdline|a=1 b",
+        );
+        assert_eq!(
+            kernels[0],
+            ("debian:6.1".into(), words("none full"), vec![])
+        );
         assert_eq!(kernels[1], ("debian:6.1-rt".into(), vec![], words("a=1 b")));
     }
 

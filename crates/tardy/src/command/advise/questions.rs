@@ -1,4 +1,5 @@
-//! Asking a person, on a terminal, what the command line did not say. An empty line leaves a question open; what is open is said to be assumed.
+//! Asking a person, on a terminal, what the command line did not say. An empty line leaves a
+//! question open; what is open is said to be assumed.
 
 use std::io::{self, BufRead, Write};
 
@@ -64,7 +65,12 @@ const QUESTIONS: &[Question] = &[
     Question {
         text: "Do parallel threads wait for each other at barriers?",
         example: "yes or no",
-        is_open: |task| task.has_barriers.is_none() && task.utilisation.is_some_and(|share| share > tardy_advise::flow::UTILISATION_HIGH),
+        is_open: |task| {
+            task.has_barriers.is_none()
+                && task
+                    .utilisation
+                    .is_some_and(|share| share > tardy_advise::flow::UTILISATION_HIGH)
+        },
         answer: |task, text| yes_no(text).map(|answer| task.has_barriers = Some(answer)),
     },
     Question {
@@ -75,15 +81,24 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// Asks what `task` does not say, in lines of at most `columns`; an answer that is none is asked for again. Ends early at the end of the input.
+/// Asks what `task` does not say, in lines of at most `columns`; an answer that is none is asked
+/// for again. Ends early at the end of the input.
 ///
 /// # Errors
 /// Those of reading and writing.
-pub(super) fn ask(task: &mut Task, input: &mut impl BufRead, output: &mut impl Write, columns: usize) -> io::Result<()> {
+pub(super) fn ask(
+    task: &mut Task,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+    columns: usize,
+) -> io::Result<()> {
     writeln!(output, "An empty line leaves a question open.")?;
     for question in QUESTIONS {
         while (question.is_open)(task) {
-            let text = screen::fitted(&format!("{} ({})", question.text, question.example), columns);
+            let text = screen::fitted(
+                &format!("{} ({})", question.text, question.example),
+                columns,
+            );
             write!(output, "{} ", text.trim_end())?;
             output.flush()?;
             let mut line = String::new();
@@ -112,14 +127,22 @@ mod tests {
         ask(task, &mut input.as_bytes(), &mut output, 60).unwrap();
         let text = String::from_utf8(output).unwrap();
         // An answer, which ends the line of its question, is not seen here.
-        assert!(text.replace(") ", ")\n").lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(
+            text.replace(") ", ")\n")
+                .lines()
+                .all(|line| line.chars().count() <= 60),
+            "{text}"
+        );
         text
     }
 
     #[test]
     fn answers_go_where_flags_would_and_what_is_no_answer_is_asked_for_again() {
         let mut task = Task::default();
-        let text = asked(&mut task, "no\n100\n100us\n250us\n1ms\n1e-6\nsyscalls\n80%\nyes\n512MiB\n");
+        let text = asked(
+            &mut task,
+            "no\n100\n100us\n250us\n1ms\n1e-6\nsyscalls\n80%\nyes\n512MiB\n",
+        );
         assert!(text.contains("`100` has no unit"), "{text}");
         let us = |us| Some(Nanos::from_micros(us));
         let expected = Task {

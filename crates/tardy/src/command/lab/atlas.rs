@@ -20,7 +20,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::atlas::AtlasArguments;
 use crate::command::output;
 
-/// Columns where the command line names none: they take different ways through the kernel, and need nothing that a guest lacks.
+/// Columns where the command line names none: they take different ways through the kernel, and need
+/// nothing that a guest lacks.
 const LOADS: [&str; 12] = [
     "none",
     "memory",
@@ -42,8 +43,14 @@ const REPORT_NAME: &str = "atlas.html";
 
 pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
     if arguments.kernels.0.0.is_empty() {
-        let index = Index::read(&arguments.out).map_err(|error| unreadable(&arguments.out, &error))?;
-        let none = || LabError::Usage(format!("{} holds no atlas: name the kernels of a new one with --kernel", arguments.out.display()));
+        let index =
+            Index::read(&arguments.out).map_err(|error| unreadable(&arguments.out, &error))?;
+        let none = || {
+            LabError::Usage(format!(
+                "{} holds no atlas: name the kernels of a new one with --kernel",
+                arguments.out.display()
+            ))
+        };
         return show(&index.ok_or_else(none)?, arguments);
     }
     check_loads(arguments)?;
@@ -52,19 +59,29 @@ pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
     let index = make(&setting, variants, absent, arguments, |replica| replica)?;
     if let Some(shard) = arguments.shard {
         let there = input(&index, &arguments.out).cells.len();
-        say!("shard {shard} is done: {there} of {} cells are in {}", index.cells(), arguments.out.display());
+        say!(
+            "shard {shard} is done: {there} of {} cells are in {}",
+            index.cells(),
+            arguments.out.display()
+        );
         return Ok(Exit::Done);
     }
     show(&index, arguments)
 }
 
 fn loads(arguments: &AtlasArguments) -> Vec<String> {
-    if arguments.load.is_empty() { LOADS.map(str::to_owned).to_vec() } else { arguments.load.clone() }
+    if arguments.load.is_empty() {
+        LOADS.map(str::to_owned).to_vec()
+    } else {
+        arguments.load.clone()
+    }
 }
 
 /// A mistake in a load would else cost a boot.
 pub(in crate::command) fn check_loads(arguments: &AtlasArguments) -> Result<(), LabError> {
-    loads(arguments).iter().try_for_each(|load| request::check_run(words(arguments, load, 0)))
+    loads(arguments)
+        .iter()
+        .try_for_each(|load| request::check_run(words(arguments, load, 0)))
 }
 
 /// Makes the cells of these rows that are not there yet.
@@ -81,7 +98,10 @@ pub(in crate::command) fn make(
     let snapshots = Snapshots::at(setting.cache.folder("snapshots")?);
     let job_of_cell = |load: &str, replica: u32| GuestJob {
         version: guest_job::VERSION,
-        task: Task::Run(Program { path: None, arguments: words(arguments, load, replica) }),
+        task: Task::Run(Program {
+            path: None,
+            arguments: words(arguments, load, replica),
+        }),
         settle: SETTLE,
         time_limit: arguments.time_limit,
         modules: Vec::new(),
@@ -98,9 +118,16 @@ pub(in crate::command) fn make(
         snapshots: &snapshots,
         pad_of_replica,
     };
-    let grid =
-        Grid { variants, absent, loads, replicas: arguments.replicas, length: arguments.length, arguments: arguments.arguments.clone() };
-    let index = Index::new(grid, &setting.qemu, &cells).map_err(|error| LabError::Unable(error.to_string()))?;
+    let grid = Grid {
+        variants,
+        absent,
+        loads,
+        replicas: arguments.replicas,
+        length: arguments.length,
+        arguments: arguments.arguments.clone(),
+    };
+    let index = Index::new(grid, &setting.qemu, &cells)
+        .map_err(|error| LabError::Unable(error.to_string()))?;
     index.write(&arguments.out)?;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let maker = Maker {
@@ -111,14 +138,26 @@ pub(in crate::command) fn make(
         cache: &setting.cache,
         shard: arguments.shard.unwrap_or(Shard::WHOLE),
     };
-    maker.run(&setting.qemu, &|end| tell(&index, end)).map_err(|error| LabError::Unable(error.to_string()))?;
+    maker
+        .run(&setting.qemu, &|end| tell(&index, end))
+        .map_err(|error| LabError::Unable(error.to_string()))?;
     Ok(index)
 }
 
 /// What a guest does in a cell.
 fn words(arguments: &AtlasArguments, load: &str, replica: u32) -> Vec<String> {
     let seed = arguments.seed.wrapping_add(u64::from(replica)).to_string();
-    let mut words = ["run", "--out", OUTPUT_FOLDER, "--seed", &seed, "--for", &arguments.length.exact()].map(str::to_owned).to_vec();
+    let mut words = [
+        "run",
+        "--out",
+        OUTPUT_FOLDER,
+        "--seed",
+        &seed,
+        "--for",
+        &arguments.length.exact(),
+    ]
+    .map(str::to_owned)
+    .to_vec();
     for load in load.split('+').filter(|load| !load.is_empty()) {
         words.extend(["--load".to_owned(), load.to_owned()]);
     }
@@ -126,24 +165,40 @@ fn words(arguments: &AtlasArguments, load: &str, replica: u32) -> Vec<String> {
     words
 }
 
-/// The kernels with their models, and those that cannot be had, which do not keep the others from being measured.
+/// The kernels with their models, and those that cannot be had, which do not keep the others from
+/// being measured.
 fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(String, String)>) {
     let (mut rows, mut absent) = (Vec::new(), Vec::new());
     for argument in &arguments.kernels.0.0 {
         let row = |kernel, model| Variant::new(kernel, model, argument.words.clone());
-        let found =
-            argument.kernel(setting.machine.architecture, &setting.cache, arguments.machine.refresh).map_err(|error| error.to_string());
+        let found = argument
+            .kernel(
+                setting.machine.architecture,
+                &setting.cache,
+                arguments.machine.refresh,
+            )
+            .map_err(|error| error.to_string());
         let with_models = found.and_then(|kernel| {
             let models = match argument.preemption.is_empty() {
                 false => argument.preemption.clone(),
-                true => models::models(&kernel, &setting.machine, &setting.qemu, &setting.binary, &setting.cache)
-                    .map_err(|failure| failure.cause.to_string())?,
+                true => models::models(
+                    &kernel,
+                    &setting.machine,
+                    &setting.qemu,
+                    &setting.binary,
+                    &setting.cache,
+                )
+                .map_err(|failure| failure.cause.to_string())?,
             };
             Ok((kernel, models))
         });
         match with_models {
             Ok((kernel, models)) if models.is_empty() => rows.push(row(kernel, None)),
-            Ok((kernel, models)) => rows.extend(models.into_iter().map(|model| row(kernel.clone(), Some(model)))),
+            Ok((kernel, models)) => rows.extend(
+                models
+                    .into_iter()
+                    .map(|model| row(kernel.clone(), Some(model))),
+            ),
             Err(why) => {
                 say!("tardy: {} is left out: {why}", argument.source);
                 absent.push((argument.source.to_string(), why));
@@ -156,9 +211,16 @@ fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(St
 
 /// A line for cells that were made, or failed.
 fn tell(index: &Index, end: &GroupEnd) {
-    let name = format!("{} replica {}", index.grid.variants[end.variant].name, end.replica);
+    let name = format!(
+        "{} replica {}",
+        index.grid.variants[end.variant].name, end.replica
+    );
     if end.made > 0 {
-        say!("{name}: {} cells in {:.1} s", end.made, end.wall.as_secs_f64());
+        say!(
+            "{name}: {} cells in {:.1} s",
+            end.made,
+            end.wall.as_secs_f64()
+        );
     }
     for (load, failure) in &end.failures {
         say!("{name} under {load}: {}", failure.cause);
@@ -172,7 +234,10 @@ fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
     let json = Format::LAB_ATLAS.document(&atlas);
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        output::replace(&path, |mut file| std::io::Write::write_all(&mut file, text.as_bytes())).map_err(|error| unreadable(&path, &error))
+        output::replace(&path, |mut file| {
+            std::io::Write::write_all(&mut file, text.as_bytes())
+        })
+        .map_err(|error| unreadable(&path, &error))
     };
     write(NUMBERS_NAME, &json)?;
     write(REPORT_NAME, &atlas_html::page(&atlas))?;
@@ -181,10 +246,15 @@ fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
         (_, true) => atlas_text::markdown(&atlas),
         _ => output::fitted(&atlas_text::text(&atlas, output::screen_or_page().columns)),
     };
-    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the tables: {error}")))?;
+    output::print(&text)
+        .map_err(|error| LabError::Unable(format!("cannot write the tables: {error}")))?;
     say!("report: {}", folder.join(REPORT_NAME).display());
     let (there, all) = atlas.complete();
-    Ok(if there < all || !atlas.absent.is_empty() { Exit::Machine } else { Exit::Done })
+    Ok(if there < all || !atlas.absent.is_empty() {
+        Exit::Machine
+    } else {
+        Exit::Done
+    })
 }
 
 /// The cells that there are.
@@ -196,10 +266,21 @@ pub(in crate::command) fn input(index: &Index, folder: &Path) -> AtlasInput {
             for (load, (_, key)) in index.cells_of(kernel, replica).enumerate() {
                 match atlas::cell(folder, key) {
                     CellResult::Absent => {}
-                    CellResult::Run(path) => cells.push(CellInput { kernel, load, result: Ok(path) }),
+                    CellResult::Run(path) => cells.push(CellInput {
+                        kernel,
+                        load,
+                        result: Ok(path),
+                    }),
                     CellResult::Failed(failure) => {
-                        let failure = CellFailure { words: failure.cause.to_string(), is_of_kernel: failure.says_of_the_kernel() };
-                        cells.push(CellInput { kernel, load, result: Err(failure) });
+                        let failure = CellFailure {
+                            words: failure.cause.to_string(),
+                            is_of_kernel: failure.says_of_the_kernel(),
+                        };
+                        cells.push(CellInput {
+                            kernel,
+                            load,
+                            result: Err(failure),
+                        });
                     }
                 }
             }
@@ -221,7 +302,10 @@ pub(in crate::command) fn input(index: &Index, folder: &Path) -> AtlasInput {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> LabError {
-    LabError::Unable(format!("{}: {error}: give another folder with --out", path.display()))
+    LabError::Unable(format!(
+        "{}: {error}: give another folder with --out",
+        path.display()
+    ))
 }
 
 #[cfg(test)]
@@ -235,16 +319,25 @@ mod tests {
 
     #[test]
     fn guests_can_be_told_of_every_usual_load() {
-        let cli = Cli::try_parse_from(["tardy", "lab", "atlas", "--out", "x", "--kernel", "y", "--", "--period", "500us"]).unwrap();
-        let Command::Lab(lab) = cli.command else { panic!("another command") };
-        let LabCommand::Atlas(arguments) = &lab.command else { panic!("another command") };
+        let cli = Cli::try_parse_from([
+            "tardy", "lab", "atlas", "--out", "x", "--kernel", "y", "--", "--period", "500us",
+        ])
+        .unwrap();
+        let Command::Lab(lab) = cli.command else {
+            panic!("another command")
+        };
+        let LabCommand::Atlas(arguments) = &lab.command else {
+            panic!("another command")
+        };
         for load in LOADS.into_iter().chain(["io+fork"]) {
             request::check_run(words(arguments, load, 1)).unwrap();
         }
         assert!(request::check_run(words(arguments, "nosuch", 1)).is_err());
         assert_eq!(
             words(arguments, "io+fork", 2)[3..],
-            ["--seed", "3", "--for", "3s", "--load", "io", "--load", "fork", "--period", "500us"]
+            [
+                "--seed", "3", "--for", "3s", "--load", "io", "--load", "fork", "--period", "500us"
+            ]
         );
     }
 }

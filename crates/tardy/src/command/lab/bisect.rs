@@ -1,4 +1,5 @@
-//! `tardy lab bisect`: which of the kernels that are there is the first with a delay, over versions in place of commits.
+//! `tardy lab bisect`: which of the kernels that are there is the first with a delay, over versions
+//! in place of commits.
 
 use serde::Serialize;
 use tardy_lab::bisect::{Answer, BisectResult, bisect};
@@ -28,7 +29,8 @@ struct TestedKernel {
 /// What the search came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Report {
-    /// The first bad kernel and the last good one; absent where the ends are not as they were said to be.
+    /// The first bad kernel and the last good one; absent where the ends are not as they were said
+    /// to be.
     first_bad: Option<String>,
     last_good: Option<String>,
     /// Kernels between the two that cannot tell.
@@ -42,20 +44,38 @@ pub(super) fn run(arguments: &BisectArguments) -> Result<Exit, LabError> {
     request::check(&arguments.measure)?;
     let setting = Setting::new(&arguments.machine)?;
     let kernels = kernels(arguments, &setting)?;
-    say!("{} kernels, oldest first: {}", kernels.len(), kernels.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+    say!(
+        "{} kernels, oldest first: {}",
+        kernels.len(),
+        kernels
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
     let mut tested = Vec::new();
     let found = bisect(kernels.len(), |place| {
         let (answer, of_kernel) = test(arguments, &setting, &kernels[place], place)?;
-        say!("{}: {}: {}", of_kernel.kernel, of_kernel.answer, of_kernel.words);
+        say!(
+            "{}: {}: {}",
+            of_kernel.kernel,
+            of_kernel.answer,
+            of_kernel.words
+        );
         tested.push(of_kernel);
         Ok::<_, LabError>(answer)
     })?;
     let report = report(&found, &kernels, tested);
-    let text = if arguments.json { Format::LAB_BISECT.document(&report) } else { output::fitted(&text(&report)) };
+    let text = if arguments.json {
+        Format::LAB_BISECT.document(&report)
+    } else {
+        output::fitted(&text(&report))
+    };
     output::print(&text).map_err(|error| LabError::Unable(error.to_string()))?;
     Ok(match found {
         BisectResult::Between { .. } => Exit::Done,
-        BisectResult::FirstNotGood(Answer::CannotTell) | BisectResult::LastNotBad(Answer::CannotTell) => Exit::Machine,
+        BisectResult::FirstNotGood(Answer::CannotTell)
+        | BisectResult::LastNotBad(Answer::CannotTell) => Exit::Machine,
         BisectResult::FirstNotGood(_) | BisectResult::LastNotBad(_) => Exit::Failed,
     })
 }
@@ -65,36 +85,75 @@ fn kernels(arguments: &BisectArguments, setting: &Setting) -> Result<Vec<KernelS
     let (good, bad) = (&arguments.good, &arguments.bad);
     let between = match (good, bad) {
         _ if !arguments.among.is_empty() => arguments.among.clone(),
-        (KernelSource::Packaged(from), KernelSource::Packaged(to)) if from.flavour == to.flavour => {
-            let [from_kernel, to_kernel] = [resolve(good, arguments, setting)?, resolve(bad, arguments, setting)?];
+        (KernelSource::Packaged(from), KernelSource::Packaged(to))
+            if from.flavour == to.flavour =>
+        {
+            let [from_kernel, to_kernel] = [
+                resolve(good, arguments, setting)?,
+                resolve(bad, arguments, setting)?,
+            ];
             let (from_version, to_version) = (version(&from_kernel), version(&to_kernel));
-            versions_between(from.flavour, from_version, to_version, setting.machine.architecture, &setting.cache)?
+            versions_between(
+                from.flavour,
+                from_version,
+                to_version,
+                setting.machine.architecture,
+                &setting.cache,
+            )?
         }
         _ => {
-            let message = "the kernels between GOOD and BAD are known only for two packages of one flavour: name them with --among";
+            let message = "the kernels between GOOD and BAD are known only for two packages of \
+                           one flavour: name them with --among";
             return Err(LabError::Usage(message.to_owned()));
         }
     };
-    Ok(std::iter::once(good.clone()).chain(between).chain([bad.clone()]).collect())
+    Ok(std::iter::once(good.clone())
+        .chain(between)
+        .chain([bad.clone()])
+        .collect())
 }
 
-fn resolve(source: &KernelSource, arguments: &BisectArguments, setting: &Setting) -> Result<Kernel, KernelError> {
-    kernel::resolve(source, setting.machine.architecture, &setting.cache, arguments.machine.refresh)
+fn resolve(
+    source: &KernelSource,
+    arguments: &BisectArguments,
+    setting: &Setting,
+) -> Result<Kernel, KernelError> {
+    kernel::resolve(
+        source,
+        setting.machine.architecture,
+        &setting.cache,
+        arguments.machine.refresh,
+    )
 }
 
 /// The version of the kernel's package.
 fn version(kernel: &Kernel) -> &str {
-    kernel.package.as_deref().and_then(|package| package.split_once(' ')).map_or("", |(_, version)| version)
+    kernel
+        .package
+        .as_deref()
+        .and_then(|package| package.split_once(' '))
+        .map_or("", |(_, version)| version)
 }
 
 /// A kernel that cannot be fetched tells nothing, and the others are tested.
-fn test(arguments: &BisectArguments, setting: &Setting, source: &KernelSource, place: usize) -> Result<(Answer, TestedKernel), LabError> {
+fn test(
+    arguments: &BisectArguments,
+    setting: &Setting,
+    source: &KernelSource,
+    place: usize,
+) -> Result<(Answer, TestedKernel), LabError> {
     let (answer, words, package) = match resolve(source, arguments, setting) {
         Err(error) => (Answer::CannotTell, error.to_string(), None),
         Ok(kernel) => {
             let package = kernel.package.clone();
             let variant = Variant::new(kernel, arguments.preempt.clone(), Vec::new());
-            let (answer, words) = check::test(setting, &variant, &arguments.measure, arguments.replicas, arguments.limit)?;
+            let (answer, words) = check::test(
+                setting,
+                &variant,
+                &arguments.measure,
+                arguments.replicas,
+                arguments.limit,
+            )?;
             (answer, words, package)
         }
     };
@@ -103,38 +162,79 @@ fn test(arguments: &BisectArguments, setting: &Setting, source: &KernelSource, p
         Answer::Bad => "bad",
         Answer::CannotTell => "cannot tell",
     };
-    Ok((answer, TestedKernel { kernel: source.to_string(), package, answer: word, words, place }))
+    Ok((
+        answer,
+        TestedKernel {
+            kernel: source.to_string(),
+            package,
+            answer: word,
+            words,
+            place,
+        },
+    ))
 }
 
 fn report(found: &BisectResult, kernels: &[KernelSource], mut tested: Vec<TestedKernel>) -> Report {
     tested.sort_by_key(|kernel| kernel.place);
     let name = |place: usize| kernels[place].to_string();
-    let not = |end: &str, word: &str, place: usize| format!("{} is not {word}: give another kernel as {end}", name(place));
+    let not = |end: &str, word: &str, place: usize| {
+        format!(
+            "{} is not {word}: give another kernel as {end}",
+            name(place)
+        )
+    };
     match *found {
-        BisectResult::FirstNotGood(_) => Report { conclusion: not("GOOD", "good", 0), ..Report::of(tested) },
-        BisectResult::LastNotBad(_) => Report { conclusion: not("BAD", "bad", kernels.len() - 1), ..Report::of(tested) },
+        BisectResult::FirstNotGood(_) => Report {
+            conclusion: not("GOOD", "good", 0),
+            ..Report::of(tested)
+        },
+        BisectResult::LastNotBad(_) => Report {
+            conclusion: not("BAD", "bad", kernels.len() - 1),
+            ..Report::of(tested)
+        },
         BisectResult::Between { good, bad } => {
             let passed_over: Vec<String> = (good + 1..bad).map(name).collect();
             let besides = match passed_over.is_empty() {
                 true => String::new(),
                 false => format!("; between them cannot tell: {}", passed_over.join(", ")),
             };
-            let conclusion = format!("the first bad kernel is {}, the last good one {}{besides}", name(bad), name(good));
-            Report { first_bad: Some(name(bad)), last_good: Some(name(good)), passed_over, conclusion, tested }
+            let conclusion = format!(
+                "the first bad kernel is {}, the last good one {}{besides}",
+                name(bad),
+                name(good)
+            );
+            Report {
+                first_bad: Some(name(bad)),
+                last_good: Some(name(good)),
+                passed_over,
+                conclusion,
+                tested,
+            }
         }
     }
 }
 
 impl Report {
     fn of(tested: Vec<TestedKernel>) -> Self {
-        Self { first_bad: None, last_good: None, passed_over: Vec::new(), conclusion: String::new(), tested }
+        Self {
+            first_bad: None,
+            last_good: None,
+            passed_over: Vec::new(),
+            conclusion: String::new(),
+            tested,
+        }
     }
 }
 
 fn text(report: &Report) -> String {
     let mut table = Table::new(["kernel", "package", "", "seen"]);
     for kernel in &report.tested {
-        table.row([&kernel.kernel, kernel.package.as_deref().unwrap_or("-"), kernel.answer, &kernel.words]);
+        table.row([
+            &kernel.kernel,
+            kernel.package.as_deref().unwrap_or("-"),
+            kernel.answer,
+            &kernel.words,
+        ]);
     }
     format!("{}{}\n", table.text(), report.conclusion)
 }
@@ -145,11 +245,28 @@ mod tests {
 
     #[test]
     fn the_conclusion_names_both_sides_and_what_lies_between_them() {
-        let kernels: Vec<KernelSource> = ["a", "b", "c"].iter().map(|name| name.parse().unwrap()).collect();
-        let said = report(&BisectResult::Between { good: 0, bad: 2 }, &kernels, Vec::new());
-        assert_eq!(said.conclusion, "the first bad kernel is c, the last good one a; between them cannot tell: b");
+        let kernels: Vec<KernelSource> = ["a", "b", "c"]
+            .iter()
+            .map(|name| name.parse().unwrap())
+            .collect();
+        let said = report(
+            &BisectResult::Between { good: 0, bad: 2 },
+            &kernels,
+            Vec::new(),
+        );
+        assert_eq!(
+            said.conclusion,
+            "the first bad kernel is c, the last good one a; between them cannot tell: b"
+        );
         assert_eq!(said.passed_over, ["b"]);
-        let said = report(&BisectResult::LastNotBad(Answer::Good), &kernels, Vec::new());
-        assert_eq!((said.conclusion.as_str(), said.first_bad), ("c is not bad: give another kernel as BAD", None));
+        let said = report(
+            &BisectResult::LastNotBad(Answer::Good),
+            &kernels,
+            Vec::new(),
+        );
+        assert_eq!(
+            (said.conclusion.as_str(), said.first_bad),
+            ("c is not bad: give another kernel as BAD", None)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `tardy lab check`: a regression test of a kernel over an ensemble of runs, for scripts and `git bisect run`.
+//! `tardy lab check`: a regression test of a kernel over an ensemble of runs, for scripts and
+//! `git bisect run`.
 
 use std::path::Path;
 
@@ -27,7 +28,9 @@ pub(super) fn check(arguments: &CheckArguments) -> Exit {
         output::complain(&error);
         match (error.exit_code(), &error) {
             // It depends on the kernel, and 2 would be a bad one.
-            (Exit::Machine, _) | (_, LabError::Kernel(KernelError::NoModule { .. })) => Exit::StopBisect,
+            (Exit::Machine, _) | (_, LabError::Kernel(KernelError::NoModule { .. })) => {
+                Exit::StopBisect
+            }
             (code, _) => code,
         }
     })
@@ -36,25 +39,45 @@ pub(super) fn check(arguments: &CheckArguments) -> Exit {
 fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
     request::check(&arguments.measure)?;
     let setting = Setting::new(&arguments.machine)?;
-    (arguments.measure.watch || arguments.sections).then(|| tardy_lab::watch::check(&setting.machine)).transpose()?;
-    let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
+    (arguments.measure.watch || arguments.sections)
+        .then(|| tardy_lab::watch::check(&setting.machine))
+        .transpose()?;
+    let variants = arguments.kernels.variants(
+        setting.machine.architecture,
+        &setting.cache,
+        arguments.machine.refresh,
+    )?;
     let setting = setting.with_working_accelerator(&variants[0]);
     let (variants, asked) = with_baseline(arguments, &setting, variants)?;
     let scratch = setting.cache.scratch("check")?;
-    let out = arguments.out.clone().unwrap_or_else(|| scratch.path().to_owned());
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| scratch.path().to_owned());
     refuse_used_folder(&out)?;
     let measure = MeasureArguments {
         watch: arguments.measure.watch || arguments.sections,
         watch_worst: arguments.measure.watch_worst.or(Some(0)),
         ..arguments.measure.clone()
     };
-    let (verdict, comparison) = judge(&setting, &variants, &measure, (arguments.replicas, arguments.all), asked, &out)?;
+    let (verdict, comparison) = judge(
+        &setting,
+        &variants,
+        &measure,
+        (arguments.replicas, arguments.all),
+        asked,
+        &out,
+    )?;
     if arguments.json {
-        let json = Format::LAB_CHECK.document(&Report { verdict: &verdict, comparison: &comparison });
+        let json = Format::LAB_CHECK.document(&Report {
+            verdict: &verdict,
+            comparison: &comparison,
+        });
         output::print(&json).map_err(|error| LabError::Unable(error.to_string()))?;
     } else {
         print(&comparison, false)?;
-        output::print(&output::fitted(&verdict.text())).map_err(|error| LabError::Unable(error.to_string()))?;
+        output::print(&output::fitted(&verdict.text()))
+            .map_err(|error| LabError::Unable(error.to_string()))?;
     }
     Ok(verdict.exit())
 }
@@ -71,16 +94,35 @@ pub(super) fn test(
     limit: Nanos,
 ) -> Result<(Answer, String), LabError> {
     let scratch = setting.cache.scratch("check")?;
-    let asked = CheckLimits { limit: Some(limit), margin: None, is_of_sections: false };
-    let (verdict, _) = judge(setting, std::slice::from_ref(variant), measure, (replicas, false), asked, scratch.path())?;
-    let max = verdict.max_ns.map_or(String::new(), |max| format!(", the largest {max}"));
+    let asked = CheckLimits {
+        limit: Some(limit),
+        margin: None,
+        is_of_sections: false,
+    };
+    let (verdict, _) = judge(
+        setting,
+        std::slice::from_ref(variant),
+        measure,
+        (replicas, false),
+        asked,
+        scratch.path(),
+    )?;
+    let max = verdict
+        .max_ns
+        .map_or(String::new(), |max| format!(", the largest {max}"));
     let answer = match verdict.exit() {
         Exit::Done => Answer::Good,
         Exit::Failed => Answer::Bad,
         Exit::Skip => Answer::CannotTell,
         _ => return Err(LabError::Unable(verdict.text())),
     };
-    Ok((answer, format!("{} of {} runs above {limit}{max}", verdict.above, verdict.runs)))
+    Ok((
+        answer,
+        format!(
+            "{} of {} runs above {limit}{max}",
+            verdict.above, verdict.runs
+        ),
+    ))
 }
 
 /// What a kernel is held to. With a margin, the second variant is the baseline.
@@ -98,16 +140,41 @@ fn with_baseline(
     mut variants: Vec<Variant>,
 ) -> Result<(Vec<Variant>, CheckLimits), LabError> {
     let Some(baseline) = &arguments.baseline else {
-        return Ok((variants, CheckLimits { limit: arguments.limit, margin: None, is_of_sections: arguments.sections }));
+        return Ok((
+            variants,
+            CheckLimits {
+                limit: arguments.limit,
+                margin: None,
+                is_of_sections: arguments.sections,
+            },
+        ));
     };
     if variants.len() != 1 {
-        return Err(LabError::Usage("--baseline is compared with one kernel in one preemption model: give one".to_owned()));
+        return Err(LabError::Usage(
+            "--baseline is compared with one kernel in one preemption model: give one".to_owned(),
+        ));
     }
-    let kernel = kernel::resolve(baseline, setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
-    let mut variant = Variant::new(kernel, variants[0].preemption.clone(), variants[0].words.clone());
+    let kernel = kernel::resolve(
+        baseline,
+        setting.machine.architecture,
+        &setting.cache,
+        arguments.machine.refresh,
+    )?;
+    let mut variant = Variant::new(
+        kernel,
+        variants[0].preemption.clone(),
+        variants[0].words.clone(),
+    );
     variant.name.push_str("-baseline");
     variants.push(variant);
-    Ok((variants, CheckLimits { limit: arguments.limit, margin: Some(arguments.margin), is_of_sections: arguments.sections }))
+    Ok((
+        variants,
+        CheckLimits {
+            limit: arguments.limit,
+            margin: Some(arguments.margin),
+            is_of_sections: arguments.sections,
+        },
+    ))
 }
 
 /// Runs the ensemble, all of it or until a guest decides.
@@ -123,7 +190,10 @@ fn judge(
         let alone = compare(setting, variants, std::slice::from_ref(outcome));
         Verdict::new(&alone, std::slice::from_ref(outcome), asked).is_decided()
     };
-    let ensemble = Ensemble { is_decided: if all { &|_| false } else { &is_decided }, ..Ensemble::all(replicas, false) };
+    let ensemble = Ensemble {
+        is_decided: if all { &|_| false } else { &is_decided },
+        ..Ensemble::all(replicas, false)
+    };
     let outcomes = run_all(setting, variants, measure, ensemble, out)?;
     let comparison = compare(setting, variants, &outcomes);
     Ok((Verdict::new(&comparison, &outcomes, asked), comparison))
@@ -190,7 +260,12 @@ struct BesideBaseline {
 impl BesideBaseline {
     fn new(kernel: &PhaseResult, baseline: &PhaseResult, margin: Margin) -> Self {
         let margin_ns = Nanos(margin.of(baseline.p999_ns.get() as f64).round() as i64);
-        Self { phase: kernel.label(), p999_ns: kernel.p999_ns, baseline_p999_ns: baseline.p999_ns, margin_ns }
+        Self {
+            phase: kernel.label(),
+            p999_ns: kernel.p999_ns,
+            baseline_p999_ns: baseline.p999_ns,
+            margin_ns,
+        }
     }
 
     fn is_worse(&self) -> bool {
@@ -204,52 +279,99 @@ impl BesideBaseline {
 
     /// The worst of the phases that count.
     fn worst(comparison: &Comparison, margin: Margin) -> Option<Self> {
-        let [kernel, baseline] = &comparison.variants[..] else { return None };
-        let of_baseline =
-            |phase: &PhaseResult| baseline.phases.iter().find(|other| (&other.phase, &other.probe) == (&phase.phase, &phase.probe));
-        let all = counted(&kernel.phases).filter_map(|phase| Some(Self::new(phase, of_baseline(phase)?, margin)));
+        let [kernel, baseline] = &comparison.variants[..] else {
+            return None;
+        };
+        let of_baseline = |phase: &PhaseResult| {
+            baseline
+                .phases
+                .iter()
+                .find(|other| (&other.phase, &other.probe) == (&phase.phase, &phase.probe))
+        };
+        let all = counted(&kernel.phases)
+            .filter_map(|phase| Some(Self::new(phase, of_baseline(phase)?, margin)));
         all.max_by(|one, other| one.beyond().total_cmp(&other.beyond()))
     }
 }
 
 impl Verdict {
     fn new(comparison: &Comparison, outcomes: &[Outcome], asked: CheckLimits) -> Self {
-        // With a baseline, which comes second, what befalls the baseline says nothing of the kernel.
+        // With a baseline, which comes second, what befalls the baseline says nothing of the
+        // kernel.
         let is_kernel = |variant: usize| asked.margin.is_none() || variant == 0;
         let blamed = |blame: Blame| {
             let of_kernel = outcomes.iter().filter(|outcome| is_kernel(outcome.variant));
-            of_kernel.filter(|outcome| outcome.result.as_ref().is_err_and(|failure| failure.blame() == blame)).count()
+            of_kernel
+                .filter(|outcome| {
+                    outcome
+                        .result
+                        .as_ref()
+                        .is_err_and(|failure| failure.blame() == blame)
+                })
+                .count()
         };
         let (broken, cannot_tell) = (blamed(Blame::Kernel), blamed(Blame::CannotTell));
-        let failed = comparison.variants.iter().flat_map(|variant| &variant.runs).filter(|run| run.failure.is_some()).count();
-        let all: Vec<Vec<Nanos>> =
-            comparison.variants.iter().map(|variant| maxima_of_runs(&variant.phases, asked.is_of_sections)).collect();
+        let failed = comparison
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.runs)
+            .filter(|run| run.failure.is_some())
+            .count();
+        let all: Vec<Vec<Nanos>> = comparison
+            .variants
+            .iter()
+            .map(|variant| maxima_of_runs(&variant.phases, asked.is_of_sections))
+            .collect();
         // A run that ended well and has no sample proves nothing.
         let without_samples = outcomes.len() - failed - all.iter().map(Vec::len).sum::<usize>();
-        // Nor does one whose load did not work: its idle phase would be taken for the kernel under load.
-        let without_load: usize = comparison.variants.iter().map(|variant| variant.without_samples.len()).sum();
-        let maxima: Vec<Nanos> =
-            all.into_iter().enumerate().filter(|(variant, _)| is_kernel(*variant)).flat_map(|(_, maxima)| maxima).collect();
+        // Nor does one whose load did not work: its idle phase would be taken for the kernel under
+        // load.
+        let without_load: usize = comparison
+            .variants
+            .iter()
+            .map(|variant| variant.without_samples.len())
+            .sum();
+        let maxima: Vec<Nanos> = all
+            .into_iter()
+            .enumerate()
+            .filter(|(variant, _)| is_kernel(*variant))
+            .flat_map(|(_, maxima)| maxima)
+            .collect();
         Self {
             limit_ns: asked.limit,
-            of: if asked.is_of_sections { Quantity::Section } else { Quantity::Latency },
+            of: if asked.is_of_sections {
+                Quantity::Section
+            } else {
+                Quantity::Latency
+            },
             runs: maxima.len(),
-            above: maxima.iter().filter(|max| asked.limit.is_some_and(|limit| **max > limit)).count(),
+            above: maxima
+                .iter()
+                .filter(|max| asked.limit.is_some_and(|limit| **max > limit))
+                .count(),
             max_ns: maxima.into_iter().max(),
             broken,
             cannot_tell,
             trouble: failed - broken - cannot_tell + without_samples + without_load,
-            beside_baseline: asked.margin.and_then(|margin| BesideBaseline::worst(comparison, margin)),
+            beside_baseline: asked
+                .margin
+                .and_then(|margin| BesideBaseline::worst(comparison, margin)),
         }
     }
 
-    /// What was seen of a kernel stands, whatever other guests came to; trouble of the host says nothing of it.
+    /// What was seen of a kernel stands, whatever other guests came to; trouble of the host says
+    /// nothing of it.
     fn exit(&self) -> Exit {
         match self {
             Self { above: 1.., .. } | Self { broken: 1.., .. } => Exit::Failed,
             Self { trouble: 1.., .. } => Exit::StopBisect,
-            Self { cannot_tell: 1.., .. } => Exit::Skip,
-            Self { beside_baseline: Some(beside), .. } if beside.is_worse() => Exit::Failed,
+            Self {
+                cannot_tell: 1.., ..
+            } => Exit::Skip,
+            Self {
+                beside_baseline: Some(beside),
+                ..
+            } if beside.is_worse() => Exit::Failed,
             _ => Exit::Done,
         }
     }
@@ -260,31 +382,66 @@ impl Verdict {
     }
 
     fn text(&self) -> String {
-        let limit = self.limit_ns.map_or(String::new(), |limit| format!(" above {limit}"));
+        let limit = self
+            .limit_ns
+            .map_or(String::new(), |limit| format!(" above {limit}"));
         match self {
-            Self { above: 1.., .. } => format!("failed: {} of {} runs have a {}{limit}", self.above, self.runs, self.of.word()),
-            Self { broken: 1.., .. } => format!("failed: {} guests booted, and panicked or hung before they had measured", self.broken),
+            Self { above: 1.., .. } => format!(
+                "failed: {} of {} runs have a {}{limit}",
+                self.above,
+                self.runs,
+                self.of.word()
+            ),
+            Self { broken: 1.., .. } => format!(
+                "failed: {} guests booted, and panicked or hung before they had measured",
+                self.broken
+            ),
             Self { trouble: 1.., .. } => {
-                format!("not decided: {} guests or loads gave no samples, and not for the kernel's sake", self.trouble)
-            }
-            Self { cannot_tell: 1.., .. } => {
-                format!("skipped: {} guests did not boot as far as the measurement, or lack the preemption model", self.cannot_tell)
-            }
-            Self { beside_baseline: Some(beside), .. } if beside.is_worse() => {
-                let BesideBaseline { phase, p999_ns, baseline_p999_ns, margin_ns } = beside;
                 format!(
-                    "failed: under {phase}, 99.9 % of latencies are within {p999_ns}; the baseline has {baseline_p999_ns}, and {margin_ns} more are allowed"
+                    "not decided: {} guests or loads gave no samples, and not for the kernel's \
+                     sake",
+                    self.trouble
+                )
+            }
+            Self {
+                cannot_tell: 1.., ..
+            } => {
+                format!(
+                    "skipped: {} guests did not boot as far as the measurement, or lack the \
+                     preemption model",
+                    self.cannot_tell
+                )
+            }
+            Self {
+                beside_baseline: Some(beside),
+                ..
+            } if beside.is_worse() => {
+                let BesideBaseline {
+                    phase,
+                    p999_ns,
+                    baseline_p999_ns,
+                    margin_ns,
+                } = beside;
+                format!(
+                    "failed: under {phase}, 99.9 % of latencies are within {p999_ns}; the \
+                     baseline has {baseline_p999_ns}, and {margin_ns} more are allowed"
                 )
             }
             _ => {
-                let no_latency = self.limit_ns.map(|_| format!("no {}{limit} in {} runs", self.of.word(), self.runs));
+                let no_latency = self
+                    .limit_ns
+                    .map(|_| format!("no {}{limit} in {} runs", self.of.word(), self.runs));
                 let beside = self.beside_baseline.as_ref().map(|beside| {
                     format!(
                         "99.9 % within the margin of the baseline ({} and {} under {})",
                         beside.p999_ns, beside.baseline_p999_ns, beside.phase
                     )
                 });
-                let both = no_latency.into_iter().chain(beside).collect::<Vec<_>>().join("; ");
+                let both = no_latency
+                    .into_iter()
+                    .chain(beside)
+                    .collect::<Vec<_>>()
+                    .join("; ");
                 format!("passed: {both}; this is a regression test, not a bound of any machine")
             }
         }
@@ -294,14 +451,21 @@ impl Verdict {
 /// The phases under load, or all where there are none.
 fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
     let loaded = phases.iter().any(|phase| !phase.loads.is_empty());
-    phases.iter().filter(move |phase| !loaded || !phase.loads.is_empty())
+    phases
+        .iter()
+        .filter(move |phase| !loaded || !phase.loads.is_empty())
 }
 
-/// The largest latency of each run, or its longest section; the phases under load decide where there are any.
+/// The largest latency of each run, or its longest section; the phases under load decide where
+/// there are any.
 fn maxima_of_runs(phases: &[PhaseResult], is_of_sections: bool) -> Vec<Nanos> {
     let mut maxima: Vec<Nanos> = Vec::new();
     for phase in counted(phases) {
-        let of_runs = if is_of_sections { &phase.longest_section_of_runs_ns } else { &phase.max_of_runs_ns };
+        let of_runs = if is_of_sections {
+            &phase.longest_section_of_runs_ns
+        } else {
+            &phase.max_of_runs_ns
+        };
         for (index, max) in of_runs.iter().enumerate() {
             match maxima.get_mut(index) {
                 Some(known) => *known = (*known).max(*max),
@@ -334,9 +498,16 @@ mod tests {
 
     #[test]
     fn the_loaded_phases_decide_and_the_worst_of_them_counts_for_each_run() {
-        let phases = [phase(&[], &[900, 900]), phase(&["io"], &[10, 40]), phase(&["fork"], &[30, 20])];
+        let phases = [
+            phase(&[], &[900, 900]),
+            phase(&["io"], &[10, 40]),
+            phase(&["fork"], &[30, 20]),
+        ];
         assert_eq!(maxima_of_runs(&phases, false), [Nanos(30), Nanos(40)]);
-        assert_eq!(maxima_of_runs(&phases[..1], false), [Nanos(900), Nanos(900)]);
+        assert_eq!(
+            maxima_of_runs(&phases[..1], false),
+            [Nanos(900), Nanos(900)]
+        );
         assert_eq!(maxima_of_runs(&phases, true), [Nanos(15), Nanos(20)]);
     }
 
@@ -355,17 +526,67 @@ mod tests {
         };
         assert_eq!(verdict.exit(), Exit::Done);
         let margin: Margin = "20%".parse().unwrap();
-        let of = |p999: i64| PhaseResult { p999_ns: Nanos(p999), ..phase(&["io"], &[1]) };
-        let beside = |p999: i64| Verdict { beside_baseline: Some(BesideBaseline::new(&of(p999), &of(1000), margin)), ..verdict.clone() };
-        assert_eq!((beside(1200).exit(), beside(1201).exit()), (Exit::Done, Exit::Failed));
-        assert!(beside(1201).text().contains("under io") && beside(1200).text().contains("within the margin"), "{}", beside(1201).text());
-        assert_eq!(Verdict { trouble: 1, ..beside(9999) }.exit(), Exit::StopBisect, "half of an ensemble compares nothing");
-        assert_eq!(Verdict { cannot_tell: 1, ..verdict.clone() }.exit(), Exit::Skip);
-        assert_eq!(Verdict { cannot_tell: 1, trouble: 1, ..verdict.clone() }.exit(), Exit::StopBisect);
-        for decided in [Verdict { above: 1, trouble: 1, cannot_tell: 1, ..verdict.clone() }, Verdict { broken: 1, trouble: 1, ..verdict }] {
+        let of = |p999: i64| PhaseResult {
+            p999_ns: Nanos(p999),
+            ..phase(&["io"], &[1])
+        };
+        let beside = |p999: i64| Verdict {
+            beside_baseline: Some(BesideBaseline::new(&of(p999), &of(1000), margin)),
+            ..verdict.clone()
+        };
+        assert_eq!(
+            (beside(1200).exit(), beside(1201).exit()),
+            (Exit::Done, Exit::Failed)
+        );
+        assert!(
+            beside(1201).text().contains("under io")
+                && beside(1200).text().contains("within the margin"),
+            "{}",
+            beside(1201).text()
+        );
+        assert_eq!(
+            Verdict {
+                trouble: 1,
+                ..beside(9999)
+            }
+            .exit(),
+            Exit::StopBisect,
+            "half of an ensemble compares nothing"
+        );
+        assert_eq!(
+            Verdict {
+                cannot_tell: 1,
+                ..verdict.clone()
+            }
+            .exit(),
+            Exit::Skip
+        );
+        assert_eq!(
+            Verdict {
+                cannot_tell: 1,
+                trouble: 1,
+                ..verdict.clone()
+            }
+            .exit(),
+            Exit::StopBisect
+        );
+        for decided in [
+            Verdict {
+                above: 1,
+                trouble: 1,
+                cannot_tell: 1,
+                ..verdict.clone()
+            },
+            Verdict {
+                broken: 1,
+                trouble: 1,
+                ..verdict
+            },
+        ] {
             assert_eq!((decided.exit(), decided.is_decided()), (Exit::Failed, true));
         }
-        // git bisect skips at 125 and stops from 128 on; it takes everything else up to 127 for bad.
+        // git bisect skips at 125 and stops from 128 on; it takes everything else up to 127 for
+        // bad.
         assert_eq!((Exit::Skip as u8, Exit::StopBisect as u8), (125, 128));
     }
 }

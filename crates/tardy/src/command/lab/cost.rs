@@ -17,28 +17,56 @@ use crate::command::output;
 
 /// Whether there are such metrics, before anything is booted.
 pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {
-    let unknown = |name| LabError::Usage(format!("--cost: there is no metric or group `{name}`: see `tardy list costs`"));
+    let unknown = |name| {
+        LabError::Usage(format!(
+            "--cost: there is no metric or group `{name}`: see `tardy list costs`"
+        ))
+    };
     chosen(metrics).map(drop).map_err(unknown)
 }
 
-pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Setting, variants: &[Variant]) -> Result<Exit, LabError> {
+pub(super) fn run(
+    arguments: &RunArguments,
+    metrics: &[String],
+    setting: &Setting,
+    variants: &[Variant],
+) -> Result<Exit, LabError> {
     let program = |_| program(metrics, &arguments.measure.arguments);
-    let outcomes = run_programs(setting, variants, &arguments.measure, &program, Ensemble::of(arguments), &arguments.out)?;
+    let outcomes = run_programs(
+        setting,
+        variants,
+        &arguments.measure,
+        &program,
+        Ensemble::of(arguments),
+        &arguments.out,
+    )?;
     let summary = |outcome: &Outcome| summarize(&outcome.folder).map_err(|error| error.to_string());
     let comparison = CostComparison::new(variants, &outcomes, &summary);
     let exit = code(comparison.variants.iter().flat_map(|variant| &variant.runs));
     if let Some(shard) = arguments.shard {
         return print_shard(shard, outcomes.len(), &arguments.out).map(|()| exit);
     }
-    let text = if arguments.json { Format::LAB_COST.document(&comparison) } else { output::fitted(&lab_cost_text::text(&comparison)) };
-    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
+    let text = if arguments.json {
+        Format::LAB_COST.document(&comparison)
+    } else {
+        output::fitted(&lab_cost_text::text(&comparison))
+    };
+    output::print(&text)
+        .map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
     Ok(exit)
 }
 
 /// This binary in the guest, with what the command line asks for.
 fn program(metrics: &[String], further: &[String]) -> Program {
-    let mut arguments: Vec<String> = ["cost", "--out", OUTPUT_FOLDER, "--quiet"].map(str::to_owned).to_vec();
-    metrics.iter().for_each(|metric| arguments.extend(["--metric".to_owned(), metric.clone()]));
+    let mut arguments: Vec<String> = ["cost", "--out", OUTPUT_FOLDER, "--quiet"]
+        .map(str::to_owned)
+        .to_vec();
+    metrics
+        .iter()
+        .for_each(|metric| arguments.extend(["--metric".to_owned(), metric.clone()]));
     arguments.extend(further.iter().cloned());
-    Program { path: None, arguments }
+    Program {
+        path: None,
+        arguments,
+    }
 }

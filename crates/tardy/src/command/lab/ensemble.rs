@@ -41,7 +41,10 @@ pub(super) const SCENARIO_PATH: &str = "/scenario.toml";
 /// Old and new runs in one folder would be taken for one experiment.
 pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
     match std::fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
-        Ok(true) => Err(LabError::Usage(format!("{} is not empty: give another folder with --out", folder.display()))),
+        Ok(true) => Err(LabError::Usage(format!(
+            "{} is not empty: give another folder with --out",
+            folder.display()
+        ))),
         _ => Ok(()),
     }
 }
@@ -63,19 +66,29 @@ impl Ensemble<'_> {
     /// Those that were asked for, whatever comes out.
     pub(super) fn of(arguments: &RunArguments) -> Self {
         let shard = arguments.shard.unwrap_or(Shard::WHOLE);
-        Self { shard, ..Self::all(arguments.replicas, arguments.verify_repeatable) }
+        Self {
+            shard,
+            ..Self::all(arguments.replicas, arguments.verify_repeatable)
+        }
     }
 
     /// All of them, whatever comes out.
     pub(super) fn all(replicas: u32, verify_repeatable: bool) -> Self {
-        Self { replicas, shard: Shard::WHOLE, verify_repeatable, is_decided: &|_| false }
+        Self {
+            replicas,
+            shard: Shard::WHOLE,
+            verify_repeatable,
+            is_decided: &|_| false,
+        }
     }
 }
 
 /// Says that a part of an experiment is done: it compares nothing.
 pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(), LabError> {
     let out = out.display();
-    let text = format!("shard {shard}: {guests} guests in {out}; when all shards are there: tardy show {out}\n");
+    let text = format!(
+        "shard {shard}: {guests} guests in {out}; when all shards are there: tardy show {out}\n"
+    );
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write: {error}")))
 }
 
@@ -87,7 +100,14 @@ pub(super) fn run_all(
     ensemble: Ensemble<'_>,
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
-    run_programs(setting, variants, measure, &|replica| program(measure, replica), ensemble, out)
+    run_programs(
+        setting,
+        variants,
+        measure,
+        &|replica| program(measure, replica),
+        ensemble,
+        out,
+    )
 }
 
 /// Runs every variant with every replica, each the program of its replica.
@@ -107,8 +127,16 @@ pub(super) fn run_programs(
         task: Task::Run(program_of_replica(replica)),
         settle: SETTLE,
         time_limit: measure.time_limit,
-        modules: loaded.iter().cloned().chain(measure.inject.iter().map(|_| MODULE_PATH.to_owned())).collect(),
-        loads: if measure.program.is_some() { measure.load.clone() } else { Vec::new() },
+        modules: loaded
+            .iter()
+            .cloned()
+            .chain(measure.inject.iter().map(|_| MODULE_PATH.to_owned()))
+            .collect(),
+        loads: if measure.program.is_some() {
+            measure.load.clone()
+        } else {
+            Vec::new()
+        },
         injection: measure.inject,
         hand_out_symbols: false,
     };
@@ -123,16 +151,34 @@ pub(super) fn run_programs(
             path: SCENARIO_PATH.trim_start_matches('/').to_owned(),
             executable: false,
         });
-        let modules = modules[&variant.name].iter().map(|module| module.file.clone());
-        measure.add.iter().map(|add| add.0.clone()).chain(modules).chain(module).chain(scenario).collect()
+        let modules = modules[&variant.name]
+            .iter()
+            .map(|module| module.file.clone());
+        measure
+            .add
+            .iter()
+            .map(|add| add.0.clone())
+            .chain(modules)
+            .chain(module)
+            .chain(scenario)
+            .collect()
     };
     if measure.snapshots {
         check_snapshots(&setting.machine)?;
     }
-    let snapshots = if measure.snapshots { Some(Snapshots::at(setting.cache.folder("snapshots")?)) } else { None };
+    let snapshots = if measure.snapshots {
+        Some(Snapshots::at(setting.cache.folder("snapshots")?))
+    } else {
+        None
+    };
     let watching = match measure.watch {
         true => {
-            let watching = WatchSetup::new(&setting.machine, &setting.qemu, measure.plugin.as_deref(), &setting.cache)?;
+            let watching = WatchSetup::new(
+                &setting.machine,
+                &setting.qemu,
+                measure.plugin.as_deref(),
+                &setting.cache,
+            )?;
             Some(watching.with_worst(measure.watch_worst.unwrap_or(WATCH_WORST)))
         }
         false => None,
@@ -157,11 +203,22 @@ pub(super) fn run_programs(
     };
     let guests = experiment.guests();
     // The folder may have the guests of other shards.
-    if let Some(there) = guests.iter().map(|guest| experiment.folder(*guest)).find(|folder| folder.exists()) {
-        return Err(LabError::Usage(format!("{} is there already: give another folder with --out", there.display())));
+    if let Some(there) = guests
+        .iter()
+        .map(|guest| experiment.folder(*guest))
+        .find(|folder| folder.exists())
+    {
+        return Err(LabError::Usage(format!(
+            "{} is there already: give another folder with --out",
+            there.display()
+        )));
     }
     let progress = Progress::new(guests.len());
-    Ok(experiment.run(&setting.qemu, &|| progress.began(), &|outcome| progress.ended(&variants[outcome.variant], outcome)))
+    Ok(
+        experiment.run(&setting.qemu, &|| progress.began(), &|outcome| {
+            progress.ended(&variants[outcome.variant], outcome)
+        }),
+    )
 }
 
 /// A module of `--module`, or one that such a one needs.
@@ -184,22 +241,53 @@ fn modules_of_variants(
     variants: &[Variant],
     measure: &MeasureArguments,
 ) -> Result<BTreeMap<String, Vec<LoadedModule>>, LabError> {
-    let names: Vec<&str> = measure.module.iter().filter(|module| module.file.is_none()).map(|module| module.name.as_str()).collect();
+    let names: Vec<&str> = measure
+        .module
+        .iter()
+        .filter(|module| module.file.is_none())
+        .map(|module| module.name.as_str())
+        .collect();
     let plain = |name: &str| name.replace('-', "_");
     let of = |variant: &Variant| -> Result<_, LabError> {
-        let files = if names.is_empty() { Vec::new() } else { kernel::modules(&variant.kernel, &names, &setting.cache)? };
-        let loaded = |source: PathBuf| {
-            let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let asked = measure.module.iter().find(|module| plain(&module.name) == plain(&name));
-            let file = AddedFile { source, path: format!("lib/{name}.ko"), executable: false };
-            LoadedModule { file, parameters: asked.map(|module| module.parameters.clone()).unwrap_or_default() }
+        let files = if names.is_empty() {
+            Vec::new()
+        } else {
+            kernel::modules(&variant.kernel, &names, &setting.cache)?
         };
-        let own = measure.module.iter().filter_map(|module| module.file.clone());
+        let loaded = |source: PathBuf| {
+            let name = source
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let asked = measure
+                .module
+                .iter()
+                .find(|module| plain(&module.name) == plain(&name));
+            let file = AddedFile {
+                source,
+                path: format!("lib/{name}.ko"),
+                executable: false,
+            };
+            LoadedModule {
+                file,
+                parameters: asked
+                    .map(|module| module.parameters.clone())
+                    .unwrap_or_default(),
+            }
+        };
+        let own = measure
+            .module
+            .iter()
+            .filter_map(|module| module.file.clone());
         for file in own.clone() {
             check_module_file(&file, variant)?;
         }
         // A driver of the user's own comes behind what it may need of the package.
-        Ok((variant.name.clone(), files.into_iter().chain(own).map(loaded).collect()))
+        Ok((
+            variant.name.clone(),
+            files.into_iter().chain(own).map(loaded).collect(),
+        ))
     };
     variants.iter().map(of).collect()
 }
@@ -207,24 +295,43 @@ fn modules_of_variants(
 /// A module for another kernel would cost a boot to be refused.
 fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     let refused = |why: String| LabError::Usage(format!("--module {}: {why}", file.display()));
-    let content = regular_file::read(file, kernel::MODULE_BYTES_MAX).map_err(|error| refused(error.to_string()))?;
-    match (kernel::release_of_module(&content), variant.kernel.release()) {
-        (None, _) => Err(refused("this is no module of a kernel: give an uncompressed .ko file".to_owned())),
-        (Some(of_module), Some(release)) if of_module != release => {
-            Err(refused(format!("it is for the kernel {of_module}, and {} is {release}: build it for that one", variant.name)))
-        }
+    let content = regular_file::read(file, kernel::MODULE_BYTES_MAX)
+        .map_err(|error| refused(error.to_string()))?;
+    match (
+        kernel::release_of_module(&content),
+        variant.kernel.release(),
+    ) {
+        (None, _) => Err(refused(
+            "this is no module of a kernel: give an uncompressed .ko file".to_owned(),
+        )),
+        (Some(of_module), Some(release)) if of_module != release => Err(refused(format!(
+            "it is for the kernel {of_module}, and {} is {release}: build it for that one",
+            variant.name
+        ))),
         _ => Ok(()),
     }
 }
 
 /// What the guests' jobs, which are the same for all variants, have of modules.
-fn lines_of_modules(modules: &BTreeMap<String, Vec<LoadedModule>>) -> Result<Vec<String>, LabError> {
-    let mut variants = modules.iter().map(|(name, modules)| (name, modules.iter().map(LoadedModule::line).collect::<Vec<_>>()));
-    let Some((first, lines)) = variants.next() else { return Ok(Vec::new()) };
+fn lines_of_modules(
+    modules: &BTreeMap<String, Vec<LoadedModule>>,
+) -> Result<Vec<String>, LabError> {
+    let mut variants = modules.iter().map(|(name, modules)| {
+        (
+            name,
+            modules.iter().map(LoadedModule::line).collect::<Vec<_>>(),
+        )
+    });
+    let Some((first, lines)) = variants.next() else {
+        return Ok(Vec::new());
+    };
     match variants.find(|(_, others)| *others != lines) {
         None => Ok(lines),
         Some((other, _)) => {
-            let message = format!("the modules of --module need others on {other} than on {first}: run the kernels one by one");
+            let message = format!(
+                "the modules of --module need others on {other} than on {first}: run the kernels \
+                 one by one"
+            );
             Err(LabError::Usage(message))
         }
     }
@@ -237,23 +344,39 @@ pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outco
         if !outcome.folder.join("run.json").exists() {
             return Ok(None);
         }
-        summarize(&outcome.folder, &Requirement::default()).map(Some).map_err(|error| error.to_string())
+        summarize(&outcome.folder, &Requirement::default())
+            .map(Some)
+            .map_err(|error| error.to_string())
     };
     Comparison::new(meaning(&setting.machine), variants, outcomes, &summary)
 }
 
-/// What is started in the guest: a measurement, with another seed for every replica, or the user's own program.
+/// What is started in the guest: a measurement, with another seed for every replica, or the user's
+/// own program.
 pub(super) fn program(measure: &MeasureArguments, replica: u32) -> Program {
     if let Some(path) = &measure.program {
-        return Program { path: Some(path.clone()), arguments: measure.arguments.clone() };
+        return Program {
+            path: Some(path.clone()),
+            arguments: measure.arguments.clone(),
+        };
     }
-    let mut arguments: Vec<String> = ["run", "--out", OUTPUT_FOLDER, "--seed"].map(str::to_owned).to_vec();
+    let mut arguments: Vec<String> = ["run", "--out", OUTPUT_FOLDER, "--seed"]
+        .map(str::to_owned)
+        .to_vec();
     arguments.push((measure.seed.wrapping_add(u64::from(replica))).to_string());
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
-    let nothing_said = measure.length.is_none() && measure.cycles.is_none() && measure.load.is_empty() && measure.arguments.is_empty();
+    let nothing_said = measure.length.is_none()
+        && measure.cycles.is_none()
+        && measure.load.is_empty()
+        && measure.arguments.is_empty();
     let default = nothing_said.then(|| SCENARIO_DEFAULT.to_owned());
     if let Some(scenario) = measure.scenario.as_ref().or(default.as_ref()) {
-        option("--scenario", scenario_file(measure).map_or(scenario.as_str(), |_| SCENARIO_PATH).to_owned());
+        option(
+            "--scenario",
+            scenario_file(measure)
+                .map_or(scenario.as_str(), |_| SCENARIO_PATH)
+                .to_owned(),
+        );
     }
     if let Some(length) = measure.length {
         option("--for", length.exact());
@@ -261,29 +384,50 @@ pub(super) fn program(measure: &MeasureArguments, replica: u32) -> Program {
     if let Some(cycles) = measure.cycles {
         option("--cycles", cycles.to_string());
     }
-    measure.load.iter().for_each(|load| option("--load", load.clone()));
+    measure
+        .load
+        .iter()
+        .for_each(|load| option("--load", load.clone()));
     arguments.extend(measure.arguments.iter().cloned());
-    Program { path: None, arguments }
+    Program {
+        path: None,
+        arguments,
+    }
 }
 
 /// The scenario's file; none for a built-in one.
 pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
-    measure.scenario.as_deref().filter(|name| name.contains('/') || name.ends_with(".toml"))
+    measure
+        .scenario
+        .as_deref()
+        .filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 
 fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
     measure.inject?;
-    Some(measure.inject_modules.as_ref()?.join(variant.kernel.release()?).join(MODULE_NAME))
+    Some(
+        measure
+            .inject_modules
+            .as_ref()?
+            .join(variant.kernel.release()?)
+            .join(MODULE_NAME),
+    )
 }
 
 /// Not every machine goes on from its state as it was.
 pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
-        return Err(LabError::Usage("--snapshots are for repeating runs exactly, which KVM cannot: leave out one of both".into()));
+        return Err(LabError::Usage(
+            "--snapshots are for repeating runs exactly, which KVM cannot: leave out one of both"
+                .into(),
+        ));
     }
     // Seen with QEMU 7.2 and Linux 6.12: the guest goes on, and no timer ever wakes it again.
     if machine.architecture == Architecture::Riscv64 {
-        return Err(LabError::Unable("QEMU does not keep the timer of a riscv64 machine in its state: leave out --snapshots".into()));
+        return Err(LabError::Unable(
+            "QEMU does not keep the timer of a riscv64 machine in its state: leave out --snapshots"
+                .into(),
+        ));
     }
     Ok(())
 }
@@ -298,16 +442,24 @@ fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(),
         match module_of(variant, measure) {
             Some(module) if module.is_file() => {}
             Some(module) => {
-                let message = format!("{}: there is no module for {name}: build it with `cargo xtask inject`", module.display());
+                let message = format!(
+                    "{}: there is no module for {name}: build it with `cargo xtask inject`",
+                    module.display()
+                );
                 return Err(LabError::Usage(message));
             }
-            None => return Err(LabError::Usage(format!("{name} does not state its release, so no module can be chosen for it"))),
+            None => {
+                return Err(LabError::Usage(format!(
+                    "{name} does not state its release, so no module can be chosen for it"
+                )));
+            }
         }
     }
     Ok(())
 }
 
-/// A guest without a result comes before two that differ: without it the comparison is not what was asked for.
+/// A guest without a result comes before two that differ: without it the comparison is not what was
+/// asked for.
 pub(super) fn code<'a>(mut runs: impl Iterator<Item = &'a RunResult> + Clone) -> Exit {
     if runs.clone().any(|run| run.failure.is_some()) {
         Exit::Machine
@@ -327,17 +479,37 @@ mod tests {
     #[test]
     fn modules_that_need_others_on_another_kernel_are_refused_with_both_names() {
         let module = |name: &str, parameters: &str| {
-            let file = AddedFile { source: "x".into(), path: format!("lib/{name}.ko"), executable: false };
-            LoadedModule { file, parameters: parameters.to_owned() }
+            let file = AddedFile {
+                source: "x".into(),
+                path: format!("lib/{name}.ko"),
+                executable: false,
+            };
+            LoadedModule {
+                file,
+                parameters: parameters.to_owned(),
+            }
         };
         let of = |second: Vec<LoadedModule>| {
-            let first = vec![module("snd", ""), module("snd_dummy", "hrtimer=0 fake_buffer=1")];
+            let first = vec![
+                module("snd", ""),
+                module("snd_dummy", "hrtimer=0 fake_buffer=1"),
+            ];
             lines_of_modules(&[("6.1".to_owned(), first), ("6.12".to_owned(), second)].into())
         };
-        let same = of(vec![module("snd", ""), module("snd_dummy", "hrtimer=0 fake_buffer=1")]).unwrap();
-        assert_eq!(same, ["/lib/snd.ko", "/lib/snd_dummy.ko hrtimer=0 fake_buffer=1"]);
+        let same = of(vec![
+            module("snd", ""),
+            module("snd_dummy", "hrtimer=0 fake_buffer=1"),
+        ])
+        .unwrap();
+        assert_eq!(
+            same,
+            ["/lib/snd.ko", "/lib/snd_dummy.ko hrtimer=0 fake_buffer=1"]
+        );
         let refused = of(vec![module("snd_dummy", "hrtimer=0 fake_buffer=1")]).unwrap_err();
-        assert!(matches!(&refused, LabError::Usage(text) if text.contains("6.12 than on 6.1")), "{refused}");
+        assert!(
+            matches!(&refused, LabError::Usage(text) if text.contains("6.12 than on 6.1")),
+            "{refused}"
+        );
         assert_eq!(lines_of_modules(&BTreeMap::new()).unwrap(), [""; 0]);
     }
 
@@ -345,13 +517,26 @@ mod tests {
     fn snapshots_are_refused_where_a_machine_does_not_go_on_from_its_state() {
         let code = |architecture, accelerator| {
             let instruction_shift = InstructionShift::DEFAULT;
-            let (memory_mib, shared_mib) = (Machine::MEMORY_MIB_DEFAULT, Machine::SHARED_MIB_DEFAULT);
-            check_snapshots(&Machine { architecture, accelerator, instruction_shift, memory_mib, shared_mib })
-                .map_err(|error| error.exit_code())
+            let (memory_mib, shared_mib) =
+                (Machine::MEMORY_MIB_DEFAULT, Machine::SHARED_MIB_DEFAULT);
+            check_snapshots(&Machine {
+                architecture,
+                accelerator,
+                instruction_shift,
+                memory_mib,
+                shared_mib,
+            })
+            .map_err(|error| error.exit_code())
         };
         assert_eq!(code(Architecture::Amd64, Accelerator::Tcg), Ok(()));
         assert_eq!(code(Architecture::Arm64, Accelerator::Tcg), Ok(()));
-        assert_eq!(code(Architecture::Riscv64, Accelerator::Tcg), Err(Exit::Machine));
-        assert_eq!(code(Architecture::Amd64, Accelerator::Kvm), Err(Exit::Usage));
+        assert_eq!(
+            code(Architecture::Riscv64, Accelerator::Tcg),
+            Err(Exit::Machine)
+        );
+        assert_eq!(
+            code(Architecture::Amd64, Accelerator::Kvm),
+            Err(Exit::Usage)
+        );
     }
 }

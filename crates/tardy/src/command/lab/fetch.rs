@@ -1,4 +1,5 @@
-//! `tardy lab fetch`: kernels into the cache. One that cannot be had does not keep the others from being fetched.
+//! `tardy lab fetch`: kernels into the cache. One that cannot be had does not keep the others from
+//! being fetched.
 
 use tardy_lab::cache::Cache;
 use tardy_lab::kernel;
@@ -15,7 +16,10 @@ pub(super) fn fetch(arguments: &FetchArguments) -> Result<Exit, LabError> {
     for source in &arguments.kernels {
         match kernel::resolve(source, architecture, &cache, arguments.refresh) {
             Ok(kernel) => {
-                let name = kernel.package.or(kernel.version).unwrap_or_else(|| kernel.name.clone());
+                let name = kernel
+                    .package
+                    .or(kernel.version)
+                    .unwrap_or_else(|| kernel.name.clone());
                 let _ = output::print(&format!("{source}: {name}\n"));
             }
             Err(error) => {

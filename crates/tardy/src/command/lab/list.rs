@@ -36,19 +36,30 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
         pinned: pinned(&cache)?,
         packages: offers(architecture, &cache, arguments.refresh)?,
     };
-    let text = if arguments.json { Format::LAB_KERNELS.document(&listing) } else { text(&listing, output::screen_or_page().columns) };
-    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the list: {error}")))?;
+    let text = if arguments.json {
+        Format::LAB_KERNELS.document(&listing)
+    } else {
+        text(&listing, output::screen_or_page().columns)
+    };
+    output::print(&text)
+        .map_err(|error| LabError::Unable(format!("cannot write the list: {error}")))?;
     if !arguments.json && listing.packages.is_empty() {
-        say!("no package lists were fetched yet, or this machine has no package sources of Debian: `tardy lab kernels --refresh` tries");
+        say!(
+            "no package lists were fetched yet, or this machine has no package sources of Debian: \
+             `tardy lab kernels --refresh` tries"
+        );
     }
     Ok(Exit::Done)
 }
 
 fn installed(boot: &Path) -> Vec<InstalledKernel> {
     let entries = std::fs::read_dir(boot).into_iter().flatten().flatten();
-    let images = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"));
-    let describe =
-        |path: std::path::PathBuf| InstalledKernel { kernel: path.display().to_string(), readable: std::fs::File::open(&path).is_ok() };
+    let images =
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"));
+    let describe = |path: std::path::PathBuf| InstalledKernel {
+        kernel: path.display().to_string(),
+        readable: std::fs::File::open(&path).is_ok(),
+    };
     let mut installed: Vec<_> = images.map(|entry| describe(entry.path())).collect();
     installed.sort_by(|one, other| one.kernel.cmp(&other.kernel));
     installed
@@ -57,10 +68,22 @@ fn installed(boot: &Path) -> Vec<InstalledKernel> {
 fn text(listing: &KernelListing, columns: usize) -> String {
     let mut table = Table::new(["kernel", "where", "version", "architecture"]).words([1, 2, 3]);
     for image in &listing.installed {
-        table.row([image.kernel.as_str(), if image.readable { "installed" } else { "installed, not readable for this user" }]);
+        table.row([
+            image.kernel.as_str(),
+            if image.readable {
+                "installed"
+            } else {
+                "installed, not readable for this user"
+            },
+        ]);
     }
     for kernel in &listing.pinned {
-        table.row([kernel.source.as_str(), "kept", kernel.package.as_deref().unwrap_or_default(), kernel.architecture.name()]);
+        table.row([
+            kernel.source.as_str(),
+            "kept",
+            kernel.package.as_deref().unwrap_or_default(),
+            kernel.architecture.name(),
+        ]);
     }
     for offer in &listing.packages {
         table.row([offer.kernel.as_str(), "package", offer.version.as_str()]);
@@ -74,13 +97,35 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_gets_the_kernel_and_where_it_is() {
-        let offer = Offer { kernel: "debian:6.12-rt".into(), release: "trixie".into(), version: "6.12.48-1".into() };
-        let image = InstalledKernel { kernel: "/boot/vmlinuz-6.1.0-41-amd64".into(), readable: true };
-        let listing = KernelListing { installed: vec![image], pinned: Vec::new(), packages: vec![offer] };
-        let expected = "kernel                        where      version\n\
-                        /boot/vmlinuz-6.1.0-41-amd64  installed\n\
-                        debian:6.12-rt                package    6.12.48-1\n";
-        assert_eq!(text(&listing, 60).lines().map(|line| line.trim_end().to_owned() + "\n").collect::<String>(), expected);
-        assert!(text(&listing, 45).lines().all(|line| line.chars().count() <= 45), "{}", text(&listing, 45));
+        let offer = Offer {
+            kernel: "debian:6.12-rt".into(),
+            release: "trixie".into(),
+            version: "6.12.48-1".into(),
+        };
+        let image = InstalledKernel {
+            kernel: "/boot/vmlinuz-6.1.0-41-amd64".into(),
+            readable: true,
+        };
+        let listing = KernelListing {
+            installed: vec![image],
+            pinned: Vec::new(),
+            packages: vec![offer],
+        };
+        let expected = "kernel                        where      version\n/boot/vmlinuz-6.1.0-41-amd64  \
+             installed\ndebian:6.12-rt                package    6.12.48-1\n";
+        assert_eq!(
+            text(&listing, 60)
+                .lines()
+                .map(|line| line.trim_end().to_owned() + "\n")
+                .collect::<String>(),
+            expected
+        );
+        assert!(
+            text(&listing, 45)
+                .lines()
+                .all(|line| line.chars().count() <= 45),
+            "{}",
+            text(&listing, 45)
+        );
     }
 }

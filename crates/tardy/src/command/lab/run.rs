@@ -20,29 +20,52 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
         refuse_used_folder(&arguments.out)?;
     }
     let setting = Setting::new(&arguments.machine)?;
-    arguments.measure.watch.then(|| tardy_lab::watch::check(&setting.machine)).transpose()?;
-    let (variants, absent) = arguments.kernels.variants_there(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
+    arguments
+        .measure
+        .watch
+        .then(|| tardy_lab::watch::check(&setting.machine))
+        .transpose()?;
+    let (variants, absent) = arguments.kernels.variants_there(
+        setting.machine.architecture,
+        &setting.cache,
+        arguments.machine.refresh,
+    )?;
     for (kernel, error) in &absent {
         say!("tardy: {kernel} is left out: {error}");
     }
     let setting = setting.with_working_accelerator(&variants[0]);
     if let Some(metrics) = &arguments.cost {
-        return cost::run(arguments, metrics, &setting, &variants).map(|exit| with_absent(exit, absent.len()));
+        return cost::run(arguments, metrics, &setting, &variants)
+            .map(|exit| with_absent(exit, absent.len()));
     }
-    let outcomes = run_all(&setting, &variants, &arguments.measure, Ensemble::of(arguments), &arguments.out)?;
+    let outcomes = run_all(
+        &setting,
+        &variants,
+        &arguments.measure,
+        Ensemble::of(arguments),
+        &arguments.out,
+    )?;
     let comparison = compare(&setting, &variants, &outcomes);
     match &arguments.shard {
         None => {
             print(&comparison, arguments.json)?;
             if !arguments.json {
                 let is_of_program = arguments.measure.program.is_some();
-                let shown = if is_of_program { lab_text::said(&outcomes) } else { lab_text::next(&arguments.out) };
-                output::print(&output::fitted(&shown)).map_err(|error| LabError::Unable(error.to_string()))?;
+                let shown = if is_of_program {
+                    lab_text::said(&outcomes)
+                } else {
+                    lab_text::next(&arguments.out)
+                };
+                output::print(&output::fitted(&shown))
+                    .map_err(|error| LabError::Unable(error.to_string()))?;
             }
         }
         Some(shard) => print_shard(*shard, outcomes.len(), &arguments.out)?,
     }
-    Ok(with_absent(code(comparison.variants.iter().flat_map(|variant| &variant.runs)), absent.len()))
+    Ok(with_absent(
+        code(comparison.variants.iter().flat_map(|variant| &variant.runs)),
+        absent.len(),
+    ))
 }
 
 /// A comparison without one of its kernels is not what was asked for.
@@ -54,7 +77,11 @@ pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabErr
     let text = if is_json {
         Format::LAB_RUN.document(comparison)
     } else {
-        output::fitted(&lab_text::text(comparison, output::screen_or_page().columns))
+        output::fitted(&lab_text::text(
+            comparison,
+            output::screen_or_page().columns,
+        ))
     };
-    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
+    output::print(&text)
+        .map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
 }

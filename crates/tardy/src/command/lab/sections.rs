@@ -17,8 +17,18 @@ pub(super) fn run(arguments: &SectionsArguments) -> Result<Exit, LabError> {
     request::check(&measure)?;
     refuse_used_folder(&arguments.out)?;
     let setting = Setting::new(&arguments.machine)?;
-    let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
-    let outcomes = run_all(&setting, &variants, &measure, Ensemble::all(arguments.replicas, false), &arguments.out)?;
+    let variants = arguments.kernels.variants(
+        setting.machine.architecture,
+        &setting.cache,
+        arguments.machine.refresh,
+    )?;
+    let outcomes = run_all(
+        &setting,
+        &variants,
+        &measure,
+        Ensemble::all(arguments.replicas, false),
+        &arguments.out,
+    )?;
     let comparison = compare(&setting, &variants, &outcomes);
     let shown = sections::show(&arguments.out, arguments.json);
     match code(comparison.variants.iter().flat_map(|variant| &variant.runs)) {
@@ -28,10 +38,16 @@ pub(super) fn run(arguments: &SectionsArguments) -> Result<Exit, LabError> {
 }
 
 fn measured(measure: &MeasureArguments) -> MeasureArguments {
-    let mut measure = MeasureArguments { watch: true, watch_worst: measure.watch_worst.or(Some(0)), ..measure.clone() };
+    let mut measure = MeasureArguments {
+        watch: true,
+        watch_worst: measure.watch_worst.or(Some(0)),
+        ..measure.clone()
+    };
     if measure.load == [ALL] {
         measure.load.clear();
-        measure.scenario.get_or_insert_with(|| SCENARIO_OF_ALL.to_owned());
+        measure
+            .scenario
+            .get_or_insert_with(|| SCENARIO_OF_ALL.to_owned());
     }
     measure
 }

@@ -51,7 +51,12 @@ impl LabError {
                 | KernelError::NoModule { .. },
             ) => Exit::Usage,
             Self::Watch(WatchError::Accelerator | WatchError::Memory(_)) => Exit::Usage,
-            Self::Watch(_) | Self::Kernel(_) | Self::Qemu(_) | Self::Binary(_) | Self::Cache(_) | Self::Unable(_) => Exit::Machine,
+            Self::Watch(_)
+            | Self::Kernel(_)
+            | Self::Qemu(_)
+            | Self::Binary(_)
+            | Self::Cache(_)
+            | Self::Unable(_) => Exit::Machine,
         }
     }
 }
@@ -80,15 +85,24 @@ impl Setting {
             None => binary::running()?,
         };
         binary::check(&binary, architecture)?;
-        Ok(Self { machine, qemu, binary, cache: Cache::of_user()? })
+        Ok(Self {
+            machine,
+            qemu,
+            binary,
+            cache: Cache::of_user()?,
+        })
     }
 
-    /// With KVM only where a guest was seen to boot with it: the device may be missing, forbidden, or there and broken (nested machines).
+    /// With KVM only where a guest was seen to boot with it: the device may be missing, forbidden,
+    /// or there and broken (nested machines).
     pub(super) fn with_working_accelerator(mut self, variant: &Variant) -> Self {
         if self.machine.accelerator == Accelerator::Kvm
             && let Err(why) = self.try_boot(variant)
         {
-            say!("tardy: KVM does not work here ({why}): going on with translated code, whose clock counts instructions");
+            say!(
+                "tardy: KVM does not work here ({why}): going on with translated code, whose \
+                 clock counts instructions"
+            );
             self.machine.accelerator = Accelerator::Tcg;
         }
         self
@@ -98,13 +112,31 @@ impl Setting {
     fn try_boot(&self, variant: &Variant) -> Result<(), String> {
         /// A working KVM boots in seconds.
         const WALL_LIMIT: Duration = Duration::from_secs(30);
-        let folder = self.cache.scratch("probe").map_err(|error| error.to_string())?;
-        let result = models::boot_once(variant, &self.machine, &self.qemu, &self.binary, WALL_LIMIT, folder.path());
-        result.map(|_| ()).map_err(|failure| failure.cause.to_string())
+        let folder = self
+            .cache
+            .scratch("probe")
+            .map_err(|error| error.to_string())?;
+        let result = models::boot_once(
+            variant,
+            &self.machine,
+            &self.qemu,
+            &self.binary,
+            WALL_LIMIT,
+            folder.path(),
+        );
+        result
+            .map(|_| ())
+            .map_err(|failure| failure.cause.to_string())
     }
 }
 
 pub(super) fn architecture(asked: Option<Architecture>) -> Result<Architecture, LabError> {
-    let message = || LabError::Usage("this machine's architecture is none of the lab's: choose one with --arch".into());
-    asked.or_else(Architecture::of_this_binary).ok_or_else(message)
+    let message = || {
+        LabError::Usage(
+            "this machine's architecture is none of the lab's: choose one with --arch".into(),
+        )
+    };
+    asked
+        .or_else(Architecture::of_this_binary)
+        .ok_or_else(message)
 }

@@ -18,6 +18,10 @@ pub(super) fn listing() -> Listing {
         let group = Some(format!("{} ({})", metric.group.name(), metric.group.title()));
         Entry { name: metric.name.to_owned(), line, full, json, group }
     });
-    let note = "in brackets: LMbench 3's program for the same, the source of the metric;\n`today` has metrics of our own";
-    Listing { entries: entries.collect(), note: Some(note.to_owned()) }
+    let note = "in brackets: LMbench 3's program for the same, the source of the metric;\n`today` \
+                has metrics of our own";
+    Listing {
+        entries: entries.collect(),
+        note: Some(note.to_owned()),
+    }
 }

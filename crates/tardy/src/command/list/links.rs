@@ -12,5 +12,8 @@ pub(super) fn listing() -> Listing {
         Entry { name: link.name.to_owned(), line: format!("{:<28} {}", link.written(), link.carries), full, json, group: None }
     });
     let note = "as in --probe response:udp:board7, with `tardy respond udp:0.0.0.0` on board7";
-    Listing { entries: entries.collect(), note: Some(note.to_owned()) }
+    Listing {
+        entries: entries.collect(),
+        note: Some(note.to_owned()),
+    }
 }

@@ -11,10 +11,14 @@ use super::{Entry, Listing};
 pub(super) fn listing() -> Listing {
     let common: Vec<&str> = COMMON.iter().map(|parameter| parameter.name).collect();
     let note = format!(
-        "each takes {}\n(clock and align where its timer and its grid can have them),\nas in --probe usleep:period=200us:priority=80",
+        "each takes {}\n(clock and align where its timer and its grid can have them),\nas in \
+         --probe usleep:period=200us:priority=80",
         common.join(", ")
     );
-    Listing { entries: PROBES.iter().map(|probe| entry(probe)).collect(), note: Some(note) }
+    Listing {
+        entries: PROBES.iter().map(|probe| entry(probe)).collect(),
+        note: Some(note),
+    }
 }
 
 fn entry(probe: &ProbeInfo) -> Entry {
@@ -24,28 +28,57 @@ fn entry(probe: &ProbeInfo) -> Entry {
         "series": probe.series.iter().map(|series| series.name(probe.name)).collect::<Vec<_>>(),
         "parameters": probe.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(),
     });
-    Entry { name: probe.name.to_owned(), line: probe.about.to_owned(), full: full(probe), json, group: None }
+    Entry {
+        name: probe.name.to_owned(),
+        line: probe.about.to_owned(),
+        full: full(probe),
+        json,
+        group: None,
+    }
 }
 
 fn full(probe: &ProbeInfo) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "{} ({}, in ns, {})", probe.name, probe.series[0].quantity, schedule(probe));
+    let _ = writeln!(
+        out,
+        "{} ({}, in ns, {})",
+        probe.name,
+        probe.series[0].quantity,
+        schedule(probe)
+    );
     let _ = writeln!(out, "    times    {}", probe.times);
     let _ = writeln!(out, "    expires  {}", probe.context);
     let _ = writeln!(out, "    runs     {}", runs(probe));
     let _ = writeln!(out, "    source   {}", probe.source);
     for series in &probe.series[1..] {
-        let _ = writeln!(out, "    also     {} ({}, in ns)", series.name(probe.name), series.quantity);
+        let _ = writeln!(
+            out,
+            "    also     {} ({}, in ns)",
+            series.name(probe.name),
+            series.quantity
+        );
     }
     for parameter in probe.parameters {
-        let default = parameter.default.map_or_else(String::new, |default| format!("; {default} by default"));
-        let _ = writeln!(out, "    {}={}  {}{default}", parameter.name, parameter.kind, parameter.means);
+        let default = parameter
+            .default
+            .map_or_else(String::new, |default| format!("; {default} by default"));
+        let _ = writeln!(
+            out,
+            "    {}={}  {}{default}",
+            parameter.name, parameter.kind, parameter.means
+        );
     }
     out
 }
 
 fn schedule(probe: &ProbeInfo) -> &'static str {
-    match (matches!(probe.series[0].kind, SeriesKind::Grid | SeriesKind::Work | SeriesKind::Skew), probe.has_schedule()) {
+    match (
+        matches!(
+            probe.series[0].kind,
+            SeriesKind::Grid | SeriesKind::Work | SeriesKind::Skew
+        ),
+        probe.has_schedule(),
+    ) {
         (true, _) => "on a grid of due times",
         (false, false) if !probe.has_period() => "whenever there is one",
         (false, true) => "due when another thread says so, once a period",
@@ -61,6 +94,10 @@ fn runs(probe: &ProbeInfo) -> String {
         Placement::CopyACpu => "as often as there are measured CPUs, on any CPU",
         Placement::FirstCpu => "on the first measured CPU: there is one in a process or machine",
     };
-    let policy = if probe.policy == PolicyName::Other { "an ordinary task by default" } else { "a real-time task by default" };
+    let policy = if probe.policy == PolicyName::Other {
+        "an ordinary task by default"
+    } else {
+        "a real-time task by default"
+    };
     format!("{place}, {policy}")
 }

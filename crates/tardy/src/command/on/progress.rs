@@ -43,11 +43,15 @@ impl Progress {
         let text = match event {
             Event::Copied { bytes } => format!("tardy is copied ({:.1} MB)", *bytes as f64 / 1e6),
             Event::Starting { folder } => {
-                self.steps[index] = Step::UnderWay { folder: folder.clone() };
+                self.steps[index] = Step::UnderWay {
+                    folder: folder.clone(),
+                };
                 return;
             }
             Event::Started { .. } => "started".to_owned(),
-            Event::Interrupted { said, tries_left } => format!("the connection broke ({said}); it goes on there; {tries_left} more tries"),
+            Event::Interrupted { said, tries_left } => {
+                format!("the connection broke ({said}); it goes on there; {tries_left} more tries")
+            }
             Event::Ended => "ended".to_owned(),
         };
         self.say(&format!("{}: {text}", self.names[index]));
@@ -55,7 +59,11 @@ impl Progress {
 
     /// The machine is done with; why it failed is said at the end.
     pub(super) fn ended(&mut self, index: usize, error: Option<String>) {
-        self.steps[index] = if error.is_some() { Step::Failed } else { Step::Ended };
+        self.steps[index] = if error.is_some() {
+            Step::Failed
+        } else {
+            Step::Ended
+        };
         if error.is_some() && self.names.len() > 1 {
             self.say(&format!("{}: failed", self.names[index]));
         }
@@ -63,8 +71,13 @@ impl Progress {
 
     /// Machines on which the command runs, with its folders.
     pub(super) fn under_way(&self) -> Vec<(usize, String)> {
-        let folder =
-            |(index, step): (usize, &Step)| if let Step::UnderWay { folder } = step { Some((index, folder.clone())) } else { None };
+        let folder = |(index, step): (usize, &Step)| {
+            if let Step::UnderWay { folder } = step {
+                Some((index, folder.clone()))
+            } else {
+                None
+            }
+        };
         self.steps.iter().enumerate().filter_map(folder).collect()
     }
 
@@ -81,16 +94,29 @@ impl Progress {
         if self.is_quiet || !self.is_terminal {
             return;
         }
-        let count = |wanted: fn(&Step) -> bool| self.steps.iter().filter(|step| wanted(step)).count();
+        let count =
+            |wanted: fn(&Step) -> bool| self.steps.iter().filter(|step| wanted(step)).count();
         let parts = [
             (count(|step| *step == Step::Preparing), "prepared"),
-            (count(|step| matches!(step, Step::UnderWay { .. })), "under way"),
+            (
+                count(|step| matches!(step, Step::UnderWay { .. })),
+                "under way",
+            ),
             (count(|step| *step == Step::Ended), "done"),
             (count(|step| *step == Step::Failed), "failed"),
         ];
-        let parts: Vec<String> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
         let seconds = self.begin.elapsed().as_secs();
-        tardy_sys::standard_error::write(&format!("\r\x1b[K{}, {}:{:02}", parts.join(", "), seconds / 60, seconds % 60));
+        tardy_sys::standard_error::write(&format!(
+            "\r\x1b[K{}, {}:{:02}",
+            parts.join(", "),
+            seconds / 60,
+            seconds % 60
+        ));
         let _ = std::io::stderr().flush();
     }
 

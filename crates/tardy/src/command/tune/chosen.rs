@@ -13,8 +13,13 @@ use super::error::TuneError;
 use crate::cli::tune::TuneArgs;
 
 /// The CPUs of the work, and all.
-pub(super) fn cpus(asked: Option<&MeasuredCpus>, root: &Root) -> Result<(CpuList, CpuList), TuneError> {
-    let processors = Processors::read(root).map_err(|error| TuneError::Machine(format!("cannot ask for this process's CPUs: {error}")))?;
+pub(super) fn cpus(
+    asked: Option<&MeasuredCpus>,
+    root: &Root,
+) -> Result<(CpuList, CpuList), TuneError> {
+    let processors = Processors::read(root).map_err(|error| {
+        TuneError::Machine(format!("cannot ask for this process's CPUs: {error}"))
+    })?;
     let online = processors.usable.clone();
     let found = match asked {
         Some(MeasuredCpus::List(list)) => list.and(&online),
@@ -22,29 +27,57 @@ pub(super) fn cpus(asked: Option<&MeasuredCpus>, root: &Root) -> Result<(CpuList
         Some(MeasuredCpus::Housekeeping) => processors.housekeeping(),
         Some(MeasuredCpus::All) => online.clone(),
         None if !processors.set_apart().is_empty() => processors.set_apart(),
-        None if online.len() > 1 => online.iter().skip(1).collect::<Vec<CpuId>>().into_iter().collect(),
+        None if online.len() > 1 => online
+            .iter()
+            .skip(1)
+            .collect::<Vec<CpuId>>()
+            .into_iter()
+            .collect(),
         None => online.clone(),
     };
-    if found.is_empty() { Err(TuneError::NoCpu(online)) } else { Ok((found, online)) }
+    if found.is_empty() {
+        Err(TuneError::NoCpu(online))
+    } else {
+        Ok((found, online))
+    }
 }
 
 /// The settings that were asked for, as they are known here or stand in a file.
-pub(super) fn settings(args: &TuneArgs, root: &Root, (cpus, online): &(CpuList, CpuList)) -> Result<Vec<Setting>, TuneError> {
+pub(super) fn settings(
+    args: &TuneArgs,
+    root: &Root,
+    (cpus, online): &(CpuList, CpuList),
+) -> Result<Vec<Setting>, TuneError> {
     let all = match &args.settings {
         Some(file) => Settings::read(file)?.settings,
-        None => known::settings(&Target { root, profile: args.profile, cpus, online }),
+        None => known::settings(&Target {
+            root,
+            profile: args.profile,
+            cpus,
+            online,
+        }),
     };
-    if let Some(missing) = args.only.iter().chain(&args.with).find(|name| !all.iter().any(|setting| setting.name == **name)) {
+    if let Some(missing) = args
+        .only
+        .iter()
+        .chain(&args.with)
+        .find(|name| !all.iter().any(|setting| setting.name == **name))
+    {
         let names: Vec<&str> = all.iter().map(|setting| setting.name.as_str()).collect();
         return Err(TuneError::NoSetting(missing.clone(), names.join(", ")));
     }
     let is_chosen = |setting: &Setting| {
-        if args.only.is_empty() { !setting.only_named || args.with.contains(&setting.name) } else { args.only.contains(&setting.name) }
+        if args.only.is_empty() {
+            !setting.only_named || args.with.contains(&setting.name)
+        } else {
+            args.only.contains(&setting.name)
+        }
     };
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
-/// The settings that change something here; those that are not for this machine are named and left out unless they were asked for by name.
+/// The settings that change something here; those that are not for this machine are named and left
+/// out unless they were asked for by name.
 pub(super) fn changing(
     settings: Vec<Setting>,
     lock: &SettingsLock,
@@ -57,23 +90,34 @@ pub(super) fn changing(
         match setting.standing() {
             Standing::AsWanted => {}
             Standing::Changeable(_) if is_named(&setting) => found.push(setting),
-            // Some files have a write bit and refuse all the same: better known before hundreds of runs than in one of them.
+            // Some files have a write bit and refuse all the same: better known before hundreds of
+            // runs than in one of them.
             Standing::Changeable(_) => match AppliedSettings::apply([&setting], lock, root) {
                 Ok(applied) => {
                     drop(applied);
                     found.push(setting);
                 }
                 // Nothing is changed without it: the others are refused as this one is.
-                Err(error @ ApplyError::Journal(_)) => return Err(TuneError::Machine(error.to_string())),
+                Err(error @ ApplyError::Journal(_)) => {
+                    return Err(TuneError::Machine(error.to_string()));
+                }
                 Err(error) => {
                     has_refused = true;
                     say!("tardy: left out: {}", without_numbers(&error.to_string()));
                 }
             },
-            Standing::TakesRestart(words) => return Err(ApplyError::Restart(setting.name, words).into()),
-            Standing::Absent(why) if is_named(&setting) => return Err(ApplyError::Absent(setting.name, why).into()),
+            Standing::TakesRestart(words) => {
+                return Err(ApplyError::Restart(setting.name, words).into());
+            }
+            Standing::Absent(why) if is_named(&setting) => {
+                return Err(ApplyError::Absent(setting.name, why).into());
+            }
             Standing::Absent(why) => say!("tardy: left out {}: {why}", setting.name),
         }
     }
-    if found.is_empty() && has_refused { Err(TuneError::NothingApplied) } else { Ok(found) }
+    if found.is_empty() && has_refused {
+        Err(TuneError::NothingApplied)
+    } else {
+        Ok(found)
+    }
 }

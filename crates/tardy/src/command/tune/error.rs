@@ -40,14 +40,20 @@ pub(in crate::command) enum TuneError {
 impl TuneError {
     pub(in crate::command) fn exit(&self) -> Exit {
         match self {
-            Self::Settings(_) | Self::NoSetting(..) | Self::NoCpu(_) | Self::Usage(_) => Exit::Usage,
+            Self::Settings(_) | Self::NoSetting(..) | Self::NoCpu(_) | Self::Usage(_) => {
+                Exit::Usage
+            }
             Self::Lab(error) => error.exit_code(),
             Self::Search(error) => match **error {
                 SearchError::Run(RunError::Interrupted) => Exit::Interrupted,
                 SearchError::Run(_) => Exit::Machine,
                 _ => Exit::Usage,
             },
-            Self::NothingApplied | Self::Apply(_) | Self::InForce(_) | Self::Program(..) | Self::Machine(_) => Exit::Machine,
+            Self::NothingApplied
+            | Self::Apply(_)
+            | Self::InForce(_)
+            | Self::Program(..)
+            | Self::Machine(_) => Exit::Machine,
         }
     }
 }
@@ -60,7 +66,11 @@ pub(in crate::command) enum RunError {
     #[error(transparent)]
     Apply(#[from] ApplyError),
     #[error("{folder}: the run gave no number ({why}): run it by hand to see more: {command}")]
-    NoNumber { folder: PathBuf, why: String, command: String },
+    NoNumber {
+        folder: PathBuf,
+        why: String,
+        command: String,
+    },
     #[error("cannot run {0}: {1}")]
     Start(String, std::io::Error),
 }

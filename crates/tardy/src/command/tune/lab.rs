@@ -1,5 +1,6 @@
-//! `tardy tune --search --lab`: words of the kernel's command line, and other kernels, each against the first kernel as it is, in virtual time. The runs are
-//! cells of an atlas, so that a search that was cut off goes on where it was.
+//! `tardy tune --search --lab`: words of the kernel's command line, and other kernels, each against
+//! the first kernel as it is, in virtual time. The runs are cells of an atlas, so that a search
+//! that was cut off goes on where it was.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -37,7 +38,11 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     let goal = match args.goal {
         None | Some(Goal::Max) => Goal::Max,
         Some(goal @ Goal::Quantile(0.999)) => goal,
-        Some(goal) => return Err(TuneError::Usage(format!("--goal {goal}: in the lab the goal is max or 99.9"))),
+        Some(goal) => {
+            return Err(TuneError::Usage(format!(
+                "--goal {goal}: in the lab the goal is max or 99.9"
+            )));
+        }
     };
     let mut arguments = arguments(args);
     lab::atlas::check_loads(&arguments)?;
@@ -47,7 +52,10 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     let needed = replicas_min(tests, Confidence::NINETY_FIVE);
     arguments.replicas = args.lab_search.replicas.unwrap_or(needed + 1);
     if arguments.replicas < needed {
-        let message = format!("--replicas {}: {needed} at least are needed to decide on {tests} effects at once", arguments.replicas);
+        let message = format!(
+            "--replicas {}: {needed} at least are needed to decide on {tests} effects at once",
+            arguments.replicas
+        );
         return Err(TuneError::Usage(message));
     }
     say!(
@@ -61,10 +69,16 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     let atlas = cells(&setting, variants.clone(), absent, &arguments)?;
     let mut answer = answer(&atlas, &variants, goal, &arguments);
     if let Some(together) = all_that_lower(&answer, &variants) {
-        say!("tardy: all that lower it, together: {}", together.words.join(" "));
+        say!(
+            "tardy: all that lower it, together: {}",
+            together.words.join(" ")
+        );
         let variants = [variants[0].clone(), together];
         let atlas = cells(&setting, variants.to_vec(), Vec::new(), &arguments)?;
-        answer.together = rows(&atlas, &variants, goal).pop().map(|row| Row { name: ALL.to_owned(), ..row });
+        answer.together = rows(&atlas, &variants, goal).pop().map(|row| Row {
+            name: ALL.to_owned(),
+            ..row
+        });
     }
     finish(&answer, args.json, &arguments)
 }
@@ -89,24 +103,48 @@ fn arguments(args: &TuneArgs) -> AtlasArguments {
         jobs: lab.jobs,
         wall_limit: WALL_LIMIT,
         time_limit: TIME_LIMIT,
-        out: args.out.clone().unwrap_or_else(|| format!("search-{}", compact(Nanos(tardy_sys::clock::realtime()))).into()),
+        out: args.out.clone().unwrap_or_else(|| {
+            format!("search-{}", compact(Nanos(tardy_sys::clock::realtime()))).into()
+        }),
         json: args.json,
         markdown: false,
         arguments,
     }
 }
 
-/// The first kernel as it is, then each word on it, then the other kernels; and those that cannot be had.
-fn variants(args: &TuneArgs, setting: &lab::Setting) -> Result<(Vec<Variant>, MissingKernels), TuneError> {
+/// The first kernel as it is, then each word on it, then the other kernels; and those that cannot
+/// be had.
+fn variants(
+    args: &TuneArgs,
+    setting: &lab::Setting,
+) -> Result<(Vec<Variant>, MissingKernels), TuneError> {
     let lab = &args.lab_search;
-    let found = lab.kernels.0.variants_there(setting.machine.architecture, &setting.cache, lab.machine.refresh);
+    let found = lab.kernels.0.variants_there(
+        setting.machine.architecture,
+        &setting.cache,
+        lab.machine.refresh,
+    );
     let (kernels, absent) = found.map_err(lab::LabError::from)?;
-    let words: Vec<String> = if lab.word.is_empty() { TRIED.map(str::to_owned).to_vec() } else { lab.word.clone() };
+    let words: Vec<String> = if lab.word.is_empty() {
+        TRIED.map(str::to_owned).to_vec()
+    } else {
+        lab.word.clone()
+    };
     let mut variants = vec![kernels[0].clone()];
-    variants.extend(words.iter().map(|word| with_words(&kernels[0], word.split_whitespace())));
+    variants.extend(
+        words
+            .iter()
+            .map(|word| with_words(&kernels[0], word.split_whitespace())),
+    );
     variants.extend(kernels.into_iter().skip(1));
     make_names_unique(&mut variants);
-    Ok((variants, absent.into_iter().map(|(kernel, error)| (kernel, error.to_string())).collect()))
+    Ok((
+        variants,
+        absent
+            .into_iter()
+            .map(|(kernel, error)| (kernel, error.to_string()))
+            .collect(),
+    ))
 }
 
 /// A preemption model is what the kernel must confirm, and no mere word.
@@ -121,18 +159,27 @@ fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Varia
     Variant::new(base.kernel.clone(), model, all)
 }
 
-/// Neighbouring pads leave the kernel's data nearly where it was, and the largest latencies of such replicas are alike: these lie apart.
+/// Neighbouring pads leave the kernel's data nearly where it was, and the largest latencies of such
+/// replicas are alike: these lie apart.
 fn pad(replica: u32) -> u32 {
     (replica + 1) * 37
 }
 
-fn cells(setting: &lab::Setting, variants: Vec<Variant>, absent: MissingKernels, arguments: &AtlasArguments) -> Result<Atlas, TuneError> {
+fn cells(
+    setting: &lab::Setting,
+    variants: Vec<Variant>,
+    absent: MissingKernels,
+    arguments: &AtlasArguments,
+) -> Result<Atlas, TuneError> {
     let index = lab::atlas::make(setting, variants, absent, arguments, pad)?;
     Ok(Atlas::new(lab::atlas::input(&index, &arguments.out)))
 }
 
 fn answer(atlas: &Atlas, variants: &[Variant], goal: Goal, arguments: &AtlasArguments) -> Answer {
-    let as_it_is = atlas.cells[0].iter().map(|cell| of_runs(cell, goal).to_vec()).collect();
+    let as_it_is = atlas.cells[0]
+        .iter()
+        .map(|cell| of_runs(cell, goal).to_vec())
+        .collect();
     Answer {
         meaning: atlas.meaning.clone(),
         base: variants[0].name.clone(),
@@ -159,7 +206,12 @@ fn of_runs(cell: &AtlasCell, goal: Goal) -> &[Nanos] {
 
 /// All rows but the first, each against it.
 fn rows(atlas: &Atlas, variants: &[Variant], goal: Goal) -> Vec<Row> {
-    let logarithms = |cell: &AtlasCell| of_runs(cell, goal).iter().map(|value| (value.get().max(1) as f64).ln()).collect::<Vec<f64>>();
+    let logarithms = |cell: &AtlasCell| {
+        of_runs(cell, goal)
+            .iter()
+            .map(|value| (value.get().max(1) as f64).ln())
+            .collect::<Vec<f64>>()
+    };
     let of_row = |row: &Vec<AtlasCell>| row.iter().map(logarithms).collect::<Vec<_>>();
     let with: Vec<Vec<Vec<f64>>> = atlas.cells[1..].iter().map(of_row).collect();
     let found = effects(&of_row(&atlas.cells[0]), &with, Confidence::NINETY_FIVE);
@@ -170,39 +222,69 @@ fn rows(atlas: &Atlas, variants: &[Variant], goal: Goal) -> Vec<Row> {
         words.retain(|word| !base.command_line_words().contains(word));
         let is_same_kernel = variant.kernel.digest == base.kernel.digest;
         let cells = &atlas.cells[place + 1];
-        let loads = atlas.loads.iter().zip(cells).zip(effects).map(|((load, cell), effect)| of_load(load, cell, effect.as_ref(), goal));
-        Row { name: if is_same_kernel { words.join(" ") } else { variant.name.clone() }, words, loads: loads.collect() }
+        let loads = atlas
+            .loads
+            .iter()
+            .zip(cells)
+            .zip(effects)
+            .map(|((load, cell), effect)| of_load(load, cell, effect.as_ref(), goal));
+        Row {
+            name: if is_same_kernel {
+                words.join(" ")
+            } else {
+                variant.name.clone()
+            },
+            words,
+            loads: loads.collect(),
+        }
     };
     found.iter().enumerate().map(row).collect()
 }
 
 fn of_load(load: &str, cell: &AtlasCell, effect: Option<&Effect>, goal: Goal) -> OfLoad {
-    let interval = effect.map(|effect| effect.difference.interval).filter(|interval| interval.is_finite());
+    let interval = effect
+        .map(|effect| effect.difference.interval)
+        .filter(|interval| interval.is_finite());
     OfLoad {
         load: load.to_owned(),
         goal_ns: of_runs(cell, goal).to_vec(),
         outcome: effect.map(|effect| effect.outcome),
         factor: effect.map(|effect| effect.difference.value.exp()),
         factor_interval: interval.map(|interval| [interval.lower.exp(), interval.upper.exp()]),
-        failures: cell.failures.iter().map(|failure| failure.words.clone()).collect(),
+        failures: cell
+            .failures
+            .iter()
+            .map(|failure| failure.words.clone())
+            .collect(),
     }
 }
 
-/// The words that lower the goal somewhere and raise it nowhere, the best of those that set the same thing; none where one alone does.
+/// The words that lower the goal somewhere and raise it nowhere, the best of those that set the
+/// same thing; none where one alone does.
 fn all_that_lower(answer: &Answer, variants: &[Variant]) -> Option<Variant> {
     let mut best: BTreeMap<&str, (usize, &Row)> = BTreeMap::new();
     for (place, row) in answer.settings.iter().enumerate() {
-        if row.words.is_empty() || !row.lowers() || row.raises() || variants[place + 1].kernel.digest != variants[0].kernel.digest {
+        if row.words.is_empty()
+            || !row.lowers()
+            || row.raises()
+            || variants[place + 1].kernel.digest != variants[0].kernel.digest
+        {
             continue;
         }
         let key = row.words[0].split('=').next().unwrap_or_default();
-        if best.get(key).is_none_or(|(_, other)| row.gain() < other.gain()) {
+        if best
+            .get(key)
+            .is_none_or(|(_, other)| row.gain() < other.gain())
+        {
             best.insert(key, (place, row));
         }
     }
     let mut rows: Vec<(usize, &Row)> = best.into_values().collect();
     rows.sort_by_key(|(place, _)| *place);
-    let words = rows.iter().flat_map(|(_, row)| &row.words).map(String::as_str);
+    let words = rows
+        .iter()
+        .flat_map(|(_, row)| &row.words)
+        .map(String::as_str);
     (rows.len() > 1).then(|| with_words(&variants[0], words))
 }
 
@@ -224,14 +306,39 @@ fn finish(answer: &Answer, is_json: bool, arguments: &AtlasArguments) -> Result<
         only_named: false,
     };
     let is_useful = |row: &&Row| row.lowers() && !row.raises() && !row.words.is_empty();
-    let useful = Settings { settings: answer.settings.iter().filter(is_useful).map(setting).collect() };
-    put(BEST, useful.to_toml().map_err(|error| TuneError::Machine(error.to_string()))?.as_bytes())?;
+    let useful = Settings {
+        settings: answer
+            .settings
+            .iter()
+            .filter(is_useful)
+            .map(setting)
+            .collect(),
+    };
+    put(
+        BEST,
+        useful
+            .to_toml()
+            .map_err(|error| TuneError::Machine(error.to_string()))?
+            .as_bytes(),
+    )?;
     let text = if is_json {
         json
     } else {
-        output::fitted(&tune_lab_text::text(answer, &arguments.out.join(BEST), output::screen_or_page().columns))
+        output::fitted(&tune_lab_text::text(
+            answer,
+            &arguments.out.join(BEST),
+            output::screen_or_page().columns,
+        ))
     };
     output::print(&text).map_err(|error| TuneError::Machine(error.to_string()))?;
-    let is_incomplete = answer.settings.iter().flat_map(|row| &row.loads).any(|load| !load.failures.is_empty());
-    Ok(if is_incomplete || !answer.absent.is_empty() { Exit::Machine } else { Exit::Done })
+    let is_incomplete = answer
+        .settings
+        .iter()
+        .flat_map(|row| &row.loads)
+        .any(|load| !load.failures.is_empty());
+    Ok(if is_incomplete || !answer.absent.is_empty() {
+        Exit::Machine
+    } else {
+        Exit::Done
+    })
 }

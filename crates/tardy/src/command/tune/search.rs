@@ -1,4 +1,5 @@
-//! `tardy tune --search`: runs of this program, each with some settings on, and what they come to. Its folder has the question, the runs and the answer.
+//! `tardy tune --search`: runs of this program, each with some settings on, and what they come to.
+//! Its folder has the question, the runs and the answer.
 
 use std::fs;
 use std::io::Write;
@@ -51,18 +52,31 @@ pub(super) fn begin(args: &TuneArgs) -> Result<Exit, TuneError> {
         settings: Settings { settings },
         cpus: cpus.0,
         goal: args.goal.unwrap_or(GOAL).to_string(),
-        loads: if args.load.is_empty() { LOADS.map(str::to_owned).to_vec() } else { args.load.clone() },
+        loads: if args.load.is_empty() {
+            LOADS.map(str::to_owned).to_vec()
+        } else {
+            args.load.clone()
+        },
         length,
         runs,
         seed: args.seed,
         machine: facts.one_line(),
         boot_id: root.text("proc/sys/kernel/random/boot_id"),
     };
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("search-{}", compact(Nanos(tardy_sys::clock::realtime())))));
+    let out = args.out.clone().unwrap_or_else(|| {
+        PathBuf::from(format!(
+            "search-{}",
+            compact(Nanos(tardy_sys::clock::realtime()))
+        ))
+    });
     if out.exists() {
-        return Err(TuneError::Usage(format!("{} is there: give another --out, or go on with --resume", out.display())));
+        return Err(TuneError::Usage(format!(
+            "{} is there: give another --out, or go on with --resume",
+            out.display()
+        )));
     }
-    let json = serde_json::to_vec_pretty(&question).map_err(|error| TuneError::Machine(error.to_string()))?;
+    let json = serde_json::to_vec_pretty(&question)
+        .map_err(|error| TuneError::Machine(error.to_string()))?;
     fs::create_dir_all(out.join(RUNS))
         .and_then(|()| put(&out.join(QUESTION), &json))
         .map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;
@@ -72,44 +86,88 @@ pub(super) fn begin(args: &TuneArgs) -> Result<Exit, TuneError> {
 pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
     let path = folder.join(QUESTION);
     let usage = |error: String| TuneError::Usage(format!("--resume: {}: {error}", path.display()));
-    let bytes = tardy_sys::regular_file::read(&path, 16 << 20).map_err(|error| usage(error.to_string()))?;
-    let question: Question = serde_json::from_slice(&bytes).map_err(|error| usage(error.to_string()))?;
+    let bytes =
+        tardy_sys::regular_file::read(&path, 16 << 20).map_err(|error| usage(error.to_string()))?;
+    let question: Question =
+        serde_json::from_slice(&bytes).map_err(|error| usage(error.to_string()))?;
     let root = Root::system();
     let lock = SettingsLock::take(journal::folder())?;
     if question.boot_id != root.text("proc/sys/kernel/random/boot_id") {
         return Err(TuneError::Usage(format!(
-            "--resume: {} was begun before this machine was started again, or on another one: its numbers do not go with new ones; begin anew",
+            "--resume: {} was begun before this machine was started again, or on another one: its \
+             numbers do not go with new ones; begin anew",
             folder.display()
         )));
     }
     go_on(&question, folder, is_json, &lock, &root)
 }
 
-fn go_on(question: &Question, out: &Path, is_json: bool, lock: &SettingsLock, root: &Root) -> Result<Exit, TuneError> {
+fn go_on(
+    question: &Question,
+    out: &Path,
+    is_json: bool,
+    lock: &SettingsLock,
+    root: &Root,
+) -> Result<Exit, TuneError> {
     if let Some(process) = another_run(root) {
-        return Err(TuneError::Machine(format!("process {process} measures or loads this machine with tardy: wait for its end")));
+        return Err(TuneError::Machine(format!(
+            "process {process} measures or loads this machine with tardy: wait for its end"
+        )));
     }
     let goal: Goal = match question.goal.parse::<f64>() {
         Ok(percent) => Goal::Quantile(percent / 100.0),
         Err(_) => Goal::Max,
     };
-    let signals = Signals::block().map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
-    say!("tardy: {} runs of {} at most, into {}", question.runs, question.length, out.display());
-    let mut bench = Runs { question, goal, out, lock, root, signals, number: 0, kept: 0 };
-    let effort = Effort { runs: question.runs, confidence: Confidence::NINETY_FIVE, seed: question.seed };
+    let signals = Signals::block()
+        .map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
+    say!(
+        "tardy: {} runs of {} at most, into {}",
+        question.runs,
+        question.length,
+        out.display()
+    );
+    let mut bench = Runs {
+        question,
+        goal,
+        out,
+        lock,
+        root,
+        signals,
+        number: 0,
+        kept: 0,
+    };
+    let effort = Effort {
+        runs: question.runs,
+        confidence: Confidence::NINETY_FIVE,
+        seed: question.seed,
+    };
     let found = search(question.settings.settings.len(), effort, &mut bench).map_err(Box::new)?;
     if bench.kept > 0 {
         say!("tardy: {} of the runs were there", bench.kept);
     }
-    write(question, &found, out).map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;
-    let shown = if is_json { tune_text::found_json(question, &found) } else { output::fitted(&tune_text::found(question, &found, out)) };
+    write(question, &found, out)
+        .map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;
+    let shown = if is_json {
+        tune_text::found_json(question, &found)
+    } else {
+        output::fitted(&tune_text::found(question, &found, out))
+    };
     output::print(&shown).map_err(|error| TuneError::Machine(error.to_string()))?;
     Ok(Exit::Done)
 }
 
 fn write(question: &Question, found: &SearchResult, out: &Path) -> std::io::Result<()> {
-    put(&out.join(ANSWER), tune_text::found_json(question, found).as_bytes())?;
-    let useful = Settings { settings: found.useful().into_iter().map(|place| question.settings.settings[place].clone()).collect() };
+    put(
+        &out.join(ANSWER),
+        tune_text::found_json(question, found).as_bytes(),
+    )?;
+    let useful = Settings {
+        settings: found
+            .useful()
+            .into_iter()
+            .map(|place| question.settings.settings[place].clone())
+            .collect(),
+    };
     let toml = useful.to_toml().map_err(std::io::Error::other)?;
     put(&out.join(BEST), toml.as_bytes())
 }
@@ -122,12 +180,27 @@ fn put(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 fn another_run(root: &Root) -> Option<u32> {
     let mine = std::process::id();
     let is_another = |process: &u32| {
-        let line = root.read(format!("proc/{process}/cmdline")).unwrap_or_default();
+        let line = root
+            .read(format!("proc/{process}/cmdline"))
+            .unwrap_or_default();
         let mut words = line.split('\0');
-        let program = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default().to_owned();
-        program == "tardy" && words.next().is_some_and(|verb| ["run", "cost", "load", "reproduce"].contains(&verb))
+        let program = words
+            .next()
+            .unwrap_or_default()
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        program == "tardy"
+            && words
+                .next()
+                .is_some_and(|verb| ["run", "cost", "load", "reproduce"].contains(&verb))
     };
-    root.names("proc").iter().filter_map(|name| name.parse().ok()).filter(|process| *process != mine).find(is_another)
+    root.names("proc")
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .filter(|process| *process != mine)
+        .find(is_another)
 }
 
 /// The runs of a search, numbered in the order that the seed gives.
@@ -149,9 +222,20 @@ impl Bench for Runs<'_> {
     fn measure(&mut self, on: &[bool]) -> Result<f64, RunError> {
         self.number += 1;
         let folder = self.out.join(RUNS).join(format!("{:04}", self.number));
-        let settings: Vec<&Setting> =
-            self.question.settings.settings.iter().zip(on).filter(|(_, on)| **on).map(|(setting, _)| setting).collect();
-        let names = settings.iter().map(|setting| setting.name.as_str()).collect::<Vec<_>>().join(" ");
+        let settings: Vec<&Setting> = self
+            .question
+            .settings
+            .settings
+            .iter()
+            .zip(on)
+            .filter(|(_, on)| **on)
+            .map(|(setting, _)| setting)
+            .collect();
+        let names = settings
+            .iter()
+            .map(|setting| setting.name.as_str())
+            .collect::<Vec<_>>()
+            .join(" ");
         if let Some(value) = self.kept(&folder, &names) {
             self.kept += 1;
             return Ok(value);
@@ -160,7 +244,8 @@ impl Bench for Runs<'_> {
         let applied = AppliedSettings::apply(settings, self.lock, self.root)?;
         let waited = self.signals.wait_for(&mut command);
         drop(applied);
-        let (status, is_asked) = waited.map_err(|error| RunError::Start(line_of(&command), error))?;
+        let (status, is_asked) =
+            waited.map_err(|error| RunError::Start(line_of(&command), error))?;
         if is_asked || self.signals.have_come() {
             return Err(RunError::Interrupted);
         }
@@ -173,25 +258,34 @@ impl Bench for Runs<'_> {
 
     fn begin(&mut self, stage: Stage, runs: usize) {
         let names = |settings: &[usize]| {
-            settings.iter().map(|&place| self.question.settings.settings[place].name.as_str()).collect::<Vec<_>>().join(", ")
+            settings
+                .iter()
+                .map(|&place| self.question.settings.settings[place].name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         let what = match &stage {
             Stage::Screening { replicates } => {
-                format!("all {} settings at once, by a balanced design, {replicates} times", self.question.settings.settings.len())
+                format!(
+                    "all {} settings at once, by a balanced design, {replicates} times",
+                    self.question.settings.settings.len()
+                )
             }
             Stage::Pairs { settings } => format!("pairs with and without {}", names(settings)),
             Stage::Together { settings } => format!("{} together against none", names(settings)),
         };
         say!(
             "tardy: {what}: {runs} runs at most, {}",
-            self.question.length * i64::try_from(runs).unwrap_or(i64::MAX) + BESIDE * i64::try_from(runs).unwrap_or(i64::MAX)
+            self.question.length * i64::try_from(runs).unwrap_or(i64::MAX)
+                + BESIDE * i64::try_from(runs).unwrap_or(i64::MAX)
         );
     }
 }
 
 impl Runs<'_> {
     fn command(&self, folder: &Path, names: &str) -> Result<Command, RunError> {
-        let program = std::env::current_exe().map_err(|error| RunError::Start("tardy".to_owned(), error))?;
+        let program =
+            std::env::current_exe().map_err(|error| RunError::Start("tardy".to_owned(), error))?;
         let mut command = Command::new(program);
         command.args([
             "run",
@@ -205,17 +299,32 @@ impl Runs<'_> {
         for load in &self.question.loads {
             command.args(["--load", load]);
         }
-        command.args(["--label", &format!("settings={}", if names.is_empty() { "as found" } else { names }), "--out"]).arg(folder);
+        command
+            .args([
+                "--label",
+                &format!(
+                    "settings={}",
+                    if names.is_empty() { "as found" } else { names }
+                ),
+                "--out",
+            ])
+            .arg(folder);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Ok(command)
     }
 
-    /// The number of a run that an earlier start had finished with the same settings; what it had not finished goes.
+    /// The number of a run that an earlier start had finished with the same settings; what it had
+    /// not finished goes.
     fn kept(&self, folder: &Path, names: &str) -> Option<f64> {
         let record = tardy_run::folder::open(folder).ok();
         let names = if names.is_empty() { "as found" } else { names };
         let is_whole = |record: &tardy_run::record::RunRecord| {
-            record.state == State::Finished && record.plan.labels.get("settings").is_some_and(|label| label == names)
+            record.state == State::Finished
+                && record
+                    .plan
+                    .labels
+                    .get("settings")
+                    .is_some_and(|label| label == names)
         };
         if record.as_ref().is_some_and(is_whole) {
             return goal_of(folder, self.goal).ok();
@@ -228,13 +337,20 @@ impl Runs<'_> {
 
 fn line_of(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The goal of a run: of all its CPUs together, in ns.
 fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
     let run = read::read(folder, &Requirement::default()).map_err(|error| error.to_string())?;
-    let probe = run.probes().first().map(|probe| (*probe).to_owned()).ok_or("it has no probe")?;
+    let probe = run
+        .probes()
+        .first()
+        .map(|probe| (*probe).to_owned())
+        .ok_or("it has no probe")?;
     let latency = run.of_probe(&probe).latency;
     let samples = latency.count();
     let rank = match goal {
@@ -242,5 +358,7 @@ fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
         Goal::Quantile(share) => ((share * samples as f64).ceil() as u64).clamp(1, samples.max(1)),
     };
     let value = latency.values_at(&[rank]).first().copied().flatten();
-    value.map(|value| value as f64).ok_or_else(|| "it has no sample".to_owned())
+    value
+        .map(|value| value as f64)
+        .ok_or_else(|| "it has no sample".to_owned())
 }

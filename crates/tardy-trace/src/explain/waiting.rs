@@ -1,0 +1,66 @@
+//! The threads whose wake-ups are explained, and what is known of one while it waits.
+
+use super::{DueFrom, Waker};
+use crate::event::Thread;
+use crate::text::Text;
+
+/// Whose wake-ups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Of the threads with these numbers, outside of any container.
+    Pids(Vec<i32>),
+    /// Of all threads of these names.
+    Names(Vec<Text>),
+}
+
+impl Target {
+    pub(super) fn is(&self, thread: Thread) -> bool {
+        match self {
+            Self::Pids(pids) => pids.contains(&thread.pid),
+            Self::Names(names) => names.contains(&thread.name),
+        }
+    }
+}
+
+/// Whose way a stretch is a part of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    pub(super) thread: Thread,
+    pub(super) waking_cpu: u32,
+    pub(super) interrupted_depth: Option<u8>,
+    pub(super) functions: Functions,
+}
+
+/// What the interrupt that woke a thread came into, as far as stacks were recorded.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Functions {
+    pub(super) stack: Option<u32>,
+    pub(super) is_softirq: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct WaitingThread {
+    pub(super) thread: Thread,
+    pub(super) due: u64,
+    /// Up to here the timer was allowed to be late.
+    pub(super) slack_end: u64,
+    pub(super) due_from: DueFrom,
+    pub(super) waker: Waker,
+    pub(super) interrupt: Option<u64>,
+    pub(super) expiry: Option<u64>,
+    pub(super) waking: u64,
+    pub(super) waking_cpu: u32,
+    pub(super) interrupted_depth: Option<u8>,
+    pub(super) functions: Functions,
+    /// The CPU on whose queue it was put first, from when on.
+    pub(super) queue: (u64, u32),
+    /// Those that it was moved to.
+    pub(super) moves: Vec<(u64, u32)>,
+}
+
+impl WaitingThread {
+    /// The CPU that it waits for last, and from when on.
+    pub(super) fn last_queue(&self) -> (u64, u32) {
+        self.moves.last().copied().unwrap_or(self.queue)
+    }
+}

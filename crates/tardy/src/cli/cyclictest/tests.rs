@@ -1,0 +1,337 @@
+use clap::Parser;
+
+use super::*;
+use crate::cli::suggest::in_a_line;
+use crate::cli::{Cli, Command};
+
+fn args(line: &str) -> CyclictestArgs {
+    let cli = Cli::try_parse_from(
+        ["tardy", "cyclictest"]
+            .into_iter()
+            .chain(line.split_whitespace()),
+    )
+    .unwrap();
+    let Command::Cyclictest(args) = cli.command else {
+        panic!("another command")
+    };
+    *args
+}
+
+fn setup(line: &str) -> Result<Setup, String> {
+    args(line).setup(&"0-3".parse().unwrap())
+}
+
+fn threads(line: &str) -> Vec<(u32, u32, i64)> {
+    let of = |thread: &Thread| (thread.cpu.0, thread.priority, thread.interval.get() / 1000);
+    setup(line).unwrap().threads.iter().map(of).collect()
+}
+
+#[test]
+fn usual_lines_are_understood() {
+    assert_eq!(threads("-q"), [(0, 0, 1000)]);
+    assert_eq!(
+        threads("-Sp90 -i200 -q"),
+        [(0, 90, 200), (1, 90, 700), (2, 90, 1200), (3, 90, 1700)]
+    );
+    assert_eq!(
+        threads("-m -S -p 95 -d 0 -l1000 -D 1h"),
+        [(0, 95, 1000), (1, 95, 1000), (2, 95, 1000), (3, 95, 1000)]
+    );
+    assert_eq!(
+        threads("-qmu -h3500 -i100 -t -a -p95"),
+        [(0, 95, 100), (1, 95, 100), (2, 95, 100), (3, 95, 100)]
+    );
+    assert_eq!(
+        threads("-t5 -a 1,3 -p 80 -d0"),
+        [
+            (1, 80, 1000),
+            (3, 80, 1000),
+            (1, 80, 1000),
+            (3, 80, 1000),
+            (1, 80, 1000)
+        ]
+    );
+    assert_eq!(
+        threads("-t 3 -p 80 --priospread"),
+        [(0, 80, 1000), (1, 79, 1500), (2, 78, 2000)]
+    );
+    assert_eq!(threads("--policy=rr -a 2"), [(2, 2, 1000)]);
+    assert_eq!(
+        threads("-t2 -a !1-2 -p 80 -d0"),
+        [(0, 80, 1000), (3, 80, 1000)]
+    );
+    assert_eq!(
+        threads("-S -a all -d0"),
+        [(0, 0, 1000), (1, 0, 1000), (2, 0, 1000), (3, 0, 1000)]
+    );
+}
+
+/// Each option of the manual of rt-tests 2.8, in the order of the manual: done (`+`), passed
+/// over with a note that names it (`-`), or refused.
+#[test]
+fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
+    let options = [
+        ("--default-system", "+"),
+        ("--latency=50", "+"),
+        (
+            "--deepest-idle-state=1",
+            "--deepest-idle-state: idle states are limited by their time",
+        ),
+        ("--deepest-idle-state -1", "--deepest-idle-state: "),
+        ("--laptop", "+"),
+        ("-c 0", "+"),
+        ("--clock=1", "+"),
+        (
+            "--clock=aux0",
+            "invalid value 'aux0' for '--clock <CLOCK>': only clocks 0",
+        ),
+        ("-x", "+"),
+        ("--posix_timers", "+"),
+        ("-s", "-s: sleeps without a clock"),
+        ("--system", "-s: "),
+        ("-r", "+"),
+        ("--relative", "+"),
+        ("-R", "-R changes nothing"),
+        ("--resolution", "-R changes nothing"),
+        ("-d 0", "+"),
+        ("--distance=500", "+"),
+        ("-i 200", "+"),
+        ("--interval=200", "+"),
+        ("--secaligned", "+"),
+        (
+            "--secaligned 100",
+            "--secaligned: due times begin with the second",
+        ),
+        ("-A 0", "+"),
+        ("--align=0", "+"),
+        ("--align=7", "-A: due times coincide"),
+        ("-a", "+"),
+        ("-a 1-2", "+"),
+        ("--affinity=!1-2", "+"),
+        ("--affinity=1-x", "-a: `1-x` is not a list of CPUs"),
+        ("-b 100", "+"),
+        ("--breaktrace=100", "+"),
+        ("-D 0", "+"),
+        ("--duration=2h", "+"),
+        ("-D -5", "unexpected argument '-5'"),
+        ("-F pipe", "-F: no figures go to a FIFO"),
+        ("--fifo=pipe", "-F: "),
+        ("-h 400", "+"),
+        ("--histogram=400", "+"),
+        ("-H 400", "+"),
+        ("--histofall=400", "+"),
+        ("--histfile=x", "+"),
+        ("--json=x", "+"),
+        ("-l 100", "+"),
+        ("--loops=100", "+"),
+        ("--mainaffinity=1", "--mainaffinity changes nothing"),
+        ("-m", "+"),
+        ("--mlockall", "+"),
+        ("-M", "-M changes nothing"),
+        ("--refresh_on_max", "-M changes nothing"),
+        ("-N", "+"),
+        ("--nsecs", "+"),
+        ("-o 5", "-o: values are not thinned out"),
+        ("--oscope=5", "-o: "),
+        ("-p 80", "+"),
+        ("--prio=80", "+"),
+        ("--priority=80", "+"),
+        ("--policy=other", "+"),
+        ("--policy=normal", "+"),
+        ("--policy=rr", "+"),
+        ("--policy=fifo", "+"),
+        ("--policy=batch", "--policy=batch: "),
+        ("--policy=idle", "--policy=idle: "),
+        ("--priospread", "+"),
+        ("-q", "+"),
+        ("--quiet", "+"),
+        ("-S", "+"),
+        ("--smp", "+"),
+        ("--spike=100", "+"),
+        ("--spike-nodes=10", "+"),
+        ("--smi", "--smi: SMIs are no column here"),
+        ("-t", "+"),
+        ("-t 3", "+"),
+        ("--threads=3", "+"),
+        ("--tracemark", "+"),
+        ("-u", "-u changes nothing"),
+        ("--unbuffered", "-u changes nothing"),
+        ("-v", "+"),
+        ("--verbose", "+"),
+        ("--dbg_cyclictest", "--dbg_cyclictest changes nothing"),
+        ("--bogus", "unexpected argument '--bogus'"),
+        (
+            "-i x",
+            "invalid value 'x' for '--interval <US>': `x` is no number",
+        ),
+        ("-b", "a value is required for '--breaktrace <US>'"),
+    ];
+    for (option, wanted) in options {
+        let words = ["tardy", "cyclictest"].into_iter().chain(option.split(' '));
+        let said = match Cli::try_parse_from(words) {
+            Ok(Cli {
+                command: Command::Cyclictest(args),
+            }) => args.setup(&"0-3".parse().unwrap()).map(|setup| setup.notes),
+            Ok(_) => panic!("another command"),
+            Err(error) => Err(in_a_line(&error)),
+        };
+        match said {
+            Ok(notes) => {
+                let usual = |note: &&String| {
+                    note.contains("bound to CPUs in turn") || note.starts_with("real-time priority")
+                };
+                let notes: Vec<&String> = notes.iter().filter(|note| !usual(note)).collect();
+                let is_as_wanted = if notes.is_empty() {
+                    wanted == "+"
+                } else {
+                    notes[0].starts_with(wanted)
+                };
+                assert!(is_as_wanted && notes.len() < 2, "{option}: {notes:?}");
+            }
+            Err(line) => assert!(
+                line.starts_with(wanted) && !line.contains('\n'),
+                "{option}: {line}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn words_are_taken_as_rteval_hands_them_over() {
+    let line = [
+        "tardy",
+        "cyclictest",
+        "",
+        "-qmu",
+        "-h 3500",
+        "-p95",
+        "-t4",
+        "-a0-3",
+        "--default-system",
+        "-t2",
+        "-b100",
+        "--tracemark",
+    ];
+    let Command::Cyclictest(args) = Cli::try_parse_from(line).unwrap().command else {
+        panic!("another command")
+    };
+    let setup = args.setup(&"0-3".parse().unwrap()).unwrap();
+    assert_eq!(
+        (
+            setup.threads.len(),
+            args.shape().unwrap().buckets,
+            args.leaves_power()
+        ),
+        (2, 3500, true)
+    );
+    assert!(
+        setup
+            .threads
+            .iter()
+            .all(|thread| thread.priority == 95 && thread.interval == Nanos::from_micros(1000))
+    );
+}
+
+#[test]
+fn threads_that_are_alike_are_one_probe() {
+    let probes = |line| {
+        setup(line)
+            .unwrap()
+            .request
+            .probes
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        probes("-S -p 95 -h 100"),
+        ["cyclic:period=1ms:cpus=0-3:priority=95"]
+    );
+    assert_eq!(
+        probes("-t3 -a 0,1 -p 95 -d0"),
+        [
+            "cyclic:period=1ms:cpus=0-1:priority=95",
+            "cyclic:period=1ms:cpus=0:name=thread-2:priority=95"
+        ]
+    );
+    assert_eq!(
+        probes("-x -t2"),
+        [
+            "posix-timer:period=1ms:cpus=0",
+            "posix-timer:period=1500us:cpus=1:name=thread-1"
+        ]
+    );
+}
+
+#[test]
+fn the_run_is_as_long_as_cyclictests() {
+    let length = |line| {
+        (
+            setup(line).unwrap().request.length,
+            setup(line).unwrap().request.cycles,
+        )
+    };
+    assert_eq!(length("-l 500 -S -h 10"), (None, Some(500)));
+    assert_eq!(length("-l 500 -S"), (Some(Nanos::from_millis(500)), None));
+    assert_eq!(length("-D 2m"), (Some(Nanos::from_secs(120)), None));
+    assert_eq!(length("-D 1 -l 100"), (Some(Nanos::from_millis(100)), None));
+    assert_eq!(
+        (length(""), length("-D 0")),
+        ((Some(LENGTH_MAX), None), (Some(LENGTH_MAX), None))
+    );
+    assert_eq!(length("-D 0 -l 100"), (None, Some(100)));
+}
+
+#[test]
+fn a_trace_mark_switches_the_trace_off_where_a_latency_breaks_the_run() {
+    let is_off = |line| setup(line).unwrap().request.tracing_off;
+    assert_eq!(
+        (
+            is_off("-b 100 --tracemark"),
+            is_off("-b 100"),
+            is_off("--tracemark")
+        ),
+        (true, false, false)
+    );
+}
+
+#[test]
+fn what_is_kept_is_what_is_printed() {
+    let keep = |line| setup(line).unwrap().request.keep;
+    assert_eq!(
+        (
+            keep("-D 1h"),
+            keep("-D 10d -v"),
+            keep("-D 10d --tardy-out x")
+        ),
+        (KeptSamples::All, KeptSamples::All, KeptSamples::All)
+    );
+    assert_eq!(
+        (keep("-b 300"), keep("-D 10d --spike=300")),
+        (
+            KeptSamples::Histogram,
+            KeptSamples::Tail(Nanos::from_micros(300))
+        )
+    );
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_in_a_line() {
+    for (line, begin) in [
+        ("-a 9", "-a: CPUs 9"),
+        ("-a !0-3", "-a: no CPU is left"),
+        ("--policy=other -p 3", "--policy=other"),
+        ("-x -r", "-r: "),
+        ("word", "`word` belongs to no option"),
+    ] {
+        let error = setup(line).unwrap_err();
+        assert!(
+            error.starts_with(begin) && !error.contains('\n'),
+            "{line}: {error}"
+        );
+    }
+    assert_eq!(
+        (duration("90"), duration("2h"), duration("1x").is_err()),
+        (Ok(Nanos::from_secs(90)), Ok(Nanos::from_secs(7200)), true)
+    );
+}

@@ -1,0 +1,185 @@
+//! `tardy import` where a file does not state something that a run has.
+
+use crate::import::{import, sample};
+use crate::support::workplace::Workplace;
+
+#[test]
+fn what_is_not_in_a_file_is_asked_for() {
+    let place = Workplace::new();
+    for (name, text, expected) in [
+        (
+            "a.hgrm",
+            "Value Percentile TotalCount 1/(1-Percentile)\n1.0 1.0 5\n",
+            "does not say the unit of its values: give --unit",
+        ),
+        (
+            "v.txt",
+            "0:0:5\n",
+            "does not say the interval of its threads: give --period",
+        ),
+        (
+            "r.txt",
+            "Index IRQ-000\n0 5\n",
+            "does not say the unit of its values: give --unit us",
+        ),
+        ("j.json", "{\"version\": 3, \"cpu\": {}}", "give --unit us"),
+    ] {
+        std::fs::write(place.path(name), text).unwrap();
+        let refused = place
+            .tardy(&format!("import {name} --out run"))
+            .ends_with(2);
+        assert!(
+            refused.stderr.contains(expected),
+            "{name}: {}",
+            refused.stderr
+        );
+        assert!(!place.path("run").exists());
+    }
+}
+
+#[test]
+fn what_a_file_does_not_say_is_exported_as_no_number() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-q.txt", "").ends_with(0);
+    let lava = place.tardy("export run --format lava").ends_with(0).stdout;
+    assert!(
+        lava.contains("-lost ") && !lava.contains("-skipped "),
+        "{lava}"
+    );
+    let metrics = place
+        .tardy("export run --format openmetrics")
+        .ends_with(0)
+        .stdout;
+    assert!(
+        metrics.contains("tardy_latency_max_seconds{")
+            && !metrics.contains("tardy_latency_seconds_count"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-H.txt", "--period 1ms").ends_with(0);
+    // A deadline up to the period limits them as --skipped does.
+    for flags in [
+        "--deadline 1ms",
+        "--deadline 1ms --skipped 0",
+        "--skipped 5",
+    ] {
+        let shown = place
+            .tardy(&format!("show run {flags}"))
+            .ends_with(4)
+            .stdout;
+        let verdict = shown
+            .lines()
+            .find(|line| line.starts_with("INCONCLUSIVE"))
+            .unwrap_or_else(|| panic!("{flags}: {shown}"));
+        assert!(
+            verdict.contains("the tool that measured this need not count every skipped period"),
+            "{flags}: {verdict}"
+        );
+        assert!(
+            !verdict.contains("no period was skipped") && !verdict.contains("0 periods"),
+            "{flags}: {verdict}"
+        );
+    }
+    place.tardy("show run --deadline 2ms").ends_with(0);
+    let markdown = place
+        .tardy("export run --format markdown")
+        .ends_with(0)
+        .stdout;
+    let skipped = |line: &str| line.split('|').nth(3).map(|cell| cell.trim().to_owned());
+    let rows: Vec<_> = markdown
+        .lines()
+        .filter(|line| line.starts_with("| cpu ") || line.starts_with("| all"))
+        .map(skipped)
+        .collect();
+    assert!(
+        !rows.is_empty() && rows.iter().all(|cell| cell.as_deref() == Some("-")),
+        "{markdown}"
+    );
+    let metrics = place
+        .tardy("export run --format openmetrics")
+        .ends_with(0)
+        .stdout;
+    assert!(
+        !metrics.contains("tardy_skipped_due_times")
+            && metrics.contains("tardy_lost_samples_total"),
+        "{metrics}"
+    );
+    // What was counted stays.
+    std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
+    place.tardy("import x.txt --out counted").ends_with(0);
+    let metrics = place
+        .tardy("export counted --format openmetrics")
+        .ends_with(0)
+        .stdout;
+    assert!(
+        metrics
+            .lines()
+            .any(|line| line.starts_with("tardy_skipped_due_times_total{") && line.ends_with(" 2")),
+        "{metrics}"
+    );
+    assert!(
+        place
+            .tardy("export counted --format markdown")
+            .ends_with(0)
+            .stdout
+            .contains("| 2 |")
+    );
+}
+
+#[test]
+fn a_period_that_is_not_known_is_no_period_of_zero() {
+    let place = Workplace::new();
+    std::fs::write(place.path("values.csv"), "1\n2\n3\n").unwrap();
+    place
+        .tardy("import values.csv --unit us --out base")
+        .ends_with(0);
+    place
+        .tardy("run --cycles 20 --quiet --out run")
+        .ends_with(0);
+    let compared = place.tardy("compare base run --full").stdout;
+    assert!(
+        compared.contains("values with an unknown period against"),
+        "{compared}"
+    );
+    assert!(!compared.contains("every 0"), "{compared}");
+}
+
+#[test]
+fn a_report_of_an_import_claims_nothing_that_the_file_does_not_say() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-h.txt", "").ends_with(0);
+    place.tardy("report run --html run.html").ends_with(0);
+    let html = std::fs::read_to_string(place.path("run.html")).unwrap();
+    for claim in ["0.0 s", "Blind spot", "due times skipped", "up to 0"] {
+        assert!(!html.contains(claim), "{claim}");
+    }
+    assert!(html.contains("length not known"));
+    let shown = place.tardy("show run").ends_with(0).stdout;
+    let row = shown
+        .lines()
+        .find(|line| line.starts_with("CPU 0"))
+        .unwrap();
+    assert_eq!(
+        row.split_whitespace().nth(3),
+        Some("-"),
+        "skipped periods are not counted by cyclictest -h: {shown}"
+    );
+    assert!(!shown.contains("blind spot"), "{shown}");
+    // What is counted stays.
+    std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
+    place.tardy("import x.txt --out xenomai").ends_with(0);
+    assert_eq!(
+        place.summary("xenomai")["probes"][0]["counts"]["skipped"],
+        2
+    );
+    place.tardy("report xenomai --html x.html").ends_with(0);
+    assert!(
+        std::fs::read_to_string(place.path("x.html"))
+            .unwrap()
+            .contains("due times skipped")
+    );
+}

@@ -48,6 +48,8 @@ pub struct ProbeInfo {
     /// first, then the wake-up or the work that it times. A clock read is not one where the vDSO
     /// reads the clock.
     pub system_calls: &'static [&'static str],
+    /// The calls that they also make where the kernel's tracepoints can be read.
+    pub traced_system_calls: &'static [&'static str],
     /// Whether its timer can be set on another clock than the run's.
     pub sets_any_clock: bool,
     /// Whether it reads CLOCK_REALTIME, which somebody may set.
@@ -123,6 +125,7 @@ impl ProbeInfo {
         is_single: false,
         waits_for: WaitsFor::Timer,
         system_calls: &["clock_nanosleep"],
+        traced_system_calls: &[],
         sets_any_clock: false,
         reads_time_of_day: false,
         cycles: Cycles::Own,

@@ -70,6 +70,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     waits_for: WaitsFor::Nothing,
     // After a gap it asks how often it was switched out.
     system_calls: &["getrusage"],
+    // The counters of interrupts.
+    traced_system_calls: &["read"],
     open,
     ..ProbeInfo::USUAL
 };

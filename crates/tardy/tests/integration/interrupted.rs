@@ -150,15 +150,28 @@ fn reserved(run: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Kills runs with these arguments at `moments` drawn times, and looks at what they left.
+/// Kills runs with these arguments at `moments` drawn times, five runs at once, and checks what
+/// they left.
 fn kill_at_drawn_moments(moments: usize, arguments: &str) {
     let mut random = Pcg64Mcg::seed_from_u64(seed());
-    for moment in 0..moments {
+    let waits: Vec<Duration> = (0..moments)
+        .map(|_| Duration::from_micros(random.random_range(0..2_000_000)))
+        .collect();
+    std::thread::scope(|scope| {
+        for waits in waits.chunks(moments.div_ceil(5)) {
+            scope.spawn(move || kill_after(waits, arguments));
+        }
+    });
+}
+
+/// Kills a run after each of these times.
+fn kill_after(waits: &[Duration], arguments: &str) {
+    for &wait in waits {
         let place = Workplace::new();
         let run = place.path("run");
         let mut running = place.start(&format!("run {arguments} --quiet --out run"));
         running.until("its folder is there", || state(&run));
-        std::thread::sleep(Duration::from_micros(random.random_range(0..2_000_000)));
+        std::thread::sleep(wait);
         running.signal(process::KILL);
         assert_eq!(running.wait().status.code(), None);
         place.assert_no_process_is_left();
@@ -170,7 +183,7 @@ fn kill_at_drawn_moments(moments: usize, arguments: &str) {
         let shown = place.tardy("show run").ends_with(4);
         assert!(
             shown.stdout.contains("CUT OFF") && shown.stdout.contains("the run was cut off"),
-            "moment {moment}: {}",
+            "killed after {wait:?}: {}",
             shown.stdout
         );
         assert_exact(&place.tardy("show --json run").ends_with(4).json());

@@ -1,24 +1,21 @@
 //! Documents of `--json`: every one that a test reads is held to its schema, which thereby cannot
 //! differ from what the tool writes.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use jsonschema::Validator;
 use serde_json::Value;
 use tardy::command::schema::SCHEMAS;
 
-static VALIDATORS: LazyLock<HashMap<&str, Validator>> = LazyLock::new(|| {
-    let validator = |text: &str| {
-        let mut schema: Value = serde_json::from_str(text).unwrap();
-        close(&mut schema, false);
-        jsonschema::draft202012::new(&schema).unwrap()
-    };
-    SCHEMAS
+/// The schema of this name, compiled: most tests read documents of one or two formats.
+#[track_caller]
+fn validator(name: &str) -> Validator {
+    let schema = SCHEMAS
         .iter()
-        .map(|schema| (schema.format.name, validator(schema.text)))
-        .collect()
-});
+        .find(|schema| schema.format.name == name)
+        .unwrap_or_else(|| panic!("no schema of `{name}`"));
+    let mut schema: Value = serde_json::from_str(schema.text).unwrap();
+    close(&mut schema, false);
+    jsonschema::draft202012::new(&schema).unwrap()
+}
 
 /// Reads JSON; a document that names its format must keep its schema.
 #[track_caller]
@@ -40,10 +37,7 @@ pub(crate) fn read_as(text: &str, name: &str) -> Value {
 
 #[track_caller]
 pub(crate) fn check(value: &Value, name: &str) {
-    let validator = VALIDATORS
-        .get(name)
-        .unwrap_or_else(|| panic!("no schema of `{name}`"));
-    let faults: Vec<String> = validator
+    let faults: Vec<String> = validator(name)
         .iter_errors(value)
         .map(|error| format!("at {}: {error}", error.instance_path()))
         .collect();

@@ -41,6 +41,9 @@ pub(crate) fn run() -> Result<()> {
 }
 
 #[cfg(test)]
+pub(crate) use tests::links;
+
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
@@ -79,6 +82,11 @@ mod tests {
             }
             Self { links, anchors }
         }
+    }
+
+    /// The links of a page.
+    pub(crate) fn links(path: &Path) -> Vec<String> {
+        Page::read(path).links
     }
 
     /// As mdBook and forges make it of a heading.

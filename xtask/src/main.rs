@@ -1,10 +1,8 @@
-//! Development tasks: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`,
-//! `cargo xtask build`.
+//! Development tasks: `cargo xtask test`, `cargo xtask prove`, `cargo xtask bench` and others.
 #![forbid(unsafe_code)]
 
 mod book;
 mod debian;
-mod deny;
 mod extend;
 mod fleet;
 mod fuzz;
@@ -13,6 +11,7 @@ mod names;
 mod package;
 mod perfetto;
 mod product;
+mod prove;
 #[cfg(test)]
 mod rings;
 mod sanitize;
@@ -74,8 +73,9 @@ enum Task {
     /// (needs chromium and npm)
     #[command(disable_help_flag = true)]
     Accessibility(product::Words),
-    /// Hold what is linked into the tool to the rules of deny.toml, before a release (needs
-    /// cargo-deny)
+    /// Run the long proofs, lane by lane, and record them in docs/proof.md
+    Prove(prove::ProveArguments),
+    /// Check licences, sources and known faults of dependencies against deny.toml, before a release
     Deny {
         /// Rules: licenses, sources, bans, advisories (which are fetched); all by default
         #[arg(value_name = "RULES")]
@@ -120,7 +120,9 @@ fn main() -> ExitCode {
         Task::Sections(words) => product::benchmarks("sections", &words),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
         Task::Book => book::run(),
-        Task::Deny { rules } => deny::run(&rules),
+        Task::Prove(arguments) => prove::run(&arguments),
+        Task::Deny { rules } => test::Tools::install()
+            .and_then(|tools| tools.deny(&rules.iter().map(String::as_str).collect::<Vec<_>>())),
         Task::Extend => extend::run(),
         Task::Perfetto => perfetto::run(),
         Task::Faults(words) => product::faults(&words),

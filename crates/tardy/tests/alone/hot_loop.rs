@@ -234,9 +234,12 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
     // Threads wait for one another to begin, and end, with a call more or less.
     const CHANCE: u64 = 4;
     let host = Host::of_this_machine();
-    let has_tracefs = ["tracing", "debug/tracing"]
-        .iter()
-        .any(|folder| Path::new("/sys/kernel").join(folder).join("events").exists());
+    let has_tracefs = ["tracing", "debug/tracing"].iter().any(|folder| {
+        Path::new("/sys/kernel")
+            .join(folder)
+            .join("events")
+            .exists()
+    });
     for probe in tardy_probes::probe::PROBES {
         let named: Vec<&str> = if has_tracefs {
             [probe.system_calls, probe.traced_system_calls].concat()

@@ -1,0 +1,409 @@
+//! `cargo xtask prove`: the long proofs, lane by lane. docs/proof.md records when each lane last
+//! passed, on which commit. A lane is stale if code that it proves has changed since that commit.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::failure::{Failure, Result, While};
+use crate::test::{self, Tools};
+use crate::{program, workspace};
+
+/// `cargo xtask prove`.
+#[derive(Debug, Args)]
+pub(crate) struct ProveArguments {
+    /// Lanes to run; all by default
+    #[arg(value_name = "LANE")]
+    lanes: Vec<String>,
+    /// Only list the lanes and their checks
+    #[arg(long, conflicts_with = "stale")]
+    list: bool,
+    /// Only list the lanes whose last proof is older than the code that they prove
+    #[arg(long, conflicts_with = "lanes")]
+    stale: bool,
+}
+
+/// A long proof.
+struct Lane {
+    name: &'static str,
+    about: &'static str,
+    /// The files and folders whose changes make its row stale.
+    paths: &'static [&'static str],
+    run: fn() -> Result<()>,
+}
+
+/// Everything that is compiled into the tool.
+const PRODUCT: &[&str] = &["crates", "Cargo.lock", "Cargo.toml", ".cargo"];
+
+const LANES: &[Lane] = &[
+    Lane {
+        name: "documentation",
+        about: "the documentation of every item, without a warning",
+        paths: &["crates", "xtask"],
+        run: test::documentation,
+    },
+    Lane {
+        name: "builds",
+        about: "static binaries for x86_64, aarch64, armv7 and riscv64",
+        paths: PRODUCT,
+        run: || xtask(&["build", "x86_64", "aarch64", "armv7", "riscv64"]),
+    },
+    Lane {
+        name: "package",
+        about: "the Debian package, installed, used and removed in a bare Debian",
+        paths: &[
+            "packaging",
+            "xtask/src/package",
+            "xtask/src/package.rs",
+            "docs",
+            "README.md",
+        ],
+        run: || xtask(&["package", "x86_64", "--check"]),
+    },
+    Lane {
+        name: "walk",
+        about: "every command of README and docs, in a bare Debian",
+        paths: &[
+            "docs",
+            "README.md",
+            "crates/tardy/src",
+            "crates/tardy-report/src",
+        ],
+        run: || xtask(&["walk"]),
+    },
+    Lane {
+        name: "guests",
+        about: "every test that boots guests",
+        paths: &[
+            "crates/tardy-lab",
+            "crates/tardy-outside",
+            "crates/tardy-trace",
+            "crates/tardy-tracer",
+            "crates/tardy-probes",
+            "crates/tardy-loads",
+            "crates/tardy-measure",
+            "crates/tardy/tests/lab",
+            "inject",
+            "outside",
+        ],
+        run: guests,
+    },
+    Lane {
+        name: "faults",
+        about: "kills, full disks and failing calls, a few tries each",
+        paths: &[
+            "crates/tardy-faults",
+            "crates/tardy-loads",
+            "crates/tardy-machine",
+            "crates/tardy-measure",
+            "crates/tardy-run",
+            "crates/tardy/src",
+        ],
+        run: || xtask(&["faults", "--short"]),
+    },
+    Lane {
+        name: "fleet",
+        about: "deploy/ on Slurm, labgrid, Ansible and LAVA's schemas",
+        paths: &["deploy", "crates/tardy-remote", "crates/tardy-formats"],
+        run: || xtask(&["fleet"]),
+    },
+    Lane {
+        name: "accessibility",
+        about: "reports under axe-core",
+        paths: &[
+            "crates/tardy-report",
+            "crates/tardy-chart",
+            "crates/tardy-browser",
+        ],
+        run: || xtask(&["accessibility"]),
+    },
+    Lane {
+        name: "perfetto",
+        about: "the trace for Perfetto, read with its published schema",
+        paths: &["crates/tardy-trace", "xtask/src/perfetto.rs"],
+        run: || xtask(&["perfetto"]),
+    },
+    Lane {
+        name: "sanitizers",
+        about: "the crates with unsafe code under Miri and AddressSanitizer",
+        paths: &["crates/tardy-sys", "crates/tardy-app"],
+        run: || xtask(&["sanitize"]),
+    },
+    Lane {
+        name: "extend",
+        about: "one more of each kind of thing, added to a copy of the tree",
+        paths: &[
+            "xtask/extensions",
+            "xtask/src/extend.rs",
+            "crates/tardy-costs",
+            "crates/tardy-formats",
+            "crates/tardy-loads",
+            "crates/tardy-machine",
+            "crates/tardy-probes",
+        ],
+        run: || xtask(&["extend"]),
+    },
+    Lane {
+        name: "fuzz",
+        about: "property tests with new cases, and each fuzz target for a minute",
+        paths: &["crates", "fuzz"],
+        run: || xtask(&["fuzz", "--targets-for", "1m"]),
+    },
+];
+
+/// Runs the task.
+pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
+    if arguments.list {
+        for lane in LANES {
+            println!("{:<14} {}", lane.name, lane.about);
+        }
+        return Ok(());
+    }
+    if arguments.stale {
+        return print_stale();
+    }
+    let known = |name: &String| LANES.iter().any(|lane| lane.name == name);
+    if let Some(unknown) = arguments.lanes.iter().find(|name| !known(name)) {
+        return Err(Failure::new(format!(
+            "{unknown} is no lane: `cargo xtask prove --list` names them"
+        )));
+    }
+    let commit = commit()?;
+    let mut failed = Vec::new();
+    for lane in LANES {
+        if !arguments.lanes.is_empty() && !arguments.lanes.iter().any(|name| name == lane.name) {
+            continue;
+        }
+        eprintln!("== {}", lane.name);
+        let begin = Instant::now();
+        let result = (lane.run)();
+        if let Err(failure) = &result {
+            eprintln!("xtask: {failure}");
+            failed.push(lane.name);
+        }
+        record(Row {
+            lane: lane.name.to_owned(),
+            result: if result.is_ok() { "passed" } else { "failed" }.to_owned(),
+            date: program::capture(Command::new("date").args(["--utc", "+%F"]))?
+                .trim()
+                .to_owned(),
+            commit: commit.clone(),
+            minutes: begin.elapsed().as_secs().div_ceil(60).to_string(),
+        })?;
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("failed: {}", failed.join(", "))))
+}
+
+/// Runs another task of xtask in a new process.
+fn xtask(arguments: &[&str]) -> Result<()> {
+    let program = std::env::current_exe().while_doing(|| "finding xtask".to_owned())?;
+    program::run(
+        Command::new(program)
+            .args(arguments)
+            .current_dir(workspace::root()),
+    )
+}
+
+fn guests() -> Result<()> {
+    crate::inject::build(&[])?;
+    let tools = Tools::install()?;
+    let tests = ["--ignore-default-filter", "--filterset", "binary(lab)"];
+    tools.run(
+        tools
+            .nextest("run", &tests)
+            .env("TARDY_TEST_REQUIRE_LAB", "1"),
+    )
+}
+
+/// The commit that is proved. Uncommitted changes would make its row false.
+fn commit() -> Result<String> {
+    let changes = git(&[
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ":!docs/proof.md",
+    ])?;
+    if !changes.is_empty() {
+        return Err(Failure::new(
+            "there are uncommitted changes, and docs/proof.md names a commit: commit first",
+        ));
+    }
+    git(&["rev-parse", "--short=10", "HEAD"])
+}
+
+fn git(arguments: &[&str]) -> Result<String> {
+    let output = program::capture(
+        Command::new("git")
+            .current_dir(workspace::root())
+            .args(arguments),
+    )?;
+    Ok(output.trim().to_owned())
+}
+
+/// The last proof of a lane: a row of docs/proof.md.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    lane: String,
+    result: String,
+    date: String,
+    commit: String,
+    minutes: String,
+}
+
+/// The page's text above its table.
+const HEAD: &str = "\
+# Proof
+
+`cargo xtask prove` runs the checks that take too long for every change, lane by lane, and records
+here when each lane last ran. `cargo xtask prove --stale` lists the lanes whose code has changed
+since.
+
+| lane | what it proves | result | date | commit | minutes |
+|---|---|---|---|---|---:|
+";
+
+fn page() -> PathBuf {
+    workspace::root().join("docs/proof.md")
+}
+
+fn rows() -> Result<Vec<Row>> {
+    let text =
+        std::fs::read_to_string(page()).while_doing(|| "reading docs/proof.md".to_owned())?;
+    Ok(parse(&text))
+}
+
+fn parse(text: &str) -> Vec<Row> {
+    text.lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let [_, lane, _, result, date, commit, minutes, _] = cells[..] else {
+                return None;
+            };
+            LANES.iter().find(|known| known.name == lane)?;
+            Some(Row {
+                lane: lane.to_owned(),
+                result: result.to_owned(),
+                date: date.to_owned(),
+                commit: commit.to_owned(),
+                minutes: minutes.to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// Replaces the row of a lane.
+fn record(row: Row) -> Result<()> {
+    let mut rows = rows()?;
+    rows.retain(|old| old.lane != row.lane);
+    rows.push(row);
+    std::fs::write(page(), write(&rows)).while_doing(|| "writing docs/proof.md".to_owned())
+}
+
+fn write(rows: &[Row]) -> String {
+    let mut text = HEAD.to_owned();
+    for lane in LANES {
+        let Some(row) = rows.iter().find(|row| row.lane == lane.name) else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} |",
+            lane.name, lane.about, row.result, row.date, row.commit, row.minutes
+        );
+    }
+    text
+}
+
+fn print_stale() -> Result<()> {
+    let rows = rows()?;
+    let mut stale = 0;
+    for lane in LANES {
+        let row = rows.iter().find(|row| row.lane == lane.name);
+        if let Some(reason) = staleness(lane, row)? {
+            println!("stale: {:<14} {reason}", lane.name);
+            stale += 1;
+        }
+    }
+    println!("{stale} of {} lanes are stale", LANES.len());
+    Ok(())
+}
+
+/// Why the row of a lane proves nothing about today's code; `None` if it does.
+fn staleness(lane: &Lane, row: Option<&Row>) -> Result<Option<String>> {
+    let Some(row) = row else {
+        return Ok(Some("never ran".to_owned()));
+    };
+    if row.result != "passed" {
+        return Ok(Some(format!("{} on {}", row.result, row.commit)));
+    }
+    let range = format!("{}..HEAD", row.commit);
+    let mut arguments = vec!["rev-list", "--count", &range, "--"];
+    arguments.extend(lane.paths);
+    let changes = git(&arguments)?;
+    Ok((changes != "0").then(|| format!("{changes} changes since {}", row.commit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lane_proves_files_that_exist() {
+        for lane in LANES {
+            for path in lane.paths {
+                assert!(
+                    workspace::root().join(path).exists(),
+                    "{}: {path}",
+                    lane.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_is_read_as_it_was_written_and_replaces_the_older_one() {
+        let row = |lane: &str, result: &str| Row {
+            lane: lane.to_owned(),
+            result: result.to_owned(),
+            date: "2026-01-02".to_owned(),
+            commit: "0123456789".to_owned(),
+            minutes: "7".to_owned(),
+        };
+        let rows = vec![row("builds", "passed"), row("fuzz", "failed")];
+        assert_eq!(parse(&write(&rows)), rows);
+    }
+
+    #[test]
+    fn the_page_is_what_this_task_writes() {
+        let text = std::fs::read_to_string(page()).unwrap();
+        assert_eq!(text, write(&parse(&text)));
+    }
+
+    #[test]
+    fn a_lane_is_stale_until_it_passed_on_the_last_change_of_its_code() {
+        let Some(lane) = LANES.first() else {
+            panic!("there are lanes")
+        };
+        let row = |result: &str, commit: &str| Row {
+            lane: lane.name.to_owned(),
+            result: result.to_owned(),
+            date: String::new(),
+            commit: commit.to_owned(),
+            minutes: String::new(),
+        };
+        let stale = |row: Option<&Row>| staleness(lane, row).unwrap().is_some();
+        assert!(stale(None));
+        assert!(stale(Some(&row("failed", "HEAD"))));
+        assert!(!stale(Some(&row("passed", "HEAD"))));
+        // The first commit of all, before any code.
+        let first = git(&["rev-list", "--max-parents=0", "HEAD"]).unwrap();
+        assert!(stale(Some(&row("passed", &first))));
+    }
+}

@@ -1,0 +1,69 @@
+//! Mount namespaces for tests that depend on mounts. systemd mounts tracefs, debugfs and cgroup v2;
+//! a container or a bare virtual machine often has none of them. Such tests run both ways.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::program;
+
+/// Mounts that this machine does not have, or the lack of those that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mounts {
+    /// As systemd makes them.
+    Systemd,
+    /// Without them.
+    Bare,
+}
+
+impl Mounts {
+    /// The way in which this machine is not set up; `None` without root.
+    pub(super) fn other() -> Option<Self> {
+        let is_root =
+            program::capture(Command::new("id").arg("--user")).is_ok_and(|user| user.trim() == "0");
+        let has_tracefs = Path::new("/sys/kernel/tracing/trace").exists();
+        is_root.then_some(if has_tracefs {
+            Self::Bare
+        } else {
+            Self::Systemd
+        })
+    }
+
+    /// The command in a mount namespace with these mounts.
+    pub(super) fn around(self, command: &Command) -> Command {
+        let script = match self {
+            Self::Systemd => {
+                "mount -t tracefs tracefs /sys/kernel/tracing && mount -t debugfs debugfs \
+                 /sys/kernel/debug && mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec \"$@\""
+            }
+            Self::Bare => {
+                "for folder in /sys/kernel/tracing /sys/kernel/debug /sys/fs/cgroup; do umount \
+                 --lazy --recursive $folder 2>/dev/null; done; exec \"$@\""
+            }
+        };
+        let mut around = Command::new("unshare");
+        around
+            .args(["--mount", "sh", "-c", script, "sh"])
+            .arg(command.get_program())
+            .args(command.get_args());
+        if let Some(folder) = command.get_current_dir() {
+            around.current_dir(folder);
+        }
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => around.env(name, value),
+                None => around.env_remove(name),
+            };
+        }
+        around
+    }
+}
+
+impl fmt::Display for Mounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Systemd => "with tracefs mounted",
+            Self::Bare => "without tracefs",
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! The stages of a check, each with its wall time, its CPU time and the load of the machine.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Result};
+
+/// Ticks of a second in /proc (`USER_HZ` of the kernel, the same on all architectures).
+const TICKS: f64 = 100.0;
+
+/// The stages that have run, in order.
+#[derive(Debug, Default)]
+pub(super) struct Stages {
+    rows: Vec<Row>,
+    failed: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: String,
+    wall: Duration,
+    /// CPU time of the stage's processes, in s.
+    cpu: f64,
+    /// Mean number of runnable processes in the minute before the stage ended.
+    load: String,
+}
+
+impl Stages {
+    /// Runs a stage that the following ones need.
+    pub(super) fn run<T>(&mut self, name: &str, stage: impl FnOnce() -> Result<T>) -> Result<T> {
+        eprintln!("== {name}");
+        let (begin, cpu) = (Instant::now(), children_cpu());
+        let result = stage();
+        self.rows.push(Row {
+            name: name.to_owned(),
+            wall: begin.elapsed(),
+            cpu: children_cpu() - cpu,
+            load: load(),
+        });
+        result
+    }
+
+    /// Runs a stage whose failure does not keep the following ones from running.
+    pub(super) fn try_run(&mut self, name: &str, stage: impl FnOnce() -> Result<()>) {
+        if let Err(failure) = self.run(name, stage) {
+            eprintln!("xtask: {failure}");
+            self.fail(name);
+        }
+    }
+
+    /// Counts something as failed.
+    pub(super) fn fail(&mut self, name: &str) {
+        self.failed.push(name.to_owned());
+    }
+
+    /// A failure that names every stage that failed.
+    pub(super) fn result(&self) -> Result<()> {
+        if self.failed.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(format!("failed: {}", self.failed.join(", "))))
+    }
+}
+
+impl fmt::Display for Stages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<28} {:>8} {:>8} {:>6}",
+            "stage", "wall", "CPU", "load"
+        )?;
+        for row in &self.rows {
+            let wall = row.wall.as_secs_f64();
+            writeln!(
+                f,
+                "{:<28} {wall:>6.0} s {:>6.0} s {:>6}",
+                row.name, row.cpu, row.load
+            )?;
+        }
+        let wall: f64 = self.rows.iter().map(|row| row.wall.as_secs_f64()).sum();
+        let cpu: f64 = self.rows.iter().map(|row| row.cpu).sum();
+        writeln!(
+            f,
+            "{:<28} {:>4.1} min {:>4.1} min",
+            "all",
+            wall / 60.0,
+            cpu / 60.0
+        )
+    }
+}
+
+/// CPU time in s of all descendants that have ended: `cutime` and `cstime` of proc_pid_stat(5).
+fn children_cpu() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may contain spaces; `cutime` is the 14th field behind it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks: f64 = fields
+        .split_whitespace()
+        .skip(13)
+        .take(2)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
+    ticks / TICKS
+}
+
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_stage_is_named_and_the_next_one_runs() {
+        let mut stages = Stages::default();
+        stages.try_run("first", || Err(Failure::new("broken")));
+        stages.try_run("second", || Ok(()));
+        assert_eq!(stages.result().unwrap_err().to_string(), "failed: first");
+        let table = stages.to_string();
+        assert!(
+            table.contains("first") && table.contains("second"),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_child_is_counted() {
+        let before = children_cpu();
+        let mut child = std::process::Command::new("sh");
+        child.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]);
+        assert!(child.status().unwrap().success());
+        assert!(children_cpu() > before);
+    }
+}

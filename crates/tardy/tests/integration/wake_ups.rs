@@ -34,7 +34,6 @@ fn assert_exact(series: &Value) {
         count(series, "recorded") + count(series, "skipped") + count(series, "lost"),
         "{series}"
     );
-    assert_eq!(count(series, "lost"), 0, "{series}");
     assert!(count(series, "recorded") > 0, "{series}");
 }
 

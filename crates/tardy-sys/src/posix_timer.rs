@@ -33,10 +33,8 @@ impl PosixTimer {
             libc::timer_create(clock.number(), &mut event, timer.as_mut_ptr())
         })?;
         // SAFETY: the call succeeded, so that it filled `timer`.
-        Ok(Self {
-            timer: unsafe { timer.assume_init() },
-            signal,
-        })
+        let timer = unsafe { timer.assume_init() };
+        Ok(Self { timer, signal })
     }
 
     /// Arms it to fire at `first`, in ns of its clock, and every `period` ns after it; a period of

@@ -128,12 +128,10 @@ pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
         match crate::check(unsafe { libc::wait4(pid, &mut status, 0, raw.as_mut_ptr()) }) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
-            // SAFETY: the call returned a child, so that it filled `raw`.
             Ok(_) => {
-                return Ok((
-                    ExitStatus::from_raw(status),
-                    Usage::from_raw(&unsafe { raw.assume_init() }),
-                ));
+                // SAFETY: the call returned a child, so that it filled `raw`.
+                let raw = unsafe { raw.assume_init() };
+                return Ok((ExitStatus::from_raw(status), Usage::from_raw(&raw)));
             }
         }
     }

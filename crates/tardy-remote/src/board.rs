@@ -2,9 +2,11 @@
 //! cleaned up.
 
 use std::cell::Cell;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tardy_sys::regular_file;
@@ -13,6 +15,7 @@ use super::binary::{self, BinaryError};
 use super::host::Address;
 use super::on_board::{self, BoardOutput, COMMAND};
 use super::ssh::{Ssh, UNREACHED};
+use super::step::{Awaited, Limits, PATIENCE, Step};
 
 /// What the folder on a board is called.
 const FOLDER: &str = "tardy-on.";
@@ -39,6 +42,14 @@ pub enum BoardError {
     Unreached(String),
     #[error("{step}: {said}")]
     Step { step: &'static str, said: String },
+    /// It hangs.
+    #[error("{step}: {error}")]
+    Silent {
+        step: &'static str,
+        error: io::Error,
+    },
+    #[error("ended before the command was started")]
+    Ended,
     #[error(transparent)]
     Binary(#[from] BinaryError),
     #[error("{0}: {1}")]
@@ -121,6 +132,8 @@ pub enum Event {
 pub struct Board<'a> {
     pub ssh: &'a Ssh,
     pub address: &'a Address,
+    /// Whether the user stopped the command: a board that has not started it never does.
+    pub is_ending: &'a AtomicBool,
 }
 
 impl Board<'_> {
@@ -137,6 +150,7 @@ impl Board<'_> {
         let found = self.capture(
             "looking for a folder",
             self.ssh.shell(self.address, FIND_FOLDER),
+            Awaited::Preparation,
         )?;
         // A board's shell may greet before.
         let value = |name: &str| {
@@ -148,7 +162,7 @@ impl Board<'_> {
         let folder = value("tardy-folder ").filter(|folder| is_ours(folder));
         let folder = folder.ok_or_else(|| BoardError::Step {
             step: "looking for a folder",
-            said: format!("the answer was `{}`", found.trim()),
+            said: format!("the answer was `{}`", last_line(found.as_bytes())),
         })?;
         if let Err(error) = self.copy(order, &machine, &folder, tell) {
             self.remove(&folder);
@@ -157,6 +171,11 @@ impl Board<'_> {
         tell(Event::Starting {
             folder: folder.clone(),
         });
+        // After this check, Ctrl-C stops the command because the event above announced it.
+        if self.is_ending.load(Ordering::SeqCst) {
+            self.remove(&folder);
+            return Err(BoardError::Ended);
+        }
         self.start(order, &folder, tell)?;
         tell(Event::Started {
             folder: folder.clone(),
@@ -180,20 +199,19 @@ impl Board<'_> {
             address: self.address.clone(),
             folder: folder.to_owned(),
         };
-        self.through_breaks(tell, || {
-            self.capture("waiting", self.on_board(folder, "wait"))
-        })
-        .map_err(|error| match error {
+        let or_lost = |error| match error {
             BoardError::Unreached(said) => lost(said),
+            BoardError::Silent { .. } => lost(error.to_string()),
             error => error,
-        })?;
+        };
+        self.through_breaks(tell, || {
+            self.capture("waiting", self.on_board(folder, "wait"), Awaited::Command)
+        })
+        .map_err(or_lost)?;
         tell(Event::Ended);
         let returned = self
             .through_breaks(tell, || self.receive(folder, out))
-            .map_err(|error| match error {
-                BoardError::Unreached(said) => lost(said),
-                error => error,
-            })?;
+            .map_err(or_lost)?;
         self.remove(folder);
         Ok(returned)
     }
@@ -203,7 +221,8 @@ impl Board<'_> {
     /// # Errors
     /// [`BoardError`].
     pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
-        self.capture("ending it early", self.on_board(folder, "stop"))
+        let stop = self.on_board(folder, "stop");
+        self.capture("ending it early", stop, Awaited::Answer)
             .map(drop)
     }
 
@@ -256,11 +275,10 @@ impl Board<'_> {
 
     /// A shell's line that reads a file.
     fn put(&self, step: &'static str, line: &str, file: &Path) -> Result<String, BoardError> {
-        let mut command = self.ssh.shell(self.address, line);
-        command.stdin(
-            regular_file::open(file).map_err(|error| BoardError::File(file.to_owned(), error))?,
-        );
-        self.capture(step, command)
+        let command = self.ssh.shell(self.address, line);
+        let file =
+            regular_file::open(file).map_err(|error| BoardError::File(file.to_owned(), error))?;
+        self.capture_of(step, command, Some(file), Awaited::Preparation)
     }
 
     /// Starts the command. Where the connection breaks meanwhile it may run: it is started again,
@@ -282,8 +300,13 @@ impl Board<'_> {
         );
         let has_broken = Cell::new(false);
         let started = self.through_breaks(tell, || {
-            let started = self.capture("starting it", self.ssh.program(self.address, &words));
-            has_broken.set(has_broken.get() || matches!(started, Err(BoardError::Unreached(_))));
+            let command = self.ssh.program(self.address, &words);
+            let started = self.capture("starting it", command, Awaited::Answer);
+            let is_unknown = matches!(
+                started,
+                Err(BoardError::Unreached(_) | BoardError::Silent { .. })
+            );
+            has_broken.set(has_broken.get() || is_unknown);
             started
         });
         match started {
@@ -308,42 +331,33 @@ impl Board<'_> {
     }
 
     fn receive(&self, folder: &str, out: &Path) -> Result<BoardOutput, BoardError> {
-        let mut command = self.on_board(folder, "send");
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(BoardError::NoSsh)?;
-        let from = child.stdout.take().expect("it is piped");
-        let received = on_board::receive(io::BufReader::new(from), out);
-        let mut said = String::new();
-        let _ = child
-            .stderr
-            .take()
-            .expect("it is piped")
-            .take(1 << 16)
-            .read_to_string(&mut said);
-        let status = child.wait().map_err(BoardError::NoSsh)?;
-        match received {
-            Ok(returned) => Ok(returned),
-            Err(_) if status.code() == Some(UNREACHED) => {
-                Err(BoardError::Unreached(last_line(&said)))
+        let send = self.on_board(folder, "send");
+        let mut step =
+            Step::start(send, None, self.limits(Awaited::Data)).map_err(BoardError::NoSsh)?;
+        let received = on_board::receive(io::BufReader::new(&mut step), out);
+        let taken = |error| BoardError::Taken {
+            error,
+            address: self.address.clone(),
+            folder: folder.to_owned(),
+        };
+        let error = match received {
+            Ok(returned) => return Ok(returned),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(taken(error)),
+            Err(error) => error,
+        };
+        match step.finish() {
+            Ok((status, words)) if status.code() == Some(UNREACHED) => {
+                Err(BoardError::Unreached(last_line(&words)))
             }
-            Err(error) => Err(BoardError::Taken {
-                error,
-                address: self.address.clone(),
-                folder: folder.to_owned(),
-            }),
+            _ => Err(taken(error)),
         }
     }
 
     /// Removes the folder; where the board is gone it stays, in a place for such folders.
     fn remove(&self, folder: &str) {
         if is_ours(folder) {
-            let _ = self
-                .ssh
-                .program(self.address, &["rm", "-rf", "--", folder])
-                .status();
+            let remove = self.ssh.program(self.address, &["rm", "-rf", "--", folder]);
+            let _ = self.capture("cleaning up", remove, Awaited::Answer);
         }
     }
 
@@ -366,16 +380,47 @@ impl Board<'_> {
         step()
     }
 
+    fn limits(&self, awaited: Awaited) -> Limits<'_> {
+        Limits {
+            awaited,
+            patience: PATIENCE,
+            is_ending: self.is_ending,
+        }
+    }
+
     /// What a command on the board printed.
-    fn capture(&self, step: &'static str, mut command: Command) -> Result<String, BoardError> {
-        let output: Output = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .output()
-            .map_err(BoardError::NoSsh)?;
-        let said = last_line(&String::from_utf8_lossy(&output.stderr));
-        match output.status.code() {
-            Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+    fn capture(
+        &self,
+        step: &'static str,
+        command: Command,
+        awaited: Awaited,
+    ) -> Result<String, BoardError> {
+        self.capture_of(step, command, None, awaited)
+    }
+
+    /// The same of a command that reads `input`.
+    fn capture_of(
+        &self,
+        step: &'static str,
+        command: Command,
+        input: Option<File>,
+        awaited: Awaited,
+    ) -> Result<String, BoardError> {
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::TimedOut => BoardError::Silent { step, error },
+            io::ErrorKind::ConnectionAborted => BoardError::Ended,
+            _ => BoardError::Step {
+                step,
+                said: error.to_string(),
+            },
+        };
+        let printed = Step::start(command, input, self.limits(awaited))
+            .map_err(BoardError::NoSsh)?
+            .printed()
+            .map_err(failed)?;
+        let said = last_line(&printed.words);
+        match printed.status.code() {
+            Some(0) => Ok(String::from_utf8_lossy(&printed.output).into_owned()),
             Some(UNREACHED) => Err(BoardError::Unreached(said)),
             code => {
                 let said = if said.is_empty() {
@@ -410,7 +455,8 @@ pub fn is_ours(folder: &str) -> bool {
 }
 
 /// What ssh said last, without what would move a terminal's cursor.
-fn last_line(text: &str) -> String {
+fn last_line(words: &[u8]) -> String {
+    let text = String::from_utf8_lossy(words);
     let line = text
         .lines()
         .rev()

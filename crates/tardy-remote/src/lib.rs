@@ -12,3 +12,4 @@ pub mod host;
 pub mod on_board;
 pub mod shards;
 pub mod ssh;
+mod step;

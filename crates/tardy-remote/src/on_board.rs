@@ -8,8 +8,9 @@
 //! FOLDER/job/             its words: stdout, stderr, pid; status once it has ended; locked until then
 //! ```
 
+use std::cell::Cell;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -191,6 +192,10 @@ impl Job {
     }
 }
 
+/// Limit for the header and the long name of one file in the archive, in bytes.
+const HEADER_BYTES_MAX: u64 = 64 << 10;
+/// Limit for the standard output and the standard error of a command, in bytes.
+const WORDS_BYTES_MAX: u64 = 64 << 20;
 /// The entry that ends what is sent.
 const COMPLETE: &str = "complete";
 
@@ -206,6 +211,26 @@ pub struct BoardOutput {
     pub has_out: bool,
 }
 
+/// A reader that fails once more than `room` bytes were read.
+struct Bounded<'a, R> {
+    from: R,
+    room: &'a Cell<u64>,
+}
+
+impl<R: io::Read> io::Read for Bounded<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        let left = self.room.get().checked_sub(read as u64).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a board sent a name without end",
+            )
+        })?;
+        self.room.set(left);
+        Ok(read)
+    }
+}
+
 /// Unpacks what [`Job::send`] wrote: what the command made becomes `out`, all of it or nothing.
 ///
 /// # Errors
@@ -219,11 +244,18 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     fs::create_dir_all(place)?;
     let folder = Scratch::make(place, "fetched")?;
     let mut is_complete = false;
-    let mut archive = tar::Archive::new(from);
+    let room = Cell::new(HEADER_BYTES_MAX);
+    let mut archive = tar::Archive::new(Bounded { from, room: &room });
     archive.set_preserve_permissions(false);
     archive.set_preserve_mtime(false);
-    for entry in archive.entries()? {
+    let mut entries = archive.entries()?;
+    // Names are read into memory, contents are not.
+    while let Some(entry) = {
+        room.set(HEADER_BYTES_MAX);
+        entries.next()
+    } {
         let mut entry = entry?;
+        room.set(u64::MAX);
         let kind = entry.header().entry_type();
         if !kind.is_file() && !kind.is_dir() {
             return Err(io::Error::new(
@@ -242,7 +274,13 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     if !is_complete {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let read = |name: &str| fs::read(folder.path().join("job").join(name)).unwrap_or_default();
+    let read = |name: &str| {
+        let mut words = Vec::new();
+        if let Ok(file) = File::open(folder.path().join("job").join(name)) {
+            let _ = file.take(WORDS_BYTES_MAX).read_to_end(&mut words);
+        }
+        words
+    };
     let made = folder.path().join("out");
     let has_out = made.exists();
     if has_out {
@@ -352,6 +390,18 @@ mod tests {
             );
             assert!(!here.path().join("outside").exists() && !out.exists());
         }
+    }
+
+    #[test]
+    fn a_name_without_end_is_refused() {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::GNULongName);
+        header.set_size(1 << 40);
+        header.set_cksum();
+        let endless = header.as_bytes().chain(io::repeat(b'a').take(1 << 30));
+        let here = tempfile::tempdir().unwrap();
+        let refused = receive(endless, &here.path().join("run")).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{refused}");
     }
 
     #[test]

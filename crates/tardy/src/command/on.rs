@@ -5,6 +5,7 @@ mod progress;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -78,7 +79,7 @@ impl Request<'_> {
 type Outcome = Result<BoardOutput, BoardError>;
 
 /// What is done for the machine of a number.
-type Task<'a> = dyn Fn(usize, &dyn Fn(Event)) -> Outcome + Sync + 'a;
+type Task<'a> = dyn Fn(&Board<'_>, usize, &dyn Fn(Event)) -> Outcome + Sync + 'a;
 
 /// What the threads of the machines tell.
 enum Message {
@@ -225,13 +226,9 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
         )
     };
     let orders: Vec<(Order, PathBuf)> = hosts.iter().enumerate().map(order).collect();
-    let carry_out = |index: usize, tell: &dyn Fn(Event)| {
+    let carry_out = |board: &Board<'_>, index: usize, tell: &dyn Fn(Event)| {
         let (order, out) = &orders[index];
-        Board {
-            ssh: &ssh,
-            address: &hosts[index].address,
-        }
-        .carry_out(order, out, tell)
+        board.carry_out(order, out, tell)
     };
     let outcomes = match on_all(&hosts, &ssh, request.is_quiet, &carry_out) {
         Ok(outcomes) => outcomes,
@@ -263,14 +260,23 @@ fn on_all(
     };
     let mut progress = Progress::new(hosts, is_quiet);
     let mut outcomes: Vec<Option<Outcome>> = hosts.iter().map(|_| None).collect();
+    let is_ending = AtomicBool::new(false);
+    let boards: Vec<Board> = hosts
+        .iter()
+        .map(|host| Board {
+            ssh,
+            address: &host.address,
+            is_ending: &is_ending,
+        })
+        .collect();
     thread::scope(|scope| {
         let (sender, messages) = mpsc::channel();
         for index in 0..hosts.len() {
             let sender = sender.clone();
-            let refused = sender.clone();
+            let (refused, board) = (sender.clone(), boards[index]);
             let started = thread::Builder::new().spawn_scoped(scope, move || {
                 let tell = |event: Event| drop(sender.send(Message::Event(index, event)));
-                let outcome = task(index, &tell);
+                let outcome = task(&board, index, &tell);
                 drop(sender.send(Message::Outcome(index, Box::new(outcome))));
             });
             if let Err(error) = started {
@@ -281,10 +287,31 @@ fn on_all(
             }
         }
         drop(sender);
-        let mut was_asked = false;
+        let stop = |index: usize, folder: String| {
+            let (board, name) = (boards[index], &hosts[index].name);
+            let stop = move || {
+                if let Err(error) = board.stop(&folder) {
+                    say!("tardy: {name}: {error}");
+                }
+            };
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, stop) {
+                say!(
+                    "tardy: {name}: not told to stop: {}",
+                    scoped::refused(error)
+                );
+            }
+        };
         loop {
             match messages.recv_timeout(progress::TICK) {
-                Ok(Message::Event(index, event)) => progress.event(index, &event),
+                Ok(Message::Event(index, event)) => {
+                    progress.event(index, &event);
+                    // It began while the end was asked for.
+                    if let (Event::Started { folder }, true) =
+                        (event, is_ending.load(Ordering::SeqCst))
+                    {
+                        stop(index, folder);
+                    }
+                }
                 Ok(Message::Outcome(index, outcome)) => {
                     progress.ended(
                         index,
@@ -296,10 +323,9 @@ fn on_all(
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
             }
             if let Ok(Some(_)) = signals.take() {
-                let under_way = progress.under_way();
-                if was_asked {
+                if is_ending.swap(true, Ordering::SeqCst) {
                     progress.clear();
-                    for (index, folder) in under_way {
+                    for (index, folder) in progress.under_way() {
                         say!(
                             "{} goes on. To get what it makes: tardy fetch {}{folder}",
                             hosts[index].name,
@@ -309,21 +335,9 @@ fn on_all(
                     // The threads wait for their ssh, which ends with this process.
                     std::process::exit(Exit::Interrupted as i32);
                 }
-                was_asked = true;
                 progress.say("ending early; once more leaves the machines alone");
-                for (index, folder) in under_way {
-                    let (address, name) = (&hosts[index].address, &hosts[index].name);
-                    let stop = move || {
-                        if let Err(error) = (Board { ssh, address }).stop(&folder) {
-                            say!("tardy: {name}: {error}");
-                        }
-                    };
-                    if let Err(error) = thread::Builder::new().spawn_scoped(scope, stop) {
-                        say!(
-                            "tardy: {name}: not told to stop: {}",
-                            scoped::refused(error)
-                        );
-                    }
+                for (index, folder) in progress.started() {
+                    stop(index, folder);
                 }
             }
         }
@@ -347,7 +361,10 @@ fn conclude(
             Ok(returned) => returned,
             Err(error) => {
                 say!("tardy: {}: {error}", host.name);
-                exits.push(Exit::Machine);
+                exits.push(match error {
+                    BoardError::Ended => Exit::Interrupted,
+                    _ => Exit::Machine,
+                });
                 continue;
             }
         };
@@ -565,13 +582,7 @@ pub fn fetch(args: &FetchArgs) -> Exit {
         configuration: args.ssh_config.clone(),
         may_ask: true,
     };
-    let get = |_: usize, tell: &dyn Fn(Event)| {
-        Board {
-            ssh: &ssh,
-            address: &hosts[0].address,
-        }
-        .fetch(folder, &out, tell)
-    };
+    let get = |board: &Board<'_>, _: usize, tell: &dyn Fn(Event)| board.fetch(folder, &out, tell);
     let outcomes = match on_all(&hosts, &ssh, false, &get) {
         Ok(outcomes) => outcomes,
         Err(exit) => return exit,

@@ -14,7 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::machine::program;
-use support::workplace::{Workplace, names};
+use support::workplace::{RunningCommand, Workplace, names};
+use tardy_sys::signal;
 
 /// What passes between here and the boards.
 struct Relay {
@@ -505,4 +506,93 @@ fn a_copy_that_is_not_the_same_does_not_run() {
         ended.stderr
     );
     assert_eq!(rack.left(), Vec::<String>::new());
+}
+
+/// A folder of tests in which `ssh` does this with the command line in `$line` for the machine
+/// `$host`, and the least of what a board does otherwise.
+fn without_sshd(before: &str) -> Workplace {
+    let place = Workplace::new();
+    let script = format!(
+        "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nhost=$2 line=$3\n{before}\nulimit -Sv \
+         unlimited\nexec sh -c \"$line\"\n"
+    );
+    std::fs::create_dir(place.path("bin")).unwrap();
+    std::fs::create_dir(place.path("board")).unwrap();
+    std::fs::write(place.path("bin/ssh"), script).unwrap();
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.path("bin/ssh"), executable).unwrap();
+    place
+}
+
+/// Starts the tool with that `ssh`, in so many KiB of memory at most.
+fn start_in(place: &Workplace, kibibytes: u64, line: &str) -> RunningCommand {
+    let mut command = std::process::Command::new("sh");
+    let path = format!(
+        "{}:{}",
+        place.path("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    command.env("PATH", path).env("TMPDIR", place.path("board"));
+    let tool = env!("CARGO_BIN_EXE_tardy");
+    let line = format!("ulimit -Sv {kibibytes}; exec {tool} {line}");
+    place.start_command(command, ["-c", &line])
+}
+
+#[test]
+fn a_board_that_prints_without_end_takes_no_memory_and_no_other_boards_result() {
+    for (flood, step) in [
+        (
+            "exec yes",
+            "looking for a folder: it printed more than 1 MiB",
+        ),
+        (
+            "case \"$line\" in *digest*) exec yes;; esac",
+            "copying tardy: it printed more than 1 MiB",
+        ),
+    ] {
+        let place = without_sshd(&format!("[ $host = good ] || {{ {flood}; }}"));
+        let run = start_in(
+            &place,
+            1_500_000,
+            "run --for 200ms --load none --deadline 10s --on ssh://good --on ssh://flood --out r",
+        );
+        let ended = run.wait().ends_with(3);
+        assert!(
+            ended.stderr.contains(&format!("flood: {step}")),
+            "{}",
+            ended.stderr
+        );
+        let row = ended.stdout.lines().find(|row| row.starts_with("good"));
+        assert!(row.is_some_and(|row| row.ends_with("PASSED")), "{ended:?}");
+        assert_eq!(
+            (
+                place.record("r/good")["state"].as_str(),
+                names(&place.path("board"))
+            ),
+            (Some("finished"), Vec::new())
+        );
+    }
+}
+
+#[test]
+fn a_run_that_is_ended_while_tardy_is_copied_is_not_started() {
+    let place = without_sshd("case \"$line\" in *digest*) touch copying; sleep 60;; esac");
+    let mut run = start_in(
+        &place,
+        4_000_000,
+        "run --for 60s --load none --on ssh://arm --out r",
+    );
+    run.until("it is copied", || {
+        place.path("copying").exists().then_some(())
+    });
+    run.signal(signal::TERMINATE);
+    let ended = run.wait().ends_with(130);
+    assert!(
+        ended
+            .stderr
+            .contains("arm: ended before the command was started"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(names(&place.path("board")), Vec::<String>::new());
 }

@@ -13,7 +13,7 @@ pub(super) const TICK: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Preparing,
-    UnderWay { folder: String },
+    UnderWay { folder: String, is_started: bool },
     Ended,
     Failed,
 }
@@ -45,10 +45,17 @@ impl Progress {
             Event::Starting { folder } => {
                 self.steps[index] = Step::UnderWay {
                     folder: folder.clone(),
+                    is_started: false,
                 };
                 return;
             }
-            Event::Started { .. } => "started".to_owned(),
+            Event::Started { folder } => {
+                self.steps[index] = Step::UnderWay {
+                    folder: folder.clone(),
+                    is_started: true,
+                };
+                "started".to_owned()
+            }
             Event::Interrupted { said, tries_left } => {
                 format!("the connection broke ({said}); it goes on there; {tries_left} more tries")
             }
@@ -69,14 +76,22 @@ impl Progress {
         }
     }
 
-    /// Machines on which the command runs, with its folders.
+    /// Machines on which the command runs, or may run, with its folders.
     pub(super) fn under_way(&self) -> Vec<(usize, String)> {
-        let folder = |(index, step): (usize, &Step)| {
-            if let Step::UnderWay { folder } = step {
+        self.folders(false)
+    }
+
+    /// Those on which it runs.
+    pub(super) fn started(&self) -> Vec<(usize, String)> {
+        self.folders(true)
+    }
+
+    fn folders(&self, must_run: bool) -> Vec<(usize, String)> {
+        let folder = |(index, step): (usize, &Step)| match step {
+            Step::UnderWay { folder, is_started } if *is_started || !must_run => {
                 Some((index, folder.clone()))
-            } else {
-                None
             }
+            _ => None,
         };
         self.steps.iter().enumerate().filter_map(folder).collect()
     }

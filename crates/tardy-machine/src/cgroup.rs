@@ -169,6 +169,20 @@ impl CgroupThrottling {
     }
 }
 
+/// The CPUs of all isolated partitions; absent without a root control group of version 2.
+pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
+    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+    let mounted = mounts
+        .lines()
+        .filter_map(Mount::parse)
+        .filter(|mount| mount.kind == "cgroup2")
+        .map(|mount| PathBuf::from(mount.point));
+    // The file is in the root group alone.
+    mounted
+        .chain([PathBuf::from("sys/fs/cgroup")])
+        .find_map(|folder| root.cpu_list(folder.join("cpuset.cpus.isolated")))
+}
+
 /// The own group of one controller and all above it that are visible.
 struct Branch {
     group: String,

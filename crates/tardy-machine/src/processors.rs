@@ -10,9 +10,25 @@ use std::io;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_sys::affinity;
 
+use super::cgroup;
 use super::root::Root;
 
 const FOLDER: &str = "sys/devices/system/cpu";
+
+/// The CPUs that the kernel keeps ordinary tasks off; absent if its files are.
+///
+/// `sys/devices/system/cpu/isolated` has those of `isolcpus=` alone, as at boot. The root control
+/// group of version 2 adds those of isolated partitions (seen with Linux 6.12 and 7.3).
+pub(crate) fn isolated(root: &Root) -> Option<CpuList> {
+    let at_boot = root.cpu_list(format!("{FOLDER}/isolated"));
+    let in_partitions = cgroup::cpus_of_isolated_partitions(root);
+    match (at_boot, in_partitions) {
+        (Some(at_boot), Some(in_partitions)) => {
+            Some(at_boot.iter().chain(in_partitions.iter()).collect())
+        }
+        (at_boot, in_partitions) => at_boot.or(in_partitions),
+    }
+}
 
 /// The CPUs of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +38,7 @@ pub struct Processors {
     /// Those that this process runs on as it was started; a user may have chosen them (`taskset`).
     pub own: CpuList,
     /// The usable ones that the kernel keeps ordinary tasks off: `isolcpus=`, or an isolated
-    /// partition.
+    /// partition, whose CPUs are usable from its control group alone.
     pub isolated: CpuList,
     /// The usable ones that stop their tick: `nohz_full=`.
     pub nohz_full: CpuList,
@@ -41,14 +57,10 @@ impl Processors {
             .iter()
             .chain(own.iter())
             .collect();
-        let apart = |name: &str| {
-            root.cpu_list(format!("{FOLDER}/{name}"))
-                .unwrap_or_default()
-                .and(&usable)
-        };
+        let of_usable = |cpus: Option<CpuList>| cpus.unwrap_or_default().and(&usable);
         Ok(Self {
-            isolated: apart("isolated"),
-            nohz_full: apart("nohz_full"),
+            isolated: of_usable(isolated(root)),
+            nohz_full: of_usable(root.cpu_list(format!("{FOLDER}/nohz_full"))),
             usable,
             own,
         })
@@ -113,6 +125,7 @@ impl Processors {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake_root::FakeRoot;
     use super::*;
 
     fn processors(usable: &str, own: &str, isolated: &str, nohz_full: &str) -> Processors {
@@ -131,6 +144,42 @@ mod tests {
             measured.to_string(),
             processors.beside(&measured).to_string(),
         )
+    }
+
+    #[test]
+    fn cpus_are_isolated_at_boot_or_by_a_partition() {
+        const V2: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        const V1: &str = "33 31 0:30 / /sys/fs/cgroup/set rw - cgroup cgroup rw,cpuset\n";
+        const HYBRID: &str = "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let of_boot = ("sys/devices/system/cpu/isolated", "2\n");
+        let none_at_boot = ("sys/devices/system/cpu/isolated", "\n");
+        let of_partition = ("sys/fs/cgroup/cpuset.cpus.isolated", "3-4\n");
+        for (mounts, files, wanted) in [
+            (V2, vec![of_boot], Some("2")),
+            (V2, vec![of_partition], Some("3-4")),
+            (V2, vec![none_at_boot, of_partition], Some("3-4")),
+            (V2, vec![of_boot, of_partition], Some("2-4")),
+            // As `tardy doctor --root` may find it, of a machine whose /proc was not copied.
+            ("", vec![of_boot, of_partition], Some("2-4")),
+            (V1, vec![of_boot], Some("2")),
+            (
+                HYBRID,
+                vec![
+                    of_boot,
+                    ("sys/fs/cgroup/unified/cpuset.cpus.isolated", "3\n"),
+                ],
+                Some("2-3"),
+            ),
+            (V1, vec![none_at_boot], Some("")),
+            ("", vec![], None),
+        ] {
+            let fake = FakeRoot::new().with("proc/self/mountinfo", mounts);
+            let fake = files
+                .iter()
+                .fold(fake, |fake, (path, text)| fake.with(path, text));
+            let found = isolated(&fake.root()).map(|cpus| cpus.to_string());
+            assert_eq!(found.as_deref(), wanted, "{mounts} {files:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,10 @@ pub(super) const CHECK: Check = Check {
         (Profile::VmHost, Importance::High),
         (Profile::Audio, Importance::Low),
     ]),
-    reads: &["sys/devices/system/cpu/isolated"],
+    reads: &[
+        "sys/devices/system/cpu/isolated",
+        "sys/fs/cgroup/cpuset.cpus.isolated",
+    ],
     why: "tasks and work of the kernel that come to these CPUs take caches, locks and time",
     source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, isolcpus=; cgroup-v2.rst, \
              cpuset.cpus.partition",

@@ -17,7 +17,7 @@ pub(super) const SETS: Check = Check {
     ],
     why: "a CPU that is isolated in one way and not in another still gets what the other way \
           would keep off",
-    source: "Documentation/admin-guide/cpu-isolation.rst; cgroup-v2.rst, cpuset.cpus.isolated",
+    source: "Documentation/admin-guide/cpu-isolation.rst",
     look: |examined| either(sets(examined)),
 };
 
@@ -66,7 +66,6 @@ pub(super) const OFFLINE: Check = Check {
 };
 
 fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
-    let root = examined.root()?;
     let isolated = examined
         .facts
         .processors
@@ -79,14 +78,7 @@ fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
         .nohz_full
         .clone()
         .unwrap_or_default();
-    let partitioned = root
-        .cpu_list("sys/fs/cgroup/cpuset.cpus.isolated")
-        .unwrap_or_default();
-    let mut named: Vec<(&str, CpuList)> = vec![
-        ("isolated", isolated),
-        ("nohz_full", nohz),
-        ("cpuset.cpus.isolated", partitioned),
-    ];
+    let mut named: Vec<(&str, CpuList)> = vec![("isolated", isolated), ("nohz_full", nohz)];
     named.retain(|(_, cpus)| !cpus.is_empty());
     let text = named
         .iter()

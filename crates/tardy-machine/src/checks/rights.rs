@@ -95,13 +95,11 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
             .ok()
     });
     let allowed = allowed.ok_or_else(|| State::unknown("/proc/self/status"))?;
-    // An isolated CPU is not in the list of a task that was not bound to it, and can be had all the
-    // same.
+    // A CPU of isolcpus= is not in the list of a task that was not bound to it, and can be had all
+    // the same; one of an isolated partition cannot, but from its group.
     let isolated = examined
-        .facts
-        .processors
-        .isolated
-        .clone()
+        .root()?
+        .cpu_list("sys/devices/system/cpu/isolated")
         .unwrap_or_default();
     let of_group = examined
         .facts

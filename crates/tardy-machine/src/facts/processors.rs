@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 
+use super::super::processors;
 use super::super::root::Root;
 
 const FOLDER: &str = "sys/devices/system/cpu";
@@ -110,7 +111,7 @@ impl ProcessorFacts {
             .or_else(|| named_clock_rate(cpuinfo));
         Self {
             model: model(cpuinfo),
-            isolated: root.cpu_list(format!("{FOLDER}/isolated")),
+            isolated: processors::isolated(root),
             nohz_full: root.cpu_list(format!("{FOLDER}/nohz_full")),
             smt_active: root
                 .number::<u32>(format!("{FOLDER}/smt/active"))

@@ -73,7 +73,8 @@ pub enum PlanError {
     /// None is set apart.
     #[error(
         "--cpus isolated: no CPU is isolated here (isolcpus= and nohz_full= of the kernel's \
-         command line): give a list, or leave it out"
+         command line, or an isolated partition, whose control group --probe-cgroup names): give \
+         a list, or leave it out"
     )]
     NoIsolatedCpu,
     /// A CPU for loads that is not there, or not allowed.

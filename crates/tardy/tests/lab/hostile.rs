@@ -12,10 +12,10 @@ use tardy_lab::several_cpus::{self, Equipment, Guest};
 use super::{STOCK, kernel, lab, lab_is_there};
 use crate::support::machine;
 
-const BUSYBOX: &str = "/bin/busybox";
+pub(crate) const BUSYBOX: &str = "/bin/busybox";
 
 /// Whether a script can run in a guest.
-fn scripts_run(test: &str) -> bool {
+pub(crate) fn scripts_run(test: &str) -> bool {
     if !lab_is_there(test, false) {
         return false;
     }
@@ -26,7 +26,7 @@ fn scripts_run(test: &str) -> bool {
     true
 }
 
-fn write_script(folder: &Path, script: &str) -> PathBuf {
+pub(crate) fn write_script(folder: &Path, script: &str) -> PathBuf {
     let file = folder.join("script");
     std::fs::write(
         &file,

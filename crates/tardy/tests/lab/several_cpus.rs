@@ -1,14 +1,16 @@
 //! The real binary in guests with more than one CPU, which the lab itself has not: their clock is
 //! the host's, so that nothing of it is asserted.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_lab::guest_job::Ending;
+use tardy_lab::initramfs::AddedFile;
 use tardy_lab::several_cpus::{self, Equipment, Guest, GuestResult};
 
-use crate::{STOCK, kernel, lab_is_there};
+use crate::hostile::{BUSYBOX, scripts_run, write_script};
+use crate::{STOCK, kernel, lab_is_there, support};
 
 /// Boots a kernel with `words` on two CPUs, and runs the binary there.
 pub(crate) fn boot(source: &str, words: &str, arguments: &[&str]) -> GuestResult {
@@ -110,5 +112,92 @@ fn a_pair_of_threads_is_measured_on_an_isolated_cpu_and_woken_from_the_other() {
     assert_eq!(record["plan"]["measured_cpus"], "1");
     for series in record["series"].as_array().unwrap() {
         assert!(series["counts"]["recorded"].as_u64() > Some(0), "{series}");
+    }
+}
+
+/// Makes CPU 1 an isolated partition, and looks from outside and inside.
+const PARTITION: &str = "\
+cd /sys/fs/cgroup
+echo +cpuset > cgroup.subtree_control
+mkdir rt
+echo 1 > rt/cpuset.cpus
+echo isolated > rt/cpuset.cpus.partition
+cat rt/cpuset.cpus.partition > /run/out/partition
+cat cpuset.cpus.isolated > /run/out/isolated
+cat /sys/devices/system/cpu/isolated > /run/out/at-boot
+uname -r > /run/out/release
+/init doctor --watch 0s --cpus 1 --json > /run/out/doctor.json
+/init run --cpus isolated --dry-run > /run/out/outside 2>&1
+echo $$ > rt/cgroup.procs
+/init run --cpus isolated --for 1s --load none --period 10ms --quiet --out /run/out/run
+";
+
+/// Boots it, and returns what it left.
+fn partitioned(source: &str, words: &str) -> GuestResult {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |source: PathBuf, path: &str| AddedFile {
+        source,
+        path: path.into(),
+        executable: true,
+    };
+    let files = [
+        file(BUSYBOX.into(), "bin/busybox"),
+        file(write_script(folder.path(), PARTITION), "bin/script"),
+    ];
+    let kernel = kernel(source).unwrap();
+    let guest = Guest {
+        cpus: 3,
+        memory_mib: 1024,
+        kernel: &kernel.image,
+        words,
+        tardy: Path::new(env!("CARGO_BIN_EXE_tardy")),
+        time_limit: Nanos::from_secs(120),
+        equipment: Equipment {
+            program: Some("/bin/script"),
+            files: &files,
+            ..Equipment::default()
+        },
+    };
+    several_cpus::run(guest, &[]).unwrap()
+}
+
+#[test]
+fn cpus_of_an_isolated_partition_are_isolated_whatever_the_kernel_was_booted_with() {
+    if !scripts_run("isolated partitions") {
+        return;
+    }
+    for source in ["debian:6.12", "debian:7.3"] {
+        if let Err(error) = kernel(source) {
+            support::machine::left_out(&format!("isolated partitions of {source}"), &error);
+            continue;
+        }
+        // Up to 6.18 a partition with CPUs of isolcpus= is invalid.
+        for (words, isolated) in [("", "1"), ("isolcpus=2", "1-2")] {
+            let left = partitioned(source, words);
+            let text = |name: &str| left.text(&format!("out/{name}")).trim().to_owned();
+            let said = format!(
+                "{source} {words}: partition {}, isolated {}, at boot {}: {}{}",
+                text("partition"),
+                text("isolated"),
+                text("at-boot"),
+                left.text("stdout.log"),
+                left.text("stderr.log")
+            );
+            eprintln!(
+                "{} {}",
+                text("release"),
+                said.lines().next().unwrap_or_default()
+            );
+            assert_eq!(text("partition"), "isolated", "{said}");
+            let doctor: Value = serde_json::from_str(&text("doctor.json")).unwrap();
+            let row = |name: &str| {
+                let rows = doctor["findings"].as_array().unwrap();
+                rows.iter().find(|row| row["check"] == name).unwrap()
+            };
+            assert_eq!(row("isolation")["current"], isolated, "{said}");
+            let record: Value = serde_json::from_str(&text("run/run.json")).unwrap();
+            assert_eq!(record["measured_cpus"], "1", "{said}");
+            assert_eq!(record["machine"]["processors"]["isolated"], isolated);
+        }
     }
 }

@@ -378,8 +378,8 @@ impl Warning {
             Self::SamplesGone { file, samples } => {
                 write!(
                     f,
-                    "{samples} samples that the run stored are missing from {file}, which was \
-                     cut: copy the folder again"
+                    "{samples} samples that the run stored are missing from {file}: copy the \
+                     folder again from where it was made"
                 )
             }
             Self::Interrupted { after, planned } => {

@@ -2,6 +2,7 @@
 //! reader makes of them can be stored and is read back as it was.
 
 use std::io;
+use std::path::Path;
 
 use serde::Serialize;
 use tardy_core::accounting::Counts;
@@ -95,7 +96,7 @@ impl Sink for SampleStore {
         let _ = (
             histogram.count(),
             histogram.max(),
-            histogram_file::encode(histogram),
+            histogram_file::encode(histogram, Path::new("fuzz.histogram")),
         );
         self.open(descriptor).map(|_| ())
     }

@@ -9,8 +9,10 @@ use tardy_sys::regular_file;
 
 use super::far_time::far_time;
 use super::harmless::harmless;
+use super::hours::{self, Hours};
 use super::record::{FORMAT, RunRecord, State};
 use super::reserved_file::{self, ReservedFile};
+use super::segments::{segment_path, segments_behind};
 
 /// Room for the last `run.json`, in bytes; a machine of 1000 interrupts and 256 CPUs fits.
 const RECORD_BYTES_RESERVED: usize = 1 << 20;
@@ -308,10 +310,21 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
             .clone()
             .unwrap_or_else(|| folder.join("samples"));
         record.series.retain(|series| {
-            fs::metadata(samples.join(&series.file)).map_or(true, |file| file.len() > 0)
+            let path = samples.join(&series.file);
+            fs::metadata(&path).map_or(true, |file| file.len() > 0) || has_samples(&path)
         });
     }
     Ok(record)
+}
+
+/// Whether other files have samples of a series whose own file is empty.
+fn has_samples(series: &Path) -> bool {
+    let gave_way = Hours::read(&hours::path(series))
+        .is_ok_and(|hours| hours.is_some_and(|hours| hours.through > 0));
+    let is_written = |number: u64| {
+        fs::metadata(segment_path(series, number)).is_ok_and(|segment| segment.len() > 0)
+    };
+    gave_way || segments_behind(series, 0).is_ok_and(|numbers| numbers.into_iter().any(is_written))
 }
 
 /// The run folders at or below `path`; `path` itself where there are none, so that opening it says

@@ -4,9 +4,11 @@
 //! ```text
 //! "TARDYHG1"  body  u32 CRC-32 of the body, little-endian
 //! body        varints: entries, how many values are coarse, then for each entry in ascending order:
-//!             difference to the value before (folded), count
+//!             difference to the value before (folded), count;
+//!             CRC-32 of the file's name, absent in files of older tools
 //! ```
-//! History: 1 (2026-11): first.
+//! History: 1 (2026-11): first; later in 2026-11 with the CRC-32 of its name, so that a reader
+//! refuses the file of another series.
 
 use std::path::Path;
 
@@ -15,6 +17,7 @@ use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::varint::{self, Reader};
 use tardy_sys::regular_file;
 
+use crate::file_name_mark::mark;
 use crate::read_series::SeriesFile;
 
 const MAGIC: &[u8; 8] = b"TARDYHG1";
@@ -28,11 +31,12 @@ pub struct StoredHistogram {
     pub histogram: Histogram,
     /// How many of them are known to 1/64 only.
     pub coarse: u64,
+    mark: Option<u64>,
 }
 
-/// The bytes of the file.
+/// The bytes of the file at `path`.
 #[must_use]
-pub fn encode(histogram: &Histogram) -> Vec<u8> {
+pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     let mut entries = Vec::new();
     histogram.for_each(|value, count| entries.push((value, count)));
     let mut body = Vec::new();
@@ -44,6 +48,7 @@ pub fn encode(histogram: &Histogram) -> Vec<u8> {
         varint::put(&mut body, count);
         previous = value;
     }
+    varint::put(&mut body, mark(path));
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&body);
     bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
@@ -53,21 +58,25 @@ pub fn encode(histogram: &Histogram) -> Vec<u8> {
 /// The same in at most so many bytes, if the counts fit into that at all: values lose digits where
 /// they do not.
 #[must_use]
-pub fn encode_within(histogram: &Histogram, bytes_max: usize) -> Vec<u8> {
-    let (mut bytes, mut values) = (encode(histogram), 1 << 16);
+pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Vec<u8> {
+    let (mut bytes, mut values) = (encode(histogram, path), 1 << 16);
     while bytes.len() > bytes_max && values > 0 {
         values /= 2;
         let mut coarse = Histogram::new(Budget { pages: 0, values });
         coarse.merge(histogram);
-        bytes = encode(&coarse);
+        bytes = encode(&coarse, path);
     }
     bytes
 }
 
-/// Reads the file; `None` where it is not there, or damaged.
+/// Reads the file; `None` where it is not there, damaged, or the file of another series.
 #[must_use]
 pub fn read(path: &Path) -> Option<StoredHistogram> {
-    decode(&regular_file::read(path, FILE_BYTES_MAX).ok()?)
+    decode(&regular_file::read(path, FILE_BYTES_MAX).ok()?).filter(|stored| {
+        stored
+            .mark
+            .is_none_or(|mark_there| mark_there == mark(path))
+    })
 }
 
 /// All samples of the series in `path`, open as `series`, where not every one is there by itself.
@@ -108,7 +117,11 @@ pub fn decode(bytes: &[u8]) -> Option<StoredHistogram> {
         left = left.checked_sub(count)?;
         histogram.record_many(value, count);
     }
-    Some(StoredHistogram { histogram, coarse })
+    Some(StoredHistogram {
+        histogram,
+        coarse,
+        mark: reader.take(),
+    })
 }
 
 #[cfg(test)]
@@ -121,7 +134,7 @@ mod tests {
         [-5, 7, 7, 12_000, 90_000_000]
             .iter()
             .for_each(|&value| histogram.record(value));
-        let bytes = encode(&histogram);
+        let bytes = encode(&histogram, Path::new("cyclic.cpu0.histogram"));
         let read = decode(&bytes).unwrap();
         assert_eq!(
             (

@@ -6,7 +6,8 @@
 //! body     varints: number of the last segment whose samples are in it, samples, length of a stretch in ns,
 //!          cumulative expected, recorded, skipped, lost, unstored as the last chunk of that segment has them,
 //!          1 and the window by which misses were counted: latest, 1 and earliest, or 0 in place of each that is absent;
-//!          stretches, then for each in order of time: part of the run, number, length in bytes, bytes
+//!          stretches, then for each in order of time: part of the run, number, length in bytes, bytes;
+//!          CRC-32 of the file's name, absent in files of older tools
 //! stretch  varints: due time of its first sample, last wake-up, samples, samples that skipped, lost and skipped between samples, skipped, misses,
 //!          skipped ones among them, sum (low and high half), values known to 1/64 only, due time, latency and skipped of the worst sample,
 //!          then three histograms (latencies; of skipped due times; the most that it can have been of others): entries, then for each
@@ -19,7 +20,8 @@
 //! The file is replaced as a whole before a segment is removed, and names it. A segment that is
 //! there all the same is not counted again.
 //!
-//! History: 1 (2026-11): first.
+//! History: 1 (2026-11): first; later in 2026-11 with the CRC-32 of its name, so that a reader
+//! refuses the file of another series.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,8 @@ use tardy_core::varint::{self, Reader};
 use tardy_core::verdict::Window;
 use tardy_core::verdict::skipped::SkippedLateness;
 use tardy_sys::regular_file;
+
+use crate::file_name_mark::mark;
 
 const MAGIC: &[u8; 8] = b"TARDYHR1";
 /// Largest file that is believed, in bytes.
@@ -77,6 +81,7 @@ pub struct Hours {
     /// Length of a stretch.
     pub length: Nanos,
     stretches: Vec<PackedStretch>,
+    mark: Option<u64>,
 }
 
 /// A stretch as bytes: a series may have a thousand, and few of them are looked at.
@@ -123,27 +128,39 @@ impl Hours {
             window: rule.window,
             length: rule.stretch,
             stretches: Vec::new(),
+            mark: None,
+        }
+    }
+
+    /// The same histograms, marked as the file at `path`.
+    #[must_use]
+    pub(crate) fn at(self, path: &Path) -> Self {
+        Self {
+            mark: Some(mark(path)),
+            ..self
         }
     }
 
     /// Reads the file; `None` where there is none.
     ///
     /// # Errors
-    /// Those of reading; InvalidData where it is damaged.
+    /// Those of reading; InvalidData where it is damaged, or the file of another series.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
+        let is_own = |hours: &Self| hours.mark.is_none_or(|mark_there| mark_there == mark(path));
         match regular_file::read(path, FILE_BYTES_MAX) {
-            Ok(bytes) => Self::decode(&bytes).map(Some).ok_or_else(|| {
-                io::Error::new(
+            Ok(bytes) => match Self::decode(&bytes).filter(is_own) {
+                Some(hours) => Ok(Some(hours.at(path))),
+                None => Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "the histograms by hour are damaged",
-                )
-            }),
+                    "the histograms by hour are damaged, or of another series",
+                )),
+            },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// In place of a file that is damaged.
+    /// Replaces a damaged or missing file.
     pub(crate) fn unknown() -> Self {
         Self {
             through: 0,
@@ -152,6 +169,7 @@ impl Hours {
             window: None,
             length: HOUR,
             stretches: Vec::new(),
+            mark: None,
         }
     }
 
@@ -296,6 +314,9 @@ impl Hours {
             varint::put(&mut bytes, packed.bytes.len() as u64);
             bytes.extend_from_slice(&packed.bytes);
         }
+        self.mark
+            .iter()
+            .for_each(|&mark| varint::put(&mut bytes, mark));
         let crc = crc32fast::hash(&bytes[MAGIC.len()..]);
         bytes.extend_from_slice(&crc.to_le_bytes());
         bytes
@@ -342,6 +363,7 @@ impl Hours {
             window: latest.map(|latest| Window { latest, earliest }),
             length,
             stretches,
+            mark: reader.take(),
         })
     }
 }
@@ -377,7 +399,10 @@ impl Counting<'_> {
             }
             self.hours.samples += 1;
         }
-        self.hours.counts = chunk.counts;
+        // The largest counts win: segments may have changed places.
+        if chunk.counts.recorded >= self.hours.counts.recorded {
+            self.hours.counts = chunk.counts;
+        }
     }
 
     /// The histograms with the samples of segment `number`, which was read to its end.
@@ -491,7 +516,7 @@ impl Stretch {
     }
 
     fn merge(&mut self, next: &Self) {
-        self.last_wake = next.last_wake;
+        self.last_wake = self.last_wake.max(next.last_wake);
         self.samples += next.samples;
         self.skipping += next.skipping;
         self.gaps.lost += next.gaps.lost;

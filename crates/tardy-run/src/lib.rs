@@ -14,6 +14,7 @@ pub mod cost;
 pub mod delays;
 pub mod device_writes;
 pub mod far_time;
+mod file_name_mark;
 pub mod folder;
 pub mod guest_start;
 pub mod harmless;

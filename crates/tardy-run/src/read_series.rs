@@ -48,6 +48,17 @@ pub enum SeriesError {
         /// What is wrong.
         error: FormatError,
     },
+    /// The file of one series has the name of another one.
+    #[error(
+        "{path} is the file of another series, {name}: copy the folder again, from where it was \
+         made"
+    )]
+    Exchanged {
+        /// The series file.
+        path: PathBuf,
+        /// The name of the file that the series was made in.
+        name: String,
+    },
 }
 
 /// An open series file.
@@ -77,6 +88,8 @@ struct Piece {
     begin: u64,
     chunks_begin: u64,
     length: u64,
+    /// Whether another series wrote it: its bytes count as damaged.
+    is_foreign: bool,
 }
 
 /// How often segments are looked for anew that give way while they are opened.
@@ -101,8 +114,11 @@ impl SeriesFile {
     /// # Errors
     /// [`SeriesError`].
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
-        let mut series = Self::open_alone(path)?;
-        if hours::path(path).exists() {
+        let mut series = Self::open_alone(path, path)?;
+        // Where the histograms by hour are missing, segments may be there all the same.
+        let is_head_alone = series.length <= series.chunks_begin;
+        let has_segments = || segments_behind(path, 0).is_ok_and(|segments| !segments.is_empty());
+        if hours::path(path).exists() || (is_head_alone && has_segments()) {
             let unreadable = |error| SeriesError::Unreadable {
                 path: path.to_owned(),
                 error,
@@ -117,8 +133,8 @@ impl SeriesFile {
         Ok(series)
     }
 
-    /// The same of one file, whatever is beside it.
-    pub(crate) fn open_alone(path: &Path) -> Result<Self, SeriesError> {
+    /// Opens one file of the series in `series`, without its segments.
+    pub(crate) fn open_alone(path: &Path, series: &Path) -> Result<Self, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable {
             path: path.to_owned(),
             error,
@@ -147,6 +163,12 @@ impl SeriesFile {
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
         }
+        if cleaned.is_none() && !is_of(&descriptor, series) {
+            return Err(SeriesError::Exchanged {
+                path: path.to_owned(),
+                name: descriptor.file_name(),
+            });
+        }
         Ok(Self {
             path: path.to_owned(),
             descriptor,
@@ -159,7 +181,7 @@ impl SeriesFile {
     /// A segment of the series in `series`, whose head counts for it where its own is damaged:
     /// chunks are looked for then.
     pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
-        match Self::open_alone(path) {
+        match Self::open_alone(path, series) {
             Err(SeriesError::Format { .. }) => {}
             opened => return opened,
         }
@@ -175,7 +197,7 @@ impl SeriesFile {
             path: path.to_owned(),
             chunks_begin: 0,
             length,
-            ..Self::open_alone(series)?
+            ..Self::open_alone(series, series)?
         })
     }
 
@@ -316,6 +338,13 @@ impl SeriesFile {
     }
 }
 
+/// Whether `descriptor` belongs to the series in the file `series`.
+fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
+    series
+        .file_name()
+        .is_some_and(|name| *name == *descriptor.file_name())
+}
+
 impl SeriesSegments {
     /// The histograms by hour and the segments behind them, as they belong together although the
     /// run may go on. `head` is the length of the series' own file.
@@ -328,14 +357,14 @@ impl SeriesSegments {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     (Hours::unknown(), std::fs::metadata(&path)?.len().max(1))
                 }
-                Ok(None) => return Err(io::ErrorKind::NotFound.into()),
+                Ok(None) => (Hours::unknown(), 0),
                 Err(error) => return Err(error),
             };
             let Some(pieces) = Self::pieces(series, hours.through, head)? else {
                 continue;
             };
             let is_same = damaged_bytes > 0
-                || Hours::read(&path)?.is_some_and(|now| now.through == hours.through);
+                || Hours::read(&path)?.map_or(0, |now| now.through) == hours.through;
             if is_same {
                 return Ok(Self {
                     hours,
@@ -358,7 +387,7 @@ impl SeriesSegments {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let piece = Piece::new(file, begin)?;
+            let piece = Piece::new(file, begin, series)?;
             begin += piece.length;
             pieces.push(piece);
         }
@@ -379,6 +408,9 @@ impl SeriesSegments {
                 end.damaged_bytes += read.damaged_bytes;
                 end.torn_bytes += read.torn_bytes;
                 end.is_closed |= read.is_closed;
+            }
+            if piece.is_foreign && part.contains(&piece.begin) {
+                end.damaged_bytes += piece.length;
             }
         }
         if part.start <= self.pieces.first().map_or(u64::MAX, |piece| piece.begin) {
@@ -402,7 +434,7 @@ impl SeriesSegments {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 file => file?,
             };
-            let piece = Piece::new(file, 0)?;
+            let piece = Piece::new(file, 0, series)?;
             let from = if number == open { offset } else { 0 };
             let (end, at) = piece.read(from, u64::MAX, &mut *visit)?;
             reached = (number << PLACE_BITS) | (at - end.torn_bytes);
@@ -412,7 +444,7 @@ impl SeriesSegments {
 }
 
 impl Piece {
-    fn new(file: File, begin: u64) -> io::Result<Self> {
+    fn new(file: File, begin: u64, series: &Path) -> io::Result<Self> {
         let (file, length) = (Arc::new(file), 0);
         let mut head = Vec::new();
         OpenFile {
@@ -422,13 +454,17 @@ impl Piece {
         .take(DESCRIPTOR_BYTES_MAX as u64 + 16)
         .read_to_end(&mut head)?;
         // Of one whose head is damaged, chunks are looked for.
-        let chunks_begin = chunk::decode_head(&head).map_or(length, |(_, begin)| begin as u64);
+        let (json, chunks_begin) =
+            chunk::decode_head(&head).map_or((&[][..], length), |(json, at)| (json, at as u64));
+        let is_foreign =
+            serde_json::from_slice(json).is_ok_and(|descriptor| !is_of(&descriptor, series));
         let length = file.metadata()?.len();
         Ok(Self {
             file,
             begin,
-            chunks_begin,
+            chunks_begin: if is_foreign { length } else { chunks_begin },
             length,
+            is_foreign,
         })
     }
 

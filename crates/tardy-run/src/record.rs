@@ -175,6 +175,14 @@ pub struct SeriesRecord {
     pub elsewhere: Vec<MovedStretch>,
 }
 
+impl SeriesRecord {
+    /// Samples that could not be stored.
+    #[must_use]
+    pub fn not_stored(&self) -> u64 {
+        self.failure.as_ref().map_or(0, |failure| failure.samples)
+    }
+}
+
 /// Samples in a row that a bound probe took on another CPU than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedStretch {

@@ -5,21 +5,24 @@
 //! the clock of runs begins anew with each boot, and the time of day says how far apart the two
 //! are. That is made in a folder beside the run's, and both change places in one step: a crash
 //! leaves the old one whole, or the new one.
+//!
+//! A run that lost samples is refused, because no later number would include them.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use tardy_core::accounting::Counts;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
 use tardy_sys::file;
 
 use crate::folder::{self, FolderError, RunFolder};
-use crate::hours;
+use crate::hours::{self, Hours};
 use crate::plan::Plan;
-use crate::record::{Interruption, RunRecord, StartTime, State};
+use crate::record::{Interruption, RunRecord, SeriesRecord, StartTime, State, StoreFailure};
 use crate::reserved_file;
 use crate::rotation::{DiskDivision, Rotation, RotationRule};
 
@@ -255,17 +258,19 @@ fn fill(
     let mut earlier = Vec::new();
     for series in &record.series {
         let file = path.join("samples").join(&series.file);
-        // One that was prepared, and whose tool was killed before the first due time.
-        if !hours::path(&file).try_exists()? {
-            continue;
-        }
         let rotation = Rotation::new(
             &file,
             RotationRule::of(division, record.plan.window, Vec::new()),
         );
-        let hours = rotation.with_all_segments()?;
+        let mut hours = rotation.with_all_segments()?;
+        refuse_gone(series, &rotation, &hours)?;
         // One that has not begun yet begins with the rest of the run.
         if hours.through > 0 {
+            // `run.json` also counts chunks that did not fit on a full disk.
+            if let Some(counts) = series.counts {
+                let unstored = series.not_stored();
+                hours.counts = Counts { unstored, ..counts };
+            }
             earlier.push((series.file.clone(), file, hours));
         }
     }
@@ -287,7 +292,8 @@ fn fill(
     .min(now.monotonic_ns - last - Nanos(1));
     for (name, file, hours) in earlier {
         let place = new.samples().join(name);
-        reserved_file::replace(&place, &fs::read(&file)?)?;
+        let head = fs::read(&file).map_err(|error| missing(&file, &error.to_string()))?;
+        reserved_file::replace(&place, &head)?;
         reserved_file::replace(
             &hours::path(&place),
             &hours.shifted(by).encode(division.hours_bytes),
@@ -308,6 +314,37 @@ fn fill(
         .for_each(|series| series.counts = None);
     new.update(&record).map_err(io::Error::other)?;
     Ok(record)
+}
+
+/// Refuses a series with fewer samples than `run.json` counts, or without its histograms by hour.
+fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io::Result<()> {
+    let (file, hours) = (rotation.series(), hours::path(rotation.series()));
+    let stored = series.counts.map_or(found.counts.stored(), |counts| {
+        counts.recorded.saturating_sub(series.not_stored())
+    });
+    let gone = stored.saturating_sub(found.samples);
+    // The tool may have been killed before the first due time.
+    let is_begun = fs::metadata(file).is_ok_and(|head| head.len() > 0) || found.through > 0;
+    let has_lost_hours = is_begun && rotation.has_lost_hours()?;
+    // In a run that was cut off, the counts of later chunks keep reporting the loss.
+    if !has_lost_hours && (gone == 0 || series.counts.is_none()) {
+        return Ok(());
+    }
+    let samples = format!("{gone} samples that it stored are not there");
+    let what = if gone > 0 {
+        &samples
+    } else {
+        "missing or damaged"
+    };
+    Err(missing(if has_lost_hours { &hours } else { file }, what))
+}
+
+fn missing(file: &Path, what: &str) -> io::Error {
+    io::Error::other(format!(
+        "{}: {what}: copy the folder again from where it was made, or give another folder with \
+         --out",
+        file.display()
+    ))
 }
 
 /// How far the time of day is ahead of the run's clock.
@@ -404,7 +441,13 @@ impl RunRecord {
                 series
                     .elsewhere
                     .splice(..0, before.elsewhere.iter().copied());
-                series.failure = before.failure.clone().or(series.failure.take());
+                if let Some(failure) = &before.failure {
+                    let samples = failure.samples + series.not_stored();
+                    series.failure = Some(StoreFailure {
+                        samples,
+                        ..failure.clone()
+                    });
+                }
             }
         }
     }

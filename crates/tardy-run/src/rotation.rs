@@ -352,7 +352,7 @@ impl Rotation {
     }
 
     fn no_hours(&self) -> Hours {
-        Hours::new(&self.counting(None))
+        Hours::new(&self.counting(None)).at(&hours::path(&self.series))
     }
 
     /// The histograms with the samples of segment `number`, which is left as it is.
@@ -375,12 +375,26 @@ impl Rotation {
         Ok(counting.end_segment(number))
     }
 
-    /// The histograms with the samples of all segments. Nothing on the disk changes.
+    /// Whether the histograms by hour are gone or damaged, with samples that gave way to them.
+    pub(crate) fn has_lost_hours(&self) -> io::Result<bool> {
+        let has_hours = Hours::read(&hours::path(&self.series)).is_ok_and(|hours| hours.is_some());
+        Ok(!has_hours && !segment_path(&self.series, 1).try_exists()?)
+    }
+
+    /// The histograms with the samples of all segments that exist. Leaves the disk as it is.
     ///
     /// # Errors
     /// Those of reading.
     pub(crate) fn with_all_segments(&self) -> io::Result<Hours> {
-        let hours = self.hours()?;
+        let hours = match self.hours() {
+            Err(error)
+                if [io::ErrorKind::NotFound, io::ErrorKind::InvalidData]
+                    .contains(&error.kind()) =>
+            {
+                self.no_hours()
+            }
+            hours => hours?,
+        };
         let numbers = segments_behind(&self.series, hours.through)?;
         numbers
             .into_iter()

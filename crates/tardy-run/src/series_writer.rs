@@ -102,12 +102,15 @@ impl SeriesWriter {
     /// If it cannot be written.
     pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
         let head = chunk::encode_head(&serde_json::to_vec(descriptor)?);
+        // Before the head, so that a head without histograms by hour has lost them.
+        if let Some(segments) = &self.segments {
+            segments.rotation.begin()?;
+        }
         self.write_whole(&head)?;
         if let Some(segments) = &mut self.segments {
             if segments.number > 0 {
                 segments.rotation.note_new_head();
             }
-            segments.rotation.begin()?;
             segments.head = head;
             self.begin_segment()?;
         }

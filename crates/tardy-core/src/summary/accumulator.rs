@@ -168,7 +168,10 @@ impl SeriesAccumulator {
 
     /// Counts a chunk; chunks come in their order.
     pub fn add(&mut self, chunk: &Chunk) {
-        self.counts = chunk.counts;
+        // The largest counts win: segments of a series may have changed places.
+        if chunk.counts.recorded >= self.counts.recorded {
+            self.counts = chunk.counts;
+        }
         self.skipping += chunk.skipped.len() as u64;
         let (Some(&first), Some(&last)) = (chunk.latency.first(), chunk.latency.last()) else {
             return;
@@ -359,7 +362,7 @@ impl SeriesAccumulator {
         self.samples += next.samples;
         self.gaps.lost = self.gaps.lost.saturating_add(next.gaps.lost);
         self.gaps.skipped = self.gaps.skipped.saturating_add(next.gaps.skipped);
-        if next.counts != Counts::default() {
+        if next.counts != Counts::default() && next.counts.recorded >= self.counts.recorded {
             self.counts = next.counts;
         }
         self.first_due = self.first_due.or(next.first_due);

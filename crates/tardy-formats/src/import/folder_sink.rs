@@ -303,7 +303,7 @@ impl Sink for FolderSink {
             .with_extension("histogram");
         let series = self.create(descriptor)?;
         if histogram.count() > 0 {
-            fs::write(path, histogram_file::encode(histogram))?;
+            fs::write(&path, histogram_file::encode(histogram, &path))?;
         }
         let open = &mut self.series[series];
         open.stated = stated;

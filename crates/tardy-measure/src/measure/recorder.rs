@@ -272,6 +272,7 @@ fn encoded_histogram(series: &SeriesRecorder) -> Option<Vec<u8>> {
     let room = series.rotation().map(|_| HISTOGRAM_BYTES as usize);
     Some(histogram_file::encode_within(
         histogram,
+        &histogram_path(series.path()),
         room.unwrap_or(usize::MAX),
     ))
 }

@@ -22,7 +22,7 @@ use tardy_run::histogram_file::{self, StoredHistogram};
 use tardy_run::hours::Stretch;
 use tardy_run::imported::StatedTotals;
 use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
-use tardy_run::record::{PhaseRecord, RunRecord};
+use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord};
 use tardy_sys::scoped;
 
 use super::fitted_lateness::{self, FittedLateness, GridFitter};
@@ -54,6 +54,8 @@ pub struct SeriesData {
     pub(super) file: PathBuf,
     /// For how long gaps were looked for.
     pub(super) observed: Option<Nanos>,
+    /// Samples that the run has, by its counts, and that are in none of its files.
+    pub(super) gone: u64,
     /// Due time of the first sample that is there by itself, where those before it are counted by
     /// hour; the end of time if there is none.
     pub(super) single_from: Option<Nanos>,
@@ -95,17 +97,13 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, Summary
             phases: spans(&record, entry.cpu),
             ..questions.clone()
         };
-        let read = read_series(
+        read_series(
             &samples.join(&entry.file),
-            entry.counts,
+            entry,
             stated,
             &questions,
             threads,
-        )?;
-        Ok(SeriesData {
-            observed: entry.observed_ns,
-            ..read
-        })
+        )
     };
     let series = read_all(record.series.len(), read_one)?;
     Ok(LoadedRun {
@@ -267,6 +265,7 @@ impl SeriesData {
     pub(super) fn has_every_sample(&self) -> bool {
         self.whole.latency.count() <= self.accumulator.samples
             && self.accumulator.counts.unstored == 0
+            && self.gone == 0
     }
 
     /// From where on an import knows samples by their number alone; absent where all have their
@@ -316,15 +315,15 @@ fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
         .collect()
 }
 
-/// `counts_at_end` are those of `run.json`, absent where the run was cut off.
+/// `entry` has its counts unless the run was cut off.
 fn read_series(
     path: &Path,
-    counts_at_end: Option<Counts>,
+    entry: &SeriesRecord,
     stated: Option<StatedTotals>,
     questions: &SummaryOptions,
     threads: u64,
 ) -> Result<SeriesData, SummaryError> {
-    let file = SeriesFile::open(path)?;
+    let (file, counts_at_end) = (SeriesFile::open(path)?, entry.counts);
     let descriptor = file.descriptor().clone();
     let mut questions = questions_of(&descriptor, questions);
     questions.window = questions
@@ -356,6 +355,11 @@ fn read_series(
         whole.1 = part.1;
     })?;
     let first_single = accumulator.first_due;
+    let not_stored = match (counts_at_end, stated) {
+        (Some(_), None) => entry.not_stored(),
+        (Some(counts), Some(_)) => counts.unstored,
+        (None, _) => accumulator.counts.unstored,
+    };
     add_earlier(&mut accumulator, &file, &questions);
     // The last chunk, and with it the last counts, may be among what a full disk did not take;
     // `run.json` has its room reserved.
@@ -378,6 +382,14 @@ fn read_series(
         } else {
             0
         });
+    // An import that states no more than its extremes lacks none.
+    let known = whole.latency.count();
+    let gone = if known == 0 && stated.is_some() {
+        0
+    } else {
+        let kept = accumulator.counts.recorded.saturating_sub(not_stored);
+        kept.saturating_sub(known)
+    };
     whole.pack(whole.latency.count());
     whole.keep_serial();
     accumulator.pack();
@@ -396,7 +408,8 @@ fn read_series(
         fitted,
         end,
         file: path.to_owned(),
-        observed: None,
+        observed: entry.observed_ns,
+        gone,
         single_from,
     })
 }
@@ -494,18 +507,6 @@ impl SeriesData {
         let is_gap = matches!(self.descriptor.meaning, Meaning::Gap { .. });
         let is_stated = self.stated.is_none_or(|stated| stated.skipped.is_some());
         has_schedule && !is_gap && !is_stated && self.accumulator.counts.skipped == 0
-    }
-
-    /// Samples that were stored, and are neither in the file any more nor in a histogram. An import
-    /// that states no more than its extremes lacks none.
-    pub(super) fn missing(&self) -> u64 {
-        let (counts, known) = (self.accumulator.counts, self.whole.latency.count());
-        let is_counted = known >= counts.recorded || (known == 0 && self.stated.is_some());
-        if is_counted {
-            0
-        } else {
-            counts.stored().saturating_sub(self.accumulator.samples)
-        }
     }
 
     /// Whether its values say something about a deadline.

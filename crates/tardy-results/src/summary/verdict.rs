@@ -35,7 +35,7 @@ pub(super) struct Part<'a> {
 impl<'a> Part<'a> {
     /// All samples of a series. What was lost was not seen, and says nothing about misses.
     pub(super) fn whole(read: &'a SeriesData) -> Self {
-        let (counts, cell, missing) = (read.counts(), read.whole(), read.missing());
+        let (counts, cell, missing) = (read.counts(), read.whole(), read.gone);
         // What a damaged file lacks was not seen either.
         let skipped_there = if missing > 0 {
             counts.skipped.saturating_sub(cell.skipped)

@@ -87,12 +87,10 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
                 bytes: read.end.damaged_bytes,
             });
         }
-        // A run that was cut off has no counts but those of the file.
-        let gone = counts.stored().saturating_sub(read.accumulator.samples);
-        if gone > 0 && read.end.damaged_bytes == 0 && record.state != State::Running {
+        if read.gone > 0 {
             warnings.push(Warning::SamplesGone {
                 file: read.file.display().to_string(),
-                samples: gone,
+                samples: read.gone,
             });
         }
         let share = counts.skipped as f64 / counts.expected.max(1) as f64;

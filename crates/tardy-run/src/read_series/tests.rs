@@ -61,7 +61,7 @@ proptest! {
     #[test]
     fn parts_together_give_every_chunk_once(sizes in proptest::collection::vec(0_usize..400, 1..40), parts in 1_u64..9) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.series");
+        let path = folder.path().join("cyclic.series");
         write(&path, &sizes, true);
         let expected: Vec<i64> = (0..sizes.iter().sum::<usize>() as i64).collect();
         prop_assert_eq!(latencies(&SeriesFile::open(&path).unwrap(), parts), (expected, 0, 0, true));
@@ -70,7 +70,7 @@ proptest! {
     #[test]
     fn a_file_cut_anywhere_keeps_its_whole_chunks(cut in 0_u64..600) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.series");
+        let path = folder.path().join("cyclic.series");
         let ends = write(&path, &[50, 50, 50, 50], true);
         let cut = ends[0] + cut.min(ends[4] - ends[0]);
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(cut).unwrap();
@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn damage_costs_only_the_chunk_that_it_is_in(position in 0_u64..600, bit in 0_u32..8) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.series");
+        let path = folder.path().join("cyclic.series");
         let ends = write(&path, &[50, 50, 50, 50, 50], true);
         let position = ends[0] + position % (ends[4] - ends[0]);
         let mut bytes = std::fs::read(&path).unwrap();
@@ -105,13 +105,13 @@ proptest! {
 #[test]
 fn a_file_that_is_no_series_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.series");
+    let path = folder.path().join("cyclic.series");
     std::fs::write(&path, "# Histogram\n000001 000002\n").unwrap();
     assert!(
         SeriesFile::open(&path)
             .unwrap_err()
             .to_string()
-            .contains("a.series: not a series file")
+            .contains("cyclic.series: not a series file")
     );
     assert!(
         SeriesFile::open(&folder.path().join("none"))
@@ -124,7 +124,7 @@ fn a_file_that_is_no_series_is_refused_by_name() {
 #[test]
 fn a_fold_takes_the_parts_together_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.series");
+    let path = folder.path().join("cyclic.series");
     let descriptor = descriptor();
     let mut writer = SeriesWriter::create(&path, &descriptor).unwrap();
     let mut encoder = ChunkEncoder::new(&descriptor);

@@ -47,6 +47,7 @@ mod live;
 mod load_effects;
 mod load_lists;
 mod loads;
+mod lost_files;
 mod media;
 mod metrics;
 mod moved;

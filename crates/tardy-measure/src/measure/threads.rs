@@ -1,6 +1,7 @@
 //! The measuring threads: prepare, arm, loop, disarm, publish.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -144,7 +145,13 @@ pub(super) fn launch(
                 before.set(Some(StartCounts::now()));
                 start
             };
-            let result = (member.run)(StartGate::new(&control, wait));
+            let run = AssertUnwindSafe(|| (member.run)(StartGate::new(&control, wait)));
+            let result = catch_unwind(run);
+            // The others wait for a thread that failed in its loop, too.
+            if before.get().is_some() && !matches!(result, Ok(Ok(_))) {
+                control.leave();
+            }
+            let result = result.unwrap_or_else(|panic| resume_unwind(panic));
             // A thread that failed before the start has no overhead, and its error is what counts.
             let overhead = before.get().map(|before| before.since(&label, cpu));
             ThreadReport {
@@ -235,5 +242,102 @@ fn describe(policy: sched::Policy) -> String {
             Nanos(runtime as i64),
             Nanos(period as i64)
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tardy_core::cpu::CpuList;
+    use tardy_core::series::Schedule;
+    use tardy_run::plan::ThreadPlan;
+    use tardy_run::system_clock::ThreadClocks;
+    use tardy_sys::sched::Policy;
+
+    use super::*;
+
+    /// Notes when it is dropped, as a probe's files and memory are.
+    struct Held(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push("dropped");
+        }
+    }
+
+    /// How the loop of a thread ends.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum LoopEnd {
+        Done,
+        Fails,
+        Panics,
+    }
+
+    fn member(
+        log: &Arc<Mutex<Vec<&'static str>>>,
+        length: std::time::Duration,
+        end: LoopEnd,
+    ) -> Member {
+        let held = Held(Arc::clone(log));
+        Member {
+            role: "",
+            cpus: CpuList::default(),
+            policy: Policy::Other { nice: 0 },
+            is_watched: false,
+            run: Box::new(move |ready| {
+                let start = ready.wait();
+                std::thread::sleep(length);
+                held.0.lock().unwrap().push("measured");
+                match end {
+                    LoopEnd::Done => Ok(start.control.leave()),
+                    LoopEnd::Fails => Err(std::io::Error::other("made to fail")),
+                    LoopEnd::Panics => panic!("made to panic"),
+                }
+            }),
+        }
+    }
+
+    #[test]
+    fn no_thread_takes_anything_apart_while_another_one_measures() {
+        let entry = ThreadEntry {
+            probe: "made".into(),
+            plan: ThreadPlan {
+                cpu: None,
+                copy: None,
+                schedule: Schedule::Event { request: Nanos(1) },
+                seed: 0,
+                cycles: None,
+                stop_above: None,
+                clocks: ThreadClocks::default(),
+            },
+        };
+        for end in [LoopEnd::Done, LoopEnd::Fails, LoopEnd::Panics] {
+            let log = Arc::new(Mutex::new(Vec::new()));
+            let control = Arc::new(Control::new(None, None));
+            let line = StartBarrier::new(3);
+            let lengths = [0, 20, 60].map(std::time::Duration::from_millis);
+            // The last thread to measure ends as the test says.
+            let ends = [LoopEnd::Done, LoopEnd::Done, end];
+            let threads: Vec<_> = lengths
+                .into_iter()
+                .zip(ends)
+                .map(|(length, end)| {
+                    let member = member(&log, length, end);
+                    launch(&entry, member, &line, &control, None, || ()).unwrap()
+                })
+                .collect();
+            line.wait();
+            let failed: Vec<bool> = threads
+                .into_iter()
+                .map(|thread| thread.join().is_ok_and(|report| report.error.is_none()))
+                .map(|is_good| !is_good)
+                .collect();
+            assert_eq!(failed, [false, false, end != LoopEnd::Done]);
+            let log = log.lock().unwrap();
+            let last_measured = log.iter().rposition(|&what| what == "measured");
+            let first_dropped = log.iter().position(|&what| what == "dropped");
+            assert!(last_measured < first_dropped, "{log:?}");
+        }
     }
 }

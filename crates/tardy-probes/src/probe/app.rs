@@ -159,6 +159,9 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let is_ending = !begin
             .control
             .is_past_end(Nanos(tardy_sys::clock::monotonic()));
+        // Other probes have nothing to wait for when the program that was measured has ended.
+        begin.control.stop_at(Nanos(tardy_sys::clock::monotonic()));
+        let left = begin.control.leave();
         match program.end(is_ending)? {
             Ending::Asked => {}
             Ending::ByItself(status) => begin.control.warn(Warning::Problem {
@@ -171,9 +174,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
                 });
             }
         }
-        // Other probes have nothing to wait for when the program that was measured has ended.
-        begin.control.stop_at(Nanos(tardy_sys::clock::monotonic()));
-        Ok(())
+        Ok(left)
     });
     // Not the planned policy: what is measured is the program, and this thread only waits.
     let member = Member {

@@ -8,7 +8,7 @@ use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
 
 use super::series_info::SeriesInfo;
-use crate::recording::control::Control;
+use crate::recording::control::{Control, Left};
 use crate::recording::ring::Producer;
 
 /// What one place of a probe is opened with.
@@ -106,13 +106,14 @@ pub struct Member {
     /// stands behind it.
     pub is_watched: bool,
     /// Prepares what must be prepared on the thread itself, waits for the start with
-    /// [`StartGate::wait`], measures until the control says stop, and closes its producers. Called
-    /// once; the loop inside is concrete.
+    /// [`StartGate::wait`], measures until the control says stop, closes its producers, and waits
+    /// for the other threads with [`Control::leave`] before it takes anything apart. Called once;
+    /// the loop inside is concrete.
     pub run: Run,
 }
 
 /// What a thread does.
-pub type Run = Box<dyn FnOnce(StartGate<'_>) -> io::Result<()> + Send>;
+pub type Run = Box<dyn FnOnce(StartGate<'_>) -> io::Result<Left> + Send>;
 
 /// A thread that is prepared and may wait for the start.
 pub struct StartGate<'a> {
@@ -152,6 +153,7 @@ impl<'a> StartGate<'a> {
     /// Says that the thread is ready, and waits for the start: the last thing before the loop.
     #[must_use]
     pub fn wait(self) -> Start<'a> {
+        self.control.enter();
         Start {
             at: (self.wait)(),
             control: self.control,
@@ -185,7 +187,7 @@ impl std::fmt::Debug for Member {
 }
 
 /// A measuring loop with one thread and one series.
-pub type MeasuringLoop = fn(&ThreadPlan, Producer, &Control) -> io::Result<()>;
+pub type MeasuringLoop = fn(&ThreadPlan, Producer, &Control) -> io::Result<Left>;
 
 /// The usual place: one thread that runs `measure` for the first series.
 ///

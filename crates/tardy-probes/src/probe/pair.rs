@@ -25,6 +25,7 @@ use super::member::{Member, Run, Start};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{OpenContext, ProbeInstance};
+use crate::recording::control::Left;
 use crate::recording::ring::Producer;
 
 /// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.
@@ -217,14 +218,7 @@ pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<Probe
     };
     let pair = Arc::new(Pair::<C>::new()?);
     let plan = opening.thread.clone();
-    let mut woken = Member::new(opening.probe, plan.cpu, Box::new(|_| Ok(())));
-    let mut waker = Member::new(opening.probe, plan.cpu, Box::new(|_| Ok(())));
-    waker.role = "waker";
-    waker.policy = below(waker.policy);
-    if opening.probe.parameters.text("waker") == "other" {
-        waker.cpus = other_cpu(plan.cpu, opening.measured_cpus)?;
-    }
-    (woken.run, waker.run) = if opening.probe.parameters.text("pace") == "woken" {
+    let (of_woken, of_waker) = if opening.probe.parameters.text("pace") == "woken" {
         (
             paced_woken(Arc::clone(&pair), plan, latencies, timer),
             asked_waker(pair),
@@ -235,6 +229,14 @@ pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<Probe
             paced_waker(pair, plan, timer),
         )
     };
+    let cpu = opening.thread.cpu;
+    let woken = Member::new(opening.probe, cpu, of_woken);
+    let mut waker = Member::new(opening.probe, cpu, of_waker);
+    waker.role = "waker";
+    waker.policy = below(waker.policy);
+    if opening.probe.parameters.text("waker") == "other" {
+        waker.cpus = other_cpu(cpu, opening.measured_cpus)?;
+    }
     let notes = match woken.policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => Vec::new(),
         _ => vec![format!(
@@ -307,7 +309,7 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
         let result = measure();
         timer.close(walk.base());
         // The woken thread must learn of the end, whatever happened here.
-        stop_after(&start, result.and(pair.end(&pair.wake)))
+        leave_or_stop(&start, result.and(pair.end(&pair.wake)))
     })
 }
 
@@ -344,7 +346,7 @@ fn woken_by_waker<C: Channel>(
         // show as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
-        stop_after(&start, result)
+        leave_or_stop(&start, result)
     })
 }
 
@@ -392,7 +394,7 @@ fn paced_woken<C: Channel>(
         let result = measure();
         timer.close(walk.base());
         latencies.close(walk.base());
-        stop_after(&start, result.and(pair.end(&pair.ask)))
+        leave_or_stop(&start, result.and(pair.end(&pair.ask)))
     })
 }
 
@@ -414,13 +416,15 @@ fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
         if result.is_err() {
             let _ = pair.end(&pair.wake);
         }
-        stop_after(&start, result)
+        leave_or_stop(&start, result)
     })
 }
 
-/// A pair measures nothing any more once one of its threads has failed.
-fn stop_after(start: &Start<'_>, result: io::Result<()>) -> io::Result<()> {
-    result.inspect_err(|_| start.control.stop())
+/// Leaves with the other threads. A pair measures nothing any more once one of its threads has
+/// failed.
+fn leave_or_stop(start: &Start<'_>, result: io::Result<()>) -> io::Result<Left> {
+    result.inspect_err(|_| start.control.stop())?;
+    Ok(start.control.leave())
 }
 
 #[cfg(test)]

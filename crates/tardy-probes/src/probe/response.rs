@@ -173,7 +173,7 @@ fn initiate(
         }
         // The responder of a loopback has nobody to answer any more, and nothing is measured then.
         control.stop_at(Nanos(tardy_sys::clock::monotonic()));
-        Ok(())
+        Ok(control.leave())
     });
     let mut notes = vec![format!(
         "response: the initiator's own calls take {floor}: no round trip over {link} can be \
@@ -224,7 +224,7 @@ fn own_responder(
                 text: format!("response: {} answers could not be sent", answered.failures),
             });
         }
-        Ok(())
+        Ok(start.control.leave())
     });
     Member {
         role: "responder",

@@ -20,7 +20,7 @@ use super::member::{Member, Run};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::Control;
+use crate::recording::control::{Control, Left};
 use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -117,7 +117,7 @@ fn measure(
     plan: &ThreadPlan,
     mut producer: Producer,
     control: &Control,
-) -> io::Result<()> {
+) -> io::Result<Left> {
     let period = request_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     rtc.wait()?;
@@ -143,5 +143,5 @@ fn measure(
         due = now + period;
     }
     producer.close(due);
-    Ok(())
+    Ok(control.leave())
 }

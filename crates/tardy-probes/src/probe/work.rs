@@ -21,7 +21,7 @@ use super::member::{Finish, Member, Run};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::Control;
+use crate::recording::control::{Control, Left};
 use crate::recording::ring::Producer;
 use crate::work::{Calibration, UnitOfWork};
 
@@ -114,8 +114,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         return Err(io::Error::other("work was opened without its two series"));
     };
     let thread = opening.thread.clone();
-    let member = Member::new(opening.probe, thread.cpu, Box::new(|_| Ok(())));
-    let (probe, cpu, policy) = (opening.probe.clone(), thread.cpu, member.policy);
+    let (probe, cpu) = (opening.probe.clone(), thread.cpu);
+    let policy = probe.policy.policy(probe.priority);
     // Many CPUs calibrate at the same time; what shares a core or the memory's bandwidth with
     // others waits for them, and would else be taken for slow.
     let under_way = has_its_own(&probe, cpu)
@@ -136,7 +136,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         measure(&thread.at(start.at), unit, started, done, start.control)
     });
     Ok(ProbeInstance {
-        members: vec![Member { run, ..member }],
+        members: vec![Member::new(opening.probe, cpu, run)],
         finish: Some(finish),
         ..ProbeInstance::default()
     })
@@ -212,7 +212,7 @@ fn measure(
     mut started: Producer,
     mut done: Producer,
     control: &Control,
-) -> io::Result<()> {
+) -> io::Result<Left> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     // From here to `close` the thread makes no system call but the sleep and, where the vDSO has
@@ -243,7 +243,7 @@ fn measure(
     }
     started.close(walk.base());
     done.close(walk.base());
-    Ok(())
+    Ok(control.leave())
 }
 
 #[cfg(test)]

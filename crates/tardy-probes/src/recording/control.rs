@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tardy_core::cpu::CpuId;
@@ -18,6 +18,11 @@ pub struct StoppedBy {
     pub sample: Sample,
 }
 
+/// Shows that a thread takes no more samples and that no other one does: [`Control::leave`] alone
+/// makes it, so that no measuring loop can end without having waited.
+#[derive(Debug)]
+pub struct Left(());
+
 /// One for all measuring threads of a run.
 #[derive(Debug, Default)]
 pub struct Control {
@@ -27,6 +32,9 @@ pub struct Control {
     warnings: Mutex<Vec<Warning>>,
     trace_marker: Option<Mutex<File>>,
     tracing_on: Option<Mutex<File>>,
+    /// Threads that have entered and not left.
+    measuring: Mutex<usize>,
+    all_left: Condvar,
 }
 
 impl Control {
@@ -40,6 +48,34 @@ impl Control {
             tracing_on: tracing_on.map(Mutex::new),
             ..Self::default()
         }
+    }
+
+    /// Counts the calling thread among those that measure. All of a run enter before any leaves.
+    pub fn enter(&self) {
+        *self.lock_measuring() += 1;
+    }
+
+    /// Sleeps until every thread that entered has taken its last sample. A thread calls it behind
+    /// its loop, before it closes a file, frees memory or ends: on the same CPU and at the same
+    /// priority, that work would delay samples that other threads still take.
+    pub fn leave(&self) -> Left {
+        let mut measuring = self.lock_measuring();
+        *measuring = measuring.saturating_sub(1);
+        if *measuring == 0 {
+            self.all_left.notify_all();
+        }
+        drop(
+            self.all_left
+                .wait_while(measuring, |measuring| *measuring > 0)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        Left(())
+    }
+
+    fn lock_measuring(&self) -> std::sync::MutexGuard<'_, usize> {
+        self.measuring
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No sample that is due at `end` or later is waited for.

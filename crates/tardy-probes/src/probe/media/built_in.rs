@@ -138,8 +138,10 @@ fn member<S: Sound>(
                 !is_too_much
             },
         );
-        end(player.close(), start.control);
-        result
+        let sound = player.close();
+        let left = start.control.leave();
+        end(sound, start.control);
+        result.map(|()| left)
     });
     Ok(Member::new(opening.probe, opening.thread.cpu, run))
 }

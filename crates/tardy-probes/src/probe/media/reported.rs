@@ -17,7 +17,7 @@ use super::{FRAME, SKEW};
 use crate::app::track::Track;
 use crate::probe::member::{DetectedGrid, Member, Run};
 use crate::probe::{OpenContext, ProbeInstance, SeriesInfo};
-use crate::recording::control::Control;
+use crate::recording::control::{Control, Left};
 use crate::recording::ring::Producer;
 
 const REPORTED_SKEW: SeriesInfo = SeriesInfo {
@@ -91,8 +91,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
                         warn_of_policy(&player, wanted, control);
                         watch(player, timeline, film, &plan, control)
                     }
-                    // The run did not begin.
-                    Err(_) => Ok(()),
+                    Err(_) => Err(io::Error::other("the run did not begin")),
                 });
             let watching = watching.map_err(scoped::refused)?;
             let begin = ready.wait();
@@ -114,9 +113,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
             let watched = watching.join().map_err(|_| {
                 io::Error::other("the thread that listens to the player ended unexpectedly")
             })?;
-            // Other probes have nothing to wait for when the player has ended.
-            begin.control.stop_at(Nanos(clock::monotonic()));
-            watched
+            watched.inspect_err(|_| begin.control.stop_at(Nanos(clock::monotonic())))
         })
     });
     // Not the planned policy: that is the player's, and this thread only waits.
@@ -299,7 +296,7 @@ fn watch(
     mut film: Film,
     plan: &ThreadPlan,
     control: &Control,
-) -> io::Result<()> {
+) -> io::Result<Left> {
     // As the recorder: what the player says must not wait.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let (mut unseen, period) = (VecDeque::new(), film.period);
@@ -313,6 +310,9 @@ fn watch(
             goes_on = film.take(frame, plan, control);
         }
     }
+    // Other probes have nothing to wait for when the player has ended.
+    control.stop_at(Nanos(clock::monotonic()));
+    let left = control.leave();
     if is_there {
         let said = counters(&mut player);
         player.quit();
@@ -343,7 +343,7 @@ fn watch(
          was reported (lost)"
     );
     control.warn(Warning::Note { text });
-    Ok(())
+    Ok(left)
 }
 
 /// What the player counted since it began to play.

@@ -109,7 +109,7 @@ pub struct LoadWork {
     /// When this part of it was at work for the first time; absent in runs of older tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_ns: Option<Nanos>,
-    /// When its last process was gone; absent while it works, and in runs of older tools.
+    /// When it stopped working, or when its last process was gone; absent while it works, and in runs of older tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_ns: Option<Nanos>,
     /// For how long it was away in between: it died and was started again.

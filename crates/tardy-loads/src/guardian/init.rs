@@ -1,6 +1,7 @@
 //! The first process of the namespace: starts the workers of loads, reaps, and tells the tool what
 //! happens.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -37,11 +38,16 @@ struct Init {
     commands: Lines<std::io::Stdin>,
     signals: SignalFd,
     loads: Vec<RunningLoad>,
+    /// Workers of loads that have ended, which sleep; the oldest first.
+    resting: VecDeque<i32>,
     /// Whether a worker was killed or died, so that there may be processes of it that nobody else
     /// will end.
     orphans_possible: bool,
 }
 
+/// Workers that may rest at once. Beyond them, in runs of many phases, the oldest exit: each keeps
+/// its block, the table of a process and its kernel stack.
+const RESTING_MAX: usize = 64;
 /// How often processes that were killed are looked for until they are gone.
 const ORPHAN_CHECK_MS: i32 = 20;
 
@@ -65,6 +71,7 @@ impl Init {
             commands: Lines::new(std::io::stdin()),
             signals,
             loads: Vec::new(),
+            resting: VecDeque::new(),
             orphans_possible: false,
         })
     }
@@ -117,6 +124,7 @@ impl Init {
                 self.orphans_possible |= !status.success();
                 load.reaped(pid, status, &mut tell);
             }
+            self.resting.retain(|&resting| resting != pid);
         }
         let now = clock::monotonic();
         for load in &mut self.loads {
@@ -128,7 +136,18 @@ impl Init {
         // A load has ended only when nothing of it is left, which cannot be told while there are
         // orphans.
         if !self.orphans_possible {
-            self.loads.retain(|load| !load.tell_if_ended(&mut tell));
+            let resting = &mut self.resting;
+            self.loads.retain(|load| {
+                let has_ended = load.tell_if_ended(&mut tell);
+                if has_ended {
+                    resting.extend(load.resting());
+                }
+                !has_ended
+            });
+            let too_many = self.resting.len().saturating_sub(RESTING_MAX);
+            for pid in self.resting.drain(..too_many) {
+                let _ = process::kill(pid, process::KILL);
+            }
         }
     }
 
@@ -137,6 +156,7 @@ impl Init {
     fn end_orphans(&mut self) {
         let orphans: Vec<i32> = children::of_this_process()
             .into_iter()
+            .filter(|pid| !self.resting.contains(pid))
             .filter(|&pid| !self.loads.iter().any(|load| load.owns(pid)))
             .collect();
         for &orphan in &orphans {

@@ -110,13 +110,14 @@ pub enum LoadEvent {
         /// When.
         at: Nanos,
     },
-    /// A worker's processes are gone.
+    /// A worker works no more: it rests, or its processes are gone.
     Stopped {
         load: String,
         phase: u32,
         /// On which CPU; none where one worker uses several.
         cpu: Option<CpuId>,
-        /// When.
+        /// When it saw the request to stop; when it was asked, if it had to be killed; else when it
+        /// died.
         at: Nanos,
         /// How it died, where nobody had asked it to end.
         died: Option<String>,
@@ -139,7 +140,7 @@ pub enum LoadEvent {
         /// When.
         at: Nanos,
     },
-    /// Its last process is reaped.
+    /// Its last process is reaped or rests.
     Ended {
         load: String,
         phase: u32,

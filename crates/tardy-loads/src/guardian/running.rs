@@ -30,12 +30,13 @@ pub(super) struct RunningLoad {
     phase: u32,
     plan: LoadPlan,
     slots: Vec<Slot>,
+    /// When it was asked to end.
+    asked_at: Option<Nanos>,
     /// When it is killed, once it was asked to end.
     kill_at: Option<Nanos>,
     /// Whether being killed is a matter of course: its time is over, and it is no fault of the load
     /// that it did not end sooner.
     is_cut: bool,
-    last_reaped: Nanos,
 }
 
 /// The place of one worker, which several processes may fill one after the other.
@@ -59,16 +60,17 @@ struct WorkerProcess {
     stop: Option<ChildStdin>,
     reports: Lines<ChildStdout>,
     killed: bool,
+    /// Whether it has ended all its work and only sleeps.
+    is_resting: bool,
 }
 
 impl RunningLoad {
     /// Starts all workers.
     pub(super) fn start(phase: u32, mut plan: LoadPlan, tell: EventSink<'_>) -> Self {
-        let started = Nanos(clock::monotonic());
         tell(LoadEvent::Started {
             load: plan.label.clone(),
             phase,
-            at: started,
+            at: Nanos(clock::monotonic()),
         });
         let weight = sharing::weight(&plan);
         if let Share::Group(group) = &plan.share
@@ -109,9 +111,9 @@ impl RunningLoad {
             phase,
             plan,
             slots,
+            asked_at: None,
             kill_at: None,
             is_cut: false,
-            last_reaped: started,
         };
         for slot in &mut load.slots {
             slot.spawn(tell);
@@ -150,7 +152,8 @@ impl RunningLoad {
         let limit = within
             .unwrap_or(self.plan.finish_limit)
             .min(self.plan.finish_limit);
-        self.kill_at = Some(Nanos(clock::monotonic()).saturating_add(limit));
+        let now = Nanos(clock::monotonic());
+        (self.asked_at, self.kill_at) = (Some(now), Some(now.saturating_add(limit)));
         for slot in &mut self.slots {
             match &mut slot.process {
                 Some(process) => process.stop = None,
@@ -171,15 +174,14 @@ impl RunningLoad {
 
     /// A worker's process is gone.
     pub(super) fn reaped(&mut self, pid: i32, status: ExitStatus, tell: EventSink<'_>) {
-        self.last_reaped = Nanos(clock::monotonic());
-        let finishing = self.kill_at.is_some();
+        let asked_at = self.asked_at;
         if let Some(slot) = self.slots.iter_mut().find(|slot| {
             slot.process
                 .as_ref()
                 .is_some_and(|process| process.pid == pid)
         }) {
             slot.listen(&self.plan.label, self.phase, tell);
-            slot.reaped(status, finishing, self.phase, tell);
+            slot.reaped(status, asked_at, self.phase, tell);
         }
     }
 
@@ -198,7 +200,8 @@ impl RunningLoad {
 
     /// The next moment at which [`RunningLoad::keep_time`] has something to do.
     pub(super) fn next_due(&self) -> Option<Nanos> {
-        let running = |slot: &&Slot| slot.process.as_ref().is_some_and(|process| !process.killed);
+        let is_working = |process: &WorkerProcess| !(process.killed || process.is_resting);
+        let running = |slot: &&Slot| slot.process.as_ref().is_some_and(is_working);
         let kill = self
             .kill_at
             .filter(|_| self.slots.iter().any(|slot| running(&slot)));
@@ -209,7 +212,16 @@ impl RunningLoad {
             .min()
     }
 
-    /// Whether all of it is gone; tells so.
+    /// The processes that sleep until the guardian ends.
+    pub(super) fn resting(&self) -> impl Iterator<Item = i32> + '_ {
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.process.as_ref())
+            .filter(|process| process.is_resting)
+            .map(|process| process.pid)
+    }
+
+    /// Whether all of it is gone or rests; tells so.
     pub(super) fn tell_if_ended(&self, tell: EventSink<'_>) -> bool {
         if self.slots.iter().any(|slot| slot.end.is_none()) {
             return false;
@@ -225,8 +237,7 @@ impl RunningLoad {
             self.undo(tell);
         }
         if let Share::Group(group) = &self.plan.share {
-            // Nothing is in it any more; what keeps it all the same is removed with all else that
-            // loads change.
+            // A group with a worker that rests is removed with all else that loads change.
             for index in 0..self.plan.worker_count() {
                 let _ = std::fs::remove_dir(sharing::of_worker(group, index));
             }
@@ -234,7 +245,7 @@ impl RunningLoad {
         tell(LoadEvent::Ended {
             load: self.plan.label.clone(),
             phase: self.phase,
-            at: self.last_reaped,
+            at: Nanos(clock::monotonic()),
             how,
         });
         true
@@ -323,6 +334,7 @@ impl Slot {
                     stop: child.stdin.take(),
                     reports,
                     killed: false,
+                    is_resting: false,
                 });
             }
             Err(error) => self.died(format!("cannot be started: {error}"), tell),
@@ -347,6 +359,13 @@ impl Slot {
                 Ok(WorkerReport::Work(work)) => {
                     self.current = work;
                     self.tell_work(label, phase, tell);
+                }
+                Ok(WorkerReport::Resting(at)) => {
+                    if let Some(process) = &mut self.process {
+                        process.is_resting = true;
+                    }
+                    self.end = Some(LoadEnd::Finished);
+                    self.tell_stopped(at, None, phase, tell);
                 }
                 Ok(WorkerReport::Absent(absent)) => {
                     // Each worker of the load finds the same missing; one of them is enough to
@@ -396,24 +415,34 @@ impl Slot {
         });
     }
 
-    fn reaped(&mut self, status: ExitStatus, finishing: bool, phase: u32, tell: EventSink<'_>) {
-        let killed = self.process.take().is_some_and(|process| process.killed);
-        let died = (!finishing && !self.absent).then(|| status.to_string());
-        let (load, cpu, at) = (
-            self.plan.load.label.clone(),
-            self.cpu(),
-            Nanos(clock::monotonic()),
-        );
+    /// Its work ended at `at`.
+    fn tell_stopped(&mut self, at: Nanos, died: Option<String>, phase: u32, tell: EventSink<'_>) {
         tell(LoadEvent::Stopped {
-            load,
+            load: self.plan.load.label.clone(),
             phase,
-            cpu,
+            cpu: self.cpu(),
             at,
             died,
         });
-        self.before = self.before + self.current;
-        self.current = Work::default();
-        if killed {
+        self.before = self.before + std::mem::take(&mut self.current);
+    }
+
+    fn reaped(
+        &mut self,
+        status: ExitStatus,
+        asked_at: Option<Nanos>,
+        phase: u32,
+        tell: EventSink<'_>,
+    ) {
+        let Some(process) = self.process.take().filter(|process| !process.is_resting) else {
+            return;
+        };
+        let finishing = asked_at.is_some();
+        let died = (!finishing && !self.absent).then(|| status.to_string());
+        // The exit of a process that was asked to end is none of its work.
+        let at = asked_at.unwrap_or_else(|| Nanos(clock::monotonic()));
+        self.tell_stopped(at, died, phase, tell);
+        if process.killed {
             self.end = Some(LoadEnd::Killed);
         } else if self.absent {
             self.end = Some(LoadEnd::Absent);
@@ -466,7 +495,7 @@ impl Slot {
         let Some(process) = &mut self.process else {
             return;
         };
-        if process.killed {
+        if process.killed || process.is_resting {
             return;
         }
         process.killed = true;

@@ -47,12 +47,12 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .write(true)
         .open("/dev/null")
         .doing("open /dev/null")?;
-    let mut block = vec![0; worker.number("block") as usize];
+    let block = worker.block();
     let batch = (BATCH * 4096 / block.len() as u64).clamp(1, BATCH);
     while worker.go_on() {
         for _ in 0..batch {
-            zero.read_exact(&mut block).doing("read /dev/zero")?;
-            null.write_all(&block).doing("write /dev/null")?;
+            zero.read_exact(block).doing("read /dev/zero")?;
+            null.write_all(block).doing("write /dev/null")?;
         }
         worker.did(2 * batch, batch * block.len() as u64);
     }

@@ -118,16 +118,16 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     }
     .doing("create the scratch file")?;
     let mut zero = File::open("/dev/zero").doing("open /dev/zero")?;
-    let mut block = vec![0; worker.number("block") as usize];
+    let block = worker.block();
     if let (Some(folder), Some(_)) = (&folder, &worker.plan.load.device_writes) {
         let folder = folder.clone();
-        return on_device(worker, &folder, &file, &mut zero, &mut block, size);
+        return on_device(worker, &folder, &file, &mut zero, block, size);
     }
     while worker.begin_pass() {
         if let Some(folder) = &folder {
             scratch::check_floor(folder, size)?;
         }
-        cycle(worker, &mut file, &mut zero, &mut block, size)?;
+        cycle(worker, &mut file, &mut zero, block, size)?;
     }
     Ok(())
 }

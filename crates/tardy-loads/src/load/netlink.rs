@@ -61,7 +61,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let mut socket = File::from(tardy_sys::socket::route_netlink().doing("open a netlink socket")?);
-    let mut block = vec![0; worker.number("block") as usize];
+    let block = worker.block();
     let mut sequence = 0_u32;
     while worker.go_on() {
         for question in QUESTIONS {
@@ -70,7 +70,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
                 .write_all(&ask(question, sequence))
                 .doing("ask the kernel for its network configuration")?;
             let (bytes, refused) =
-                read_answer(&mut socket, &mut block).doing("read the network configuration")?;
+                read_answer(&mut socket, block).doing("read the network configuration")?;
             worker.did(1, bytes);
             // Not every kernel has rules.
             if refused && question != QUESTIONS[4] {

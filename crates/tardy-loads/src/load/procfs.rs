@@ -72,17 +72,17 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let proc = Path::new("/proc");
     let _area = long_maps(worker.number("mappings") as usize).doing("make many mappings")?;
-    let mut block = vec![0; worker.number("block") as usize];
+    let block = worker.block();
     while worker.begin_pass() {
         for name in SYSTEM_FILES {
-            read_through(worker, &proc.join(name), &mut block);
+            read_through(worker, &proc.join(name), block);
         }
         for process in processes(proc).doing("list /proc")? {
             for name in PROCESS_FILES {
                 if !worker.go_on() {
                     return Ok(());
                 }
-                read_through(worker, &process.join(name), &mut block);
+                read_through(worker, &process.join(name), block);
             }
         }
     }

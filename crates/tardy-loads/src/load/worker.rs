@@ -1,7 +1,9 @@
 //! One working process of a load, below the guardian: `tardy __load PLAN`.
 //!
 //! It is started fresh (one thread, nothing inherited that matters), is bound to its CPUs, works
-//! until its standard input ends, and tells once a second on standard output how much it did.
+//! until its standard input ends, and tells once a second on standard output how much it did. Then
+//! it undoes what it changed and sleeps until the guardian ends: the exit of a process delays
+//! samples, and must come after the last of them.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -75,6 +77,9 @@ pub enum WorkerReport {
     Working(Nanos),
     /// How much was done so far.
     Work(Work),
+    /// It saw the request to stop at this moment, has undone its changes, and sleeps until it is
+    /// killed.
+    Resting(Nanos),
     /// The load cannot run here.
     Absent(Unsupported),
     /// Something went wrong, or is worth saying.
@@ -97,7 +102,8 @@ pub struct Worker {
     passes: u64,
     next_report: i64,
     next_check: i64,
-    stopped: bool,
+    /// When the request to stop was seen.
+    stopped_at: Option<Nanos>,
     runs_programs: bool,
 }
 
@@ -110,7 +116,7 @@ impl Worker {
             passes: 0,
             next_report: now + FIRST_REPORT.get(),
             next_check: now,
-            stopped: false,
+            stopped_at: None,
             runs_programs: false,
         }
     }
@@ -121,13 +127,24 @@ impl Worker {
         let now = clock::monotonic();
         if now >= self.next_check {
             self.next_check = now + STOP_CHECK_INTERVAL.get();
-            self.stopped |= stop_is_asked(Duration::ZERO);
+            self.note_stop(stop_is_asked(Duration::ZERO));
         }
         if now >= self.next_report {
             self.next_report = now + REPORT_INTERVAL.get();
             self.report();
         }
-        !self.stopped
+        self.stopped_at.is_none()
+    }
+
+    fn note_stop(&mut self, is_asked: bool) {
+        if is_asked {
+            self.stopped_at.get_or_insert(Nanos(clock::monotonic()));
+        }
+    }
+
+    /// When it was asked to stop, as it saw it.
+    pub(super) fn stopped_at(&self) -> Option<Nanos> {
+        self.stopped_at
     }
 
     /// As [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after the last
@@ -143,7 +160,7 @@ impl Worker {
     /// whether to go on.
     pub fn rest(&mut self, duration: Nanos) -> bool {
         let end = clock::monotonic() + duration.get();
-        while !self.stopped && self.sleep_until(end.min(self.next_report)) < end {
+        while self.stopped_at.is_none() && self.sleep_until(end.min(self.next_report)) < end {
             self.go_on();
         }
         self.go_on()
@@ -154,10 +171,12 @@ impl Worker {
     pub fn sleep_until(&mut self, due: i64) -> i64 {
         loop {
             let now = clock::monotonic();
-            if now >= due || self.stopped {
+            if now >= due || self.stopped_at.is_some() {
                 return now;
             }
-            self.stopped = stop_is_asked(Duration::from_nanos((due - now).unsigned_abs()));
+            self.note_stop(stop_is_asked(Duration::from_nanos(
+                (due - now).unsigned_abs(),
+            )));
         }
     }
 
@@ -169,8 +188,9 @@ impl Worker {
                 .unsigned_abs(),
         );
         let stdin = std::io::stdin();
-        self.stopped |= signal::wait_readable_within(&[stdin.as_fd(), source], Some(wait))
+        let is_asked = signal::wait_readable_within(&[stdin.as_fd(), source], Some(wait))
             .is_ok_and(|readable| readable[0]);
+        self.note_stop(is_asked);
     }
 
     /// Counts work that was done.
@@ -222,9 +242,14 @@ impl Worker {
             serde_json::to_vec(report).expect("a report is plain data, which always becomes JSON");
         line.push(b'\n');
         // Where nobody reads any more the guardian is gone, and so is the reason to work.
-        if std::io::stdout().lock().write_all(&line).is_err() {
-            self.stopped = true;
-        }
+        let is_unheard = std::io::stdout().lock().write_all(&line).is_err();
+        self.note_stop(is_unheard);
+    }
+
+    /// Memory of the parameter `block`, which the process keeps until it ends: to free megabytes
+    /// takes hundreds of us in which some kernels run nothing else.
+    pub(super) fn block(&self) -> &'static mut [u8] {
+        vec![0; self.number("block") as usize].leak()
     }
 
     /// The CPU that the worker is bound to, where it is one.

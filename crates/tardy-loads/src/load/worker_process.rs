@@ -50,7 +50,16 @@ pub fn run(plan: &str) -> ExitCode {
 
 fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            if let Some(at) = worker.stopped_at() {
+                worker.say(&WorkerReport::Resting(at));
+                // The guardian kills it, and its own end does.
+                loop {
+                    std::thread::park();
+                }
+            }
+            ExitCode::SUCCESS
+        }
         Err(WorkError::Absent(absent)) => {
             worker.say(&WorkerReport::Absent(absent));
             ExitCode::SUCCESS

@@ -7,8 +7,9 @@
 use crate::support;
 
 use serde_json::{Value, json};
+use support::machine;
 use support::made_run::MadeRun;
-use support::workplace::{RunningCommand, Workplace};
+use support::workplace::{RunningCommand, Workplace, finish};
 use tardy_sys::process;
 
 const LATE: i64 = 500_000;
@@ -462,4 +463,83 @@ fn a_load_with_less_than_half_of_an_equal_share_is_marked() {
         ),
         "{text}"
     );
+}
+
+#[test]
+fn a_load_that_ended_sleeps_until_the_last_sample_is_taken_and_its_row_ends_at_the_request() {
+    let place = Workplace::new();
+    let mut strace = place.prepared(
+        machine::program("strace", "strace"),
+        [
+            "-f",
+            "--seccomp-bpf",
+            "-s",
+            "100",
+            "-o",
+            "trace",
+            "-e",
+            "trace=execve,prctl,clock_nanosleep,write",
+            env!("CARGO_BIN_EXE_tardy"),
+        ],
+    );
+    let phase = |load: &str| {
+        format!("[[phase]]\nname = \"{load}\"\nlength = \"500ms\"\nloads = [\"{load}\"]\n")
+    };
+    let scenario = format!(
+        "name = \"ends\"\nabout = \"loads that end while a probe measures\"\n[[probe]]\nname = \
+         \"cyclic\"\nperiod = \"10ms\"\n{}{}[[phase]]\nname = \"idle\"\nlength = \"300ms\"\n",
+        phase("fpu"),
+        phase("mmap-lock")
+    );
+    std::fs::write(place.path("ends.toml"), scenario).unwrap();
+    let cpu = machine::last_cpu();
+    strace
+        .args(format!("run --scenario ends.toml --cpus {cpu} --quiet --json --out run").split(' '));
+    finish(strace).ends_with(0);
+    let trace = std::fs::read_to_string(place.path("trace")).unwrap();
+    let lines: Vec<(&str, &str)> = trace
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(process, call)| (process, call.trim_start()))
+        .collect();
+    let of = |begin: &str| -> Vec<&str> {
+        lines
+            .iter()
+            .filter(|(_, call)| call.starts_with("execve(") || call.starts_with("prctl("))
+            .filter(|(_, call)| call.contains(begin))
+            .map(|&(process, _)| process)
+            .collect()
+    };
+    let (workers, threads) = (of("\"tardy-load-"), of("\"cyclic/"));
+    assert!(workers.len() >= 2 && threads.len() == 1, "{trace}");
+    let last_sleep = lines
+        .iter()
+        .rposition(|(thread, call)| threads.contains(thread) && call.contains("clock_nanosleep"))
+        .unwrap();
+    let ends: Vec<usize> = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, (process, call))| workers.contains(process) && call.starts_with("+++"))
+        .map(|(index, _)| index)
+        .collect();
+    assert_eq!(ends.len(), workers.len(), "{trace}");
+    assert!(ends.iter().all(|&end| end > last_sleep), "{trace}");
+    // Each worker reports when it saw the request.
+    let mut seen: Vec<i64> = lines
+        .iter()
+        .filter(|(process, _)| workers.contains(process))
+        .filter_map(|(_, call)| call.split_once("{\\\"resting\\\":")?.1.split_once('}'))
+        .map(|(at, _)| at.parse().unwrap())
+        .collect();
+    let record = place.record("run");
+    let mut ends: Vec<i64> = record["load_work"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|work| work["end_ns"].as_i64().unwrap())
+        .collect();
+    assert_eq!(seen.len(), workers.len(), "{trace}");
+    seen.sort_unstable();
+    ends.sort_unstable();
+    assert_eq!(ends, seen);
 }

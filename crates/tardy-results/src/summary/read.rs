@@ -154,13 +154,7 @@ impl LoadedRun {
     /// The names of the probes, in the order of their series.
     #[must_use]
     pub fn probes(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self
-            .series
-            .iter()
-            .map(|read| read.descriptor.probe.as_str())
-            .collect();
-        names.dedup();
-        names
+        names(&self.series)
     }
 
     /// When the last sample of all was taken, on the run's clock; `None` where only their order is

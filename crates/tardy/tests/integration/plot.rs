@@ -408,6 +408,23 @@ fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
     ] {
         assert!(csv.lines().any(|line| line == row), "{row}: {csv}");
     }
+    // The series of two probes that take turns, as those of `gtod` on two CPUs do.
+    MadeRun {
+        beside: vec![
+            ("itimer", "interval error", latencies(30_000, &[])),
+            ("cyclic", "latency", latencies(30_000, &[])),
+        ],
+        ..three_phases()
+    }
+    .write(&place.path("turns"));
+    place
+        .tardy("plot turns --kind bars -o turns.csv")
+        .ends_with(0);
+    let csv = std::fs::read_to_string(place.path("turns.csv")).unwrap();
+    let bars = csv
+        .lines()
+        .filter(|line| line.starts_with("turns,without load,bar,cyclic,,"));
+    assert_eq!(bars.count(), 1, "{csv}");
     // One probe is drawn by load as before, and a run with one probe has no such chart.
     place
         .tardy("plot a --kind bars --probe itimer -o one.csv")

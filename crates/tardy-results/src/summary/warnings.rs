@@ -2,6 +2,7 @@
 
 use tardy_core::accounting::Counts;
 use tardy_core::bytes::format_bytes;
+use tardy_core::series::Meaning;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
@@ -49,6 +50,23 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
     })
 }
 
+/// Which gaps the rows of phases count, where the ring's bins counted shorter ones without their
+/// moments.
+fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
+    let Meaning::Gap { least } = read.descriptor.meaning else {
+        return None;
+    };
+    let has_bins = read.whole.latency.count() > read.accumulator.samples;
+    (has_bins && record.phases.len() > 1).then(|| Warning::Note {
+        text: format!(
+            "{}: numbers of a phase or load count only gaps of {} and more, those of the whole \
+             run count every read: compare maxima, not means or medians",
+            read.descriptor.probe,
+            least.exact()
+        ),
+    })
+}
+
 /// All of a run, each once: those of `run.json`, and those that its series show. The gravest comes
 /// first.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
@@ -66,6 +84,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
     for read in series {
         let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);
         let counts = read.accumulator.counts;
+        warnings.extend(gaps_in_phases(record, read));
         if counts.lost > 0 {
             warnings.push(Warning::SamplesLost {
                 probe: probe.clone(),

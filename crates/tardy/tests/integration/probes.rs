@@ -754,6 +754,26 @@ fn a_device_that_is_not_there_is_named() {
 }
 
 #[test]
+fn numbers_of_loads_that_count_only_long_gaps_are_named() {
+    let place = Workplace::new();
+    let noted = |load: &str| {
+        let cpu = machine::last_cpu();
+        let summary = place
+            .tardy(&format!(
+                "run --for 400ms --load {load} --probe gtod --cpus {cpu} --quiet --json --out {load}"
+            ))
+            .json();
+        let warnings = summary["warnings"].as_array().unwrap().clone();
+        warnings
+            .iter()
+            .filter_map(|warning| warning["text"].as_str())
+            .filter(|text| text.contains("count only gaps of 5us and more"))
+            .count()
+    };
+    assert_eq!((noted("fpu"), noted("none")), (2, 0));
+}
+
+#[test]
 fn no_measuring_thread_ends_or_frees_memory_while_another_one_takes_samples() {
     let place = Workplace::new();
     let mut strace = place.prepared(

@@ -512,6 +512,62 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
     }
 }
 
+/// Functions of the kernel that a process executes when it ends or frees a large area, and the two
+/// loads below at no other time.
+const ENDINGS: [&str; 4] = [
+    "do_exit",
+    "exit_mmap",
+    "__x64_sys_munmap",
+    "__x64_sys_munlockall",
+];
+
+#[test]
+fn no_late_sample_waited_for_the_end_of_a_load_or_of_a_measuring_thread() {
+    if !lab_is_there("late samples at the end of a load", false) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("runs");
+    let arguments = [
+        "--kernel",
+        STOCK,
+        "--preempt",
+        "none",
+        "--for",
+        "3s",
+        "--load",
+        "io:size=2MiB",
+        "--load",
+        "dd",
+        "--watch",
+        "--",
+        "--probe",
+        "parallel:copies=4",
+    ];
+    compared(&out, &arguments);
+    let run = out.join("6.1-none").join("replica-000");
+    let explained = shown(&["explain", "--json", "--worst", "200", run.to_str().unwrap()]);
+    let worst = explained["worst"].as_array().unwrap();
+    assert!(worst.len() > 100, "{}", worst.len());
+    let names = |values: &Value, key: Option<&str>| -> Vec<String> {
+        let values = values.as_array().into_iter().flatten();
+        values
+            .filter_map(|value| key.map_or(value, |key| &value[key]).as_str())
+            .map(str::to_owned)
+            .collect()
+    };
+    for story in worst {
+        let mut functions = names(&story["executed"]["functions"], Some("function"));
+        for piece in story["pieces"].as_array().unwrap() {
+            functions.extend(names(&piece["stack"], None));
+        }
+        let ending = functions
+            .iter()
+            .find(|name| ENDINGS.contains(&name.as_str()));
+        assert_eq!(ending, None, "{story}");
+    }
+}
+
 fn shown_text(arguments: &[&str]) -> String {
     let output = tardy(arguments);
     assert!(

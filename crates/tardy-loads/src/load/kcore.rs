@@ -2,7 +2,8 @@
 //! MB in /proc on a machine of 512 MB).
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use tardy_run::parameter::Parameter;
 use tardy_sys::capability;
@@ -21,7 +22,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::bytes(
             "size",
-            "bytes to read from the start, each time",
+            "bytes of memory to read in a pass",
             "512MiB",
             4 << 10,
             1 << 46,
@@ -60,25 +61,153 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let mut file = File::open(KCORE).doing("open /proc/kcore")?;
-    let mut block = vec![0; worker.number("block") as usize];
-    let size = worker.number("size");
+    let file = File::open(KCORE).doing("open /proc/kcore")?;
+    let memory = memory(&file).doing("find the memory in /proc/kcore")?;
+    let block = worker.block();
     while worker.begin_pass() {
-        file.seek(SeekFrom::Start(0)).doing("rewind /proc/kcore")?;
-        let mut read = 0;
-        while read < size && worker.go_on() {
-            match file.read(&mut block) {
-                Ok(0) => break,
-                Ok(count) => {
-                    read += count as u64;
-                    worker.did(1, count as u64);
-                }
-                Err(_) => {
-                    worker.failed();
-                    break;
+        let mut left = worker.number("size");
+        for part in &memory {
+            let mut read = 0;
+            while read < part.bytes.min(left) && worker.go_on() {
+                let bytes = (part.bytes.min(left) - read).min(block.len() as u64) as usize;
+                match file.read_at(&mut block[..bytes], part.offset + read) {
+                    Ok(0) => break,
+                    Ok(count) => {
+                        read += count as u64;
+                        worker.did(1, count as u64);
+                    }
+                    Err(_) => {
+                        worker.failed();
+                        break;
+                    }
                 }
             }
+            left -= read;
         }
     }
     Ok(())
+}
+
+/// A part of the file that is memory, and no hole of the kernel's address space, which reads as
+/// zeros.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    offset: u64,
+    bytes: u64,
+}
+
+/// More than the file's ELF header and program headers take: 56 bytes for each range of memory.
+const HEADERS_BYTES: usize = 64 << 10;
+
+fn memory(file: &File) -> io::Result<Vec<Part>> {
+    let mut headers = vec![0; HEADERS_BYTES];
+    let read = file.read_at(&mut headers, 0)?;
+    parts(&headers[..read])
+        .filter(|parts| !parts.is_empty())
+        .ok_or_else(|| io::Error::other("its ELF headers name none"))
+}
+
+/// The segments that have a physical address: the kernel gives -1 to those of its address space
+/// that are not RAM, such as vmalloc and vmemmap (fs/proc/kcore.c, `read_kcore_iter`). `None` where
+/// the bytes are no ELF headers.
+fn parts(headers: &[u8]) -> Option<Vec<Part>> {
+    /// PT_LOAD of <elf.h>.
+    const LOAD: u64 = 1;
+    if headers.get(..4)? != b"\x7fELF" {
+        return None;
+    }
+    let number = |at: usize, bytes: usize| {
+        let mut word = [0; 8];
+        let taken = headers.get(at..at.checked_add(bytes)?)?;
+        if cfg!(target_endian = "little") {
+            word[..bytes].copy_from_slice(taken);
+        } else {
+            word[8 - bytes..].copy_from_slice(taken);
+        }
+        Some(u64::from_ne_bytes(word))
+    };
+    // Offsets of fields in Elf64_Ehdr and Elf64_Phdr, or in those of 32 bits (elf(5)).
+    let is_64 = headers.get(4)? == &2;
+    let (word, table_at, entry_at, count_at) = if is_64 {
+        (8, 32, 54, 56)
+    } else {
+        (4, 28, 42, 44)
+    };
+    let (offset_at, address_at, size_at) = if is_64 { (8, 24, 32) } else { (4, 12, 16) };
+    let no_address = if is_64 { u64::MAX } else { u64::from(u32::MAX) };
+    let (table, entry, count) = (
+        number(table_at, word)?,
+        number(entry_at, 2)?,
+        number(count_at, 2)?,
+    );
+    let mut parts = Vec::new();
+    for index in 0..count {
+        let header = usize::try_from(table.checked_add(index * entry)?).ok()?;
+        if number(header, 4)? == LOAD && number(header + address_at, word)? != no_address {
+            parts.push(Part {
+                offset: number(header + offset_at, word)?,
+                bytes: number(header + size_at, word)?,
+            });
+        }
+    }
+    Some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers of 64 bits with segments of type, offset, physical address and size.
+    fn headers(segments: &[(u32, u64, u64, u64)]) -> Vec<u8> {
+        let mut made = b"\x7fELF\x02\x01\x01".to_vec();
+        made.resize(64, 0);
+        made[32..40].copy_from_slice(&64_u64.to_ne_bytes());
+        made[54..56].copy_from_slice(&56_u16.to_ne_bytes());
+        made[56..58].copy_from_slice(&(segments.len() as u16).to_ne_bytes());
+        for (kind, offset, physical, size) in segments {
+            made.extend(kind.to_ne_bytes());
+            made.extend(7_u32.to_ne_bytes());
+            for word in [*offset, !0 - offset, *physical, *size, *size, 4096] {
+                made.extend(word.to_ne_bytes());
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn memory_is_in_the_segments_that_have_a_physical_address() {
+        let note = (4, 0x2a8, 0, 0x1000);
+        let vmalloc = (1, 0x4100_0000_3000, u64::MAX, 0x1fff_ffff_ffff);
+        let low = (1, 0x4000, 0x1000, 0x9_e000);
+        let high = (1, 0x10_3000, 0x10_0000, 0x7fe0_0000);
+        let made = headers(&[note, vmalloc, low, high]);
+        let expected = [(0x4000, 0x9_e000), (0x10_3000, 0x7fe0_0000)];
+        let expected: Vec<Part> = expected
+            .into_iter()
+            .map(|(offset, bytes)| Part { offset, bytes })
+            .collect();
+        assert_eq!(parts(&made), Some(expected));
+        assert_eq!(
+            parts(&made[..made.len() - 1]).map(|parts| parts.len()),
+            Some(2)
+        );
+        assert_eq!(parts(&made[..made.len() - 56]), None, "cut off");
+        assert_eq!(parts(b"no ELF"), None);
+    }
+
+    #[test]
+    fn the_memory_of_this_machine_is_not_all_zero() {
+        // Only root may, and a kernel in lockdown lets nobody.
+        let file = match File::open(KCORE) {
+            Ok(file) => file,
+            Err(error) => return tardy_sys::say!("left out: {KCORE}: {error}"),
+        };
+        let memory = memory(&file).unwrap();
+        let has_content = |part: &Part| {
+            let mut block = vec![0; part.bytes.min(1 << 20) as usize];
+            let read = file.read_at(&mut block, part.offset).unwrap();
+            block[..read].iter().any(|&byte| byte != 0)
+        };
+        assert!(memory.iter().any(has_content), "{memory:?}");
+    }
 }

@@ -17,6 +17,8 @@
 //! thread and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair
 //! of threads is two members of one `open`. They share what `open` made, such as an `Arc` or two
 //! ends of a pipe. `role` names the second one in reports.
+//! Behind its loop each thread calls [`Control::leave`](crate::recording::control::Control::leave),
+//! before it closes or frees anything, and returns its value.
 //!
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
 //! Whoever takes one must close it. The first series has the probe's name, the others are called

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use tardy_core::cpu::CpuId;
 use tardy_core::sample::Sample;

@@ -381,7 +381,7 @@ fn allocations(
             };
             let run = move || {
                 allocation_counter::measure(|| {
-                    (member.run)(StartGate::new(control, start)).unwrap()
+                    (member.run)(StartGate::new(control, start)).unwrap();
                 })
                 .count_total
             };

@@ -41,6 +41,10 @@ mod tests {
             "tardy-measure",
             &["clap", "tardy-costs", "tardy-results", "tardy-report"],
         ),
+        (
+            "tardy-samples",
+            &["clap", "tardy-machine", "tardy-run", "tardy-results"],
+        ),
         ("tardy-run", &["clap"]),
         (
             "tardy-tune",

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tardy_run::delays::{DelayReader, path as delays_of};
+use tardy_samples::delays::{DelayReader, path as delays_of};
 
 use super::figure::{Bench, Figure, FigureResult, row};
 use super::statistics::middle_and_interval;

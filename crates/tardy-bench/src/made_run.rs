@@ -17,7 +17,7 @@ use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_run::folder;
 use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord};
-use tardy_run::series_writer::SeriesWriter;
+use tardy_samples::series_writer::SeriesWriter;
 
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
@@ -205,7 +205,7 @@ fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tardy_run::read_series::SeriesFile;
+    use tardy_samples::read_series::SeriesFile;
 
     #[test]
     fn a_made_series_reads_back_whole_with_exact_accounting() {
@@ -216,7 +216,7 @@ mod tests {
         let mut read = (0, Counts::default());
         let file = SeriesFile::open(&folder.path().join(descriptor.file_name())).unwrap();
         let end = file
-            .read(|chunk| read = (read.0 + chunk.latency.len(), chunk.counts))
+            .read(&mut |chunk| read = (read.0 + chunk.latency.len(), chunk.counts))
             .unwrap();
         assert!(end.is_closed && counts.is_exact());
         assert_eq!(read, (100_060, counts));

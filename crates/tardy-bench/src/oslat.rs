@@ -7,7 +7,7 @@ use std::time::Duration;
 use tardy_core::cpu::CpuId;
 use tardy_machine::cpu_time::CpuTimes;
 use tardy_machine::root::Root;
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::read_series::SeriesFile;
 use tardy_sys::clock;
 
 use super::figure::{Bench, Figure, FigureResult, row};
@@ -145,11 +145,11 @@ fn while_watched(command: &mut Command, cpu: u32) -> Result<Vec<Stretch>> {
 }
 
 fn gaps(path: &Path) -> Result<Vec<Stretch>> {
-    let failed = |error: tardy_run::read_series::SeriesError| Failure::new(error.to_string());
+    let failed = |error: tardy_samples::read_series::SeriesError| Failure::new(error.to_string());
     let file = SeriesFile::open(path).map_err(failed)?;
     let schedule = file.descriptor().schedule;
     let mut gaps = Vec::new();
-    file.read(|chunk| {
+    file.read(&mut |chunk| {
         gaps.extend(chunk.samples(&schedule).map(|(_, sample)| Stretch {
             begin: sample.due.get(),
             end: sample.wake().get(),

@@ -5,7 +5,7 @@
 
 use tardy_core::cpu::{CpuId, CpuList};
 
-use super::model::Columns;
+use tardy_samples::sweep::Columns;
 
 /// Rows at most: three pixels each in a chart of the usual height.
 const ROWS_MAX: usize = 128;

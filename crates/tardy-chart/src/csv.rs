@@ -256,9 +256,10 @@ fn lines(out: &mut String, name: &str, chart: &Chart, layer: &Layer) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{Cell, Columns, Kind, Range, Rule, Tone};
+    use super::super::model::{Cell, Kind, Range, Rule, Tone};
     use super::super::scale::Scale;
     use super::*;
+    use tardy_samples::sweep::Columns;
 
     fn chart(x: Values, y: Values, shape: Shape) -> Chart {
         let axis = |values| Axis::new("", Scale::Linear, values, (0.0, 1.0));

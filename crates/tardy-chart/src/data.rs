@@ -16,15 +16,16 @@ use tardy_results::statistics;
 use tardy_results::statistics::read::{
     Question, Statistics, TailReaders, side_by_side, statistics_of, tail_readers,
 };
-use tardy_results::statistics::tail::{CurvePoint, TailReader};
+use tardy_results::statistics::tail::CurvePoint;
 use tardy_results::summary::model::Summary;
 use tardy_results::summary::read::{LoadedRun, SeriesData, SummaryError, read};
-use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::{RunKind, RunRecord};
+use tardy_samples::read_series::{SeriesError, SeriesFile};
+use tardy_samples::sweep::{Division, SeriesExtract, sweep, sweep_with};
+use tardy_samples::tail::TailReader;
 
 use super::cpu_map::CpuMap;
 use super::model::Span;
-use super::sweep::{Division, SeriesExtract, sweep, sweep_with};
 
 /// CPUs that get a colour each; of more, the worst do, and the others share one.
 pub const LANES_MAX: usize = 7;

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::area::Area;
-use super::model::{Axis, Chart, Columns, Layer, Shape, Values};
+use super::model::{Axis, Chart, Layer, Shape, Values};
+use tardy_samples::sweep::Columns;
 
 /// The chart as JSON.
 #[must_use]

@@ -19,6 +19,5 @@ pub mod scale;
 pub mod scene;
 pub mod shapes;
 pub mod svg;
-pub mod sweep;
 pub mod words;
 mod xml;

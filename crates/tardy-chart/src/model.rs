@@ -1,6 +1,8 @@
 //! What a chart shows: axes, layers, marks, and the same numbers as a table. Drawn by
 //! [`super::draw`], embedded in reports by [`super::json`].
 
+use tardy_samples::sweep::Columns;
+
 use super::scale::{Scale, Tick, time_ticks};
 
 /// The kinds of charts.
@@ -167,17 +169,6 @@ pub enum Tone {
 pub const SERIES_TONES: usize = 7;
 /// Different colours of a heat map.
 pub const HEAT_LEVELS: usize = 8;
-
-/// Smallest and largest value of equal stretches, of which some may hold none.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Columns {
-    /// Where the first stretch begins.
-    pub begin: f64,
-    /// Length of each.
-    pub step: f64,
-    /// Smallest and largest value of each.
-    pub extremes: Vec<Option<(i64, i64)>>,
-}
 
 /// A cell of a heat map, or a place where samples are.
 #[derive(Debug, Clone, Copy, PartialEq)]

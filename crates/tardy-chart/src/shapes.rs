@@ -1,9 +1,10 @@
 //! What layers draw between the axes.
 
 use super::area::Area;
-use super::model::{Cell, Chart, Columns, HEAT_LEVELS, Layer, Range, Shape, Tone};
+use super::model::{Cell, Chart, HEAT_LEVELS, Layer, Range, Shape, Tone};
 use super::scene::{Anchor, Item, Step, Stroke, Text, rectangle, text};
 use super::words;
+use tardy_samples::sweep::Columns;
 
 /// Half the side of a dot, in px.
 const DOT: f64 = 1.1;

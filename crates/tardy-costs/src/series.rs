@@ -11,7 +11,7 @@ use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_run::cost::CostUnit;
 use tardy_run::record::SeriesRecord;
-use tardy_run::series_writer::SeriesWriter;
+use tardy_samples::series_writer::SeriesWriter;
 
 /// What every series of kind `cost` holds.
 pub const QUANTITY: &str = "time of an operation";

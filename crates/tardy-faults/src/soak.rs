@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tardy_core::histogram::{Budget, Histogram};
-use tardy_run::histogram_file;
+use tardy_samples::histogram_file;
 use xtask::failure::{Failure, Result, While};
 
 use crate::fault::{Fault, Ground, Tally};

@@ -23,7 +23,7 @@ pub mod run;
 use std::io::{self, Write};
 
 use tardy_results::summary::read::SummaryError;
-use tardy_run::read_series::SeriesError;
+use tardy_samples::read_series::SeriesError;
 
 use self::run::ExportedRun;
 

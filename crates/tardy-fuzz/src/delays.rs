@@ -1,6 +1,6 @@
 //! No bytes make the reader of explained samples panic, and what it reads names only what is there.
 
-use tardy_run::delays::decode;
+use tardy_samples::delays::decode;
 
 /// See [`crate::Target::check`].
 pub fn check(body: &[u8]) {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use tardy_run::histogram_file::{decode, encode};
+use tardy_samples::histogram_file::{decode, encode};
 
 /// See [`crate::Target::check`].
 pub fn check(body: &[u8]) {
@@ -16,7 +16,7 @@ pub fn check(body: &[u8]) {
     let Some(stored) = decode(&file) else { return };
     let again = decode(&encode(&stored.histogram, Path::new("fuzz.histogram")))
         .expect("what was written is read");
-    let numbers = |stored: &tardy_run::histogram_file::StoredHistogram| {
+    let numbers = |stored: &tardy_samples::histogram_file::StoredHistogram| {
         let histogram = &stored.histogram;
         (histogram.count(), histogram.min(), histogram.max())
     };

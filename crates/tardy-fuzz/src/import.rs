@@ -13,9 +13,9 @@ use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
 use tardy_formats::import::sink::Sink;
 use tardy_formats::import::{FORMATS, Settings, Source, Unit};
-use tardy_run::far_time::far_time;
-use tardy_run::histogram_file;
 use tardy_run::imported::StatedTotals;
+use tardy_samples::far_time::far_time;
+use tardy_samples::histogram_file;
 
 const SAMPLES_A_CHUNK: u64 = 4096;
 

@@ -36,7 +36,7 @@ pub fn check(bytes: &[u8]) {
         Err(error) => drop(error.to_string()),
     }
     let _ = late_samples(place.path(), Facts::default(), |sample| {
-        let sum = |sample: &tardy_run::delays::SampleDelay| sample.sum();
+        let sum = |sample: &tardy_samples::delays::SampleDelay| sample.sum();
         let _: Vec<u64> = sample.delay.samples.iter().map(sum).collect();
         let _ = sample.due();
     });

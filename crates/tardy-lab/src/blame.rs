@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
 use tardy_machine::facts::CompiledPreemption;
-use tardy_run::delays::{self, DelayChunk, DelayReader, SampleDelay};
 use tardy_run::folder::{self, FolderError};
+use tardy_samples::delays::{self, DelayChunk, DelayReader, SampleDelay};
 use tardy_trace::explain::{Cause, Certainty, Component};
 
 use crate::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
@@ -239,7 +239,7 @@ fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Bla
 
 #[cfg(test)]
 mod tests {
-    use tardy_run::delays::{DelayHolder, DelayPiece, DelayWaker};
+    use tardy_samples::delays::{DelayHolder, DelayPiece, DelayWaker};
 
     use super::*;
 

@@ -8,7 +8,7 @@ use tardy_outside::kind::Kind;
 use tardy_outside::store::{self, StoreError};
 use tardy_outside::stream::Item;
 use tardy_run::folder;
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::read_series::SeriesFile;
 
 use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
@@ -95,7 +95,7 @@ fn dues(run: &Path) -> BTreeSet<Nanos> {
     {
         let schedule = series.descriptor().schedule;
         series
-            .read(|chunk| dues.extend(chunk.samples(&schedule).map(|(_, sample)| sample.due)))
+            .read(&mut |chunk| dues.extend(chunk.samples(&schedule).map(|(_, sample)| sample.due)))
             .ok();
     }
     dues

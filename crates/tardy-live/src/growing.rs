@@ -11,9 +11,9 @@ use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
 use tardy_run::folder;
-use tardy_run::histogram_file;
-use tardy_run::read_series::SeriesFile;
 use tardy_run::record::{RunRecord, State};
+use tardy_samples::histogram_file;
+use tardy_samples::read_series::SeriesFile;
 use tardy_sys::clock;
 
 use crate::content::Content;
@@ -143,7 +143,7 @@ impl GrowingSeries {
             ..
         } = self;
         let schedule = file.descriptor().schedule;
-        let visit = |chunk: &Chunk| {
+        let mut visit = |chunk: &Chunk| {
             *counts = chunk.counts;
             for (_, sample) in chunk.samples(&schedule) {
                 histogram.record(sample.latency.get());
@@ -152,7 +152,7 @@ impl GrowingSeries {
             }
         };
         // A disk that does not answer now may do so at the next look.
-        if let Ok(read) = file.read_on(*place, visit) {
+        if let Ok(read) = file.read_on(*place, &mut visit) {
             *place = read;
         }
     }

@@ -7,9 +7,9 @@ use serde::Serialize;
 use tardy_core::sample::Sample;
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
-use tardy_run::read_series::SeriesFile;
 use tardy_run::record::RunRecord;
 use tardy_run::{folder, guest_start};
+use tardy_samples::read_series::SeriesFile;
 use tardy_sys::regular_file;
 
 use crate::bound::Instances;
@@ -514,7 +514,7 @@ fn add_samples(
             continue;
         };
         let schedule = file.descriptor().schedule;
-        file.read(|chunk| {
+        file.read(&mut |chunk| {
             let inside = chunk
                 .samples(&schedule)
                 .filter(|(_, sample)| (begin..end).contains(&sample.due));

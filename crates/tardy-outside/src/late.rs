@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
-use tardy_run::delays::{DelayChunk, DelayHolder, DelayPiece, DelayWaker, SampleDelay};
+use tardy_samples::delays::{DelayChunk, DelayHolder, DelayPiece, DelayWaker, SampleDelay};
 use tardy_trace::event::Event;
 use tardy_trace::explain::{Cause, Component, Delay, Facts, Samples, Waker};
 use tardy_trace::merge::Item as TraceItem;

@@ -2,7 +2,6 @@
 
 pub mod breakdown;
 pub(crate) mod by_phase;
-mod fitted_lateness;
 mod ladder;
 pub mod model;
 pub mod read;

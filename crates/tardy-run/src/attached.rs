@@ -21,7 +21,7 @@ use crate::folder::{FolderError, RunFolder};
 use crate::imported::{FORMAT_OF_TIMERS, ImportRecord, StatedTotals};
 use crate::plan::Plan;
 use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
-use crate::series_writer::SeriesWriter;
+use tardy_samples::series_writer::SeriesWriter;
 
 /// Many samples a chunk, and what a killed tool loses of a series at most.
 const SAMPLES_A_CHUNK: u64 = 1024;
@@ -236,7 +236,7 @@ fn series_name(name: &str, timer: &str) -> String {
 mod tests {
     use super::*;
     use crate::folder;
-    use crate::read_series::SeriesFile;
+    use tardy_samples::read_series::SeriesFile;
 
     #[test]
     fn a_folder_has_a_series_for_each_thread_and_kind_and_reads_as_it_was_written() {
@@ -335,7 +335,7 @@ mod tests {
         assert!(counts.iter().all(Counts::is_exact));
         let file = SeriesFile::open(&path.join("samples").join(files[0])).unwrap();
         let mut read = Vec::new();
-        file.read(|chunk| {
+        file.read(&mut |chunk| {
             read.extend(
                 chunk
                     .samples(&file.descriptor().schedule)

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::regular_file;
 
-use super::far_time::far_time;
-use super::harmless::harmless;
-use super::hours::{self, Hours};
 use super::record::{FORMAT, RunRecord, State};
-use super::reserved_file::{self, ReservedFile};
-use super::segments::{segment_path, segments_behind};
+use tardy_samples::far_time::far_time;
+use tardy_samples::harmless::harmless;
+use tardy_samples::hours::{self, Hours};
+use tardy_samples::reserved_file::{self, ReservedFile};
+use tardy_samples::segments::{segment_path, segments_behind};
 
 /// Room for the last `run.json`, in bytes; a machine of 1000 interrupts and 256 CPUs fits.
 const RECORD_BYTES_RESERVED: usize = 1 << 20;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tardy_sys::{regular_file, unnamed_file};
 
-use super::reserved_file::sync_name;
+use tardy_samples::reserved_file::sync_name;
 
 /// What a run folder consists of, beside its folders.
 const FILES_OF_A_RUN: [&str; 8] = [

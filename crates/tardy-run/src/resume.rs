@@ -20,11 +20,11 @@ use tardy_machine::root::Root;
 use tardy_sys::file;
 
 use crate::folder::{self, FolderError, RunFolder};
-use crate::hours::{self, Hours};
 use crate::plan::Plan;
 use crate::record::{Interruption, RunRecord, SeriesRecord, StartTime, State, StoreFailure};
-use crate::reserved_file;
-use crate::rotation::{DiskDivision, Rotation, RotationRule};
+use tardy_samples::hours::{self, Hours};
+use tardy_samples::reserved_file;
+use tardy_samples::rotation::{DiskDivision, Rotation, RotationRule};
 
 /// What a run that goes on has in its folder, with what waits to replace it. All else is
 /// somebody's, and stays there; so it is in `samples`: see [`is_of_series`].

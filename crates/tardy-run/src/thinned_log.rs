@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::reserved_file;
+use tardy_samples::reserved_file;
 
 /// Adds whole lines to the file at `path`, which must be there; it is not longer than `length_max`
 /// bytes then, if the lines themselves are not.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use tardy_core::units::Nanos;
-use tardy_run::delays::{DelayHolder, DelayPiece, DelayWaker, DelayWriter, SampleDelay};
 use tardy_run::tracing::ExplainedSeries;
+use tardy_samples::delays::{DelayHolder, DelayPiece, DelayWaker, DelayWriter, SampleDelay};
 use tardy_trace::explain::{Cause, Certainty, Delay, Holder, Piece, Waker};
 use tardy_trace::live::Live;
 use tardy_trace::symbols::Symbols;

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use tardy_run::reserved_file;
+use tardy_samples::reserved_file;
 use tardy_trace::file::TraceHead;
 
 /// Worst samples whose pages are kept.

@@ -3,7 +3,7 @@
 //! each series.
 //!
 //! Texts of tracefs → [`instance::Instance`] → pages → `tardy_trace::live` →
-//! `tardy_trace::explain::Samples` → `tardy_run::delays`. A recorder hands over samples by a
+//! `tardy_trace::explain::Samples` → `tardy_samples::delays`. A recorder hands over samples by a
 //! [`Tap`]; whatever goes wrong here costs explanations and never a sample.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]

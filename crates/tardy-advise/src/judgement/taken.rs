@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Evidence;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_run::plan::ProbePlan;
-use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_samples::read_series::{SeriesError, SeriesFile};
 
 use super::super::kernels::{Kernel, LatencyRun};
 use super::super::task::Task;

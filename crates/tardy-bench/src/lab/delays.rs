@@ -1,7 +1,7 @@
 //! Delays of known length in the kernel, and what of them reaches the probe.
 
 use tardy_lab::injection::{InjectedDelay, LOG_PATH, parse_log};
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::read_series::SeriesFile;
 
 use super::{Experiment, MODELS, holds, identity};
 use crate::failure::{Failure, Result, While};
@@ -103,7 +103,7 @@ fn seen(experiment: &Experiment, variant: &str) -> Result<(usize, usize)> {
         .map_err(|error| failure(&error))?;
     let schedule = file.descriptor().schedule;
     let mut samples: Vec<(i64, i64)> = Vec::new();
-    let read = file.read(|chunk| {
+    let read = file.read(&mut |chunk| {
         samples.extend(
             chunk
                 .samples(&schedule)

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::read_series::SeriesFile;
 
 use super::{Experiment, holds, identity};
 use crate::failure::{Failure, Result, While};
@@ -140,8 +140,10 @@ fn samples(run: &Path) -> Result<Vec<i64>> {
         .map_err(|error| failure(&error))?;
     let schedule = file.descriptor().schedule;
     let mut samples = Vec::new();
-    file.read(|chunk| samples.extend(chunk.samples(&schedule).map(|(_, sample)| sample.latency.0)))
-        .map_err(|error| failure(&error))?;
+    file.read(&mut |chunk| {
+        samples.extend(chunk.samples(&schedule).map(|(_, sample)| sample.latency.0))
+    })
+    .map_err(|error| failure(&error))?;
     samples.sort_unstable();
     if samples.is_empty() {
         Err(failure(&"no samples"))

@@ -2,10 +2,10 @@
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Cell, Chart, Kind, Layer, Shape, Table, Tone};
-use super::super::sweep::{GRID_COLUMNS, row_edges};
 use super::super::words;
 use super::timeline::{self, worst};
 use super::{capital, kept_note, latency_axis, of_probe, rules, time_axis};
+use tardy_samples::sweep::{GRID_COLUMNS, row_edges};
 
 /// Stretches of time of a heat map.
 const HEAT_COLUMNS: usize = 160;

@@ -3,10 +3,11 @@
 use tardy_results::summary::model::MarkSummary;
 
 use super::super::data::{ProbeData, RunData};
-use super::super::model::{Chart, Columns, Kind, Layer, Mark, Rule, Shape, Table, Tone};
+use super::super::model::{Chart, Kind, Layer, Mark, Rule, Shape, Table, Tone};
 use super::super::scale::latency_name;
 use super::super::{shapes, words};
 use super::{capital, kept_note, latency_axis, rules, time_axis};
+use tardy_samples::sweep::Columns;
 
 /// Rows of the table.
 const ROWS: usize = 60;

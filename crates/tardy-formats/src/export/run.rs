@@ -11,9 +11,10 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_results::summary::model::{SeriesSummary, Summary};
 use tardy_results::summary::read::SummaryError;
 use tardy_results::summary::summarize::summarize;
-use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_run::folder;
 use tardy_run::record::{PhaseRecord, RunRecord};
-use tardy_run::{folder, histogram_file};
+use tardy_samples::histogram_file;
+use tardy_samples::read_series::{SeriesError, SeriesFile};
 
 use super::ExportError;
 
@@ -163,7 +164,7 @@ impl ExportedSeries {
         mut visit: impl FnMut(Sample) -> std::io::Result<()>,
     ) -> Result<(), ExportError> {
         let mut failed = None;
-        self.file.read(|chunk| {
+        self.file.read(&mut |chunk| {
             for (_, sample) in chunk.samples(&self.descriptor.schedule) {
                 if failed.is_none() {
                     failed = visit(sample).err();
@@ -179,7 +180,7 @@ impl ExportedSeries {
     /// Those of the disk.
     pub fn histogram(&self) -> Result<Histogram, SeriesError> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
-        self.file.read(|chunk| {
+        self.file.read(&mut |chunk| {
             chunk
                 .latency
                 .iter()
@@ -195,7 +196,7 @@ impl ExportedSeries {
     pub fn stored(&self) -> Result<u64, SeriesError> {
         let mut samples = 0;
         self.file
-            .read(|chunk| samples += chunk.latency.len() as u64)?;
+            .read(&mut |chunk| samples += chunk.latency.len() as u64)?;
         Ok(samples)
     }
 

@@ -17,11 +17,11 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::journal::Scratch;
 use tardy_run::folder::{FolderError, RunFolder};
-use tardy_run::histogram_file;
 use tardy_run::imported::{ImportRecord, StatedTotals};
 use tardy_run::plan::Plan;
 use tardy_run::record::{RunKind, RunRecord, SeriesRecord, StartTime, State, Tool};
-use tardy_run::series_writer::SeriesWriter;
+use tardy_samples::histogram_file;
+use tardy_samples::series_writer::SeriesWriter;
 
 use super::sink::{ImportedRun, Sink};
 use super::{Format, ImportError, Settings, Source};

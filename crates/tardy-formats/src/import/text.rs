@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use tardy_run::far_time::FAR_NS;
+use tardy_samples::far_time::FAR_NS;
 
 use super::{ImportError, Source, Unit};
 

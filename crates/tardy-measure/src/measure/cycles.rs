@@ -5,7 +5,7 @@
 //! take, and the recorder tells how many there were.
 
 use tardy_core::units::Nanos;
-use tardy_run::series_writer::FLUSH_INTERVAL;
+use tardy_samples::series_writer::FLUSH_INTERVAL;
 
 /// For so long the recorder may not yet know of a cycle.
 const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);

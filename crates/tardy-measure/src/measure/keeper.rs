@@ -16,9 +16,9 @@ use std::thread::JoinHandle;
 
 use tardy_core::cpu::CpuList;
 use tardy_run::folder::FolderIdentity;
-use tardy_run::reserved_file;
-use tardy_run::rotation::Rotation;
 use tardy_run::thinned_log;
+use tardy_samples::reserved_file;
+use tardy_samples::rotation::Rotation;
 use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;

@@ -13,10 +13,10 @@ use tardy_core::units::Nanos;
 use tardy_live::feed::Feed;
 use tardy_live::pace::Pace;
 use tardy_probes::recording::series::{SeriesRecorder, WorstSample};
-use tardy_run::histogram_file;
-use tardy_run::reserved_file::ReservedFile;
-use tardy_run::rotation::HISTOGRAM_BYTES;
-use tardy_run::series_writer::FLUSH_INTERVAL;
+use tardy_samples::histogram_file;
+use tardy_samples::reserved_file::ReservedFile;
+use tardy_samples::rotation::HISTOGRAM_BYTES;
+use tardy_samples::series_writer::FLUSH_INTERVAL;
 use tardy_sys::clock::{self, Instant};
 use tardy_sys::{affinity, sched, scoped};
 

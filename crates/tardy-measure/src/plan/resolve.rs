@@ -18,10 +18,10 @@ use tardy_run::keep::KeptSamples;
 use tardy_run::plan::{
     Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan, UNTIL_STOPPED_PART,
 };
-use tardy_run::rotation::DiskDivision;
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::ExplainLevel;
+use tardy_samples::rotation::DiskDivision;
 use tardy_sys::{clock, disk, sched, scoped};
 
 use super::error::PlanError;

@@ -16,11 +16,11 @@ use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
-use tardy_run::hours::{self, Hours};
 use tardy_run::keep::KeptSamples;
 use tardy_run::record::{MovedStretch, StoreFailure};
-use tardy_run::rotation::{Rotation, RotationRule};
-use tardy_run::series_writer::SeriesWriter;
+use tardy_samples::hours::{self, Hours};
+use tardy_samples::rotation::{Rotation, RotationRule};
+use tardy_samples::series_writer::SeriesWriter;
 use tardy_tracer::Tap;
 
 use super::ring::Consumer;
@@ -487,7 +487,7 @@ mod tests {
     use super::*;
     use crate::recording::ring::{Producer, ring};
     use tardy_core::series::ClockKind;
-    use tardy_run::hours::CountingRule;
+    use tardy_samples::hours::CountingRule;
 
     fn recorder(
         folder: &std::path::Path,

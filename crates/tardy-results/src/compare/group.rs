@@ -12,14 +12,15 @@ use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{Numbers, numbers};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
-use tardy_run::read_series::SeriesError;
 use tardy_run::record::RunRecord;
+use tardy_samples::blocks::{PhaseIndex, SeriesBlocks};
+use tardy_samples::read_series::SeriesError;
 use tardy_statistics::compare::block_length::block_length;
 use tardy_statistics::log_buckets::{LogBuckets, Stretch};
 use tardy_statistics::moments::Moments;
 use tardy_statistics::tally::Tally;
 
-use super::blocks::{self, PhaseIndex, SeriesBlocks};
+use super::blocks;
 use super::side::RunSide;
 
 /// Stretches of a long run; more would not make an interval better.

@@ -79,7 +79,7 @@ pub enum CompareError {
     Summary(#[from] SummaryError),
     /// A series could not be read.
     #[error(transparent)]
-    Series(#[from] tardy_run::read_series::SeriesError),
+    Series(#[from] tardy_samples::read_series::SeriesError),
     /// A run recorded stacks of the kernel.
     #[error(
         "{} recorded stacks of the kernel or ran timerlat (--explain=stacks, --explain=timerlat), which add tens of microseconds to its latencies: they are not for comparison; measure again with --explain or without", _0.display()

@@ -10,8 +10,8 @@ use tardy_run::cost::{
     CacheState, CostRecord, CostSet, CostUnit, Group, IdleTime, LeftOut, MetricRecord,
 };
 use tardy_run::folder::{self, FolderError};
-use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::{RunRecord, State};
+use tardy_samples::read_series::{SeriesError, SeriesFile};
 
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
@@ -172,7 +172,7 @@ fn read_trials(path: &Path) -> Result<(Vec<(Nanos, i64)>, u64), SeriesError> {
     let file = SeriesFile::open(path)?;
     let schedule = file.descriptor().schedule;
     let mut trials = Vec::new();
-    let end = file.read(|chunk| {
+    let end = file.read(&mut |chunk| {
         trials.extend(
             chunk
                 .samples(&schedule)

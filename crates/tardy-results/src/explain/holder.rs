@@ -1,7 +1,7 @@
 //! Who held the CPU, in words that need no trace.
 
 use serde::Serialize;
-use tardy_run::delays::DelayHolder;
+use tardy_samples::delays::DelayHolder;
 use tardy_trace::explain::{Cause, Certainty, Holder};
 use tardy_trace::symbols::Symbols;
 

@@ -8,11 +8,11 @@ use std::path::Path;
 use tardy_core::units::Nanos;
 use tardy_outside::late::{LateSample, late_samples};
 use tardy_outside::store;
-use tardy_run::delays::DelayHolder;
 use tardy_run::folder;
-use tardy_run::read_series::SeriesFile;
 use tardy_run::record::RunRecord;
 use tardy_run::tracing::ExplainedSeries;
+use tardy_samples::delays::DelayHolder;
+use tardy_samples::read_series::SeriesFile;
 use tardy_trace::explain::{Facts, Preemption};
 use tardy_trace::merge::Item;
 use tardy_trace::perfetto::Writer;
@@ -107,7 +107,7 @@ pub(super) fn explain_outside(
         let series = SeriesFile::open(&samples.join(&file))?;
         let schedule = series.descriptor().schedule;
         let expected: BTreeMap<Nanos, u64> = expected.into_iter().collect();
-        series.read(|stored| {
+        series.read(&mut |stored| {
             for (_, sample) in stored.samples(&schedule) {
                 if let Some(&latency) = expected.get(&sample.due) {
                     reading.compare(latency, sample.latency);

@@ -9,11 +9,11 @@ use serde::Serialize;
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_outside::store::StoreError;
-use tardy_run::delays::{self, DelayChunk, DelayHolder, DelayReader, DelayWaker, SampleDelay};
 use tardy_run::folder::{self, FolderError};
-use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::RunRecord;
 use tardy_run::tracing::{ExplainedSeries, TracingRecord};
+use tardy_samples::delays::{self, DelayChunk, DelayHolder, DelayReader, DelayWaker, SampleDelay};
+use tardy_samples::read_series::{SeriesError, SeriesFile};
 use tardy_sys::regular_file;
 use tardy_trace::explain::{Cause, Certainty, Target};
 use tardy_trace::text::Text;
@@ -549,7 +549,7 @@ impl<'a> Reading<'a> {
         };
         let mut waiting = next();
         let schedule = series.descriptor().schedule;
-        series.read(|stored| {
+        series.read(&mut |stored| {
             for (_, sample) in stored.samples(&schedule) {
                 while waiting.as_ref().is_some_and(|delay| delay.due < sample.due) {
                     waiting = next();

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tardy_run::delays::DelayHolder;
+use tardy_samples::delays::DelayHolder;
 use tardy_trace::explain::Cause;
 
 use super::HolderFacts;

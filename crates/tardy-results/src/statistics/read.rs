@@ -8,13 +8,14 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
-use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_samples::read_series::{SeriesError, SeriesFile};
+use tardy_samples::tail::{LoadSpans, TailReader};
 use tardy_sys::scoped;
 
 use super::bounds::{Bounds, bounds};
 use super::observed::{ObservedStatistics, observed};
 use super::rule_of_thumb::RuleOfThumb;
-use super::tail::{LoadSpans, LoadTail, TailModel, TailOptions, TailReader, Tails};
+use super::tail::{LoadTail, TailModel, TailOptions, Tails, tails};
 use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{LoadedRun, SeriesData};
 use crate::summary::stated::mean_and_least;
@@ -113,7 +114,7 @@ pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, Se
     let mut readers = tail_readers(run, question);
     let read = |(file, reader): (&PathBuf, &mut TailReader)| {
         SeriesFile::open(file)?
-            .read(|chunk| reader.add(chunk))
+            .read(&mut |chunk| reader.add(chunk))
             .map(drop)
     };
     side_by_side(readers.iter_mut(), read)
@@ -138,7 +139,9 @@ pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
             .filter(is_stressed)
             .map(|(spans, _)| spans.clone())
             .collect();
-        Some((read.file().to_owned(), TailReader::new(read, spans)?))
+        let samples = read.whole().latency.count();
+        let reader = TailReader::new(read.descriptor().schedule, samples, spans)?;
+        Some((read.file().to_owned(), reader))
     };
     by_probe(run)
         .iter()
@@ -240,7 +243,7 @@ fn of_series(
     let tails = |read: &&SeriesData| {
         readers
             .get(read.file())
-            .map_or_else(Tails::default, |reader| reader.tails(read, wanted))
+            .map_or_else(Tails::default, |reader| tails(reader, read, wanted))
     };
     let of_each = side_by_side(worst.iter(), tails);
     let mut together = Histogram::new(Budget::ANALYSIS);

@@ -18,14 +18,13 @@ use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_machine::throttling::ThrottlingGap;
 use tardy_run::folder::{self, FolderError};
-use tardy_run::histogram_file::{self, StoredHistogram};
-use tardy_run::hours::Stretch;
 use tardy_run::imported::StatedTotals;
-use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord};
+use tardy_samples::fitted_lateness::{self, FittedLateness, GridFitter};
+use tardy_samples::histogram_file::{self, StoredHistogram};
+use tardy_samples::hours::Stretch;
+use tardy_samples::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_sys::scoped;
-
-use super::fitted_lateness::{self, FittedLateness, GridFitter};
 
 /// Stretches of time of all series, by which samples are counted: each takes up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;

@@ -10,9 +10,11 @@ use tardy_core::summary::numbers::{numbers, percentiles};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_run::record::RunRecord;
+use tardy_samples::fitted_lateness::FittedLateness;
 
 use super::model::{
-    GapSummary, InterruptCount, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary,
+    FittedSummary, GapSummary, InterruptCount, LoadSummary, MarkSummary, ProbeSummary,
+    SeriesSummary, Summary,
 };
 use super::read::{LoadedRun, SeriesData, SummaryError, has_no_times, names, read};
 use super::verdict::Judge;
@@ -192,7 +194,7 @@ impl SeriesData {
             },
             copy: self.descriptor.copy,
             gaps: self.gaps(),
-            fitted: self.fitted.as_ref().map(|fitted| fitted.summary(start)),
+            fitted: self.fitted.as_ref().map(|fitted| of_fitted(fitted, start)),
             from_histogram,
         }
     }
@@ -221,4 +223,15 @@ fn interrupts(interference: &Option<tardy_run::interference::Interference>) -> V
             count: line.total(),
         })
         .collect()
+}
+
+/// `start` is the start of the run on the series' clock.
+fn of_fitted(fitted: &FittedLateness, start: Nanos) -> FittedSummary {
+    let FittedLateness { grid, lateness } = fitted;
+    FittedSummary {
+        period_ns: grid.period_ns(),
+        expiries: grid.expiries,
+        without_event: grid.expiries.saturating_sub(grid.events),
+        lateness: numbers(lateness, &Dependence::of(&[lateness]), start.get(), false),
+    }
 }

@@ -12,8 +12,8 @@ use support::series;
 use support::workplace::{RunningCommand, Workplace};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::sample::Sample;
-use tardy_run::hours::{self, Hours};
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::hours::{self, Hours};
+use tardy_samples::read_series::SeriesFile;
 use tardy_sys::{process, signal};
 
 /// CPUs that are measured: two where there are as many.
@@ -132,7 +132,7 @@ fn everything(file: &Path) -> Everything {
         note_worst(stretch.cell.worst.unwrap(), &mut all.worst);
     }
     let mut due = None;
-    let end = open.read(|chunk| {
+    let end = open.read(&mut |chunk| {
         for (_, sample) in chunk.samples(&schedule) {
             assert!(
                 due.is_none_or(|due| sample.due > due),

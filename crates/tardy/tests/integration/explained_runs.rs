@@ -11,7 +11,7 @@ use support::machine;
 use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
-use tardy_run::delays::{DelayReader, SampleDelay};
+use tardy_samples::delays::{DelayReader, SampleDelay};
 use tardy_sys::process;
 use tardy_trace::explain::Cause;
 

@@ -10,8 +10,8 @@ use serde_json::Value;
 use support::machine;
 use support::series;
 use support::workplace::{Outcome, Workplace, names};
-use tardy_run::hours::{self, Hours};
-use tardy_run::segments::segments_behind;
+use tardy_samples::hours::{self, Hours};
+use tardy_samples::segments::segments_behind;
 use tardy_sys::signal;
 
 const DAMAGES: [Damage; 4] = [
@@ -123,7 +123,7 @@ fn pairs(run: &Path) -> Vec<Pair> {
     let files = series::files(run);
     let segments = |file: &Path| -> Vec<PathBuf> {
         let numbers = segments_behind(file, 0).unwrap();
-        let path = |number| tardy_run::segments::segment_path(file, number);
+        let path = |number| tardy_samples::segments::segment_path(file, number);
         numbers.into_iter().map(path).collect()
     };
     let (first, last) = (&files[0], files.last().unwrap());
@@ -232,7 +232,7 @@ fn is_newest(whole: &Path, file: &Path) -> bool {
     let name = whole.join(file);
     series::files(whole).iter().any(|head| {
         let last = segments_behind(head, 0).unwrap().last().copied();
-        last.is_some_and(|number| tardy_run::segments::segment_path(head, number) == name)
+        last.is_some_and(|number| tardy_samples::segments::segment_path(head, number) == name)
     })
 }
 

@@ -10,8 +10,8 @@ use serde_json::Value;
 use support::machine;
 use support::series;
 use support::workplace::{RunningCommand, Workplace};
-use tardy_run::hours::{self, Hours};
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::hours::{self, Hours};
+use tardy_samples::read_series::SeriesFile;
 use tardy_sys::{process, signal};
 
 fn line(more: &str) -> String {
@@ -46,8 +46,8 @@ fn kept(file: &Path) -> u64 {
         return 0;
     };
     let mut samples = 0;
-    let read =
-        open.read(|chunk| samples += chunk.samples(&open.descriptor().schedule).count() as u64);
+    let read = open
+        .read(&mut |chunk| samples += chunk.samples(&open.descriptor().schedule).count() as u64);
     read.map_or(0, |_| samples)
 }
 
@@ -340,7 +340,7 @@ fn a_run_goes_on_after_a_reboot_and_tells_the_gap() {
 fn first_due(place: &Workplace) -> i64 {
     let file = SeriesFile::open(&series::files(&place.path("week"))[0]).unwrap();
     let mut first = None;
-    file.read(|chunk| {
+    file.read(&mut |chunk| {
         first = first.or(chunk
             .samples(&file.descriptor().schedule)
             .next()

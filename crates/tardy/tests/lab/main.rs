@@ -24,7 +24,7 @@ use tardy_lab::cache::Cache;
 use tardy_lab::injection::{InjectedDelay, LOG_PATH, MODULE_NAME, parse_log};
 use tardy_lab::kernel::{self, Kernel, KernelSource};
 use tardy_lab::qemu::Qemu;
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::read_series::SeriesFile;
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -382,7 +382,7 @@ fn samples(run: &Path) -> Vec<(i64, i64)> {
     let file = SeriesFile::open(&run.join("samples/cyclic.cpu0.series")).unwrap();
     let schedule = file.descriptor().schedule;
     let mut samples = Vec::new();
-    file.read(|chunk| {
+    file.read(&mut |chunk| {
         samples.extend(
             chunk
                 .samples(&schedule)

@@ -12,7 +12,7 @@ use tardy_lab::architecture::Architecture;
 use tardy_lab::guest_job::{self, GuestJob, Program, Task};
 use tardy_lab::initramfs;
 use tardy_lab::qemu::Qemu;
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::read_series::SeriesFile;
 
 use super::{REAL_TIME, STOCK, compared, kernel, lab, lab_is_there};
 
@@ -24,7 +24,7 @@ pub(super) fn stored(run: &Path, series: &str) -> Vec<Sample> {
     let file = SeriesFile::open(&run.join("samples").join(format!("{series}.series"))).unwrap();
     let schedule = file.descriptor().schedule;
     let mut samples = Vec::new();
-    file.read(|chunk| samples.extend(chunk.samples(&schedule).map(|(_, sample)| sample)))
+    file.read(&mut |chunk| samples.extend(chunk.samples(&schedule).map(|(_, sample)| sample)))
         .unwrap();
     samples
 }

@@ -13,7 +13,7 @@ use tardy_core::verdict::Window;
 use tardy_core::warning::Warning;
 use tardy_run::folder::RunFolder;
 use tardy_run::record::{RunRecord, SeriesRecord, State};
-use tardy_run::series_writer::SeriesWriter;
+use tardy_samples::series_writer::SeriesWriter;
 
 /// When made runs begin on their clock.
 pub(crate) const START: Nanos = Nanos::from_secs(100);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tardy_core::accounting::Counts;
 use tardy_core::sample::Sample;
 use tardy_core::series::Descriptor;
-use tardy_run::read_series::SeriesFile;
+use tardy_samples::read_series::SeriesFile;
 
 /// One series as its file has it.
 pub(crate) struct Series {
@@ -36,7 +36,7 @@ pub(crate) fn read(file: &Path) -> Series {
     let series = SeriesFile::open(file).unwrap();
     let (mut samples, mut counts) = (Vec::new(), Counts::default());
     let descriptor = series.descriptor().clone();
-    let end = series.read_part(series.parts(1).remove(0), |chunk| {
+    let end = series.read_part(series.parts(1).remove(0), &mut |chunk| {
         samples.extend(
             chunk
                 .samples(&descriptor.schedule)

@@ -26,7 +26,7 @@ use tardy_probes::recording::series::{PreparedSeries, SeriesRecorder};
 use tardy_run::folder::RunFolder;
 use tardy_run::plan::{Change, Plan, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::record::{RunRecord, SeriesRecord};
-use tardy_run::rotation::{DiskDivision, RotationRule};
+use tardy_samples::rotation::{DiskDivision, RotationRule};
 use tardy_sys::signal::SignalFd;
 use tardy_sys::{affinity, clock, memlock, scoped, signal_handler};
 use tardy_tracer::Tracer;

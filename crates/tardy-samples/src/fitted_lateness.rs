@@ -5,29 +5,31 @@ use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;
 use tardy_core::series::Schedule;
 use tardy_core::summary::cell::Cell;
-use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::fitted_grid::{FittedGrid, GridFit};
-use tardy_core::summary::numbers::numbers;
 use tardy_core::units::Nanos;
-use tardy_run::read_series::{SeriesError, SeriesFile};
 
-use super::model::FittedSummary;
+use crate::read_series::{SeriesError, SeriesFile};
 
 /// The latenesses of one series.
-pub(super) struct FittedLateness {
-    grid: FittedGrid,
-    lateness: Cell,
+pub struct FittedLateness {
+    /// The grid, with how many events and expiries it has.
+    pub grid: FittedGrid,
+    /// Their latenesses against it.
+    pub lateness: Cell,
 }
 
 /// The grid behind the events of one series, while they are read in their order.
-pub(super) struct GridFitter {
+#[derive(Debug)]
+pub struct GridFitter {
     schedule: Schedule,
     fit: GridFit,
     is_first: bool,
 }
 
 impl GridFitter {
-    pub(super) fn new(schedule: Schedule, has_own_clock: bool) -> Self {
+    /// Fits to events of a series with this schedule.
+    #[must_use]
+    pub fn new(schedule: Schedule, has_own_clock: bool) -> Self {
         Self {
             schedule,
             fit: GridFit::new(schedule.period(), has_own_clock),
@@ -35,7 +37,8 @@ impl GridFitter {
         }
     }
 
-    pub(super) fn add(&mut self, chunk: &Chunk) {
+    /// Adds the next chunk of the series.
+    pub fn add(&mut self, chunk: &Chunk) {
         for (_, sample) in chunk.samples(&self.schedule) {
             // The first interval began with an event, too.
             if std::mem::take(&mut self.is_first) {
@@ -48,10 +51,10 @@ impl GridFitter {
 
 /// Reads the latenesses against the grid that was fitted; `None` where there were too few events
 /// for one.
-pub(super) fn read(
-    file: &SeriesFile,
-    fitting: GridFitter,
-) -> Result<Option<FittedLateness>, SeriesError> {
+///
+/// # Errors
+/// [`SeriesError`] where the file cannot be read.
+pub fn read(file: &SeriesFile, fitting: GridFitter) -> Result<Option<FittedLateness>, SeriesError> {
     let schedule = fitting.schedule;
     let Some(mut grid) = fitting.fit.line() else {
         return Ok(None);
@@ -72,7 +75,7 @@ pub(super) fn read(
         }));
     };
     let mut is_first = true;
-    file.read(|chunk| {
+    file.read(&mut |chunk| {
         for (_, sample) in chunk.samples(&schedule) {
             if std::mem::take(&mut is_first) {
                 note(&mut grid, sample.due - schedule.period());
@@ -81,21 +84,4 @@ pub(super) fn read(
         }
     })?;
     Ok(Some(FittedLateness { grid, lateness }))
-}
-
-impl FittedLateness {
-    /// The numbers; `start` is the start of the run on the series' clock.
-    pub(super) fn summary(&self, start: Nanos) -> FittedSummary {
-        FittedSummary {
-            period_ns: self.grid.period_ns(),
-            expiries: self.grid.expiries,
-            without_event: self.grid.expiries.saturating_sub(self.grid.events),
-            lateness: numbers(
-                &self.lateness,
-                &Dependence::of(&[&self.lateness]),
-                start.get(),
-                false,
-            ),
-        }
-    }
 }

@@ -149,7 +149,7 @@ fn read(path: &Path) -> (ReadTotals, Vec<Sample>, Counts) {
     assert_eq!(samples, hours.samples);
     let (mut single, mut counts) = (Vec::new(), hours.counts);
     let end = series
-        .read(|chunk| {
+        .read(&mut |chunk| {
             single.extend(chunk.samples(&SCHEDULE).map(|(_, sample)| sample));
             counts = chunk.counts;
         })
@@ -231,7 +231,7 @@ fn a_reader_in_parts_finds_what_one_finds_alone() {
         let mut all = Vec::new();
         for part in series.parts(parts) {
             series
-                .read_part(part, |chunk| {
+                .read_part(part, &mut |chunk| {
                     all.extend(chunk.samples(&SCHEDULE).map(|(_, sample)| sample))
                 })
                 .unwrap();
@@ -250,7 +250,7 @@ fn whoever_reads_on_gets_each_sample_once_while_older_ones_give_way() {
     for _ in 0..200 {
         written.write(300).unwrap();
         place = series
-            .read_on(place, |chunk| {
+            .read_on(place, &mut |chunk| {
                 seen.extend(chunk.samples(&SCHEDULE).map(|(_, sample)| sample))
             })
             .unwrap();
@@ -277,7 +277,7 @@ fn an_open_series_is_read_although_its_segments_give_way_meanwhile() {
     }
     let mut samples = 0;
     series
-        .read(|chunk| samples += chunk.latency.len() as u64)
+        .read(&mut |chunk| samples += chunk.latency.len() as u64)
         .unwrap();
     assert!(samples == expected, "{samples} of {expected}");
 }
@@ -461,7 +461,9 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
     fs::write(&hours_path, bytes).unwrap();
     let series = SeriesFile::open(&path).unwrap();
     let mut samples = 0;
-    let end = series.read(|chunk| samples += chunk.latency.len()).unwrap();
+    let end = series
+        .read(&mut |chunk| samples += chunk.latency.len())
+        .unwrap();
     assert_eq!(samples, single.len());
     assert!(end.damaged_bytes > 0);
     // Nothing gives way into a file that cannot be read.

@@ -8,11 +8,10 @@ use std::path::Path;
 use tardy_core::chunk::Chunk;
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
-use tardy_results::statistics::tail::TailReader;
-use tardy_run::hours::Stretch;
-use tardy_run::read_series::{SeriesError, SeriesFile};
 
-use super::model::Columns;
+use crate::hours::Stretch;
+use crate::read_series::{SeriesError, SeriesFile};
+use crate::tail::TailReader;
 
 /// Stretches of a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
@@ -33,6 +32,17 @@ pub struct Division {
     pub columns: usize,
     /// Samples that are kept one by one; none where there are more.
     pub points: usize,
+}
+
+/// Smallest and largest value of equal stretches, of which some may hold none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Columns {
+    /// Where the first stretch begins.
+    pub begin: f64,
+    /// Length of each.
+    pub step: f64,
+    /// Smallest and largest value of each.
+    pub extremes: Vec<Option<(i64, i64)>>,
 }
 
 /// What the sweep of one series found.
@@ -114,7 +124,7 @@ pub fn sweep_with(
 ) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let (mut sweeper, mut tail) = (Sweeper::new(file.descriptor().schedule, division), tail);
-    file.read(|chunk| {
+    file.read(&mut |chunk| {
         sweeper.add(chunk);
         if let Some(tail) = &mut tail {
             tail.add(chunk);

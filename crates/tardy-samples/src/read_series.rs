@@ -19,10 +19,10 @@ use tardy_core::chunk::{
 use tardy_core::series::Descriptor;
 use tardy_sys::{regular_file, scoped};
 
-use super::far_time::far_time;
-use super::harmless::harmless;
-use super::hours::{self, Hours};
-use super::segments::{segment_path, segments_behind};
+use crate::far_time::far_time;
+use crate::harmless::harmless;
+use crate::hours::{self, Hours};
+use crate::segments::{segment_path, segments_behind};
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -241,14 +241,14 @@ impl SeriesFile {
     pub fn read_part(
         &self,
         part: Range<u64>,
-        mut visit: impl FnMut(&Chunk),
+        visit: &mut dyn FnMut(&Chunk),
     ) -> Result<PartEnd, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable {
             path: self.path.clone(),
             error,
         };
         if let Some(segments) = &self.segments {
-            return segments.read_part(part, &mut visit).map_err(unreadable);
+            return segments.read_part(part, visit).map_err(unreadable);
         }
         let mut file = regular_file::open(&self.path).map_err(unreadable)?;
         file.seek(SeekFrom::Start(part.start)).map_err(unreadable)?;
@@ -259,7 +259,7 @@ impl SeriesFile {
             is_synchronised: is_first,
             end: PartEnd::default(),
         };
-        walk.run(part.end, &mut visit).map_err(unreadable)?;
+        walk.run(part.end, visit).map_err(unreadable)?;
         Ok(walk.end)
     }
 
@@ -268,14 +268,14 @@ impl SeriesFile {
     ///
     /// # Errors
     /// As [`Self::read_part`].
-    pub fn read_on(&self, place: u64, mut visit: impl FnMut(&Chunk)) -> Result<u64, SeriesError> {
+    pub fn read_on(&self, place: u64, visit: &mut dyn FnMut(&Chunk)) -> Result<u64, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable {
             path: self.path.clone(),
             error,
         };
         if let Some(segments) = &self.segments {
             return segments
-                .read_on(&self.path, place, &mut visit)
+                .read_on(&self.path, place, visit)
                 .map_err(unreadable);
         }
         let place = place.max(self.chunks_begin);
@@ -306,7 +306,7 @@ impl SeriesFile {
     ) -> Result<(T, PartEnd), SeriesError> {
         let read_part = |part| -> Result<(T, PartEnd), SeriesError> {
             let mut read = new();
-            let end = self.read_part(part, |chunk| add(&mut read, chunk))?;
+            let end = self.read_part(part, &mut |chunk| add(&mut read, chunk))?;
             Ok((read, end))
         };
         // Small files are not worth a thread.
@@ -333,7 +333,7 @@ impl SeriesFile {
     ///
     /// # Errors
     /// As [`Self::read_part`].
-    pub fn read(&self, visit: impl FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
+    pub fn read(&self, visit: &mut dyn FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
         self.read_part(self.chunks_begin..self.length, visit)
     }
 }
@@ -394,7 +394,7 @@ impl SeriesSegments {
         Ok(Some(pieces))
     }
 
-    fn read_part(&self, part: Range<u64>, visit: &mut impl FnMut(&Chunk)) -> io::Result<PartEnd> {
+    fn read_part(&self, part: Range<u64>, visit: &mut dyn FnMut(&Chunk)) -> io::Result<PartEnd> {
         let mut end = PartEnd::default();
         for piece in &self.pieces {
             let (from, to) = (
@@ -402,9 +402,7 @@ impl SeriesSegments {
                 part.end.min(piece.begin + piece.length),
             );
             if from < to {
-                let read = piece
-                    .read(from - piece.begin, to - piece.begin, &mut *visit)?
-                    .0;
+                let read = piece.read(from - piece.begin, to - piece.begin, visit)?.0;
                 end.damaged_bytes += read.damaged_bytes;
                 end.torn_bytes += read.torn_bytes;
                 end.is_closed |= read.is_closed;
@@ -421,12 +419,7 @@ impl SeriesSegments {
 
     /// As [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment. What
     /// gave way before it was read is passed over.
-    fn read_on(
-        &self,
-        series: &Path,
-        place: u64,
-        visit: &mut impl FnMut(&Chunk),
-    ) -> io::Result<u64> {
+    fn read_on(&self, series: &Path, place: u64, visit: &mut dyn FnMut(&Chunk)) -> io::Result<u64> {
         let (open, offset) = (place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1));
         let mut reached = place;
         for number in segments_behind(series, open.max(self.hours.through + 1) - 1)? {
@@ -436,7 +429,7 @@ impl SeriesSegments {
             };
             let piece = Piece::new(file, 0, series)?;
             let from = if number == open { offset } else { 0 };
-            let (end, at) = piece.read(from, u64::MAX, &mut *visit)?;
+            let (end, at) = piece.read(from, u64::MAX, visit)?;
             reached = (number << PLACE_BITS) | (at - end.torn_bytes);
         }
         Ok(reached)
@@ -469,7 +462,12 @@ impl Piece {
     }
 
     /// Visits the chunks that begin from byte `from` on and before `to`, and tells how far it came.
-    fn read(&self, from: u64, to: u64, visit: impl FnMut(&Chunk)) -> io::Result<(PartEnd, u64)> {
+    fn read(
+        &self,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(&Chunk),
+    ) -> io::Result<(PartEnd, u64)> {
         let is_synchronised = from <= self.chunks_begin || to == u64::MAX;
         let place = from.max(self.chunks_begin);
         let window = Window::new(OpenFile {
@@ -549,7 +547,7 @@ struct Walk<R> {
 }
 
 impl<R: Read> Walk<R> {
-    fn run(&mut self, end: u64, mut visit: impl FnMut(&Chunk)) -> io::Result<()> {
+    fn run(&mut self, end: u64, visit: &mut dyn FnMut(&Chunk)) -> io::Result<()> {
         let mut chunk = Chunk::default();
         while self.place < end {
             match self.next(&mut chunk)? {

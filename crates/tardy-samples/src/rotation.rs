@@ -370,13 +370,16 @@ impl Rotation {
         let rule = self.counting(Some(segment.descriptor()));
         let mut counting = hours.begin_segment(&rule, segment.descriptor().schedule);
         segment
-            .read(|chunk| counting.add(chunk))
+            .read(&mut |chunk| counting.add(chunk))
             .map_err(io::Error::other)?;
         Ok(counting.end_segment(number))
     }
 
     /// Whether the histograms by hour are gone or damaged, with samples that gave way to them.
-    pub(crate) fn has_lost_hours(&self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// Those of looking for the first segment.
+    pub fn has_lost_hours(&self) -> io::Result<bool> {
         let has_hours = Hours::read(&hours::path(&self.series)).is_ok_and(|hours| hours.is_some());
         Ok(!has_hours && !segment_path(&self.series, 1).try_exists()?)
     }
@@ -385,7 +388,7 @@ impl Rotation {
     ///
     /// # Errors
     /// Those of reading.
-    pub(crate) fn with_all_segments(&self) -> io::Result<Hours> {
+    pub fn with_all_segments(&self) -> io::Result<Hours> {
         let hours = match self.hours() {
             Err(error)
                 if [io::ErrorKind::NotFound, io::ErrorKind::InvalidData]

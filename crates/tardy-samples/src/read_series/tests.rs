@@ -47,7 +47,7 @@ fn latencies(file: &SeriesFile, parts: u64) -> (Vec<i64>, u64, u64, bool) {
     let (mut all, mut damaged, mut torn, mut closed) = (Vec::new(), 0, 0, false);
     for part in file.parts(parts) {
         let end = file
-            .read_part(part, |chunk| all.extend(&chunk.latency))
+            .read_part(part, &mut |chunk| all.extend(&chunk.latency))
             .unwrap();
         damaged += end.damaged_bytes;
         torn += end.torn_bytes;

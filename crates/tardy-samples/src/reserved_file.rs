@@ -128,7 +128,7 @@ pub(crate) fn replace_watched(
 
 /// Brings the name of a file to the disk, where the file system can: a failure of power then leaves
 /// the file under it.
-pub(crate) fn sync_name(file: &Path) {
+pub fn sync_name(file: &Path) {
     let folder = file
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())

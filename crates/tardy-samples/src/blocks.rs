@@ -1,0 +1,199 @@
+//! The samples of a series in stretches of time, each as counts by bucket, and all of them exactly
+//! in one histogram.
+//!
+//! Memory does not depend on the length of the run: there are at most about a thousand stretches of
+//! a few thousand buckets.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tardy_core::chunk::Chunk;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::series::{Descriptor, Schedule};
+use tardy_core::units::Nanos;
+use tardy_statistics::log_buckets::{LogBuckets, Stretch};
+
+use crate::histogram_file;
+use crate::read_series::{SeriesError, SeriesFile};
+
+/// Place of a phase in the run's list; the samples between phases have none.
+pub type PhaseIndex = Option<usize>;
+
+/// Where stretches begin and end.
+#[derive(Debug, Clone)]
+pub struct BlockGrid {
+    /// Begin of the first stretch.
+    pub start: Nanos,
+    /// Length of each.
+    pub length: Nanos,
+    /// When each phase was under its loads.
+    pub phases: Vec<(Nanos, Nanos)>,
+}
+
+impl BlockGrid {
+    /// The stretch and the phase of a due time.
+    fn place(&self, due: Nanos) -> (u64, PhaseIndex) {
+        let stretch = (due - self.start)
+            .get()
+            .div_euclid(self.length.get().max(1))
+            .max(0) as u64;
+        (
+            stretch,
+            self.phases
+                .iter()
+                .position(|&(begin, end)| begin <= due && due < end),
+        )
+    }
+}
+
+/// One series of a run.
+#[derive(Debug, Clone)]
+pub struct SeriesBlocks {
+    /// Head of the series.
+    pub descriptor: Descriptor,
+    /// Counts of each stretch in each phase, in order of time.
+    pub stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
+    /// All samples of each phase.
+    pub exact: BTreeMap<PhaseIndex, Histogram>,
+    /// All samples, where not every one is in the series; there are no stretches then.
+    pub stored: Option<Histogram>,
+}
+
+impl SeriesBlocks {
+    /// Reads the series in `path`, on as many threads as there are CPUs.
+    ///
+    /// # Errors
+    /// [`SeriesError`] where it cannot be read.
+    pub fn read(path: &Path, grid: &BlockGrid) -> Result<Self, SeriesError> {
+        let file = SeriesFile::open(path)?;
+        let new = || Reader::new(file.descriptor().schedule, grid.clone());
+        let (reader, _) = file.fold(SeriesFile::threads(), new, Reader::add, Reader::merge)?;
+        let mut whole = Self {
+            descriptor: file.descriptor().clone(),
+            stretches: reader.stretches,
+            exact: reader.exact,
+            stored: None,
+        };
+        // There may be a thousand series, all held at once.
+        whole.exact.values_mut().for_each(Histogram::pack);
+        if let Some(stored) = histogram_file::of_all(path, &file, whole.exact.values()) {
+            whole.stored = Some(stored);
+            whole.stretches.clear();
+            whole.exact.clear();
+        }
+        Ok(whole)
+    }
+}
+
+/// One pass over a part of a series.
+struct Reader {
+    schedule: Schedule,
+    grid: BlockGrid,
+    open: Option<(u64, PhaseIndex)>,
+    buckets: LogBuckets,
+    stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
+    exact: BTreeMap<PhaseIndex, Histogram>,
+}
+
+impl Reader {
+    fn new(schedule: Schedule, grid: BlockGrid) -> Self {
+        Self {
+            schedule,
+            grid,
+            open: None,
+            buckets: LogBuckets::default(),
+            stretches: BTreeMap::new(),
+            exact: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, chunk: &Chunk) {
+        if chunk.latency.is_empty() {
+            return;
+        }
+        let place = self.grid.place(chunk.first_due);
+        // Nearly all chunks lie in one stretch: their due times need not be looked at.
+        if self
+            .last_due_at_most(chunk)
+            .is_some_and(|last| self.grid.place(last) == place)
+        {
+            self.open(place);
+            let exact = self
+                .exact
+                .entry(place.1)
+                .or_insert_with(|| Histogram::new(Budget::ANALYSIS));
+            for &latency in &chunk.latency {
+                exact.record(latency);
+                self.buckets.record(latency);
+            }
+            return;
+        }
+        let schedule = self.schedule;
+        for (_, sample) in chunk.samples(&schedule) {
+            let place = self.grid.place(sample.due);
+            self.open(place);
+            self.exact
+                .entry(place.1)
+                .or_insert_with(|| Histogram::new(Budget::ANALYSIS))
+                .record(sample.latency.get());
+            self.buckets.record(sample.latency.get());
+        }
+    }
+
+    /// A time that the last due time of the chunk does not pass; `None` where due times depart from
+    /// the schedule.
+    fn last_due_at_most(&self, chunk: &Chunk) -> Option<Nanos> {
+        let Schedule::Grid { period, .. } = self.schedule else {
+            return None;
+        };
+        let skipped: u64 = chunk
+            .skipped
+            .iter()
+            .map(|&(_, skipped)| u64::from(skipped))
+            .sum();
+        let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| {
+            sum.saturating_add(gap.lost).saturating_add(gap.skipped)
+        });
+        let steps = i64::try_from(
+            (chunk.latency.len() as u64)
+                .saturating_add(skipped)
+                .saturating_add(gaps),
+        )
+        .ok()?;
+        let reach = period.get().checked_mul(steps)?;
+        chunk
+            .due
+            .is_empty()
+            .then(|| chunk.first_due.saturating_add(Nanos(reach)))
+    }
+
+    fn open(&mut self, place: (u64, PhaseIndex)) {
+        if self.open != Some(place) {
+            self.close();
+            self.open = Some(place);
+        }
+    }
+
+    /// Adds what was read of the part behind this one.
+    fn merge(&mut self, mut part: Self) {
+        part.close();
+        for (place, stretch) in part.stretches {
+            self.stretches.entry(place).or_default().merge(stretch);
+        }
+        for (phase, histogram) in part.exact {
+            match self.exact.get_mut(&phase) {
+                Some(known) => known.merge(&histogram),
+                None => drop(self.exact.insert(phase, histogram)),
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(place) = self.open.take() {
+            self.stretches
+                .entry(place)
+                .or_default()
+                .merge(self.buckets.take());
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The files of samples, and every loop that runs once per stored sample. This crate is compiled
+//! for speed, so that the crates that call it need not be: they get whole chunks, or results.
+//!
+//! Samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
+//! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept. In runs
+//! with `--disk`, a series has several files ([`rotation`]), the oldest of which are folded into
+//! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample.
+//!
+//! One pass over a series makes its stretches of time for comparisons ([`blocks`]), its extremes
+//! for charts ([`sweep`]), its largest samples for a model of the tail ([`tail`]), or the grid
+//! behind its events ([`fitted_lateness`]).
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod blocks;
+pub mod delays;
+pub mod far_time;
+mod file_name_mark;
+pub mod fitted_lateness;
+pub mod harmless;
+pub mod histogram_file;
+pub mod hours;
+pub mod read_series;
+pub mod reserved_file;
+pub mod rotation;
+pub mod segments;
+pub mod series_writer;
+pub mod sweep;
+pub mod tail;

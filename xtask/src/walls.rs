@@ -132,6 +132,45 @@ mod tests {
         }
     }
 
+    /// The crates in the order of the map in ARCHITECTURE.md.
+    fn crates_of_the_map() -> Vec<String> {
+        let text = std::fs::read_to_string(workspace::root().join("ARCHITECTURE.md")).unwrap();
+        text.lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .filter_map(|place| match place {
+                "xtask" => Some(place),
+                _ => place.strip_prefix("crates/"),
+            })
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn each_crate_uses_only_crates_above_it_in_the_map() {
+        let map = crates_of_the_map();
+        let mut crates: Vec<String> = std::fs::read_dir(workspace::root().join("crates"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        crates.push("xtask".to_owned());
+        for name in &crates {
+            let place = map.iter().position(|other| other == name);
+            let place = place.unwrap_or_else(|| panic!("{name} is not in the map"));
+            let folder = if name == "xtask" { "" } else { "crates" };
+            let manifest = workspace::root().join(folder).join(name).join("Cargo.toml");
+            let text = std::fs::read_to_string(manifest).unwrap();
+            let mut used = text
+                .lines()
+                .filter_map(|line| line.split(['.', ' ', '=']).next())
+                .filter(|used| crates.iter().any(|other| other == used));
+            assert_eq!(
+                used.find(|used| !map[..place].iter().any(|above| above == used)),
+                None,
+                "{name} uses it, and it is not above {name} in ARCHITECTURE.md"
+            );
+        }
+    }
+
     #[test]
     fn nothing_that_measures_has_a_runtime_of_its_own() {
         let output = workspace::cargo()

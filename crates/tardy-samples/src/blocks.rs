@@ -1,5 +1,5 @@
-//! The samples of a series in stretches of time, each as counts by bucket, and all of them exactly
-//! in one histogram.
+//! The samples of a series, counted by bucket for each stretch of time, and exactly in one
+//! histogram for each phase.
 //!
 //! Memory does not depend on the length of the run: there are at most about a thousand stretches of
 //! a few thousand buckets.
@@ -15,18 +15,19 @@ use tardy_statistics::log_buckets::{LogBuckets, Stretch};
 
 use crate::histogram_file;
 use crate::read_series::{SeriesError, SeriesFile};
+use crate::sweep::last_due_at_most;
 
 /// Place of a phase in the run's list; the samples between phases have none.
 pub type PhaseIndex = Option<usize>;
 
-/// Where stretches begin and end.
+/// Boundaries of stretches and phases.
 #[derive(Debug, Clone)]
 pub struct BlockGrid {
     /// Begin of the first stretch.
     pub start: Nanos,
     /// Length of each.
     pub length: Nanos,
-    /// When each phase was under its loads.
+    /// Begin and end of each phase, as far as its loads ran.
     pub phases: Vec<(Nanos, Nanos)>,
 }
 
@@ -55,7 +56,7 @@ pub struct SeriesBlocks {
     pub stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
     /// All samples of each phase.
     pub exact: BTreeMap<PhaseIndex, Histogram>,
-    /// All samples, where not every one is in the series; there are no stretches then.
+    /// All samples, if the series holds only a part of them; `stretches` is empty then.
     pub stored: Option<Histogram>,
 }
 
@@ -113,8 +114,7 @@ impl Reader {
         }
         let place = self.grid.place(chunk.first_due);
         // Nearly all chunks lie in one stretch: their due times need not be looked at.
-        if self
-            .last_due_at_most(chunk)
+        if last_due_at_most(chunk, &self.schedule)
             .is_some_and(|last| self.grid.place(last) == place)
         {
             self.open(place);
@@ -140,33 +140,6 @@ impl Reader {
         }
     }
 
-    /// A time that the last due time of the chunk does not pass; `None` where due times depart from
-    /// the schedule.
-    fn last_due_at_most(&self, chunk: &Chunk) -> Option<Nanos> {
-        let Schedule::Grid { period, .. } = self.schedule else {
-            return None;
-        };
-        let skipped: u64 = chunk
-            .skipped
-            .iter()
-            .map(|&(_, skipped)| u64::from(skipped))
-            .sum();
-        let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| {
-            sum.saturating_add(gap.lost).saturating_add(gap.skipped)
-        });
-        let steps = i64::try_from(
-            (chunk.latency.len() as u64)
-                .saturating_add(skipped)
-                .saturating_add(gaps),
-        )
-        .ok()?;
-        let reach = period.get().checked_mul(steps)?;
-        chunk
-            .due
-            .is_empty()
-            .then(|| chunk.first_due.saturating_add(Nanos(reach)))
-    }
-
     fn open(&mut self, place: (u64, PhaseIndex)) {
         if self.open != Some(place) {
             self.close();
@@ -174,7 +147,7 @@ impl Reader {
         }
     }
 
-    /// Adds what was read of the part behind this one.
+    /// Adds the part of the series that follows.
     fn merge(&mut self, mut part: Self) {
         part.close();
         for (place, stretch) in part.stretches {

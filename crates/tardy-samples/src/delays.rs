@@ -166,7 +166,7 @@ struct Encoder {
     holders: Table<ChunkHolder>,
     stacks: Table<ChunkStack>,
     shapes: Table<Shape>,
-    /// Of the sample that is taken in: kept, so that no sample needs memory of its own.
+    /// Of the sample that is taken in: kept, so that no sample allocates.
     shape: Shape,
     /// The place of the one before, which it mostly is again.
     last_shape: usize,

@@ -1,5 +1,5 @@
-//! Interval errors as latenesses: the events of a series against the grid of expiries behind them,
-//! one pass for the grid, which is that of the summary, and one for the latenesses.
+//! Interval errors as latencies: the events of a series against the grid of expiries behind them.
+//! One pass fits the grid, together with the summary; another one counts the latencies.
 
 use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;
@@ -10,15 +10,15 @@ use tardy_core::units::Nanos;
 
 use crate::read_series::{SeriesError, SeriesFile};
 
-/// The latenesses of one series.
+/// The latencies of one series against its fitted grid.
 pub struct FittedLateness {
     /// The grid, with how many events and expiries it has.
     pub grid: FittedGrid,
-    /// Their latenesses against it.
+    /// Latencies against the grid.
     pub lateness: Cell,
 }
 
-/// The grid behind the events of one series, while they are read in their order.
+/// Fits a grid to the events of one series, in their order.
 #[derive(Debug)]
 pub struct GridFitter {
     schedule: Schedule,
@@ -49,8 +49,7 @@ impl GridFitter {
     }
 }
 
-/// Reads the latenesses against the grid that was fitted; `None` where there were too few events
-/// for one.
+/// Reads the latencies against the fitted grid; `None` if there were too few events to fit one.
 ///
 /// # Errors
 /// [`SeriesError`] where the file cannot be read.

@@ -21,7 +21,7 @@ const ROW_BITS: u32 = 4;
 /// Rows for latencies below 0 come first, then those for 0 and above.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 
-/// Where the time of the sweep begins and how finely it is divided.
+/// Begin of the sweep's time, and its resolution.
 #[derive(Debug, Clone, Copy)]
 pub struct Division {
     /// Begin of the first stretch, on the series' clock.
@@ -45,7 +45,7 @@ pub struct Columns {
     pub extremes: Vec<Option<(i64, i64)>>,
 }
 
-/// What the sweep of one series found.
+/// The result of a sweep of one series.
 #[derive(Debug, Clone, Default)]
 pub struct SeriesExtract {
     /// Extremes over time, in s from the start on.
@@ -112,8 +112,7 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
     Ok(behind_hours(&file, division, whole))
 }
 
-/// The same, adding all chunks to `tail` too, on this thread alone: that one wants them in their
-/// order.
+/// The same on this thread alone, in order of time; adds all chunks to `tail` too.
 ///
 /// # Errors
 /// As [`sweep`].
@@ -133,8 +132,8 @@ pub fn sweep_with(
     Ok(behind_hours(&file, division, sweeper))
 }
 
-/// What was swept, behind what gave way to histograms by hour: each of those is drawn over its
-/// whole time.
+/// Adds the samples that were folded into histograms by hour: each histogram is drawn over its
+/// whole hour.
 fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> SeriesExtract {
     let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else {
         return swept.swept;
@@ -364,9 +363,8 @@ fn counts_of(grid: &mut [Vec<u32>], cell: usize) -> &mut [u32] {
     counts
 }
 
-/// A time that the last due time of the chunk does not pass; `None` where due times depart from the
-/// schedule.
-fn last_due_at_most(chunk: &Chunk, schedule: &Schedule) -> Option<Nanos> {
+/// An upper bound of the last due time in the chunk; `None` if due times depart from the schedule.
+pub(crate) fn last_due_at_most(chunk: &Chunk, schedule: &Schedule) -> Option<Nanos> {
     let Schedule::Grid { period, .. } = *schedule else {
         return None;
     };

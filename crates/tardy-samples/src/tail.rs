@@ -1,5 +1,5 @@
-//! The largest samples of a series in order of time, as models of the tail need them: of all its
-//! samples, and of those of each load.
+//! The largest samples of a series and of each load, in order of time: the input of models of the
+//! tail.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,12 +11,12 @@ use tardy_core::summary::cell::Cell;
 use tardy_core::units::Nanos;
 use tardy_statistics::threshold::EXCEEDANCES_MAX;
 
-/// Blocks whose maxima are compared: several hundred, fewer in short runs.
+/// Number of blocks: several hundred, fewer in short runs.
 const BLOCKS: u64 = 500;
-/// Samples in a block at least.
+/// Minimum of samples in a block.
 const BLOCK_SAMPLES_MIN: u64 = 100;
 
-/// When a load ran.
+/// The times when a load ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadSpans {
     /// Name of its phases.
@@ -25,7 +25,7 @@ pub struct LoadSpans {
     pub spans: Vec<(Nanos, Nanos)>,
 }
 
-/// What one pass over a series keeps of it.
+/// The largest samples of one pass over a series, and the maximum of each block.
 #[derive(Debug)]
 pub struct Extremes {
     largest: BinaryHeap<Reverse<(i64, u64)>>,
@@ -69,7 +69,7 @@ impl Extremes {
         }
     }
 
-    /// Values up to this are not kept.
+    /// The pass keeps only values above this.
     fn least(&self) -> i64 {
         match self.largest.peek() {
             Some(&Reverse((latency, _))) if self.largest.len() as u64 >= EXCEEDANCES_MAX => latency,
@@ -103,7 +103,7 @@ impl Extremes {
     }
 }
 
-/// The samples of one load, gathered in order of time.
+/// The samples of one load, in order of time.
 #[derive(Debug)]
 pub struct Population {
     /// When the load ran.
@@ -115,8 +115,7 @@ pub struct Population {
 }
 
 impl Population {
-    /// The number of samples is expected, not certain: those at the edges of phases may belong to
-    /// two.
+    /// `samples` is an estimate: a sample at the edge of a phase may belong to two loads.
     fn new(spans: LoadSpans, samples: u64) -> Self {
         Self {
             spans,
@@ -140,20 +139,20 @@ impl Population {
     }
 }
 
-/// What models of one series need of its samples, while they are read in their order: whoever reads
-/// the series for something else may add its chunks here too.
+/// Collects the samples that models of one series need. A pass over the series for another purpose
+/// can add its chunks here too, in their order.
 #[derive(Debug)]
 pub struct TailReader {
     schedule: Schedule,
-    /// Of all samples.
+    /// The largest of all samples.
     pub extremes: Extremes,
     /// The samples of each load, where there are several.
     pub populations: Vec<Population>,
 }
 
 impl TailReader {
-    /// For `samples` of a series with this schedule, and for those of each of `loads`; none where
-    /// its period is not known, so that a horizon is no number of samples.
+    /// Reads `samples` of a series with this schedule, and those of each load. Returns `None` if
+    /// the period is unknown: a horizon is then not a number of samples.
     #[must_use]
     pub fn new(schedule: Schedule, samples: u64, loads: Vec<LoadSpans>) -> Option<Self> {
         if schedule.period().get() <= 0 || samples == 0 {

@@ -20,4 +20,4 @@ pub mod scene;
 pub mod shapes;
 pub mod svg;
 pub mod words;
-mod xml;
+pub mod xml;

@@ -2,7 +2,7 @@
 
 /// Text for an element or an attribute; characters that XML 1.0 cannot hold at all become U+FFFD.
 #[must_use]
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -1,6 +1,8 @@
 //! JUnit XML as continuous integration reads it.
 
-use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use std::fmt::{self, Display, Formatter};
+
+use tardy_chart::xml::escape;
 
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,35 +35,95 @@ pub struct Suite {
 /// The whole document.
 #[must_use]
 pub fn document(name: &str, suites: &[Suite]) -> String {
-    let mut report = Report::new(name);
-    report.add_test_suites(suites.iter().map(|suite| {
-        let mut written = TestSuite::new(suite.name.as_str());
-        written.add_test_cases(suite.cases.iter().map(|case| test_case(&suite.name, case)));
-        written
-    }));
-    report.to_string().unwrap_or_default()
+    let Counts {
+        tests,
+        skipped,
+        failures,
+    } = Counts::of(suites.iter().flat_map(|suite| &suite.cases));
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" tests=\"{tests}\" \
+         skipped=\"{skipped}\" failures=\"{failures}\" errors=\"0\">\n",
+        escape(name)
+    );
+    for suite in suites {
+        out += &suite.to_string();
+    }
+    out + "</testsuites>\n"
 }
 
-fn test_case(suite: &str, case: &Case) -> TestCase {
-    let status = match &case.outcome {
-        Outcome::Passed => TestCaseStatus::success(),
-        Outcome::Failed(words) => {
-            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            status.set_message(words.as_str());
-            status
+struct Counts {
+    tests: usize,
+    skipped: usize,
+    failures: usize,
+}
+
+impl Counts {
+    fn of<'a>(cases: impl Iterator<Item = &'a Case> + Clone) -> Self {
+        let count = |is_counted: fn(&Outcome) -> bool| {
+            cases
+                .clone()
+                .filter(|case| is_counted(&case.outcome))
+                .count()
+        };
+        Self {
+            tests: count(|_| true),
+            skipped: count(|outcome| matches!(outcome, Outcome::Skipped(_))),
+            failures: count(|outcome| matches!(outcome, Outcome::Failed(_))),
         }
-        Outcome::Skipped(words) => {
-            let mut status = TestCaseStatus::skipped();
-            status.set_message(words.as_str());
-            status
-        }
-    };
-    let mut written = TestCase::new(case.name.as_str(), status);
-    written.set_classname(suite);
-    if !case.output.is_empty() {
-        written.set_system_out(case.output.as_str());
     }
-    written
+}
+
+impl Display for Suite {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Counts {
+            tests,
+            skipped,
+            failures,
+        } = Counts::of(self.cases.iter());
+        let name = escape(&self.name);
+        writeln!(
+            out,
+            "    <testsuite name=\"{name}\" tests=\"{tests}\" skipped=\"{skipped}\" errors=\"0\" \
+             failures=\"{failures}\">"
+        )?;
+        for case in &self.cases {
+            let head = format!(
+                "        <testcase name=\"{}\" classname=\"{name}\"",
+                escape(&case.name)
+            );
+            let inside = case.to_string();
+            if inside.is_empty() {
+                writeln!(out, "{head}/>")?;
+            } else {
+                writeln!(out, "{head}>\n{inside}        </testcase>")?;
+            }
+        }
+        writeln!(out, "    </testsuite>")
+    }
+}
+
+/// The elements in the case's own.
+impl Display for Case {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let mut message = |tag: &str, words: &str| {
+            writeln!(out, "            <{tag} message=\"{}\"/>", escape(words))
+        };
+        match &self.outcome {
+            Outcome::Passed => {}
+            Outcome::Failed(words) => message("failure", words)?,
+            Outcome::Skipped(words) => message("skipped", words)?,
+        }
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        // Only in an attribute would a line break become a blank.
+        let lines: Vec<String> = self.output.split('\n').map(escape).collect();
+        writeln!(
+            out,
+            "            <system-out>{}</system-out>",
+            lines.join("\n")
+        )
+    }
 }
 
 #[cfg(test)]
@@ -95,7 +157,7 @@ mod tests {
         );
         assert_eq!(
             first("failure").attribute("message"),
-            Some("\""),
+            Some("\"\u{fffd}[31m\u{fffd}"),
             "{document}"
         );
         assert_eq!(first("system-out").text(), Some("]]>"));

@@ -6,6 +6,7 @@
 //! ([`growing::GrowingFolder`]).
 #![forbid(unsafe_code)]
 
+mod ansi;
 mod content;
 mod draw;
 pub mod feed;

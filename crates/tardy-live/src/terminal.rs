@@ -6,15 +6,12 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, Once, PoisonError};
 
 use ratatui::Terminal as Drawing;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::QueueableCommand;
-use ratatui::crossterm::cursor::{Hide, Show};
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::layout::Rect;
 use ratatui::{TerminalOptions, Viewport};
 use tardy_sys::terminal::{self, Setting};
 use terminal_size::{Height, Width, terminal_size_of};
 
+use crate::ansi::{self, Ansi};
 use crate::draw::{self, Look};
 use crate::screen::Screen;
 
@@ -30,7 +27,7 @@ struct SavedTerminal {
 const FRAME_BYTES: usize = 64 << 10;
 
 pub(crate) struct Terminal {
-    drawing: Drawing<CrosstermBackend<BufWriter<Stderr>>>,
+    drawing: Drawing<Ansi<BufWriter<Stderr>>>,
     has_keys: bool,
 }
 
@@ -51,13 +48,15 @@ impl Terminal {
         *SAVED.lock().unwrap_or_else(PoisonError::into_inner) = Some(SavedTerminal { setting });
         let taken = || {
             let mut out = BufWriter::with_capacity(FRAME_BYTES, io::stderr());
-            out.queue(EnterAlternateScreen)?.queue(Hide)?.flush()?;
+            out.write_all(ansi::ENTER.as_bytes())?;
+            out.flush()?;
+            let size = size();
             // The size is asked for at each picture: no handler of SIGWINCH must be there, which
             // the kernel may run in a measuring thread.
             let options = TerminalOptions {
-                viewport: Viewport::Fixed(size()),
+                viewport: Viewport::Fixed(size),
             };
-            let drawing = Drawing::with_options(CrosstermBackend::new(out), options)?;
+            let drawing = Drawing::with_options(Ansi { out, size }, options)?;
             Ok(Self { drawing, has_keys })
         };
         taken().inspect_err(|_| put_back())
@@ -74,6 +73,7 @@ impl Terminal {
         }
         let size = size();
         if size != self.drawing.get_frame().area() {
+            self.drawing.backend_mut().size = size;
             self.drawing.resize(size)?;
         }
         self.drawing
@@ -114,9 +114,8 @@ pub(crate) fn put_back() {
     let mut out = io::stderr().lock();
     // What cannot be written to is gone, and needs nothing put back.
     let _ = out
-        .queue(LeaveAlternateScreen)
-        .and_then(|out| out.queue(Show))
-        .and_then(Write::flush);
+        .write_all(ansi::LEAVE.as_bytes())
+        .and_then(|()| out.flush());
     if let Some(setting) = saved.setting {
         let _ = terminal::restore(io::stdin().as_fd(), &setting);
     }

@@ -11,6 +11,8 @@ mod names;
 mod package;
 mod perfetto;
 mod product;
+#[cfg(test)]
+mod profiles;
 mod prove;
 #[cfg(test)]
 mod rings;

@@ -218,12 +218,9 @@ mod tests {
 
     /// The root files of the workspace's crates.
     fn roots() -> Vec<PathBuf> {
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let crates = std::fs::read_dir(workspace.join("crates"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        let folders = crates.chain([workspace.join("xtask")]);
+        let folders = xtask::workspace::crates().unwrap();
         let mut roots: Vec<PathBuf> = folders
+            .iter()
             .flat_map(|folder| ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root)))
             .collect();
         roots.retain(|root| root.is_file());

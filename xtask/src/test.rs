@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
         tools.deny(&["bans", "licenses", "sources"])
     });
     stages.try_run("kernel module", || inject::build(&[]));
-    let release = stages.run("release build", workspace::build_tardy)?;
+    let release = stages.run("release build", workspace::build_with_symbols)?;
     stages.run("test build", || {
         tools.run(&mut tools.nextest("run", &["--no-run"]))
     })?;

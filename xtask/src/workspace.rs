@@ -20,12 +20,41 @@ pub fn cargo() -> Command {
     command
 }
 
+/// The folders of the workspace's crates.
+///
+/// # Errors
+/// Where the folder of crates cannot be read.
+pub fn crates() -> Result<Vec<PathBuf>> {
+    let folder = root().join("crates");
+    let entries = std::fs::read_dir(&folder)
+        .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
+        .while_doing(|| format!("listing {}", folder.display()))?;
+    let mut crates: Vec<PathBuf> = entries.iter().map(std::fs::DirEntry::path).collect();
+    crates.push(root().join("xtask"));
+    Ok(crates)
+}
+
 /// Builds the tool for users and returns the binary.
 ///
 /// # Errors
 /// Where it cannot be built; cargo has said why.
 pub fn build_tardy() -> Result<PathBuf> {
     build(&["--release", "--package", "tardy"])
+}
+
+/// Builds the same binary with its symbols, by which callgrind selects functions. Only the package
+/// `tardy` is compiled again for them.
+///
+/// # Errors
+/// As [`build_tardy`].
+pub fn build_with_symbols() -> Result<PathBuf> {
+    build(&[
+        "--release",
+        "--package",
+        "tardy",
+        "--config",
+        "profile.release.package.tardy.strip=false",
+    ])
 }
 
 /// Builds what `arguments` name and returns the last program of it.

@@ -84,6 +84,11 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut commands = Vec::new();
     let loop_only = both(|samples| tardy(bench, &cpu, samples, true, &mut commands))?;
     let whole = both(|samples| tardy(bench, &cpu, samples, false, &mut commands))?;
+    if loop_only[0].whole() == 0 {
+        return Err(Failure::new(
+            "callgrind found no measuring loop: the binary has no symbols",
+        ));
+    }
     let own = a_sample(&loop_only, InstructionCount::whole);
     table.push(vec![
         "tardy (recording)".to_owned(),

@@ -155,7 +155,7 @@ fn run(arguments: &BenchArguments) -> Result<()> {
         Some(binary) => binary
             .canonicalize()
             .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_tardy()?,
+        None => workspace::build_with_symbols()?,
     };
     let bench = Bench::new(tardy, arguments.quick, arguments.runs);
     for figure in chosen {

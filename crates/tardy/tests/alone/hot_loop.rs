@@ -25,12 +25,10 @@ use support::workplace::{Workplace, finish};
 /// are counted in the same way.
 const INSTRUCTIONS_MAX: f64 = 90.0;
 
-/// The binary of the README's first command: cargo's test profile inlines nothing across crates.
-/// What is handed out, optimised at link time, takes fewer instructions.
+/// The binary of the README's first command with its symbols, by which callgrind selects functions:
+/// for them cargo compiles the package `tardy` again, and no other. The test profile inlines
+/// nothing across crates, and `cargo xtask build` makes a binary that takes fewer instructions.
 pub(crate) fn released_binary() -> PathBuf {
-    if !cfg!(debug_assertions) {
-        return PathBuf::from(env!("CARGO_BIN_EXE_tardy"));
-    }
     if let Some(built) = std::env::var_os("TARDY_TEST_RELEASE") {
         return PathBuf::from(built);
     }
@@ -43,6 +41,8 @@ pub(crate) fn released_binary() -> PathBuf {
         "tardy",
         "--bin",
         "tardy",
+        "--config",
+        "profile.release.package.tardy.strip=false",
         "--message-format",
         "json-render-diagnostics",
     ]);

@@ -166,6 +166,47 @@ mod tests {
     }
 
     #[test]
+    fn every_foreign_crate_has_a_reason() {
+        let text = std::fs::read_to_string(workspace::root().join("ARCHITECTURE.md")).unwrap();
+        let (_, table) = text.split_once("## Foreign crates").unwrap();
+        let rows = table
+            .split("\n## ")
+            .next()
+            .unwrap_or_default()
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+        let mut reasons: Vec<&str> = rows
+            .flat_map(|names| names.split('`').skip(1).step_by(2))
+            .collect();
+        reasons.sort_unstable();
+        let output = workspace::cargo()
+            .args(["metadata", "--locked", "--offline", "--no-deps"])
+            .args(["--format-version", "1"])
+            .output()
+            .unwrap();
+        let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let packages = metadata["packages"].as_array().unwrap();
+        let (mut own, mut used) = (vec!["tardy"], Vec::new());
+        let mut next = 0;
+        while let Some(name) = own.get(next) {
+            next += 1;
+            let package = packages.iter().find(|package| package["name"] == **name);
+            for used_by_it in package.unwrap()["dependencies"].as_array().unwrap() {
+                let name = used_by_it["name"].as_str().unwrap();
+                let is_in_the_binary =
+                    used_by_it["kind"].is_null() && used_by_it["optional"] == false;
+                let is_own = used_by_it["path"].is_string();
+                let list = if is_own { &mut own } else { &mut used };
+                if is_in_the_binary && !list.contains(&name) {
+                    list.push(name);
+                }
+            }
+        }
+        used.sort_unstable();
+        assert_eq!(used, reasons);
+    }
+
+    #[test]
     fn nothing_that_measures_has_a_runtime_of_its_own() {
         let output = workspace::cargo()
             .args([

@@ -49,7 +49,7 @@ pub enum Origin {
 }
 
 /// What will be done. Serialisable: a guest, a board over SSH and this machine take the same plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
     pub scenario: String,
@@ -199,40 +199,9 @@ impl Plan {
     pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {
         Self {
             scenario: scenario.to_owned(),
-            origin: None,
-            scenario_file: None,
-            is_shuffled: false,
-            warm_up: Nanos::ZERO,
-            probes: Vec::new(),
-            threads: Vec::new(),
             measured_cpus: measured.clone(),
             housekeeping_cpus: tool.clone(),
-            phases: Vec::new(),
-            cycles: None,
-            until_stopped: false,
-            window: None,
-            misses_allowed: None,
-            skipped_allowed: None,
-            keep: KeptSamples::All,
-            disk: None,
-            spool: None,
-            cpu_dma_latency_us: None,
-            resume_latency_us: None,
-            probe_cgroup: None,
-            load_cgroup: None,
-            seed: 0,
-            aligned: false,
-            stop_above: None,
-            tracing_off: false,
-            on_threshold: Vec::new(),
-            explain: ExplainLevel::Off,
-            keep_trace: false,
-            changes: Vec::new(),
-            wake_up_cost: None,
-            bytes_estimated: 0,
-            labels: BTreeMap::new(),
-            defaults: Vec::new(),
-            warnings: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -8,7 +8,7 @@
 //! [labels]
 //! board = "imx8-07"
 //! ```
-//! A file has the keys of [`KEYS`], each read as the flag of that name reads it. What would change
+//! A file has the keys of [`keys`], each read as the flag of that name reads it. What would change
 //! a scenario, as its period does, is no default.
 
 use std::collections::BTreeMap;
@@ -18,22 +18,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tardy_run::nearest::did_you_mean;
+use tardy_run::request::OPTIONS;
 use tardy_run::shell::quoted;
 use tardy_sys::regular_file;
 
-/// Flags of `tardy run` that can have a default of the user's own.
-pub const KEYS: [&str; 10] = [
-    "cpus",
-    "load-cpus",
-    "deadline",
-    "misses",
-    "skipped",
-    "keep",
-    "spool",
-    "cpu-dma-latency",
-    "probe-cgroup",
-    "load-cgroup",
-];
+/// Names of the options that can have a default of the user's own.
+pub fn keys() -> impl Iterator<Item = &'static str> {
+    OPTIONS
+        .iter()
+        .filter(|option| option.definition.is_in_files)
+        .map(|option| option.definition.name)
+}
+
 /// The table of labels.
 const LABELS: &str = "labels";
 /// Names a file to read in place of the two; none where it is empty.
@@ -51,7 +47,7 @@ pub enum ConfigurationError {
         path: PathBuf,
         error: Box<toml::de::Error>,
     },
-    #[error("{path}: `{key}` is no key{}: choose from {}, {LABELS}", did_you_mean(key, KEYS.into_iter().chain([LABELS])), KEYS.join(", "))]
+    #[error("{path}: `{key}` is no key{}: choose from {}, {LABELS}", did_you_mean(key, keys().chain([LABELS])), keys().collect::<Vec<_>>().join(", "))]
     UnknownKey { path: PathBuf, key: String },
     #[error(
         "{path}: {key} is no text or number: write it as the flag --{key} takes it, as in {key} = \
@@ -136,7 +132,7 @@ impl Configuration {
                 }
                 continue;
             }
-            let Some(flag) = KEYS.into_iter().find(|flag| *flag == key) else {
+            let Some(flag) = keys().find(|flag| *flag == key) else {
                 return Err(ConfigurationError::UnknownKey { path: owned(), key });
             };
             let value = word(&value).ok_or_else(|| ConfigurationError::NotAValue {

@@ -3,7 +3,6 @@
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
-use tardy_probes::probe::ProbeSpec;
 
 /// Threads of one interval and priority, one a CPU: a probe.
 #[derive(Debug)]
@@ -15,11 +14,9 @@ pub struct Group {
 }
 
 impl Group {
-    /// The probe of this kind.
-    ///
-    /// # Errors
-    /// What the probe refuses.
-    pub fn spec(&self, kind: &str) -> Result<ProbeSpec, String> {
+    /// The probe of this kind, as `--probe` takes it.
+    #[must_use]
+    pub fn probe(&self, kind: &str) -> String {
         let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
         if self.name != kind {
             text += &format!(":name={}", self.name);
@@ -27,7 +24,7 @@ impl Group {
         if self.priority > 0 {
             text += &format!(":priority={}", self.priority);
         }
-        ProbeSpec::parse(&text).map_err(|error| error.to_string())
+        text
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which samples go to the disk.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,16 @@ impl KeptSamples {
             Self::All => true,
             Self::Tail(least) => sample.latency >= least || sample.skipped > 0,
             Self::Histogram => false,
+        }
+    }
+}
+
+impl fmt::Display for KeptSamples {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => formatter.write_str("all"),
+            Self::Tail(least) => write!(formatter, "tail:{}", least.exact()),
+            Self::Histogram => formatter.write_str("histogram"),
         }
     }
 }

@@ -19,6 +19,7 @@ use tardy_sys::sched;
 use crate::device_writes::{self, DeviceWrites};
 use crate::keep::KeptSamples;
 use crate::parameter::Values;
+use crate::request::Request;
 use crate::system_clock::{ProbeClocks, ThreadClocks};
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
@@ -135,6 +136,9 @@ pub struct Plan {
     /// What the user keeps with the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Options as they were asked for, by name, where no other field has their values.
+    #[serde(default, skip_serializing_if = "Request::is_empty")]
+    pub asked: Request,
     /// Defaults that come from files of the machine or the user, a sentence a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,

@@ -18,6 +18,7 @@ pub mod import;
 pub mod lab;
 pub mod load;
 pub mod on;
+mod options;
 pub mod plot;
 pub mod renamed;
 pub mod reproduce;
@@ -28,12 +29,14 @@ pub mod tune;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use tardy_core::units::Nanos;
-use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_results::cost::reference::Reference;
 use tardy_results::statistics::preset::Preset;
+use tardy_run::option::RunOption;
+pub use tardy_run::option::{positive_duration, share};
+use tardy_run::request::{DEADLINE, OPTIONS};
 
 /// Tells whether a Linux system is on time.
 #[derive(Debug, Parser)]
@@ -118,50 +121,45 @@ pub enum Command {
 }
 
 /// A deadline and how strictly it is meant.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Deadline")]
+#[derive(Debug, Clone)]
 pub struct DeadlineArgs {
-    /// Latest wake-up that is in time, as in 200us
-    ///
-    /// Later wake-ups are misses, and so are skipped periods that would have been later.
-    #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window", allow_hyphen_values = true)]
-    pub deadline: Option<Nanos>,
-    /// Wake-ups that are in time, as in -111us..+111us, where too early is as bad as too late
-    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
-    pub window: Option<Window>,
-    /// Share of samples that may miss, as in 1e-6 [default: 0]
-    ///
-    /// One-sided bounds of all CPUs together decide, each at 95 %.
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
-    pub misses: Option<f64>,
-    /// Periods that may be skipped because the wake-up before came too late [default: the share of --misses]
-    ///
-    /// Without --misses, a deadline up to the period allows none.
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    pub skipped: Option<u64>,
+    /// The requirement that a run is judged by.
+    pub requirement: Requirement,
 }
 
 impl DeadlineArgs {
-    /// What a run is held to.
-    #[must_use]
-    pub fn requirement(&self) -> Requirement {
-        Requirement {
-            window: self.window(),
-            misses_allowed: self.misses,
-            skipped_allowed: self.skipped,
-        }
+    fn options() -> impl Iterator<Item = &'static RunOption> {
+        OPTIONS
+            .iter()
+            .filter(|option| option.definition.group == DEADLINE)
     }
 
     /// Whether anything was given.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        self.window().is_some() || self.misses.is_some() || self.skipped.is_some()
+        self.requirement != Requirement::default()
+    }
+}
+
+impl Args for DeadlineArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        options::with_options(command, Self::options())
     }
 
-    /// The latencies that are in time, if any were given.
-    #[must_use]
-    pub fn window(&self) -> Option<Window> {
-        self.window.or(self.deadline.map(Window::deadline))
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for DeadlineArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let requirement = options::request(matches, Self::options())?.requirement();
+        Ok(Self { requirement })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
@@ -319,31 +317,6 @@ pub struct RestoreArgs {
     /// Only say what would be put back
     #[arg(long)]
     pub dry_run: bool,
-}
-
-/// A duration above zero.
-///
-/// # Errors
-/// A sentence that says what to write.
-pub fn positive_duration(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(duration) if duration > Nanos::ZERO => Ok(duration),
-        Ok(_) => Err(format!(
-            "`{text}` is not above zero: write a time such as 200us"
-        )),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// A share from 0 to 1.
-///
-/// # Errors
-/// A sentence that says what to write.
-pub fn share(text: &str) -> Result<f64, String> {
-    text.parse::<f64>()
-        .ok()
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("`{text}` is not a share from 0 to 1: write a number such as 1e-6"))
 }
 
 #[cfg(test)]

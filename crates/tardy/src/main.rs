@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         return exit.into();
     }
     let is_making = match &command {
-        Command::Run(args) => !args.dry_run,
+        Command::Run(args) => !args.request.dry_run,
         Command::Reproduce(args) => !args.dry_run,
         Command::Tune(args) => !args.plan,
         Command::Attach(_)

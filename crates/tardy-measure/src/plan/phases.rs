@@ -12,9 +12,9 @@ use tardy_machine::unsupported::Unsupported;
 use tardy_run::plan::{LoadPlan, PhasePlan};
 
 use super::error::PlanError;
-use crate::request::Request;
 use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
+use tardy_run::request::Request;
 
 /// The phases, and what of their loads is not there. A phase that has none left is left out.
 pub(super) fn resolve(

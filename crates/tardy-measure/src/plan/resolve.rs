@@ -18,6 +18,7 @@ use tardy_run::keep::KeptSamples;
 use tardy_run::plan::{
     Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan, UNTIL_STOPPED_PART,
 };
+use tardy_run::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::ExplainLevel;
@@ -26,7 +27,6 @@ use tardy_sys::{clock, disk, sched, scoped};
 
 use super::error::PlanError;
 use super::{other_runs, phases, wake_up_cost};
-use crate::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
@@ -80,7 +80,7 @@ pub fn resolve(
     let bytes = |keep| bytes_needed(keep, &probes, &threads, stored_length);
     let bounded = request
         .disk
-        .map(|disk| check_disk(disk, request, &probes, &threads))
+        .map(|disk| check_disk(disk.0, request, &probes, &threads))
         .transpose()?;
     let bytes_estimated = bounded.unwrap_or(u64::MAX).min(bytes(request.keep));
     check_folders(request, out, bytes_estimated, bytes(KeptSamples::Histogram))?;
@@ -107,7 +107,7 @@ pub fn resolve(
     if let Some(missing) = probes.iter().find_map(|(_, plan)| without_rights(plan)) {
         warnings.push(missing.map_err(PlanError::NoThread)?);
     }
-    Ok(Plan {
+    let mut plan = Plan {
         scenario: scenario.name.clone(),
         origin: Some(scenario.origin),
         scenario_file: scenario.file.clone(),
@@ -124,11 +124,11 @@ pub fn resolve(
         phases,
         cycles: scenario.only_cycles(),
         until_stopped: request.until_stopped,
-        window: request.requirement.window,
-        misses_allowed: request.requirement.misses_allowed,
-        skipped_allowed: request.requirement.skipped_allowed,
+        window: request.requirement().window,
+        misses_allowed: request.misses,
+        skipped_allowed: request.skipped,
         keep: request.keep,
-        disk: request.disk,
+        disk: request.disk.map(|disk| disk.0),
         spool: request.spool.clone(),
         cpu_dma_latency_us: match request.cpu_dma_latency {
             _ if request.resume_latency.is_some() => None,
@@ -153,10 +153,17 @@ pub fn resolve(
         changes,
         wake_up_cost,
         bytes_estimated,
-        labels: Default::default(),
+        asked: Request::default(),
+        labels: request
+            .labels
+            .iter()
+            .map(|label| (label.name.clone(), label.text.clone()))
+            .collect(),
         defaults: Vec::new(),
         warnings,
-    })
+    };
+    plan.asked = request.not_in(&plan);
+    Ok(plan)
 }
 
 /// The CPUs as the measuring threads' group has them.

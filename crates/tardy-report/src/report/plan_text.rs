@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuList;
 use tardy_run::plan::{Plan, PolicyName, ProbePlan};
+use tardy_run::request::Request;
+use tardy_run::shell;
 
 /// The plan in words.
 #[must_use]
@@ -71,6 +73,10 @@ pub fn text(plan: &Plan) -> String {
         "disk       about {:.1} MB{an_hour}",
         plan.bytes_estimated as f64 / 1e6
     );
+    let options = Request::of(plan).words_not_shown();
+    if !options.is_empty() {
+        let _ = writeln!(out, "options    {}", shell::line(&options));
+    }
     for (name, text) in &plan.labels {
         let _ = writeln!(out, "label      {name}={text}");
     }

@@ -7,9 +7,6 @@ use tardy_formats::import::Unit;
 use tardy_machine::checks::{Importance, Profile};
 use tardy_results::cost::reference::Reference;
 use tardy_results::statistics::preset::Preset;
-use tardy_run::plan::PolicyName;
-use tardy_run::system_clock::SystemClock;
-use tardy_run::tracing::ExplainLevel;
 use tardy_run::work_kind::WorkKind;
 
 /// A value of a flag.
@@ -49,48 +46,6 @@ pub fn parser<T: Choice>() -> impl TypedValueParser<Value = T> {
         .iter()
         .map(|choice| PossibleValue::new(choice.name()).help(choice.about()));
     PossibleValuesParser::new(possible).try_map(|name| T::parse(&name))
-}
-
-impl Choice for PolicyName {
-    const ALL: &'static [Self] = &PolicyName::ALL;
-
-    fn name(self) -> &'static str {
-        PolicyName::name(self)
-    }
-
-    fn about(self) -> &'static str {
-        match self {
-            Self::Fifo => "First in, first out, at the priority given",
-            Self::Rr => "As fifo, with a time slice among equals",
-            Self::Other => "An ordinary task",
-        }
-    }
-}
-
-impl Choice for ExplainLevel {
-    const ALL: &'static [Self] = &ExplainLevel::ALL;
-
-    fn name(self) -> &'static str {
-        ExplainLevel::name(self)
-    }
-
-    fn about(self) -> &'static str {
-        match self {
-            Self::Off => "Nothing is recorded",
-            Self::Events => {
-                "Events that stock kernels have: eight to ten a wake-up, each a quarter of a \
-                 microsecond"
-            }
-            Self::Stacks => {
-                "These, and the kernel's functions that were under way: tens of microseconds each, \
-                 so not for comparison"
-            }
-            Self::Timerlat => {
-                "Events, and the kernel's tracer timerlat beside as a second opinion: not for \
-                 comparison"
-            }
-        }
-    }
 }
 
 impl Choice for Profile {
@@ -147,24 +102,6 @@ impl Choice for WorkKind {
                 "System calls: a byte through a pipe, a file's attributes by its path"
             }
             Self::Memory => "Reads that wait for memory, each for the one before it",
-        }
-    }
-}
-
-impl Choice for SystemClock {
-    const ALL: &'static [Self] = &SystemClock::ALL;
-
-    fn name(self) -> &'static str {
-        SystemClock::name(self)
-    }
-
-    fn about(self) -> &'static str {
-        match self {
-            Self::Monotonic => "CLOCK_MONOTONIC, the run's own",
-            Self::Realtime => "CLOCK_REALTIME: UTC, set by people and by time synchronisation",
-            Self::Tai => {
-                "CLOCK_TAI: as CLOCK_REALTIME, without leap seconds; the time of TSN and PTP"
-            }
         }
     }
 }
@@ -243,10 +180,6 @@ mod tests {
 
     #[test]
     fn a_choice_has_one_name_on_the_command_line_and_in_files() {
-        assert_eq!(
-            PolicyName::ALL.map(|policy| serde_json::to_value(policy).unwrap()),
-            PolicyName::ALL.map(Choice::name)
-        );
         assert_eq!(
             WorkKind::ALL.map(|kind| serde_json::to_value(kind).unwrap()),
             WorkKind::ALL.map(Choice::name)

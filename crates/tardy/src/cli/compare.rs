@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
 use tardy_results::compare::margin::Margin;
 use tardy_results::compare::model::{QUANTILES, Settings};
 use tardy_statistics::confidence::Confidence;
 
-use super::{DeadlineArgs, positive_duration};
+use super::positive_duration;
 
 /// `tardy compare`.
 #[derive(Debug, Clone, Args)]
@@ -101,7 +102,7 @@ pub struct CompareDeadlineArgs {
     pub deadline: Option<Nanos>,
     /// Wake-ups that are in time, as in -111us..+111us
     #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
-    pub window: Option<tardy_core::verdict::Window>,
+    pub window: Option<Window>,
 }
 
 /// How a comparison is printed.
@@ -121,12 +122,7 @@ impl CompareArgs {
     /// How to compare.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let deadline = DeadlineArgs {
-            deadline: self.deadline.deadline,
-            window: self.deadline.window,
-            misses: None,
-            skipped: None,
-        };
+        let deadline = self.deadline.deadline.map(Window::deadline);
         let mut quantiles = self.quantiles.clone().unwrap_or_else(|| QUANTILES.to_vec());
         quantiles.sort_by(f64::total_cmp);
         quantiles.dedup();
@@ -135,7 +131,7 @@ impl CompareArgs {
             confidence: self.confidence,
             resamples: self.resamples,
             seed: self.seed,
-            window: deadline.window(),
+            window: self.deadline.window.or(deadline),
             quantiles,
             are_quantiles_given: self.quantiles.is_some(),
             between_runs: self.between_runs,

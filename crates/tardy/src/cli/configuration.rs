@@ -49,7 +49,7 @@ mod tests {
     use crate::cli::Cli;
     use clap::CommandFactory;
     use std::path::PathBuf;
-    use tardy_measure::configuration::{DefaultValue, KEYS};
+    use tardy_measure::configuration::{DefaultValue, keys};
 
     fn run() -> Command {
         Cli::command().find_subcommand("run").unwrap().clone()
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn every_key_is_a_flag_of_run_that_takes_a_value() {
         let run = run();
-        for key in KEYS {
+        for key in keys() {
             let flag = run
                 .get_arguments()
                 .find(|flag| flag.get_long() == Some(key))

@@ -8,11 +8,10 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_formats::export::cyclictest::{HistogramShape, Thread, Unit};
 use tardy_measure::cyclictest_words::{Group, clock, cpus, duration, number};
-use tardy_measure::request::{CpuDmaLatency, MeasuredCpus, Request};
 use tardy_run::keep::KeptSamples;
 use tardy_run::plan::PolicyName;
+use tardy_run::request::{CpuDmaLatency, MeasuredCpus, Request};
 use tardy_run::system_clock::SystemClock;
-use tardy_run::tracing::ExplainLevel;
 
 /// Length where none is asked for: a signal ends it before.
 const LENGTH_MAX: Nanos = Nanos::from_secs(30 * 86_400);
@@ -261,10 +260,6 @@ impl CyclictestArgs {
                 interval,
             });
         }
-        let probes = groups
-            .iter()
-            .map(|group| group.spec(kind))
-            .collect::<Result<Vec<_>, _>>()?;
         let shortest = groups
             .iter()
             .map(|group| group.interval)
@@ -289,17 +284,10 @@ impl CyclictestArgs {
             .unwrap_or(LENGTH_MAX)
             .min(LENGTH_MAX);
         let request = Request {
-            scenario: None,
             length: (!is_counted).then_some(length),
             cycles: is_counted.then_some(self.loops),
-            until_stopped: false,
-            resume: false,
-            probes,
-            program: Vec::new(),
-            period: None,
+            probes: groups.iter().map(|group| group.probe(kind)).collect(),
             policy: Some(policy),
-            priority: None,
-            dither: None,
             clock: (self.clock == 1 && kind != "nanosleep").then_some(SystemClock::Realtime),
             align: self.secaligned.is_some().then_some(if self.clock == 1 {
                 SystemClock::Realtime
@@ -309,28 +297,16 @@ impl CyclictestArgs {
             aligned: self.aligned.is_some(),
             cpus: Some(MeasuredCpus::List(cpus.iter().copied().collect())),
             loads: vec!["none".to_owned()],
-            load_cpus: None,
-            allow: Vec::new(),
-            requirement: Default::default(),
             keep: self.keep(length, &groups),
-            disk: None,
-            spool: None,
             cpu_dma_latency: if self.leaves_power() {
                 CpuDmaLatency::Leave
             } else {
                 CpuDmaLatency::Micros(self.latency)
             },
-            resume_latency: None,
-            probe_cgroup: None,
-            load_cgroup: None,
-            move_irqs: false,
-            seed: None,
             stop_above: self.break_above.map(Nanos::from_micros),
             tracing_off: self.tracemark && self.break_above.is_some(),
-            on_threshold: Vec::new(),
-            explain: ExplainLevel::Off,
-            keep_trace: false,
             force: true,
+            ..Request::default()
         };
         Ok(Setup {
             request,

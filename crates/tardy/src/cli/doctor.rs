@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tardy_core::units::Nanos;
 use tardy_machine::checks::{Importance, Profile};
-use tardy_measure::request::MeasuredCpus;
+use tardy_run::request::MeasuredCpus;
 
 use super::choice;
 use super::on::OnArgs;

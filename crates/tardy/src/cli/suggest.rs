@@ -90,9 +90,9 @@ fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
     let Some(run) = matches.subcommand_matches(RUN) else {
         return;
     };
-    configuration.flags.retain(|flag, _| {
-        run.value_source(&flag.replace('-', "_")) == Some(ValueSource::DefaultValue)
-    });
+    configuration
+        .flags
+        .retain(|flag, _| run.value_source(flag) == Some(ValueSource::DefaultValue));
 }
 
 /// The error, with the flag that is most like the unknown one.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use tardy_core::units::Nanos;
 use tardy_machine::checks::Profile;
-use tardy_measure::request::MeasuredCpus;
+use tardy_run::request::MeasuredCpus;
 
 use super::lab::MachineArguments;
 use super::lab::atlas::OptionalKernels;

@@ -11,11 +11,11 @@ use tardy_machine::hardware_latency;
 use tardy_machine::program::{Program, ProgramWatch};
 use tardy_machine::root::Root;
 use tardy_machine::watch::{Watch, WatchDelta};
-use tardy_measure::request::MeasuredCpus;
 use tardy_report::report::{doctor_html, doctor_text};
 use tardy_results::doctor::Diagnosis;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
+use tardy_run::request::MeasuredCpus;
 
 use super::output;
 use crate::cli::doctor::DoctorArgs;

@@ -92,11 +92,7 @@ fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
             }),
         };
     }
-    let run = ExportedRun::open(
-        &args.run,
-        &args.deadline.requirement(),
-        args.probe.as_deref(),
-    )?;
+    let run = ExportedRun::open(&args.run, &args.deadline.requirement, args.probe.as_deref())?;
     let options = Options {
         is_histogram: args.histogram,
         origin: args.origin.clone(),

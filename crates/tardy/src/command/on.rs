@@ -93,21 +93,21 @@ enum Message {
 pub fn elsewhere(command: &Command) -> Option<Exit> {
     let (on, request) = match command {
         Command::Run(args) => {
-            let has_board = args.labels.iter().any(|(name, _)| name == "board");
-            let made = if args.dry_run {
+            let asked = &args.request;
+            let has_board = asked.labels.iter().any(|label| label.name == "board");
+            let made = if asked.dry_run {
                 CommandProduct::Words
             } else {
                 CommandProduct::Run { has_board }
             };
-            let (out, is_quiet, is_json) = (args.out.as_deref(), args.quiet, args.json);
             (
                 &args.on,
                 Request {
                     made,
-                    out,
-                    is_quiet,
-                    is_json,
-                    is_full: args.full,
+                    out: asked.out.as_deref(),
+                    is_quiet: asked.quiet,
+                    is_json: asked.json,
+                    is_full: asked.full,
                 },
             )
         }

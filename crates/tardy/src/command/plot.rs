@@ -77,7 +77,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
         points: POINTS,
         statistics,
     };
-    let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
+    let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement, &detail);
     let mut runs = args
         .runs
         .iter()

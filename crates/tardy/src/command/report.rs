@@ -88,14 +88,14 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
         points: 0,
         statistics: Some(question.with_limits_in_order()),
     };
-    let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
+    let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement, &detail);
     let mut runs = folders.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     tell_apart(&mut runs);
     let comparison = folders
         .split_first()
         .filter(|(_, others)| !others.is_empty())
         .map(|(first, others)| {
-            let settings = Settings::usual(args.deadline.window());
+            let settings = Settings::usual(args.deadline.requirement.window);
             compare(first, others, &settings).map_err(|error| error.to_string())
         });
     Ok(html::page(&runs, comparison.as_ref(), Nanos(now)))

@@ -15,6 +15,7 @@ use tardy_measure::request;
 use tardy_report::report::plan_text;
 use tardy_results::document;
 use tardy_results::exit::Exit;
+use tardy_run::request::{Request, TUNED};
 
 use super::show::{self, Format};
 use super::{folder_name, output, tune};
@@ -23,30 +24,24 @@ use crate::cli::run::RunArgs;
 /// Runs the command. Call it before the process has threads.
 #[must_use]
 pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
-    let request = match args.request() {
-        Ok(request) => request,
+    let request = &args.request;
+    if let Some(reason) = request::contradiction(request) {
+        say!("tardy: {reason}");
+        return Exit::Usage;
+    }
+    let root = Root::system();
+    let out = request.out.clone().unwrap_or_else(folder_name::by_time);
+    let scenario = match request::scenario(request) {
+        Ok(scenario) => scenario,
         Err(error) => {
             output::complain(&error);
             return Exit::Usage;
         }
     };
-    if let Some(reason) = request::contradiction(&request) {
-        say!("tardy: {reason}");
-        return Exit::Usage;
-    }
-    let root = Root::system();
-    let out = args.out.clone().unwrap_or_else(folder_name::by_time);
-    let scenario = match request::scenario(&request) {
-        Ok(scenario) => scenario,
-        Err(error) => {
-            say!("tardy: --scenario: {error}");
-            return Exit::Usage;
-        }
-    };
-    let tuned = match args
+    let tuned = match request
         .tune
         .as_ref()
-        .map(|file| tune::for_run(file.as_deref(), args.cpus.as_ref(), &root))
+        .map(|tuning| tune::for_run(tuning.file(), request.cpus.as_ref(), &root))
         .transpose()
     {
         Ok(tuned) => tuned,
@@ -55,7 +50,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
             return error.exit();
         }
     };
-    let mut plan = match resolve(&request, &scenario, &out, &root) {
+    let mut plan = match resolve(request, &scenario, &out, &root) {
         Ok(plan) => plan,
         Err(error) => {
             output::complain(&error);
@@ -72,45 +67,44 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
             .iter()
             .map(|(flag, default)| (*flag, default)),
     );
-    plan.labels = configuration
-        .labels
-        .iter()
-        .map(|(name, default)| (name.clone(), default.value.clone()))
-        .collect();
-    plan.labels.extend(args.labels.iter().cloned());
+    for (name, default) in &configuration.labels {
+        plan.labels
+            .entry(name.clone())
+            .or_insert_with(|| default.value.clone());
+    }
     if let Some(tuned) = &tuned {
         plan.labels
-            .entry("tuned".to_owned())
+            .entry(TUNED.to_owned())
             .or_insert_with(|| tuned.names.join(" "));
     }
-    if args.dry_run {
-        let text = if args.json {
+    if request.dry_run {
+        let text = if request.json {
             document::Format::PLAN.document(&plan)
         } else {
             output::fitted(&plan_text::text(&plan))
         };
         return output::print(&text).map_or(Exit::Machine, |()| Exit::Done);
     }
-    let metrics = match args.metrics.as_deref().map(metrics::listen).transpose() {
+    let metrics = match request.metrics.as_deref().map(metrics::listen).transpose() {
         Ok(metrics) => metrics,
         Err(error) => {
             say!("tardy: --metrics: {error}");
             return Exit::Usage;
         }
     };
-    if !args.quiet {
+    if !request.quiet {
         announce(&out, &plan);
     }
-    let measure = if args.resume {
+    let measure = if request.resume {
         session::resume
     } else {
         session::run
     };
-    match measure(plan, &out, shown(args), metrics, &root) {
+    match measure(plan, &out, shown(request), metrics, &root) {
         Ok(_) => {
-            let format = if args.json {
+            let format = if request.json {
                 Format::Json
-            } else if args.full {
+            } else if request.full {
                 Format::Full
             } else {
                 Format::Screen
@@ -128,8 +122,8 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     }
 }
 
-fn shown(args: &RunArgs) -> ProgressDisplay {
-    match (args.quiet, args.no_live || !view::is_possible()) {
+fn shown(request: &Request) -> ProgressDisplay {
+    match (request.quiet, request.no_live || !view::is_possible()) {
         (true, _) => ProgressDisplay::Nothing,
         (false, true) => ProgressDisplay::Lines,
         (false, false) => ProgressDisplay::Screen(output::look()),

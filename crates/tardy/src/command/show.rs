@@ -69,7 +69,7 @@ pub fn run(args: &ShowArgs) -> Exit {
             };
             show_with(
                 &args.run,
-                &args.deadline.requirement(),
+                &args.deadline.requirement,
                 format,
                 question.as_ref(),
             )
@@ -104,7 +104,7 @@ fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
         );
         return Exit::Usage;
     }
-    show_all(below, &args.deadline.requirement())
+    show_all(below, &args.deadline.requirement)
 }
 
 /// Prints the runs in `folder` as one table.

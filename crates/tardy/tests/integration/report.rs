@@ -772,3 +772,35 @@ fn a_scenario_of_ones_own_is_repeated_by_its_file_whatever_its_name() {
         );
     }
 }
+
+#[test]
+fn how_to_repeat_it_has_every_option_and_asks_for_the_same_run() {
+    let place = Workplace::new();
+    let cpu = support::machine::last_cpu();
+    let line = format!(
+        "run --for 300ms --load fork --load-cpus {cpu} --cpus {cpu} --stop-above 10s \
+         --tracing-off --force --label board=x7 --quiet --out run"
+    );
+    let outcome = place.tardy(&line);
+    assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
+    let page = std::fs::read_to_string(report(&place, "run")).unwrap();
+    let (_, command) = page.split_once("<pre>tardy ").unwrap();
+    let (command, _) = command.split_once("</pre>").unwrap();
+    for words in ["--tracing-off", "--force", "--label board=x7"] {
+        assert!(command.contains(words), "{words}: {command}");
+    }
+    assert!(
+        command.contains(&format!("--load-cpus {cpu} ")),
+        "{command}"
+    );
+    let again = place
+        .tardy(&format!("{command} --dry-run --json --out again"))
+        .ends_with(0)
+        .json();
+    let plan = &place.record("run")["plan"];
+    let keys = plan.as_object().unwrap().keys();
+    // Warnings and changes are of the machine as it is then.
+    for key in keys.filter(|key| !["warnings", "changes"].contains(&key.as_str())) {
+        assert_eq!(again[key], plan[key], "{key}");
+    }
+}

@@ -13,7 +13,7 @@ fn asked(flags: &str) -> Scenario {
     let Command::Run(args) = Cli::parse_from(words).command else {
         panic!("not a run")
     };
-    scenario(&args.request().unwrap()).unwrap()
+    scenario(&args.request).unwrap()
 }
 
 fn phases(scenario: &Scenario) -> Vec<(&str, i64)> {
@@ -31,7 +31,7 @@ fn what_would_have_no_effect_is_refused() {
         let Command::Run(args) = Cli::parse_from(words).command else {
             panic!("not a run")
         };
-        contradiction(&args.request().unwrap()).is_some()
+        contradiction(&args.request).is_some()
     };
     for flags in [
         "--misses 1e-6",
@@ -197,7 +197,7 @@ fn an_unknown_scenario_is_named() {
         panic!("not a run")
     };
     assert!(
-        scenario(&args.request().unwrap())
+        scenario(&args.request)
             .unwrap_err()
             .to_string()
             .contains("`nope`")

@@ -53,14 +53,12 @@ pub(super) fn check_run(words: impl IntoIterator<Item = String>) -> Result<(), L
     let Command::Run(args) = cli.command else {
         return Ok(());
     };
-    let request = args
-        .request()
-        .map_err(|error| LabError::Usage(error.to_string()))?;
-    if let Some(reason) = request::contradiction(&request) {
+    let request = &args.request;
+    if let Some(reason) = request::contradiction(request) {
         return Err(LabError::Usage(reason.to_owned()));
     }
-    let scenario = request::scenario(&request)
-        .map_err(|error| LabError::Usage(format!("--scenario: {error}")))?;
+    let scenario =
+        request::scenario(request).map_err(|error| LabError::Usage(error.to_string()))?;
     check_loads(
         scenario
             .phases

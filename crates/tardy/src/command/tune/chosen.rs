@@ -4,7 +4,7 @@ use tardy_core::cause::without_numbers;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
-use tardy_measure::request::MeasuredCpus;
+use tardy_run::request::MeasuredCpus;
 use tardy_tune::apply::{AppliedSettings, ApplyError, SettingsLock};
 use tardy_tune::known::{self, Target};
 use tardy_tune::setting::{Setting, Settings, Standing};

@@ -1,0 +1,508 @@
+//! How an option of `tardy run` is described, and how its value is read from words and written as
+//! words. The options themselves stand in [`crate::request`].
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use tardy_core::bytes::{format_bytes, parse_bytes};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+
+use crate::keep::KeptSamples;
+use crate::plan::{Plan, PolicyName};
+use crate::request::Request;
+use crate::system_clock::SystemClock;
+use crate::threshold::ThresholdAction;
+use crate::tracing::ExplainLevel;
+
+/// One option: its definition, and its way into a request and out of a plan.
+pub struct RunOption {
+    /// Lines of help, as its documentation has them.
+    pub help: &'static [&'static str],
+    /// How it is written.
+    pub definition: Definition,
+    /// How often it can be given, and whether it takes a value.
+    pub kind: Kind,
+    /// Whether its value is a path, which need not be UTF-8.
+    pub is_path: bool,
+    /// The values to choose from, each with a line of help; empty where any value will do.
+    pub choices: fn() -> Vec<(&'static str, &'static str)>,
+    /// Where a plan has it.
+    pub part: Part,
+    pub(crate) take: fn(&mut Request, &OsStr) -> Result<(), String>,
+    pub(crate) values: fn(&Request) -> Vec<String>,
+    pub(crate) copy: fn(&Request, &mut Request),
+}
+
+/// Whether an option is part of the experiment.
+pub enum Part {
+    /// It is, and this sets the request's value to the one in the fields of the plan.
+    Plan(fn(&Plan, &mut Request)),
+    /// It is, and only [`Plan::asked`] has it.
+    Asked,
+    /// It is not, and why.
+    No(&'static str),
+}
+
+/// How often an option can be given, and whether it takes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Once, without a value.
+    Flag,
+    /// Once, with a value.
+    One,
+    /// Several times, each with a value.
+    Many,
+}
+
+/// Where an option stands on a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `--name`, and with a letter `-n` too.
+    Long(Option<char>),
+    /// `-n`.
+    Short(char),
+    /// The words behind `--`.
+    Trailing,
+}
+
+/// How an option is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Definition {
+    /// Its name: that of the flag, of the key in files, and of the key in a plan.
+    pub name: &'static str,
+    /// Where it stands.
+    pub form: Form,
+    /// Another name that is understood.
+    pub alias: Option<&'static str>,
+    /// How help names its value; empty for a flag.
+    pub value: &'static str,
+    /// Heading of the help that it stands under; empty for the first one.
+    pub group: &'static str,
+    /// The value where none is given; that of the request's `Default`.
+    pub default: Option<&'static str>,
+    /// The value of `--name` alone, for an option whose value goes behind `=` and may be left out.
+    pub bare: Option<&'static str>,
+    /// Smallest and largest number.
+    pub range: Option<(u64, u64)>,
+    /// Separator between several values in one word.
+    pub separator: Option<char>,
+    /// Whether a value may begin with `-`.
+    pub can_begin_with_dash: bool,
+    /// Names of options that it cannot be given with.
+    pub conflicts: &'static [&'static str],
+    /// Names of options that it needs.
+    pub needs: &'static [&'static str],
+    /// Whether it can have a default in a file.
+    pub is_in_files: bool,
+    /// Whether [`Plan::asked`] has it too, where the fields of a plan come to another value.
+    pub is_kept: bool,
+    /// Whether the text of a plan has a line for it.
+    pub is_shown: bool,
+}
+
+impl Definition {
+    pub(crate) const PLAIN: Self = Self {
+        name: "",
+        form: Form::Long(None),
+        alias: None,
+        value: "",
+        group: "",
+        default: None,
+        bare: None,
+        range: None,
+        separator: None,
+        can_begin_with_dash: false,
+        conflicts: &[],
+        needs: &[],
+        is_in_files: false,
+        is_kept: false,
+        is_shown: false,
+    };
+}
+
+impl RunOption {
+    /// Sets it in `request`; without a value it is a flag, or an option whose value was left out.
+    ///
+    /// # Errors
+    /// Why the value is none of this option.
+    pub fn take(&self, request: &mut Request, value: Option<&OsStr>) -> Result<(), String> {
+        let value = value.unwrap_or(OsStr::new(self.definition.bare.unwrap_or_default()));
+        if let Some((least, most)) = self.definition.range
+            && let Some(number) = value.to_str().and_then(|text| text.parse::<u64>().ok())
+            && !(least..=most).contains(&number)
+        {
+            return Err(format!("{number} is not in {least}..={most}"));
+        }
+        (self.take)(request, value)
+    }
+
+    /// Its values in `request`: one for each time that it has to be given, none where it has its
+    /// default.
+    #[must_use]
+    pub fn values(&self, request: &Request) -> Vec<String> {
+        (self.values)(request)
+    }
+
+    /// The words that give it these values.
+    pub(crate) fn words(&self, request: &Request) -> Vec<String> {
+        let values = self.values(request);
+        let (name, bare) = (self.definition.name, self.definition.bare);
+        if self.definition.form == Form::Trailing {
+            let dashes = (!values.is_empty()).then(|| "--".to_owned());
+            return dashes.into_iter().chain(values).collect();
+        }
+        let flag = match self.definition.form {
+            Form::Short(letter) => format!("-{letter}"),
+            Form::Long(_) | Form::Trailing => format!("--{name}"),
+        };
+        values
+            .into_iter()
+            .flat_map(|value| match self.kind {
+                Kind::Flag => vec![flag.clone()],
+                _ if bare == Some(&value) => vec![flag.clone()],
+                _ if bare.is_some() => vec![format!("{flag}={value}")],
+                Kind::One | Kind::Many => vec![flag.clone(), value],
+            })
+            .collect()
+    }
+}
+
+/// A value that one word of a command line gives.
+pub trait Word: Sized {
+    /// Whether it is a path.
+    const IS_PATH: bool = false;
+
+    /// The values to choose from, each with a line of help.
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Why `text` is no such value.
+    fn read(text: &str) -> Result<Self, String>;
+
+    /// Reads a word that need not be UTF-8.
+    ///
+    /// # Errors
+    /// Why `word` is no such value.
+    fn read_os(word: &OsStr) -> Result<Self, String> {
+        let text = word
+            .to_str()
+            .ok_or_else(|| format!("`{}` is not UTF-8", word.display()))?;
+        Self::read(text)
+    }
+
+    /// The word that is read back as the same value.
+    fn word(&self) -> String;
+}
+
+/// The value of an option in a request.
+pub trait OptionValue: Default {
+    /// How often the option can be given.
+    const KIND: Kind;
+    /// Whether the value is a path.
+    const IS_PATH: bool;
+
+    /// The values to choose from, each with a line of help.
+    fn choices() -> Vec<(&'static str, &'static str)>;
+
+    /// Takes the next word.
+    ///
+    /// # Errors
+    /// Why it is no value.
+    fn set(&mut self, word: &OsStr) -> Result<(), String>;
+
+    /// One word for each time that the option has to be given.
+    fn values(&self) -> Vec<String>;
+}
+
+impl OptionValue for bool {
+    const KIND: Kind = Kind::Flag;
+    const IS_PATH: bool = false;
+
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
+
+    fn set(&mut self, _: &OsStr) -> Result<(), String> {
+        *self = true;
+        Ok(())
+    }
+
+    fn values(&self) -> Vec<String> {
+        self.then(String::new).into_iter().collect()
+    }
+}
+
+impl<T: Word> OptionValue for Option<T> {
+    const KIND: Kind = Kind::One;
+    const IS_PATH: bool = T::IS_PATH;
+
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        T::choices()
+    }
+
+    fn set(&mut self, word: &OsStr) -> Result<(), String> {
+        *self = Some(T::read_os(word)?);
+        Ok(())
+    }
+
+    fn values(&self) -> Vec<String> {
+        self.iter().map(T::word).collect()
+    }
+}
+
+impl<T: Word> OptionValue for Vec<T> {
+    const KIND: Kind = Kind::Many;
+    const IS_PATH: bool = T::IS_PATH;
+
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        T::choices()
+    }
+
+    fn set(&mut self, word: &OsStr) -> Result<(), String> {
+        self.push(T::read_os(word)?);
+        Ok(())
+    }
+
+    fn values(&self) -> Vec<String> {
+        self.iter().map(T::word).collect()
+    }
+}
+
+/// A value that stands for itself where the option is not given.
+macro_rules! with_default {
+    ($($type:ty),+) => { $(
+        impl OptionValue for $type {
+            const KIND: Kind = Kind::One;
+            const IS_PATH: bool = false;
+
+            fn choices() -> Vec<(&'static str, &'static str)> {
+                <$type as Word>::choices()
+            }
+
+            fn set(&mut self, word: &OsStr) -> Result<(), String> {
+                *self = Word::read_os(word)?;
+                Ok(())
+            }
+
+            fn values(&self) -> Vec<String> {
+                let is_default = *self == Self::default();
+                (!is_default).then(|| self.word()).into_iter().collect()
+            }
+        }
+    )+ };
+}
+
+with_default!(KeptSamples, ExplainLevel, crate::request::CpuDmaLatency);
+
+/// A value that reads and writes itself.
+macro_rules! plain {
+    ($($type:ty),+) => { $(
+        impl Word for $type {
+            fn read(text: &str) -> Result<Self, String> {
+                text.parse::<Self>().map_err(|error| error.to_string())
+            }
+
+            fn word(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+ };
+}
+
+plain!(
+    String,
+    u32,
+    u64,
+    KeptSamples,
+    ThresholdAction,
+    crate::request::CpuDmaLatency,
+    crate::request::Label,
+    crate::request::LoadCpus,
+    crate::request::MeasuredCpus
+);
+
+/// One of a few values, with a line of help for each.
+macro_rules! choice {
+    ($type:ty, $($about:literal),+) => {
+        impl Word for $type {
+            fn choices() -> Vec<(&'static str, &'static str)> {
+                Self::ALL.iter().map(|choice| choice.name()).zip([$($about),+]).collect()
+            }
+
+            fn read(text: &str) -> Result<Self, String> {
+                let found = Self::ALL.into_iter().find(|choice| choice.name() == text);
+                found.ok_or_else(|| {
+                    let names = Self::ALL.map(|choice| choice.name());
+                    format!("`{text}` is not one of {}", names.join(", "))
+                })
+            }
+
+            fn word(&self) -> String {
+                self.name().to_owned()
+            }
+        }
+    };
+}
+
+choice!(
+    PolicyName,
+    "First in, first out, at the priority given",
+    "As fifo, with a time slice among equals",
+    "An ordinary task"
+);
+
+choice!(
+    SystemClock,
+    "CLOCK_MONOTONIC, the run's own",
+    "CLOCK_REALTIME: UTC, set by people and by time synchronisation",
+    "CLOCK_TAI: as CLOCK_REALTIME, without leap seconds; the time of TSN and PTP"
+);
+
+choice!(
+    ExplainLevel,
+    "Nothing is recorded",
+    "Events that stock kernels have: eight to ten a wake-up, each a quarter of a microsecond",
+    "These, and the kernel's functions that were under way: tens of microseconds each, so not for \
+     comparison",
+    "Events, and the kernel's tracer timerlat beside as a second opinion: not for comparison"
+);
+
+impl Word for PathBuf {
+    const IS_PATH: bool = true;
+
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self::from(text))
+    }
+
+    fn read_os(word: &OsStr) -> Result<Self, String> {
+        Ok(Self::from(word))
+    }
+
+    fn word(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+/// Times that an option takes are above zero.
+impl Word for Nanos {
+    fn read(text: &str) -> Result<Self, String> {
+        positive_duration(text)
+    }
+
+    fn word(&self) -> String {
+        self.exact()
+    }
+}
+
+impl Word for Window {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse::<Self>().map_err(|error| error.to_string())
+    }
+
+    fn word(&self) -> String {
+        let earliest = self.earliest.unwrap_or(Nanos(i64::MIN));
+        format!("{}..{}", earliest.exact(), self.latest.exact())
+    }
+}
+
+/// A share from 0 to 1.
+impl Word for f64 {
+    fn read(text: &str) -> Result<Self, String> {
+        share(text)
+    }
+
+    fn word(&self) -> String {
+        format!("{self:e}")
+    }
+}
+
+/// A size, which is written with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl Word for Bytes {
+    fn read(text: &str) -> Result<Self, String> {
+        parse_bytes(text)
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is no size: write it with its unit, as in 2GiB"))
+    }
+
+    fn word(&self) -> String {
+        let text = format_bytes(self.0);
+        match parse_bytes(&text) {
+            Some(bytes) if bytes == self.0 => text,
+            _ => format!("{}B", self.0),
+        }
+    }
+}
+
+/// The settings of `--tune`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tuning {
+    /// Those that `tardy tune --plan` prints.
+    Planned,
+    /// Those of a file.
+    File(PathBuf),
+}
+
+impl Tuning {
+    /// The file, where there is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Planned => None,
+            Self::File(file) => Some(file),
+        }
+    }
+}
+
+impl Word for Tuning {
+    const IS_PATH: bool = true;
+
+    fn read(text: &str) -> Result<Self, String> {
+        Self::read_os(OsStr::new(text))
+    }
+
+    fn read_os(word: &OsStr) -> Result<Self, String> {
+        Ok(if word.is_empty() {
+            Self::Planned
+        } else {
+            Self::File(PathBuf::from(word))
+        })
+    }
+
+    fn word(&self) -> String {
+        self.file()
+            .map_or_else(String::new, |file| file.display().to_string())
+    }
+}
+
+/// A duration above zero.
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn positive_duration(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(duration) if duration > Nanos::ZERO => Ok(duration),
+        Ok(_) => Err(format!(
+            "`{text}` is not above zero: write a time such as 200us"
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A share from 0 to 1.
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn share(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("`{text}` is not a share from 0 to 1: write a number such as 1e-6"))
+}

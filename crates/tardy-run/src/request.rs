@@ -1,0 +1,600 @@
+//! The options of `tardy run`, each defined once.
+//!
+//! A row has the help, the field of [`Request`], the definition, and the way to the value in a
+//! [`Plan`]: from its fields (`plan`), from [`Plan::asked`] alone (`asked`), or why it is no part of
+//! the experiment (`no`). The command line, the help, the manual page, the completions, the keys of
+//! files with defaults, the text of a plan and the command that repeats a run follow from the rows.
+
+mod of_plan;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tardy_core::cpu::{CpuList, ParseCpuListError};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
+
+use crate::keep::KeptSamples;
+use crate::option::{Bytes, Definition, Form, OptionValue, Part, RunOption, Tuning};
+use crate::plan::{Plan, PolicyName};
+use crate::system_clock::SystemClock;
+use crate::threshold::ThresholdAction;
+use crate::tracing::ExplainLevel;
+
+const PROBES: &str = "Probes";
+/// Heading of the options that other commands take too.
+pub const DEADLINE: &str = "Deadline";
+const LOADS: &str = "Loads";
+const LATE: &str = "Late samples";
+const STORAGE: &str = "Storage";
+const MACHINE: &str = "Machine";
+
+/// Label of a run with other settings: their names.
+pub const TUNED: &str = "tuned";
+
+/// Makes [`Request`] and [`OPTIONS`] from the rows.
+macro_rules! options {
+    ($(
+        $(#[doc = $help:literal])+
+        $field:ident: $type:ty =
+            { $($key:ident: $value:expr),+ $(,)? }, $part:ident($($from:expr)?);
+    )+) => {
+        /// The user's request, not yet compared with the machine. Without a value in a field, the
+        /// scenario's applies, or the usual one.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct Request {
+            $( $(#[doc = $help])+ pub $field: $type, )+
+        }
+
+        /// The options, in the order of the help.
+        pub const OPTIONS: &[RunOption] = &[$( RunOption {
+            help: &[$($help),+],
+            definition: Definition { $($key: $value,)+ ..Definition::PLAIN },
+            kind: <$type as OptionValue>::KIND,
+            is_path: <$type as OptionValue>::IS_PATH,
+            choices: <$type as OptionValue>::choices,
+            part: part!($part, $field $(, $from)?),
+            take: |request, word| OptionValue::set(&mut request.$field, word),
+            values: |request| OptionValue::values(&request.$field),
+            copy: |from, to| to.$field = from.$field.clone(),
+        } ),+];
+    };
+}
+
+macro_rules! part {
+    (plan, $field:ident, $from:expr) => {
+        Part::Plan(|plan, request| request.$field = read_from(plan, $from))
+    };
+    (asked, $field:ident) => {
+        Part::Asked
+    };
+    (no, $field:ident, $why:expr) => {
+        Part::No($why)
+    };
+}
+
+fn read_from<T>(plan: &Plan, read: impl FnOnce(&Plan) -> T) -> T {
+    read(plan)
+}
+
+options! {
+    /// Program of yours whose loop is measured, with its arguments (probe `app`)
+    ///
+    /// The loop tells its cycles through include/tardy.h (C) or crates/tardy-app (Rust).
+    program: Vec<String> = { name: "program", value: "PROGRAM", form: Form::Trailing },
+        plan(of_plan::program);
+    /// Scenario to follow: a built-in one (`tardy scenarios`) or a file
+    ///
+    /// By default an idle phase, each cheap load alone, and all of them together.
+    scenario: Option<String> = {
+        name: "scenario", value: "NAME|FILE", conflicts: &["load"], is_shown: true,
+    }, plan(of_plan::scenario);
+    /// How long to measure in all; the phases of a scenario are stretched to it
+    length: Option<Nanos> = {
+        name: "for", value: "TIME", can_begin_with_dash: true, is_kept: true, is_shown: true,
+    }, plan(of_plan::length);
+    /// Measure N cycles of each probe thread in every phase, in place of a time
+    ///
+    /// With --load: N idle, and N under the load. A cycle is a period; for gtod a read of each
+    /// clock, for oslat an interval between two reads.
+    cycles: Option<u64> = {
+        name: "cycles", value: "N", range: Some((1, 10_000_000_000)), conflicts: &["for"],
+        is_shown: true,
+    }, plan(of_plan::cycles);
+    /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`) ends the run, which is then
+    /// complete
+    ///
+    /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows what is there at
+    /// any time.
+    until_stopped: bool = {
+        name: "until-stopped", conflicts: &["for", "cycles", "scenario", "on"], is_shown: true,
+    }, plan(|plan| plan.until_stopped);
+    /// Go on with the run in --out after a reboot, a kill or a stop; begin it where there is none
+    ///
+    /// Needs --until-stopped, --disk and --out, and takes no loads. The samples so far become
+    /// histograms by hour; the gap is reported and not counted.
+    resume: bool = {
+        name: "resume", needs: &["until-stopped", "disk", "out"], conflicts: &["load", "spool"],
+    }, no("it continues a run that exists");
+    /// Only say what would be done and changed
+    dry_run: bool = { name: "dry-run" }, no("nothing is measured");
+    /// Measure with the settings that `tardy tune --plan` prints, or with those of a file, and put
+    /// them back afterwards
+    tune: Option<Tuning> = {
+        name: "tune", value: "FILE", bare: Some(""), conflicts: &["dry-run"],
+    }, asked();
+    /// Say nothing while measuring
+    quiet: bool = { name: "quiet", form: Form::Long(Some('q')) }, no("it is about the display");
+    /// Print the progress in a line, in place of the live view
+    ///
+    /// The live view needs a terminal. If something kills the tool with SIGKILL meanwhile, the
+    /// command `reset` puts the terminal back.
+    no_live: bool = { name: "no-live" }, no("it is about the display");
+    /// Answer readers of metrics at this port, such as Prometheus, while the run lasts
+    ///
+    /// PORT is open to this machine alone, ADDRESS:PORT to whoever reaches that address.
+    /// http://127.0.0.1:9877/metrics then has the distributions, misses, losses, phase and loads of
+    /// that moment as OpenMetrics.
+    metrics: Option<String> = { name: "metrics", value: "[ADDRESS:]PORT" },
+        no("it is about the display");
+    /// Print every table and warning, not only what fits a screen
+    full: bool = { name: "full", conflicts: &["json"] }, no("it is about the display");
+    /// Print the summary as JSON
+    json: bool = { name: "json" }, no("it is about the display");
+    /// Probe to measure with, as in usleep:period=200us:priority=80 (`tardy list probes`) [default:
+    /// cyclic]
+    ///
+    /// Repeat it for several at once, on one clock. Two of a kind are told apart by name=.
+    probes: Vec<String> = { name: "probe", value: "NAME[:VALUES]", group: PROBES, is_shown: true },
+        plan(of_plan::probes);
+    /// Time between two wake-ups [default: 1ms]
+    period: Option<Nanos> = {
+        name: "period", value: "TIME", can_begin_with_dash: true, group: PROBES, is_shown: true,
+    }, plan(of_plan::period);
+    /// CPUs to measure: a list such as 1-3,6, or isolated, housekeeping, all
+    ///
+    /// Isolated CPUs are those of isolcpus= or nohz_full=, housekeeping ones the others. By default
+    /// the isolated ones; if there are none, all that this process may run on.
+    cpus: Option<MeasuredCpus> = {
+        name: "cpus", value: "CPUS", group: PROBES, is_in_files: true, is_shown: true,
+    }, plan(|plan| Some(MeasuredCpus::List(plan.measured_cpus.clone())));
+    /// Scheduling policy of the probes [default: fifo]
+    policy: Option<PolicyName> = {
+        name: "policy", value: "POLICY", group: PROBES, is_kept: true, is_shown: true,
+    }, plan(of_plan::policy);
+    /// Real-time priority of the probes [default: 95]
+    ///
+    /// 99 is the priority of the kernel's watchdog: it needs --force, and a CPU left out with
+    /// --cpus.
+    priority: Option<u32> = {
+        name: "priority", value: "N", range: Some((1, 99)), group: PROBES, is_shown: true,
+    }, plan(of_plan::priority);
+    /// Clock that the probes' timers are set on, if the probe can choose [default: monotonic]
+    ///
+    /// Stored times are always those of CLOCK_MONOTONIC.
+    clock: Option<SystemClock> = {
+        name: "clock", value: "CLOCK", group: PROBES, is_kept: true, is_shown: true,
+    }, plan(of_plan::clock);
+    /// Put due times on whole multiples of the period of this clock, the same on all CPUs
+    ///
+    /// This is a TSN schedule with base time 0. A probe's offset= is added to it.
+    align: Option<SystemClock> = { name: "align", value: "CLOCK", group: PROBES, is_shown: true },
+        plan(of_plan::align);
+    /// Let the due times of all CPUs coincide instead of staggering them
+    aligned: bool = { name: "aligned", group: PROBES }, plan(|plan| plan.aligned);
+    /// Move each due time by a random time up to this, at most half a period
+    dither: Option<Nanos> = {
+        name: "dither", value: "TIME", can_begin_with_dash: true, group: PROBES,
+    }, plan(of_plan::dither);
+    /// Seed of everything random; stored in the run
+    seed: Option<u64> = { name: "seed", value: "N", group: PROBES, is_shown: true },
+        plan(|plan| Some(plan.seed));
+    /// Latest wake-up that is in time, as in 200us
+    ///
+    /// Later wake-ups are misses, and so are skipped periods that would have been later.
+    deadline: Option<Nanos> = {
+        name: "deadline", value: "TIME", can_begin_with_dash: true, conflicts: &["window"],
+        group: DEADLINE, is_in_files: true, is_shown: true,
+    }, plan(of_plan::deadline);
+    /// Wake-ups that are in time, as in -111us..+111us, where too early is as bad as too late
+    window: Option<Window> = {
+        name: "window", value: "FROM..TO", can_begin_with_dash: true, group: DEADLINE,
+        is_shown: true,
+    }, plan(|plan| plan.window.filter(|window| window.earliest.is_some()));
+    /// Share of samples that may miss, as in 1e-6 [default: 0]
+    ///
+    /// One-sided bounds of all CPUs together decide, each at 95 %.
+    misses: Option<f64> = {
+        name: "misses", value: "SHARE", can_begin_with_dash: true, group: DEADLINE,
+        is_in_files: true, is_shown: true,
+    }, plan(|plan| plan.misses_allowed);
+    /// Periods that may be skipped because the wake-up before came too late [default: the share of
+    /// --misses]
+    ///
+    /// Without --misses, a deadline up to the period allows none.
+    skipped: Option<u64> = {
+        name: "skipped", value: "N", can_begin_with_dash: true, group: DEADLINE,
+        is_in_files: true, is_shown: true,
+    }, plan(|plan| plan.skipped_allowed);
+    /// Load to run after an idle phase, or `none` (`tardy list loads`); repeat it for several
+    /// together
+    loads: Vec<String> = {
+        name: "load", value: "NAME", group: LOADS, is_kept: true, is_shown: true,
+    },
+        plan(of_plan::loads);
+    /// CPUs that loads run on: measured, other, all, or a list [default: all but isolated ones]
+    load_cpus: Option<LoadCpus> = {
+        name: "load-cpus", value: "CPUS", group: LOADS, is_in_files: true, is_kept: true,
+        is_shown: true,
+    }, plan(of_plan::load_cpus);
+    /// Run these loads of a built-in scenario too, although they disturb people or can do harm
+    allow: Vec<String> = {
+        name: "allow", value: "LOAD,...", separator: Some(','), group: LOADS,
+    }, asked();
+    /// Control group for the loads
+    load_cgroup: Option<PathBuf> = {
+        name: "load-cgroup", value: "FOLDER", group: LOADS, is_in_files: true,
+    }, plan(|plan| plan.load_cgroup.clone());
+    /// Record the kernel's trace and find who made each sample late (as root; then
+    /// `tardy explain RUN`)
+    ///
+    /// Latencies are then those of a traced run: do not compare them with those of an untraced run.
+    /// --explain=stacks also records which functions of the kernel were under way: that takes up to
+    /// tens of microseconds each time, so such a run is for finding code, and `tardy compare`
+    /// refuses it. --explain=timerlat also runs the kernel's tracer of that name, and says how far
+    /// both agree on its wake-ups. `tardy compare` refuses such a run too.
+    explain: ExplainLevel = { name: "explain", value: "LEVEL", bare: Some("events"), group: LATE },
+        plan(of_plan::explain);
+    /// With --explain: keep all of the trace, not only what surrounds the worst samples
+    ///
+    /// That is about 1 GB an hour and CPU at 1 kHz.
+    keep_trace: bool = { name: "keep-trace", needs: &["explain"], group: LATE },
+        plan(|plan| plan.keep_trace);
+    /// Stop at the first latency above this, and mark it in the kernel's trace
+    stop_above: Option<Nanos> = {
+        name: "stop-above", value: "TIME", can_begin_with_dash: true, group: LATE,
+    }, plan(|plan| plan.stop_above);
+    /// At the first latency above --stop-above, or above --deadline: trace, shell=COMMAND,
+    /// signal=PID, signal,num=N,pid=PID, continue
+    ///
+    /// trace keeps the kernel's trace of it, as --explain does. signal=PID sends SIGTERM;
+    /// signal,num=10,pid=1234 any signal by its number, and pid=parent means whoever started tardy,
+    /// as in rtla. continue does not stop, and acts again at each larger latency. Repeat it for
+    /// several actions.
+    on_threshold: Vec<ThresholdAction> = { name: "on-threshold", value: "ACTION", group: LATE },
+        plan(|plan| plan.on_threshold.clone());
+    /// As cyclictest: stop at the first latency above US microseconds, and keep the kernel's trace
+    /// of it
+    ///
+    /// The same as --stop-above TIME --on-threshold trace.
+    break_above: Option<u32> = {
+        name: "break-above", value: "US", form: Form::Short('b'),
+        range: Some((1, u32::MAX as u64)), conflicts: &["stop-above", "on-threshold"],
+        group: LATE,
+    }, no("it is short for --stop-above and --on-threshold");
+    /// With --stop-above: also switch off the kernel's tracing, so that the trace ends there
+    tracing_off: bool = { name: "tracing-off", needs: &["stop-above"], group: LATE },
+        plan(|plan| plan.tracing_off);
+    /// Folder for the run, which must not exist [default: named after the time]
+    out: Option<PathBuf> = { name: "out", value: "FOLDER", group: STORAGE },
+        no("each run has a folder of its own");
+    /// Name and text to keep with the run, as in board=imx8-07; repeat it for several
+    labels: Vec<Label> = { name: "label", value: "NAME=TEXT", group: STORAGE, is_shown: true },
+        plan(of_plan::labels);
+    /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are
+    /// counted
+    keep: KeptSamples = {
+        name: "keep", value: "WHAT", default: Some("all"), group: STORAGE, is_in_files: true,
+    }, plan(|plan| plan.keep);
+    /// Bytes that the folder may take, as in 2GiB: the oldest samples then give way to histograms
+    /// by hour
+    ///
+    /// All counts, misses and the largest latency stay those of the whole run; single samples are
+    /// kept as far back as there is room.
+    disk: Option<Bytes> = {
+        name: "disk", value: "SIZE", conflicts: &["keep", "spool", "explain", "break-above"],
+        group: STORAGE, is_shown: true,
+    }, plan(|plan| plan.disk.map(Bytes));
+    /// Folder in memory to write to while measuring; it is moved to --out at the end (for flash
+    /// storage)
+    spool: Option<PathBuf> = { name: "spool", value: "FOLDER", group: STORAGE, is_in_files: true },
+        plan(|plan| plan.spool.clone());
+    /// Longest wake-up of idle CPUs to allow, in us (/dev/cpu_dma_latency), or `leave`
+    cpu_dma_latency: CpuDmaLatency = {
+        name: "cpu-dma-latency", value: "US|leave", default: Some("0"),
+        can_begin_with_dash: true, group: MACHINE, is_in_files: true,
+    }, plan(of_plan::cpu_dma_latency);
+    /// The same for the measured CPUs alone, in us (pm_qos_resume_latency_us; put back at the end)
+    resume_latency: Option<u32> = {
+        name: "resume-latency", value: "US", conflicts: &["cpu-dma-latency"], group: MACHINE,
+    }, plan(|plan| plan.resume_latency_us);
+    /// Move interrupts off the measured CPUs for the run (put back at the end)
+    move_irqs: bool = {
+        name: "move-irqs", alias: Some("steer-irqs"), group: MACHINE,
+    }, asked();
+    /// Control group for the measuring threads; its cpuset bounds --cpus
+    ///
+    /// A threaded one below the tool's own, or one of version 1.
+    probe_cgroup: Option<PathBuf> = {
+        name: "probe-cgroup", value: "FOLDER", group: MACHINE, is_in_files: true,
+    }, plan(|plan| plan.probe_cgroup.clone());
+    /// Accept priority 99, and a period that this machine may not keep up with
+    ///
+    /// A CPU must be left out with --cpus, so that the machine can still be used.
+    force: bool = { name: "force", group: MACHINE }, asked();
+}
+
+impl Request {
+    /// The request that comes to `plan` again, with what was drawn or chosen for it.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        let mut request = Self::default();
+        for option in OPTIONS {
+            if let Part::Plan(set) = option.part {
+                set(plan, &mut request);
+            }
+            if !option.values(&plan.asked).is_empty() {
+                (option.copy)(&plan.asked, &mut request);
+            }
+        }
+        request
+    }
+
+    /// The words that ask for it, behind `tardy run`.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let (behind, before): (Vec<_>, Vec<_>) = OPTIONS
+            .iter()
+            .partition(|option| option.definition.form == Form::Trailing);
+        let words = before.into_iter().chain(behind);
+        words.flat_map(|option| option.words(self)).collect()
+    }
+
+    /// The words of the options for which the text of a plan has no line.
+    #[must_use]
+    pub fn words_not_shown(&self) -> Vec<String> {
+        let options = OPTIONS.iter().filter(|option| !option.definition.is_shown);
+        let options = options.filter(|option| option.definition.form != Form::Trailing);
+        options.flat_map(|option| option.words(self)).collect()
+    }
+
+    /// The options that only a plan's [`Plan::asked`] can have: those that [`Request::of`] would
+    /// not find in the rest of `plan`.
+    #[must_use]
+    pub fn not_in(&self, plan: &Plan) -> Self {
+        let (found, mut missing) = (Self::of(plan), Self::default());
+        for option in OPTIONS {
+            let is_kept = option.definition.is_kept || matches!(option.part, Part::Asked);
+            let values = option.values(self);
+            if is_kept && !values.is_empty() && values != option.values(&found) {
+                (option.copy)(self, &mut missing);
+            }
+        }
+        missing
+    }
+
+    /// Whether nothing is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The requirement that the run is judged by.
+    #[must_use]
+    pub fn requirement(&self) -> Requirement {
+        Requirement {
+            window: self.window.or(self.deadline.map(Window::deadline)),
+            misses_allowed: self.misses,
+            skipped_allowed: self.skipped,
+        }
+    }
+
+    /// The latency that is acted on: that of `stop_above`, or with actions the deadline.
+    #[must_use]
+    pub fn threshold(&self) -> Option<Nanos> {
+        let deadline = self
+            .requirement()
+            .window
+            .map(|window| window.latest)
+            .filter(|_| !self.on_threshold.is_empty());
+        self.stop_above.or(deadline)
+    }
+
+    /// The latency at which measuring threads stop.
+    #[must_use]
+    pub fn stops_above(&self) -> Option<Nanos> {
+        self.threshold()
+            .filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
+    }
+
+    /// The same without the options that are short for others.
+    #[must_use]
+    pub fn spelled_out(mut self) -> Self {
+        if let Some(micros) = self.break_above.take() {
+            self.stop_above = Some(Nanos::from_micros(micros.into()));
+            self.on_threshold = vec![ThresholdAction::Trace];
+        }
+        self
+    }
+}
+
+/// The values that were asked for, by the names of the options.
+impl Serialize for Request {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let options = OPTIONS.iter();
+        let given: BTreeMap<&str, Vec<String>> = options
+            .map(|option| (option.definition.name, option.values(self)))
+            .filter(|(_, values)| !values.is_empty())
+            .collect();
+        given.serialize(serializer)
+    }
+}
+
+/// Options of a newer tool are passed over.
+impl<'de> Deserialize<'de> for Request {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut given = BTreeMap::<String, Vec<String>>::deserialize(deserializer)?;
+        let mut request = Self::default();
+        for option in OPTIONS {
+            for value in given.remove(option.definition.name).unwrap_or_default() {
+                option
+                    .take(&mut request, Some(value.as_ref()))
+                    .map_err(serde::de::Error::custom)?;
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// A name and a text to keep with a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}={}", self.name, self.text)
+    }
+}
+
+impl FromStr for Label {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, text)) if !name.trim().is_empty() => Ok(Self {
+                name: name.trim().to_owned(),
+                text: text.to_owned(),
+            }),
+            _ => Err(format!(
+                "`{text}` is no label: write it as in board=imx8-07"
+            )),
+        }
+    }
+}
+
+/// What to do about sleep states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuDmaLatency {
+    /// Nothing.
+    Leave,
+    /// Ask the power management for at most so many us.
+    Micros(i32),
+}
+
+impl Default for CpuDmaLatency {
+    fn default() -> Self {
+        Self::Micros(0)
+    }
+}
+
+impl fmt::Display for CpuDmaLatency {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leave => formatter.write_str("leave"),
+            Self::Micros(micros) => micros.fmt(formatter),
+        }
+    }
+}
+
+/// Which CPUs are measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MeasuredCpus {
+    /// Those that are set apart by `isolcpus=` or `nohz_full=`.
+    Isolated,
+    /// Those that are not.
+    Housekeeping,
+    /// All that the kernel lets this process use.
+    All,
+    /// Those of a list.
+    List(CpuList),
+}
+
+/// Where loads run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoadCpus {
+    /// The measured CPUs.
+    Measured,
+    /// Those that are not measured.
+    Other,
+    /// All that the kernel lets this process use, also those that it keeps ordinary tasks off.
+    All,
+    /// Those of a list.
+    List(CpuList),
+}
+
+impl FromStr for MeasuredCpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "isolated" => Self::Isolated,
+            "housekeeping" => Self::Housekeeping,
+            "all" => Self::All,
+            list => Self::List(list.parse().map_err(|error: ParseCpuListError| {
+                format!("{error}; or isolated, housekeeping, all")
+            })?),
+        })
+    }
+}
+
+impl FromStr for LoadCpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "measured" => Self::Measured,
+            "other" => Self::Other,
+            "all" => Self::All,
+            list => {
+                Self::List(list.parse().map_err(|error: ParseCpuListError| {
+                    format!("{error}; or measured, other, all")
+                })?)
+            }
+        })
+    }
+}
+
+impl FromStr for CpuDmaLatency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "leave" {
+            return Ok(Self::Leave);
+        }
+        let micros = text.parse::<i32>().ok().filter(|&micros| micros >= 0);
+        micros.map(Self::Micros).ok_or_else(|| {
+            format!("`{text}` is neither `leave` nor a number of microseconds: write 0, or leave")
+        })
+    }
+}
+
+impl fmt::Display for MeasuredCpus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Isolated => formatter.write_str("isolated"),
+            Self::Housekeeping => formatter.write_str("housekeeping"),
+            Self::All => formatter.write_str("all"),
+            Self::List(list) => list.fmt(formatter),
+        }
+    }
+}
+
+impl fmt::Display for LoadCpus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Measured => formatter.write_str("measured"),
+            Self::Other => formatter.write_str("other"),
+            Self::All => formatter.write_str("all"),
+            Self::List(list) => list.fmt(formatter),
+        }
+    }
+}

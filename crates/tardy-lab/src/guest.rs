@@ -12,12 +12,14 @@ mod pause;
 mod pci;
 mod system;
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_core::units::Nanos;
+use tardy_run::request::Request;
 use tardy_sys::child::kill_with_parent;
 use tardy_sys::sched::{self, Policy};
 use tardy_sys::{clock, init, watched};
@@ -34,6 +36,9 @@ pub const SHELL: &str = "/bin/busybox";
 /// Real-time priority of the first process: below every probe's.
 const PRIORITY: u32 = 50;
 
+/// The only argument of the process that measures.
+const MEASURE: &str = "measure-for-guest";
+
 /// Set for the process that fires known delays.
 const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 
@@ -45,6 +50,29 @@ pub fn is_guest_init() -> bool {
     // is mounted only in the machine's first one.
     let is_first = std::process::id() == 1 && !Path::new("/proc/self").exists();
     (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(JOB_PATH).exists()
+}
+
+/// The request that this process measures for, if the first process of a guest started it to.
+///
+/// # Errors
+/// An unreadable job, or one with another task.
+pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<Request>> {
+    (arguments.nth(1)? == MEASURE).then(|| match read_job()?.task {
+        Task::Measure(request) => Ok(*request),
+        _ => Err(io::Error::other("the job does not measure")),
+    })
+}
+
+/// This binary, which reads its request from the job.
+fn measurement_program() -> Program {
+    Program {
+        path: None,
+        arguments: vec![MEASURE.to_owned()],
+    }
+}
+
+fn read_job() -> io::Result<GuestJob> {
+    Ok(serde_json::from_slice(&std::fs::read(JOB_PATH)?)?)
 }
 
 /// Does the job and switches off. Returns only if switching off fails; the kernel panics then,
@@ -64,7 +92,7 @@ fn try_run() -> io::Result<()> {
     let mut remarks = system::mount_all();
     remarks.extend(system::switch_loopback_on());
     let booted_at = Nanos(clock::monotonic());
-    let job: GuestJob = serde_json::from_slice(&std::fs::read(JOB_PATH)?)?;
+    let job = read_job()?;
     if job.version != VERSION {
         return Err(io::Error::other(format!(
             "the job has version {}, this binary knows {VERSION}",
@@ -103,7 +131,8 @@ fn try_run() -> io::Result<()> {
                 "the job for after the pause is to pause again",
             ));
         }
-        (Task::Run(_), Some(error)) => Ending::NotStarted(error),
+        (Task::Measure(_) | Task::Run(_), Some(error)) => Ending::NotStarted(error),
+        (Task::Measure(_), None) => run_program(&measurement_program(), &job)?,
         (Task::Run(program), None) => run_program(program, &job)?,
     };
     watched::say::<{ watched::END }>();

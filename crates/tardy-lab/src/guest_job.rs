@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
+use tardy_run::request::Request;
 
 use super::injection::Injection;
 
@@ -19,10 +20,10 @@ pub const SYMBOLS_NAME: &str = "kallsyms";
 /// refuses to load without it.
 pub const MARK: &str = "tardy.lab=1";
 /// Version of [`GuestJob`] and [`GuestReport`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What the guest is to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestJob {
     /// [`VERSION`].
     pub version: u32,
@@ -36,8 +37,8 @@ pub struct GuestJob {
     /// Kernel modules in the initial file system, in the order of loading: each its path and,
     /// behind a space, its parameters.
     pub modules: Vec<String>,
-    /// Loads that run beside a program of the user's own, as `tardy load` takes them; a measurement
-    /// has its loads among its arguments.
+    /// Loads that run beside a program of the user's own, as `tardy load` takes them; the request of
+    /// a measurement has its own.
     #[serde(default)]
     pub loads: Vec<String>,
     /// Delays of known length that the module for them makes while the program runs.
@@ -48,9 +49,11 @@ pub struct GuestJob {
 }
 
 /// The guest's task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
+    /// Measure as the request asks, and return the run, which is in [`OUTPUT_FOLDER`].
+    Measure(Box<Request>),
     /// Start a program, and hand out what it leaves in [`OUTPUT_FOLDER`].
     Run(Program),
     /// Start a shell on the console.

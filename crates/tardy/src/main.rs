@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use tardy::cli::{Command, renamed, suggest};
 use tardy::command;
+use tardy_measure::configuration::Configuration;
 use tardy_results::exit::Exit;
 
 fn main() -> ExitCode {
@@ -22,6 +23,18 @@ fn main() -> ExitCode {
     }
     if let Some(code) = command::on::dispatch(std::env::args_os()) {
         return code;
+    }
+    if let Some(request) = tardy_lab::guest::measurement(std::env::args_os()) {
+        return match request {
+            Ok(request) => {
+                command::restore::before_start();
+                command::run::run(&request, &Configuration::default()).into()
+            }
+            Err(error) => {
+                tardy_sys::say!("tardy: the guest's job: {error}");
+                Exit::Usage.into()
+            }
+        };
     }
     let (command, configuration) = match suggest::parse() {
         Ok((cli, configuration)) => (cli.command, configuration),
@@ -57,7 +70,7 @@ fn main() -> ExitCode {
         command::restore::before_start();
     }
     match command {
-        Command::Run(args) => command::run::run(&args, &configuration).into(),
+        Command::Run(args) => command::run::run(&args.request, &configuration).into(),
         Command::Cost(args) => command::cost::run(&args).into(),
         Command::Cyclictest(args) => command::cyclictest::run(&args).into(),
         Command::Fetch(args) => command::on::fetch(&args).into(),

@@ -42,7 +42,10 @@ fn fire_all() -> std::io::Result<()> {
     // which would tie the delays to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
-    if let Task::Run(Program { path: None, .. }) = job.task {
+    if matches!(
+        job.task,
+        Task::Measure(_) | Task::Run(Program { path: None, .. })
+    ) {
         wait_for_series();
     }
     let mut fire = fs::File::options()

@@ -19,12 +19,10 @@ use tardy_run::request::{Request, TUNED};
 
 use super::show::{self, Format};
 use super::{folder_name, output, tune};
-use crate::cli::run::RunArgs;
 
 /// Runs the command. Call it before the process has threads.
 #[must_use]
-pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
-    let request = &args.request;
+pub fn run(request: &Request, configuration: &Configuration) -> Exit {
     if let Some(reason) = request::contradiction(request) {
         say!("tardy: {reason}");
         return Exit::Usage;

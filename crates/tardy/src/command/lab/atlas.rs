@@ -1,10 +1,11 @@
 //! `tardy lab atlas`: kernels under loads, as a table of cells that are made once and kept.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tardy_lab::atlas::index::Grid;
 use tardy_lab::atlas::{self, CellResult, Cells, GroupEnd, Index, Maker, Shard};
-use tardy_lab::guest_job::{self, GuestJob, OUTPUT_FOLDER, Program, Task};
+use tardy_lab::guest_job::{self, GuestJob, Task};
 use tardy_lab::models;
 use tardy_lab::provenance::meaning;
 use tardy_lab::snapshot::Snapshots;
@@ -13,6 +14,7 @@ use tardy_report::report::{atlas_html, atlas_text};
 use tardy_results::atlas::{Atlas, AtlasInput, CellFailure, CellInput, KernelInput};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
+use tardy_run::request::Request;
 
 use super::ensemble::{SETTLE, check_snapshots};
 use super::request;
@@ -81,7 +83,7 @@ fn loads(arguments: &AtlasArguments) -> Vec<String> {
 pub(in crate::command) fn check_loads(arguments: &AtlasArguments) -> Result<(), LabError> {
     loads(arguments)
         .iter()
-        .try_for_each(|load| request::check_run(words(arguments, load, 0)))
+        .try_for_each(|load| request_of(arguments, load).map(drop))
 }
 
 /// Makes the cells of these rows that are not there yet.
@@ -96,12 +98,16 @@ pub(in crate::command) fn make(
     check_snapshots(&setting.machine)?;
     std::fs::create_dir_all(&arguments.out).map_err(|error| unreadable(&arguments.out, &error))?;
     let snapshots = Snapshots::at(setting.cache.folder("snapshots")?);
+    let requests: BTreeMap<&str, Request> = loads
+        .iter()
+        .map(|load| Ok((load.as_str(), request_of(arguments, load)?)))
+        .collect::<Result<_, LabError>>()?;
     let job_of_cell = |load: &str, replica: u32| GuestJob {
         version: guest_job::VERSION,
-        task: Task::Run(Program {
-            path: None,
-            arguments: words(arguments, load, replica),
-        }),
+        task: Task::Measure(Box::new(Request {
+            seed: Some(arguments.seed.wrapping_add(u64::from(replica))),
+            ..requests[load].clone()
+        })),
         settle: SETTLE,
         time_limit: arguments.time_limit,
         modules: Vec::new(),
@@ -121,7 +127,7 @@ pub(in crate::command) fn make(
     let grid = Grid {
         variants,
         absent,
-        loads,
+        loads: loads.clone(),
         replicas: arguments.replicas,
         length: arguments.length,
         arguments: arguments.arguments.clone(),
@@ -145,24 +151,16 @@ pub(in crate::command) fn make(
 }
 
 /// What a guest does in a cell.
-fn words(arguments: &AtlasArguments, load: &str, replica: u32) -> Vec<String> {
-    let seed = arguments.seed.wrapping_add(u64::from(replica)).to_string();
-    let mut words = [
-        "run",
-        "--out",
-        OUTPUT_FOLDER,
-        "--seed",
-        &seed,
-        "--for",
-        &arguments.length.exact(),
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    for load in load.split('+').filter(|load| !load.is_empty()) {
-        words.extend(["--load".to_owned(), load.to_owned()]);
-    }
-    words.extend(arguments.arguments.iter().cloned());
-    words
+/// Reads the request of the guests in a load's column.
+fn request_of(arguments: &AtlasArguments, load: &str) -> Result<Request, LabError> {
+    let loads = load.split('+').filter(|load| !load.is_empty());
+    let asked = Request {
+        length: Some(arguments.length),
+        loads: loads.map(str::to_owned).collect(),
+        seed: Some(arguments.seed),
+        ..Request::default()
+    };
+    request::read(asked, &arguments.arguments)
 }
 
 /// The kernels with their models, and those that cannot be had, which do not keep the others from
@@ -311,6 +309,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> LabError {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use tardy_core::units::Nanos;
 
     use super::*;
     use crate::cli::Cli;
@@ -330,14 +329,11 @@ mod tests {
             panic!("another command")
         };
         for load in LOADS.into_iter().chain(["io+fork"]) {
-            request::check_run(words(arguments, load, 1)).unwrap();
+            request_of(arguments, load).unwrap();
         }
-        assert!(request::check_run(words(arguments, "nosuch", 1)).is_err());
-        assert_eq!(
-            words(arguments, "io+fork", 2)[3..],
-            [
-                "--seed", "3", "--for", "3s", "--load", "io", "--load", "fork", "--period", "500us"
-            ]
-        );
+        assert!(request_of(arguments, "nosuch").is_err());
+        let request = request_of(arguments, "io+fork").unwrap();
+        assert_eq!(request.loads, ["io", "fork"]);
+        assert_eq!(request.period.map(Nanos::get), Some(500_000));
     }
 }

@@ -3,14 +3,14 @@
 use tardy_costs::metrics::chosen;
 use tardy_lab::cost_comparison::CostComparison;
 use tardy_lab::experiment::Outcome;
-use tardy_lab::guest_job::{OUTPUT_FOLDER, Program};
+use tardy_lab::guest_job::{OUTPUT_FOLDER, Program, Task};
 use tardy_lab::variant::Variant;
 use tardy_report::report::lab_cost_text;
 use tardy_results::cost::summary::summarize;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
-use super::ensemble::{Ensemble, code, print_shard, run_programs};
+use super::ensemble::{Ensemble, code, print_shard, run_task};
 use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::output;
@@ -31,12 +31,12 @@ pub(super) fn run(
     setting: &Setting,
     variants: &[Variant],
 ) -> Result<Exit, LabError> {
-    let program = |_| program(metrics, &arguments.measure.arguments);
-    let outcomes = run_programs(
+    let task = Task::Run(program(metrics, &arguments.measure.arguments));
+    let outcomes = run_task(
         setting,
         variants,
         &arguments.measure,
-        &program,
+        &task,
         Ensemble::of(arguments),
         &arguments.out,
     )?;

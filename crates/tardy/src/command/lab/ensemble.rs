@@ -8,7 +8,7 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::comparison::{Comparison, RunResult};
 use tardy_lab::experiment::{Experiment, Outcome, Shard};
-use tardy_lab::guest_job::{self, GuestJob, OUTPUT_FOLDER, Program, Task};
+use tardy_lab::guest_job::{self, GuestJob, Task};
 use tardy_lab::initramfs::AddedFile;
 use tardy_lab::injection::{MODULE_NAME, MODULE_PATH};
 use tardy_lab::kernel;
@@ -19,9 +19,11 @@ use tardy_lab::variant::Variant;
 use tardy_lab::watch::WatchSetup;
 use tardy_results::exit::Exit;
 use tardy_results::summary::summarize::summarize;
+use tardy_run::request::Request;
 use tardy_sys::regular_file;
 
 use super::progress::Progress;
+use super::request;
 use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, RunArguments};
 use crate::command::output;
@@ -31,12 +33,6 @@ const WATCH_WORST: u32 = 10;
 
 /// How long a guest rests after its boot: what the kernel still does in the background then ends.
 pub(super) const SETTLE: Nanos = Nanos::from_secs(1);
-
-/// What is measured when the command line does not say.
-const SCENARIO_DEFAULT: &str = "lab";
-
-/// Where a scenario of the user's own lies in the guest.
-pub(super) const SCENARIO_PATH: &str = "/scenario.toml";
 
 /// Old and new runs in one folder would be taken for one experiment.
 pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
@@ -100,22 +96,16 @@ pub(super) fn run_all(
     ensemble: Ensemble<'_>,
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
-    run_programs(
-        setting,
-        variants,
-        measure,
-        &|replica| program(measure, replica),
-        ensemble,
-        out,
-    )
+    let task = request::task(measure)?;
+    run_task(setting, variants, measure, &task, ensemble, out)
 }
 
-/// Runs every variant with every replica, each the program of its replica.
-pub(super) fn run_programs(
+/// Runs every variant with every replica, each this task.
+pub(super) fn run_task(
     setting: &Setting,
     variants: &[Variant],
     measure: &MeasureArguments,
-    program_of_replica: &(dyn Fn(u32) -> Program + Sync),
+    task: &Task,
     ensemble: Ensemble<'_>,
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
@@ -124,7 +114,7 @@ pub(super) fn run_programs(
     let loaded = lines_of_modules(&modules)?;
     let job_of_replica = |replica: u32| GuestJob {
         version: guest_job::VERSION,
-        task: Task::Run(program_of_replica(replica)),
+        task: of_replica(task, replica),
         settle: SETTLE,
         time_limit: measure.time_limit,
         modules: loaded
@@ -146,9 +136,9 @@ pub(super) fn run_programs(
             path: MODULE_PATH.trim_start_matches('/').to_owned(),
             executable: false,
         });
-        let scenario = scenario_file(measure).map(|file| AddedFile {
+        let scenario = request::scenario_file(measure).map(|file| AddedFile {
             source: file.into(),
-            path: SCENARIO_PATH.trim_start_matches('/').to_owned(),
+            path: request::SCENARIO_PATH.trim_start_matches('/').to_owned(),
             executable: false,
         });
         let modules = modules[&variant.name]
@@ -351,56 +341,15 @@ pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outco
     Comparison::new(meaning(&setting.machine), variants, outcomes, &summary)
 }
 
-/// What is started in the guest: a measurement, with another seed for every replica, or the user's
-/// own program.
-pub(super) fn program(measure: &MeasureArguments, replica: u32) -> Program {
-    if let Some(path) = &measure.program {
-        return Program {
-            path: Some(path.clone()),
-            arguments: measure.arguments.clone(),
-        };
+/// The task with the seed of this replica.
+fn of_replica(task: &Task, replica: u32) -> Task {
+    match task {
+        Task::Measure(request) => Task::Measure(Box::new(Request {
+            seed: request.seed.map(|seed| seed.wrapping_add(replica.into())),
+            ..(**request).clone()
+        })),
+        other => other.clone(),
     }
-    let mut arguments: Vec<String> = ["run", "--out", OUTPUT_FOLDER, "--seed"]
-        .map(str::to_owned)
-        .to_vec();
-    arguments.push((measure.seed.wrapping_add(u64::from(replica))).to_string());
-    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
-    let nothing_said = measure.length.is_none()
-        && measure.cycles.is_none()
-        && measure.load.is_empty()
-        && measure.arguments.is_empty();
-    let default = nothing_said.then(|| SCENARIO_DEFAULT.to_owned());
-    if let Some(scenario) = measure.scenario.as_ref().or(default.as_ref()) {
-        option(
-            "--scenario",
-            scenario_file(measure)
-                .map_or(scenario.as_str(), |_| SCENARIO_PATH)
-                .to_owned(),
-        );
-    }
-    if let Some(length) = measure.length {
-        option("--for", length.exact());
-    }
-    if let Some(cycles) = measure.cycles {
-        option("--cycles", cycles.to_string());
-    }
-    measure
-        .load
-        .iter()
-        .for_each(|load| option("--load", load.clone()));
-    arguments.extend(measure.arguments.iter().cloned());
-    Program {
-        path: None,
-        arguments,
-    }
-}
-
-/// The scenario's file; none for a built-in one.
-pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
-    measure
-        .scenario
-        .as_deref()
-        .filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 
 fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {

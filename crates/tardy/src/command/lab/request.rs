@@ -1,17 +1,29 @@
-//! What the guests are to measure, read on the host before anything is fetched or booted: a mistake
-//! in it would else cost a boot of every guest.
+//! The task of the guests, read on the host before anything is fetched or booted: a mistake in it
+//! would cost a boot of every guest. A guest that measures gets its request as a value.
 
 use clap::Parser;
+use tardy_lab::guest_job::{OUTPUT_FOLDER, Program, Task};
 use tardy_loads::load::LoadRequest;
 use tardy_measure::request;
+use tardy_run::request::Request;
 
-use super::ensemble::{SCENARIO_PATH, program, scenario_file};
 use super::setting::LabError;
 use crate::cli::lab::MeasureArguments;
 use crate::cli::{Cli, Command};
 
-/// Reads the guests' command line as they will; what a guest lacks only it can tell.
+/// Scenario where the command line names nothing to measure.
+const SCENARIO_DEFAULT: &str = "lab";
+
+/// Where a scenario of the user's own lies in the guest.
+pub(super) const SCENARIO_PATH: &str = "/scenario.toml";
+
+/// Reads the guests' task; only a guest knows what it lacks.
 pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
+    task(measure).map(drop)
+}
+
+/// The task of the first replica: a measurement, or the user's own program.
+pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
     if let Some(added) = measure.add.iter().find(|added| !added.0.source.is_file()) {
         return Err(LabError::Usage(format!(
             "--add: there is no file {}: give one of this machine",
@@ -20,17 +32,38 @@ pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
     }
     if let Some(program) = &measure.program {
         check_program(program, measure)?;
-        return check_loads(measure.load.iter());
+        check_loads(measure.load.iter())?;
+        return Ok(Task::Run(Program {
+            path: Some(program.clone()),
+            arguments: measure.arguments.clone(),
+        }));
     }
-    // The scenario's file lies elsewhere in the guest.
-    let here = |word: String| {
-        if word == SCENARIO_PATH {
-            scenario_file(measure).map_or(word, str::to_owned)
-        } else {
-            word
-        }
+    let nothing_said = measure.length.is_none()
+        && measure.cycles.is_none()
+        && measure.load.is_empty()
+        && measure.arguments.is_empty();
+    let default = nothing_said.then(|| SCENARIO_DEFAULT.to_owned());
+    let asked = Request {
+        scenario: measure.scenario.clone().or(default),
+        length: measure.length,
+        cycles: measure.cycles,
+        loads: measure.load.clone(),
+        seed: Some(measure.seed),
+        ..Request::default()
     };
-    check_run(program(measure, 0).arguments.into_iter().map(here))
+    let mut request = read(asked, &measure.arguments)?;
+    if scenario_file(measure).is_some() {
+        request.scenario = Some(SCENARIO_PATH.to_owned());
+    }
+    Ok(Task::Measure(Box::new(request)))
+}
+
+/// The scenario's file; none for a built-in one.
+pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
+    measure
+        .scenario
+        .as_deref()
+        .filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 
 /// A guest has what was added and tardy itself, nothing else.
@@ -45,27 +78,40 @@ fn check_program(program: &str, measure: &MeasureArguments) -> Result<(), LabErr
     )))
 }
 
-/// Reads the arguments of a guest's `tardy run` as the guest will.
-pub(super) fn check_run(words: impl IntoIterator<Item = String>) -> Result<(), LabError> {
-    let words = std::iter::once("tardy".to_owned()).chain(words);
+/// Reads a guest's request: `asked`, with further arguments of `tardy run`.
+pub(super) fn read(asked: Request, further: &[String]) -> Result<Request, LabError> {
+    let asked = Request {
+        out: Some(OUTPUT_FOLDER.into()),
+        ..asked
+    };
+    let words = ["tardy", "run"].map(str::to_owned).into_iter();
+    let words = words.chain(asked.words()).chain(further.iter().cloned());
     let cli = Cli::try_parse_from(words)
         .map_err(|error| LabError::Usage(first_sentence(&error.to_string())))?;
     let Command::Run(args) = cli.command else {
-        return Ok(());
+        return Err(LabError::Usage(
+            "a guest measures with `tardy run`".to_owned(),
+        ));
     };
-    let request = &args.request;
-    if let Some(reason) = request::contradiction(request) {
+    if args.on.is_given() {
+        return Err(LabError::Usage(
+            "--on: a guest measures on itself: leave it out".to_owned(),
+        ));
+    }
+    let request = args.request;
+    if let Some(reason) = request::contradiction(&request) {
         return Err(LabError::Usage(reason.to_owned()));
     }
     let scenario =
-        request::scenario(request).map_err(|error| LabError::Usage(error.to_string()))?;
+        request::scenario(&request).map_err(|error| LabError::Usage(error.to_string()))?;
     check_loads(
         scenario
             .phases
             .iter()
             .flat_map(|phase| &phase.loads)
             .chain(&request.allow),
-    )
+    )?;
+    Ok(request)
 }
 
 fn check_loads<'a>(mut loads: impl Iterator<Item = &'a String>) -> Result<(), LabError> {
@@ -122,6 +168,35 @@ mod tests {
                 "{words}: {refused}"
             );
         }
+    }
+
+    #[test]
+    fn a_guest_gets_its_request_as_a_value() {
+        let line = "tardy lab run --kernel debian:6.1 --out runs --scenario own/mine.toml --seed 7 \
+                    --cycles 50 -- --probe futex --label a=b -- ./loop 'x";
+        let Command::Lab(lab) = Cli::parse_from(line.split_whitespace()).command else {
+            panic!("not the lab")
+        };
+        let LabCommand::Run(mut arguments) = lab.command else {
+            panic!("not a run")
+        };
+        assert!(task(&arguments.measure).is_err(), "there is no such file");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.toml");
+        let scenario = "name = \"mine\"\n[[probe]]\nname = \"cyclic\"\n[[phase]]\nname = \
+                        \"idle\"\nlength = \"1s\"\n";
+        std::fs::write(&file, scenario).unwrap();
+        arguments.measure.scenario = Some(file.display().to_string());
+        let task = task(&arguments.measure).unwrap();
+        let stored = serde_json::to_string(&task).unwrap();
+        assert_eq!(serde_json::from_str::<Task>(&stored).unwrap(), task);
+        let Task::Measure(request) = task else {
+            panic!("not a measurement")
+        };
+        assert_eq!(request.scenario.as_deref(), Some(SCENARIO_PATH));
+        assert_eq!((request.seed, request.cycles), (Some(7), Some(50)));
+        assert_eq!(request.program, ["./loop", "'x"]);
+        assert_eq!(request.probes, ["futex"]);
     }
 
     #[test]

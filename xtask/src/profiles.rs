@@ -42,4 +42,13 @@ mod tests {
         assert!(cold.len() > 10);
         assert_eq!(levels("profile.dist.package"), cold);
     }
+
+    #[test]
+    fn tests_optimise_hot_code_alone() {
+        let mut hot = levels("profile.release.package");
+        hot.retain(|_, level| level == "3");
+        hot.values_mut().for_each(|level| *level = "1".into());
+        assert!(hot.len() > 10);
+        assert_eq!(levels("profile.dev.package"), hot);
+    }
 }

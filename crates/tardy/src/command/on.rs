@@ -271,12 +271,12 @@ fn on_all(
         .collect();
     thread::scope(|scope| {
         let (sender, messages) = mpsc::channel();
-        for index in 0..hosts.len() {
+        for (index, board) in boards.iter().enumerate() {
             let sender = sender.clone();
-            let (refused, board) = (sender.clone(), boards[index]);
+            let refused = sender.clone();
             let started = thread::Builder::new().spawn_scoped(scope, move || {
                 let tell = |event: Event| drop(sender.send(Message::Event(index, event)));
-                let outcome = task(&board, index, &tell);
+                let outcome = task(board, index, &tell);
                 drop(sender.send(Message::Outcome(index, Box::new(outcome))));
             });
             if let Err(error) = started {

@@ -6,7 +6,7 @@ use crate::support;
 use serde_json::Value;
 use support::machine;
 use support::series;
-use support::workplace::{Workplace, finish};
+use support::workplace::Workplace;
 use tardy_core::series::{Meaning, Schedule};
 use tardy_core::units::Nanos;
 
@@ -771,62 +771,4 @@ fn numbers_of_loads_that_count_only_long_gaps_are_named() {
             .count()
     };
     assert_eq!((noted("fpu"), noted("none")), (2, 0));
-}
-
-#[test]
-fn no_measuring_thread_ends_or_frees_memory_while_another_one_takes_samples() {
-    let place = Workplace::new();
-    let mut strace = place.prepared(
-        machine::program("strace", "strace"),
-        [
-            "-f",
-            "--seccomp-bpf",
-            "-o",
-            "trace",
-            "-e",
-            "trace=prctl,clock_nanosleep,munmap,exit",
-            env!("CARGO_BIN_EXE_tardy"),
-        ],
-    );
-    // The first two are done after 20 ms, the last one after 400.
-    let probes = "--probe parallel:copies=2 --probe timerfd --probe nanosleep:period=20ms";
-    let cpu = machine::last_cpu();
-    strace.args(
-        format!("run --cycles 20 --load none --cpus {cpu} {probes} --quiet --json --out run")
-            .split(' '),
-    );
-    finish(strace).ends_with(0);
-    let trace = std::fs::read_to_string(place.path("trace")).unwrap();
-    let lines: Vec<(&str, &str)> = trace
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .map(|(thread, call)| (thread, call.trim_start()))
-        .collect();
-    let named = |call: &str| {
-        ["parallel/", "timerfd/", "nanosleep/"]
-            .iter()
-            .any(|name| call.starts_with(&format!("prctl(PR_SET_NAME, \"{name}")))
-    };
-    let threads: Vec<&str> = lines
-        .iter()
-        .filter(|(_, call)| named(call))
-        .map(|&(thread, _)| thread)
-        .collect();
-    assert_eq!(threads.len(), 4, "{trace}");
-    let of_measuring = |begins: &'static [&'static str]| {
-        let threads = &threads;
-        move |&(thread, call): &(&str, &str)| {
-            threads.contains(&thread) && begins.iter().any(|begin| call.starts_with(begin))
-        }
-    };
-    let sleeps = of_measuring(&["clock_nanosleep(", "<... clock_nanosleep"]);
-    let first_sleep = lines.iter().position(&sleeps).unwrap();
-    let last_sleep = lines.iter().rposition(&sleeps).unwrap();
-    // Before its loop a thread gives back what its heap does not need.
-    let first_end = lines[first_sleep..]
-        .iter()
-        .position(of_measuring(&["munmap(", "exit("]))
-        .map(|after| first_sleep + after)
-        .unwrap();
-    assert!(last_sleep < first_end, "{:?}\n{trace}", lines[first_end]);
 }

@@ -73,10 +73,7 @@ impl Tracefs {
                 "it is no trace instance that a run made",
             ));
         }
-        match fs::remove_dir(self.instance(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        fs::remove_dir(self.instance(name)).or_else(unless_gone)
     }
 
     /// Removes the instances of processes that are gone, and returns their names. What cannot be
@@ -112,6 +109,17 @@ pub fn instance_name(root: &Root) -> String {
 fn maker(name: &str) -> Option<(u32, u64)> {
     let (process, start) = name.strip_prefix(INSTANCE_PREFIX)?.split_once('-')?;
     Some((process.parse().ok()?, start.parse().ok()?))
+}
+
+/// An instance that was removed meanwhile is no error. The kernel reports ENODEV if another process
+/// removed it during the call (`instance_rmdir` in kernel/trace/trace.c).
+fn unless_gone(error: io::Error) -> io::Result<()> {
+    const ENODEV: i32 = 19;
+    if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ENODEV) {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 #[cfg(test)]
@@ -160,5 +168,12 @@ mod tests {
             Tracefs::open(&Root::at(folder.path())).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+    }
+
+    #[test]
+    fn an_instance_that_another_process_removed_is_gone() {
+        let outcome = |errno| unless_gone(io::Error::from_raw_os_error(errno));
+        assert!(outcome(2).is_ok() && outcome(19).is_ok());
+        assert_eq!(outcome(16).unwrap_err().raw_os_error(), Some(16));
     }
 }

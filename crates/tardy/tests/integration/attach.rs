@@ -418,11 +418,8 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
     let process = killed.pid();
     killed.signal(tardy_sys::process::KILL);
     killed.wait();
-    assert_eq!(
-        (instances_of(process), place.journals().len()),
-        (1, 1),
-        "nobody was there to remove it"
-    );
+    // Another command that starts meanwhile may have removed the instance, but never the journal.
+    assert_eq!(place.journals().len(), 1);
     place.tardy("restore").ends_with(0);
     assert_eq!((instances_of(process), place.journals().len()), (0, 0));
 }

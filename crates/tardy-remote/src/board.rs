@@ -15,7 +15,7 @@ use super::binary::{self, BinaryError};
 use super::host::Address;
 use super::on_board::{self, BoardOutput, COMMAND};
 use super::ssh::{Ssh, UNREACHED};
-use super::step::{Awaited, Limits, PATIENCE, Step};
+use super::step::{Limits, PATIENCE, Step, WaitKind};
 
 /// What the folder on a board is called.
 const FOLDER: &str = "tardy-on.";
@@ -150,7 +150,7 @@ impl Board<'_> {
         let found = self.capture(
             "looking for a folder",
             self.ssh.shell(self.address, FIND_FOLDER),
-            Awaited::Preparation,
+            WaitKind::Preparation,
         )?;
         // A board's shell may greet before.
         let value = |name: &str| {
@@ -205,7 +205,7 @@ impl Board<'_> {
             error => error,
         };
         self.through_breaks(tell, || {
-            self.capture("waiting", self.on_board(folder, "wait"), Awaited::Command)
+            self.capture("waiting", self.on_board(folder, "wait"), WaitKind::Command)
         })
         .map_err(or_lost)?;
         tell(Event::Ended);
@@ -222,7 +222,7 @@ impl Board<'_> {
     /// [`BoardError`].
     pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
         let stop = self.on_board(folder, "stop");
-        self.capture("ending it early", stop, Awaited::Answer)
+        self.capture("ending it early", stop, WaitKind::Answer)
             .map(drop)
     }
 
@@ -278,7 +278,7 @@ impl Board<'_> {
         let command = self.ssh.shell(self.address, line);
         let file =
             regular_file::open(file).map_err(|error| BoardError::File(file.to_owned(), error))?;
-        self.capture_of(step, command, Some(file), Awaited::Preparation)
+        self.capture_of(step, command, Some(file), WaitKind::Preparation)
     }
 
     /// Starts the command. Where the connection breaks meanwhile it may run: it is started again,
@@ -301,7 +301,7 @@ impl Board<'_> {
         let has_broken = Cell::new(false);
         let started = self.through_breaks(tell, || {
             let command = self.ssh.program(self.address, &words);
-            let started = self.capture("starting it", command, Awaited::Answer);
+            let started = self.capture("starting it", command, WaitKind::Answer);
             let is_unknown = matches!(
                 started,
                 Err(BoardError::Unreached(_) | BoardError::Silent { .. })
@@ -333,7 +333,7 @@ impl Board<'_> {
     fn receive(&self, folder: &str, out: &Path) -> Result<BoardOutput, BoardError> {
         let send = self.on_board(folder, "send");
         let mut step =
-            Step::start(send, None, self.limits(Awaited::Data)).map_err(BoardError::NoSsh)?;
+            Step::start(send, None, self.limits(WaitKind::Data)).map_err(BoardError::NoSsh)?;
         let received = on_board::receive(io::BufReader::new(&mut step), out);
         let taken = |error| BoardError::Taken {
             error,
@@ -357,7 +357,7 @@ impl Board<'_> {
     fn remove(&self, folder: &str) {
         if is_ours(folder) {
             let remove = self.ssh.program(self.address, &["rm", "-rf", "--", folder]);
-            let _ = self.capture("cleaning up", remove, Awaited::Answer);
+            let _ = self.capture("cleaning up", remove, WaitKind::Answer);
         }
     }
 
@@ -380,7 +380,7 @@ impl Board<'_> {
         step()
     }
 
-    fn limits(&self, awaited: Awaited) -> Limits<'_> {
+    fn limits(&self, awaited: WaitKind) -> Limits<'_> {
         Limits {
             awaited,
             patience: PATIENCE,
@@ -393,7 +393,7 @@ impl Board<'_> {
         &self,
         step: &'static str,
         command: Command,
-        awaited: Awaited,
+        awaited: WaitKind,
     ) -> Result<String, BoardError> {
         self.capture_of(step, command, None, awaited)
     }
@@ -404,7 +404,7 @@ impl Board<'_> {
         step: &'static str,
         command: Command,
         input: Option<File>,
-        awaited: Awaited,
+        awaited: WaitKind,
     ) -> Result<String, BoardError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::TimedOut => BoardError::Silent { step, error },

@@ -212,12 +212,12 @@ pub struct BoardOutput {
 }
 
 /// A reader that fails once more than `room` bytes were read.
-struct Bounded<'a, R> {
+struct BoundedReader<'a, R> {
     from: R,
     room: &'a Cell<u64>,
 }
 
-impl<R: io::Read> io::Read for Bounded<'_, R> {
+impl<R: io::Read> io::Read for BoundedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(buffer)?;
         let left = self.room.get().checked_sub(read as u64).ok_or_else(|| {
@@ -245,7 +245,7 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let folder = Scratch::make(place, "fetched")?;
     let mut is_complete = false;
     let room = Cell::new(HEADER_BYTES_MAX);
-    let mut archive = tar::Archive::new(Bounded { from, room: &room });
+    let mut archive = tar::Archive::new(BoundedReader { from, room: &room });
     archive.set_preserve_permissions(false);
     archive.set_preserve_mtime(false);
     let mut entries = archive.entries()?;

@@ -26,7 +26,7 @@ const BEHIND_END: Duration = Duration::from_secs(1);
 
 /// The purpose of a step, which decides how long it may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Awaited {
+pub(crate) enum WaitKind {
     /// Before the command: the step ends at once when the user stops the command.
     Preparation,
     /// An answer.
@@ -40,7 +40,7 @@ pub(crate) enum Awaited {
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits<'a> {
-    pub awaited: Awaited,
+    pub awaited: WaitKind,
     pub patience: Duration,
     /// Whether the user stopped the command.
     pub is_ending: &'a AtomicBool,
@@ -48,7 +48,7 @@ pub(crate) struct Limits<'a> {
 
 /// The output of a step, and how it ended.
 #[derive(Debug)]
-pub(crate) struct Printed {
+pub(crate) struct StepOutput {
     pub output: Vec<u8>,
     pub words: Vec<u8>,
     pub status: ExitStatus,
@@ -116,7 +116,7 @@ impl<'a> Step<'a> {
     /// # Errors
     /// Those of reading; `TimedOut`, `ConnectionAborted` if the user stopped the command, and
     /// `FileTooLarge`.
-    pub(crate) fn printed(mut self) -> io::Result<Printed> {
+    pub(crate) fn printed(mut self) -> io::Result<StepOutput> {
         let mut output = Vec::new();
         (&mut self)
             .take(OUTPUT_BYTES_MAX + 1)
@@ -128,7 +128,7 @@ impl<'a> Step<'a> {
             ));
         }
         let (status, words) = self.finish()?;
-        Ok(Printed {
+        Ok(StepOutput {
             output,
             words,
             status,
@@ -158,7 +158,7 @@ impl<'a> Step<'a> {
         match piece {
             Ok(Piece::Output(bytes)) => {
                 self.open = bytes;
-                if self.limits.awaited == Awaited::Data {
+                if self.limits.awaited == WaitKind::Data {
                     self.since = Instant::now();
                 }
             }
@@ -184,11 +184,11 @@ impl<'a> Step<'a> {
             }
         }
         match self.limits.awaited {
-            Awaited::Preparation if is_ending => Err(io::Error::new(
+            WaitKind::Preparation if is_ending => Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
                 "ended early",
             )),
-            Awaited::Command if !is_ending => {
+            WaitKind::Command if !is_ending => {
                 self.since = Instant::now();
                 Ok(())
             }
@@ -256,7 +256,7 @@ mod tests {
     static NOBODY_ENDS: AtomicBool = AtomicBool::new(false);
     static EVERYBODY_ENDS: AtomicBool = AtomicBool::new(true);
 
-    fn shell(line: &str, awaited: Awaited, is_ending: &'static AtomicBool) -> Step<'static> {
+    fn shell(line: &str, awaited: WaitKind, is_ending: &'static AtomicBool) -> Step<'static> {
         let mut command = Command::new("sh");
         command.args(["-c", line]).stdin(Stdio::null());
         let limits = Limits {
@@ -269,12 +269,12 @@ mod tests {
 
     /// Waits as long as a busy machine may take.
     fn patient(line: &str) -> Step<'static> {
-        let mut step = shell(line, Awaited::Data, &NOBODY_ENDS);
+        let mut step = shell(line, WaitKind::Data, &NOBODY_ENDS);
         step.limits.patience = Duration::from_secs(60);
         step
     }
 
-    fn fails(line: &str, awaited: Awaited, is_ending: &'static AtomicBool) -> io::ErrorKind {
+    fn fails(line: &str, awaited: WaitKind, is_ending: &'static AtomicBool) -> io::ErrorKind {
         shell(line, awaited, is_ending)
             .printed()
             .unwrap_err()
@@ -283,9 +283,9 @@ mod tests {
 
     #[test]
     fn what_is_printed_without_end_is_given_up() {
-        let printed = fails("yes", Awaited::Answer, &NOBODY_ENDS);
+        let printed = fails("yes", WaitKind::Answer, &NOBODY_ENDS);
         assert_eq!(printed, io::ErrorKind::FileTooLarge);
-        let words = fails("yes >&2", Awaited::Answer, &NOBODY_ENDS);
+        let words = fails("yes >&2", WaitKind::Answer, &NOBODY_ENDS);
         assert_eq!(words, io::ErrorKind::TimedOut);
     }
 
@@ -297,20 +297,20 @@ mod tests {
             "echo a; sleep 60 & wait",
             "exec >&- 2>&-; sleep 60",
         ] {
-            for awaited in [Awaited::Preparation, Awaited::Answer, Awaited::Data] {
+            for awaited in [WaitKind::Preparation, WaitKind::Answer, WaitKind::Data] {
                 let given_up = fails(line, awaited, &NOBODY_ENDS);
                 assert_eq!(given_up, io::ErrorKind::TimedOut, "{line} {awaited:?}");
             }
-            let ended = fails(line, Awaited::Preparation, &EVERYBODY_ENDS);
+            let ended = fails(line, WaitKind::Preparation, &EVERYBODY_ENDS);
             assert_eq!(ended, io::ErrorKind::ConnectionAborted, "{line}");
-            let ended = fails(line, Awaited::Command, &EVERYBODY_ENDS);
+            let ended = fails(line, WaitKind::Command, &EVERYBODY_ENDS);
             assert_eq!(ended, io::ErrorKind::TimedOut, "{line}");
         }
     }
 
     #[test]
     fn a_command_and_data_that_flows_may_take_longer_than_the_patience() {
-        let printed = shell("sleep 0.6; echo done", Awaited::Command, &NOBODY_ENDS)
+        let printed = shell("sleep 0.6; echo done", WaitKind::Command, &NOBODY_ENDS)
             .printed()
             .unwrap();
         assert_eq!(printed.output, b"done\n");

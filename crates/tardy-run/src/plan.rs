@@ -1,6 +1,8 @@
 //! What a run will do, as a value: stored in its folder, and the same for a guest, a board over SSH
 //! and this machine.
 
+pub mod request;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -16,10 +18,10 @@ use tardy_machine::undo::Undo;
 
 use tardy_sys::sched;
 
+use self::request::Request;
 use crate::device_writes::{self, DeviceWrites};
 use crate::keep::KeptSamples;
 use crate::parameter::Values;
-use crate::request::Request;
 use crate::system_clock::{ProbeClocks, ThreadClocks};
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;

@@ -258,9 +258,9 @@ mod tests {
     use super::*;
 
     /// Notes when it is dropped, as a probe's files and memory are.
-    struct Held(Arc<Mutex<Vec<&'static str>>>);
+    struct DropNote(Arc<Mutex<Vec<&'static str>>>);
 
-    impl Drop for Held {
+    impl Drop for DropNote {
         fn drop(&mut self) {
             self.0.lock().unwrap().push("dropped");
         }
@@ -279,7 +279,7 @@ mod tests {
         length: std::time::Duration,
         end: LoopEnd,
     ) -> Member {
-        let held = Held(Arc::clone(log));
+        let held = DropNote(Arc::clone(log));
         Member {
             role: "",
             cpus: CpuList::default(),

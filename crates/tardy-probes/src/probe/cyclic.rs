@@ -13,7 +13,7 @@ use super::member::one_thread;
 use super::schedule::grid_of;
 use super::timer_clock::TimerClock;
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -45,12 +45,12 @@ fn measure_on_another_clock(
     plan: &ThreadPlan,
     producer: Producer,
     control: &Control,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let mut timer = TimerClock::of(plan);
     by_due_times(plan, producer, control, |due| timer.sleep_until(due))
 }
 
-fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<Left> {
+fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<Departure> {
     let (mut walk, end) = grid_of(plan)?;
     // One number to compare with: as an option it would be two, with a branch of its own in each
     // turn.

@@ -10,7 +10,7 @@ use tardy_sys::clock;
 
 use super::schedule::grid_of;
 use super::timer_clock::TimerClock;
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 /// Waits by `sleep_until` for each due time, one after another; it answers with the first read of
@@ -20,7 +20,7 @@ pub(super) fn by_due_times(
     mut producer: Producer,
     control: &Control,
     mut sleep_until: impl FnMut(i64) -> io::Result<i64>,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     while walk.base() < end && !control.is_past_end(walk.base()) {
@@ -50,7 +50,7 @@ pub(super) fn by_expiries(
     control: &Control,
     start: impl Fn(i64, i64) -> io::Result<()>,
     mut wait: impl FnMut() -> io::Result<u64>,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let mut timer = TimerClock::of(plan);

@@ -14,7 +14,7 @@ use super::info::ProbeInfo;
 use super::member::{Member, Run};
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -217,7 +217,7 @@ fn measure(
     (of_day, of_clock): (Producer, Producer),
     mut share: Share,
     control: &Control,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let _ = clock::sleep_until(&clock::Instant::from_nanos(start.get()));
     let mut day = ClockReader::new(clock::time_of_day, || Clock::Realtime.ahead(), of_day, plan);

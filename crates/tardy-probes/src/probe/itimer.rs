@@ -18,7 +18,7 @@ use super::member::{Member, Run};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -72,7 +72,7 @@ fn measure(
     plan: &ThreadPlan,
     mut producer: Producer,
     control: &Control,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let period = request_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     // The first activation only says where the first interval begins.

@@ -8,7 +8,7 @@ use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
 
 use super::series_info::SeriesInfo;
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 /// What one place of a probe is opened with.
@@ -113,7 +113,7 @@ pub struct Member {
 }
 
 /// What a thread does.
-pub type Run = Box<dyn FnOnce(StartGate<'_>) -> io::Result<Left> + Send>;
+pub type Run = Box<dyn FnOnce(StartGate<'_>) -> io::Result<Departure> + Send>;
 
 /// A thread that is prepared and may wait for the start.
 pub struct StartGate<'a> {
@@ -187,7 +187,7 @@ impl std::fmt::Debug for Member {
 }
 
 /// A measuring loop with one thread and one series.
-pub type MeasuringLoop = fn(&ThreadPlan, Producer, &Control) -> io::Result<Left>;
+pub type MeasuringLoop = fn(&ThreadPlan, Producer, &Control) -> io::Result<Departure>;
 
 /// The usual place: one thread that runs `measure` for the first series.
 ///

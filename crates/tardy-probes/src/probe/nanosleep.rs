@@ -12,7 +12,7 @@ use super::member::one_thread;
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -37,7 +37,7 @@ pub(super) fn measure(
     plan: &ThreadPlan,
     mut producer: Producer,
     control: &Control,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let request = request_of(plan)?;
     let duration = clock::Instant::from_nanos(request.get());
     // A relative sleep on CLOCK_TAI ends at a time of that clock, as an absolute one does; on

@@ -30,7 +30,7 @@ use super::interrupt_counter;
 use super::member::{Member, Run};
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -254,7 +254,7 @@ fn measure(
     mut series: Series,
     mut share: Share,
     control: &Control,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let calibration = series.calibration;
     // Of a number of cycles each is an interval between two reads.
     let mut left = plan.cycles.unwrap_or(u64::MAX);

@@ -25,7 +25,7 @@ use super::member::{Member, Run, Start};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::Left;
+use crate::recording::control::Departure;
 use crate::recording::ring::Producer;
 
 /// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.
@@ -422,7 +422,7 @@ fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
 
 /// Leaves with the other threads. A pair measures nothing any more once one of its threads has
 /// failed.
-fn leave_or_stop(start: &Start<'_>, result: io::Result<()>) -> io::Result<Left> {
+fn leave_or_stop(start: &Start<'_>, result: io::Result<()>) -> io::Result<Departure> {
     result.inspect_err(|_| start.control.stop())?;
     Ok(start.control.leave())
 }

@@ -18,7 +18,7 @@ use super::member::{Member, Run, one_thread};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance, nanosleep};
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 /// By how much the kernel may slew its clock: MAXFREQ of include/linux/timex.h.
@@ -73,7 +73,7 @@ fn measure(
     calibration: Calibration,
     mut producer: Producer,
     control: &Control,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let request = request_of(plan)?;
     let duration = clock::Instant::from_nanos(request.get());
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);

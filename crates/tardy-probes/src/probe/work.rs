@@ -21,7 +21,7 @@ use super::member::{Finish, Member, Run};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 use crate::work::{Calibration, UnitOfWork};
 
@@ -212,7 +212,7 @@ fn measure(
     mut started: Producer,
     mut done: Producer,
     control: &Control,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     // From here to `close` the thread makes no system call but the sleep and, where the vDSO has

@@ -21,7 +21,7 @@ pub struct StoppedBy {
 /// Shows that a thread takes no more samples and that no other one does: [`Control::leave`] alone
 /// makes it, so that no measuring loop can end without having waited.
 #[derive(Debug)]
-pub struct Left(());
+pub struct Departure(());
 
 /// One for all measuring threads of a run.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl Control {
     /// Sleeps until every thread that entered has taken its last sample. A thread calls it behind
     /// its loop, before it closes a file, frees memory or ends: on the same CPU and at the same
     /// priority, that work would delay samples that other threads still take.
-    pub fn leave(&self) -> Left {
+    pub fn leave(&self) -> Departure {
         let mut measuring = self.lock_measuring();
         *measuring = measuring.saturating_sub(1);
         if *measuring == 0 {
@@ -69,7 +69,7 @@ impl Control {
                 .wait_while(measuring, |measuring| *measuring > 0)
                 .unwrap_or_else(PoisonError::into_inner),
         );
-        Left(())
+        Departure(())
     }
 
     fn lock_measuring(&self) -> std::sync::MutexGuard<'_, usize> {

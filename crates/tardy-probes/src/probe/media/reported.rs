@@ -17,7 +17,7 @@ use super::{FRAME, SKEW};
 use crate::app::track::Track;
 use crate::probe::member::{DetectedGrid, Member, Run};
 use crate::probe::{OpenContext, ProbeInstance, SeriesInfo};
-use crate::recording::control::{Control, Left};
+use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
 const REPORTED_SKEW: SeriesInfo = SeriesInfo {
@@ -296,7 +296,7 @@ fn watch(
     mut film: Film,
     plan: &ThreadPlan,
     control: &Control,
-) -> io::Result<Left> {
+) -> io::Result<Departure> {
     // As the recorder: what the player says must not wait.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let (mut unseen, period) = (VecDeque::new(), film.period);

@@ -6,6 +6,7 @@
 //! files with defaults, the text of a plan and the command that repeats a run follow from the rows.
 
 mod of_plan;
+pub mod option;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +20,7 @@ use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 
 use crate::keep::KeptSamples;
-use crate::option::{Bytes, Definition, Form, OptionValue, Part, RunOption, Tuning};
+use crate::plan::request::option::{Bytes, Definition, Form, OptionValue, Part, RunOption, Tuning};
 use crate::plan::{Plan, PolicyName};
 use crate::system_clock::SystemClock;
 use crate::threshold::ThresholdAction;

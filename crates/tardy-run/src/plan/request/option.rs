@@ -1,5 +1,5 @@
 //! How an option of `tardy run` is described, and how its value is read from words and written as
-//! words. The options themselves stand in [`crate::request`].
+//! words. The options themselves stand in [`crate::plan::request`].
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
 use crate::keep::KeptSamples;
+use crate::plan::request::Request;
 use crate::plan::{Plan, PolicyName};
-use crate::request::Request;
 use crate::system_clock::SystemClock;
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
@@ -297,7 +297,11 @@ macro_rules! with_default {
     )+ };
 }
 
-with_default!(KeptSamples, ExplainLevel, crate::request::CpuDmaLatency);
+with_default!(
+    KeptSamples,
+    ExplainLevel,
+    crate::plan::request::CpuDmaLatency
+);
 
 /// A value that reads and writes itself.
 macro_rules! plain {
@@ -320,10 +324,10 @@ plain!(
     u64,
     KeptSamples,
     ThresholdAction,
-    crate::request::CpuDmaLatency,
-    crate::request::Label,
-    crate::request::LoadCpus,
-    crate::request::MeasuredCpus
+    crate::plan::request::CpuDmaLatency,
+    crate::plan::request::Label,
+    crate::plan::request::LoadCpus,
+    crate::plan::request::MeasuredCpus
 );
 
 /// One of a few values, with a line of help for each.

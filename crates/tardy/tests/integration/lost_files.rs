@@ -84,7 +84,8 @@ fn make(place: &Workplace) {
         (!files.is_empty() && files.iter().all(gave_way)).then_some(())
     });
     running.signal(signal::TERMINATE);
-    assert!([0, 4].contains(&running.wait().code()));
+    // 1: on a busy machine, skipped periods in a chunk that was not stored count as misses.
+    assert!([0, 1, 4].contains(&running.wait().code()));
 }
 
 /// Makes the run in `folder` one whose tool was killed.
@@ -183,46 +184,55 @@ fn resume(place: &Workplace) -> Outcome {
         });
         (is_its_own || !Path::new(&format!("/proc/{id}/exe")).exists()).then_some(())
     });
-    running.signal(signal::TERMINATE);
+    // One that was refused has ended already.
+    let _ = tardy_sys::process::kill(id, signal::TERMINATE);
     running.wait()
 }
 
 #[test]
 fn a_damaged_folder_never_counts_fewer_samples_without_a_warning() {
+    damage_every_file(false);
+}
+
+#[test]
+fn a_damaged_folder_of_a_killed_run_never_counts_fewer_samples_without_a_warning() {
+    damage_every_file(true);
+}
+
+/// Damages each file in each way, and reads and resumes the run.
+fn damage_every_file(is_cut_off: bool) {
     let place = Workplace::new();
     make(&place);
     let (whole, hurt) = (place.path("whole"), place.path("hurt"));
     let had = samples(&place.summary("whole"));
     let pairs = pairs(&whole);
-    for is_cut_off in [false, true] {
-        for Pair { file, other } in &pairs {
-            for damage in DAMAGES {
-                if damage == Damage::Exchanged && file == other {
-                    continue;
-                }
-                let case = format!("{} {damage:?}, cut off: {is_cut_off}", file.display());
-                copy(&whole, &hurt);
-                if is_cut_off {
-                    cut_off(&hurt);
-                }
-                damage.make(&hurt.join(file), &hurt.join(other));
-                let shown = place.tardy("show hurt --json");
-                let is_last = is_cut_off && is_newest(&whole, file);
-                assert!(is_honest(&shown, &had) || is_last, "{case}: {shown:?}");
-                for reader in READERS.iter().filter(|_| !is_cut_off) {
-                    let read = place.tardy(reader);
-                    assert!(
-                        [0, 1, 2, 4].contains(&read.code()),
-                        "{case}: {reader}: {read:?}"
-                    );
-                }
-                let resumed = resume(&place);
-                let after = place.tardy("show hurt --json");
+    for Pair { file, other } in &pairs {
+        for damage in DAMAGES {
+            if damage == Damage::Exchanged && file == other {
+                continue;
+            }
+            let case = format!("{} {damage:?}, cut off: {is_cut_off}", file.display());
+            copy(&whole, &hurt);
+            if is_cut_off {
+                cut_off(&hurt);
+            }
+            damage.make(&hurt.join(file), &hurt.join(other));
+            let shown = place.tardy("show hurt --json");
+            let is_last = is_cut_off && is_newest(&whole, file);
+            assert!(is_honest(&shown, &had) || is_last, "{case}: {shown:?}");
+            for reader in READERS.iter().filter(|_| !is_cut_off) {
+                let read = place.tardy(reader);
                 assert!(
-                    is_honest(&after, &had) || is_last,
-                    "{case}: {resumed:?}\nthen {after:?}"
+                    [0, 1, 2, 4].contains(&read.code()),
+                    "{case}: {reader}: {read:?}"
                 );
             }
+            let resumed = resume(&place);
+            let after = place.tardy("show hurt --json");
+            assert!(
+                is_honest(&after, &had) || is_last,
+                "{case}: {resumed:?}\nthen {after:?}"
+            );
         }
     }
 }

@@ -282,24 +282,6 @@ fn what_cannot_be_exported_is_said_with_the_remedy() {
     );
 }
 
-#[cfg(not(feature = "arrow"))]
-#[test]
-fn arrow_is_refused_by_name_where_it_was_not_built() {
-    let place = Workplace::new();
-    made().write(&place.path("run"));
-    let refused = place
-        .tardy("export run --format arrow --output run.arrow")
-        .ends_with(3);
-    assert!(
-        refused.stderr.contains(
-            "built without arrow: build it with `cargo build --release --features arrow`"
-        ),
-        "{}",
-        refused.stderr
-    );
-    assert_eq!(place.names(), ["run"]);
-}
-
 #[cfg(feature = "arrow")]
 #[test]
 fn arrow_holds_every_sample_and_its_units() {

@@ -548,7 +548,7 @@ fn no_late_sample_waited_for_the_end_of_a_load_or_of_a_measuring_thread() {
     let run = out.join("6.1-none").join("replica-000");
     let explained = shown(&["explain", "--json", "--worst", "200", run.to_str().unwrap()]);
     let worst = explained["worst"].as_array().unwrap();
-    assert!(worst.len() > 100, "{}", worst.len());
+    assert!(worst.len() >= 20, "{}", worst.len());
     let names = |values: &Value, key: Option<&str>| -> Vec<String> {
         let values = values.as_array().into_iter().flatten();
         values

@@ -4,7 +4,8 @@
 //! Samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
 //! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept. In runs
 //! with `--disk`, a series has several files ([`rotation`]), the oldest of which are folded into
-//! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample.
+//! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample, and
+//! [`delay_totals`] add them up.
 //!
 //! One pass over a series makes its stretches of time for comparisons ([`blocks`]), its extremes
 //! for charts ([`sweep`]), its largest samples for a model of the tail ([`tail`]), or the grid
@@ -13,6 +14,7 @@
 #![warn(missing_docs)]
 
 pub mod blocks;
+pub mod delay_totals;
 pub mod delays;
 pub mod far_time;
 mod file_name_mark;

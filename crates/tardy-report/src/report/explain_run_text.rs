@@ -220,7 +220,10 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
     }
     out.push_str("\nFunctions that were under way (the innermost first)\n");
     for row in rows.iter().take(STACKS_SHOWN) {
-        let (who, end) = (row.who(), if row.is_end { ", given up by" } else { "" });
+        let (who, end) = (
+            tardy_results::explain::stacks::who(row),
+            if row.is_end { ", given up by" } else { "" },
+        );
         let _ = writeln!(
             out,
             "  {:>6}  most {:>8}  {who}{end}: {}",

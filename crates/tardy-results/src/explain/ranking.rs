@@ -1,12 +1,13 @@
 //! Wake-ups of a trace, counted: by holder, by component, and the worst of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
+use tardy_samples::delay_totals::DelayTotals;
 use tardy_trace::event::Thread;
 use tardy_trace::explain::{Cause, Certainty, DueFrom, Holder, WakeUp};
 use tardy_trace::symbols::Symbols;
 
-use super::tally::Tally;
+use super::tally::LatenessBreakdown;
 use super::{
     Explanation, HolderFacts, Question, RuleRow, Story, ThreadFacts, TraceFacts, WakeUpCounts,
 };
@@ -18,20 +19,28 @@ pub(super) struct Ranking<'a> {
     counts: WakeUpCounts,
     pids: BTreeSet<i32>,
     thread: Option<Thread>,
-    tally: Tally<(Holder, Certainty)>,
+    totals: DelayTotals,
+    /// Who holds which place in the totals.
+    holders: Vec<(Holder, Certainty)>,
+    places: HashMap<(Holder, Certainty), usize>,
     /// The worst wake-ups, the worst first.
     worst: Vec<WakeUp>,
 }
 
 impl<'a> Ranking<'a> {
     pub(super) fn new(question: &'a Question) -> Self {
-        let tally = Tally::new();
+        let others = Holder {
+            name: "too many names".into(),
+            ..Holder::of(Cause::Unknown)
+        };
         Self {
             question,
             counts: WakeUpCounts::default(),
             pids: BTreeSet::new(),
             thread: None,
-            tally,
+            totals: DelayTotals::default(),
+            holders: vec![(others, Certainty::Seen)],
+            places: HashMap::new(),
             worst: Vec::new(),
         }
     }
@@ -53,15 +62,16 @@ impl<'a> Ranking<'a> {
             return;
         }
         self.counts.ranked += 1;
-        let pieces = wake_up
-            .pieces
-            .iter()
-            .map(|piece| (piece.component, (piece.holder, piece.known), piece.length()));
-        let others = Holder {
-            name: "too many names".into(),
-            ..Holder::of(Cause::Unknown)
-        };
-        self.tally.take(late, pieces, (others, Certainty::Seen));
+        let (holders, places) = (&mut self.holders, &mut self.places);
+        let mut pieces = wake_up.pieces.iter().map(|piece| {
+            let holder = (piece.holder, piece.known);
+            let place = *places.entry(holder).or_insert_with(|| {
+                holders.push(holder);
+                holders.len() - 1
+            });
+            (piece.component, place, piece.length())
+        });
+        self.totals.take(late, &mut pieces);
         // Of equally late ones the first stays.
         let place = self.worst.partition_point(|other| other.lateness() >= late);
         if place < self.question.worst {
@@ -77,9 +87,10 @@ impl<'a> Ranking<'a> {
         unfinished: u64,
         symbols: &Symbols,
     ) -> Explanation {
-        let tallied = self
-            .tally
-            .finish(|(holder, known)| HolderFacts::of(holder, *known, symbols));
+        let tallied = LatenessBreakdown::new(&self.totals, |place| {
+            let (holder, known) = &self.holders[place];
+            HolderFacts::of(holder, *known, symbols)
+        });
         let thread = self.thread.unwrap_or_default();
         Explanation {
             trace,

@@ -12,6 +12,7 @@ use tardy_outside::store::StoreError;
 use tardy_run::folder::{self, FolderError};
 use tardy_run::record::RunRecord;
 use tardy_run::tracing::{ExplainedSeries, TracingRecord};
+use tardy_samples::delay_totals::{self, OTHERS, SampleTotals};
 use tardy_samples::delays::{self, DelayChunk, DelayHolder, DelayReader, DelayWaker, SampleDelay};
 use tardy_samples::read_series::{SeriesError, SeriesFile};
 use tardy_sys::regular_file;
@@ -19,8 +20,8 @@ use tardy_trace::explain::{Cause, Certainty, Target};
 use tardy_trace::text::Text;
 
 use super::executed::{ExecutedCode, OutsideFacts};
-use super::stacks::{StackRow, StackTally};
-use super::tally::Tally;
+use super::stacks::StackRow;
+use super::tally::LatenessBreakdown;
 use super::{
     ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, LoopRow, Question, StoryPiece,
     explain,
@@ -343,17 +344,13 @@ fn explained_series(
         .collect()
 }
 
-/// Place of whoever stands for all, where there are too many.
-const OTHERS: usize = 0;
-
 pub(super) struct Reading<'a> {
     question: RunQuestion,
     record: &'a RunRecord,
     holders: Holders,
     counts: SampleCounts,
-    tally: Tally<usize>,
+    totals: SampleTotals,
     pub(super) worst: Vec<SampleStory>,
-    stacks: StackTally,
 }
 
 /// What became of a sample.
@@ -390,9 +387,8 @@ impl<'a> Reading<'a> {
             record,
             holders: Holders::default(),
             counts: SampleCounts::default(),
-            tally: Tally::new(),
+            totals: SampleTotals::default(),
             worst: Vec::new(),
-            stacks: StackTally::default(),
         };
         let others = reading.holders.place(&DelayHolder {
             cause: Cause::Unknown,
@@ -415,13 +411,15 @@ impl<'a> Reading<'a> {
     ) -> RunExplanation {
         let Self {
             holders,
-            counts,
-            tally,
+            mut counts,
+            totals,
             worst,
-            stacks,
             ..
         } = self;
-        let tallied = tally.finish(|&place| holders.facts[place].clone());
+        counts.explained = totals.explained;
+        counts.with_unknown = totals.with_unknown;
+        counts.ranked = totals.ranked;
+        let tallied = LatenessBreakdown::new(&totals.delays, |place| holders.facts[place].clone());
         RunExplanation {
             loops: tracing
                 .iter()
@@ -437,7 +435,7 @@ impl<'a> Reading<'a> {
             components: tallied.components,
             holders: tallied.holders,
             worst,
-            stacks: stacks.rows(),
+            stacks: totals.stacks.rows(),
         }
     }
 
@@ -452,7 +450,7 @@ impl<'a> Reading<'a> {
 
     /// Lays so much of a sample to a stack.
     pub(super) fn stack(&mut self, holder: &DelayHolder, ns: u64) {
-        self.stacks.take(holder, ns);
+        self.totals.stacks.take(holder, ns);
     }
 
     /// Compares the sum of a sample's pieces with its latency.
@@ -472,13 +470,20 @@ impl<'a> Reading<'a> {
         let mut reader = DelayReader::open(&path).map_err(unreadable)?;
         while let Some(chunk) = reader.next_chunk().map_err(unreadable)? {
             let places = self.places(&chunk);
-            for sample in &chunk.samples {
-                if self.sample(series, sample, &chunk, &places).is_ranked {
-                    for piece in &sample.pieces {
-                        self.stacks.take(&chunk.holders[piece.holder], piece.length);
-                    }
-                }
-            }
+            let (record, most) = (self.record, self.question.worst);
+            let (totals, worst) = (&mut self.totals, &mut self.worst);
+            totals.take_chunk(
+                &chunk,
+                &places,
+                self.question.above,
+                least(worst, most),
+                &mut |sample, latency| {
+                    keep(worst, most, latency, || {
+                        story(record, series, sample, &chunk)
+                    });
+                    least(worst, most)
+                },
+            );
         }
         self.counts.damaged_bytes += reader.damaged_bytes();
         let samples = self
@@ -486,7 +491,11 @@ impl<'a> Reading<'a> {
             .samples_folder
             .clone()
             .unwrap_or_else(|| folder.join("samples"));
-        self.check(&SeriesFile::open(&samples.join(&series.file))?, &path)
+        let series = SeriesFile::open(&samples.join(&series.file))?;
+        let checked = delay_totals::check(&series, &path).map_err(unreadable)??;
+        self.counts.checked += checked.checked;
+        self.counts.not_adding_up += checked.not_adding_up;
+        Ok(())
     }
 
     pub(super) fn sample(
@@ -496,72 +505,46 @@ impl<'a> Reading<'a> {
         chunk: &DelayChunk,
         places: &[usize],
     ) -> SampleOutcome {
-        self.counts.explained += 1;
-        let is_unknown = sample
-            .pieces
-            .iter()
-            .any(|piece| chunk.holders[piece.holder].cause.is_unexplained());
-        self.counts.with_unknown += u64::from(is_unknown);
-        let latency = sample.sum();
-        if i64::try_from(latency).is_ok_and(|latency| latency <= self.question.above.get()) {
+        let above = self.question.above;
+        let Some(latency) = self.totals.take(sample, chunk, places, above) else {
             return SampleOutcome {
                 is_ranked: false,
                 story: None,
             };
-        }
-        self.counts.ranked += 1;
-        self.tally.take(
-            latency,
-            sample
-                .pieces
-                .iter()
-                .map(|piece| (piece.component, places[piece.holder], piece.length)),
-            OTHERS,
-        );
-        // Of equally late ones the first stays.
-        let place = self
-            .worst
-            .partition_point(|other| other.latency_ns >= latency);
-        if place < self.question.worst {
-            self.worst
-                .insert(place, story(self.record, series, sample, chunk));
-            self.worst.truncate(self.question.worst);
-        }
+        };
+        let kept = keep(&mut self.worst, self.question.worst, latency, || {
+            story(self.record, series, sample, chunk)
+        });
         SampleOutcome {
             is_ranked: true,
-            story: Some(place).filter(|&place| place < self.question.worst),
+            story: kept,
         }
     }
+}
 
-    /// Compares the sum of each sample's pieces with the latency that its series has. Both files
-    /// have samples in the same order.
-    fn check(&mut self, series: &SeriesFile, delays: &Path) -> Result<(), RunError> {
-        let mut reader = DelayReader::open(delays).map_err(|error| RunError::Unreadable {
-            path: delays.to_owned(),
-            error,
-        })?;
-        let mut chunk = DelayChunk::default().samples.into_iter();
-        let mut next = || loop {
-            match chunk.next() {
-                Some(sample) => return Some(sample),
-                None => chunk = reader.next_chunk().ok()??.samples.into_iter(),
-            }
-        };
-        let mut waiting = next();
-        let schedule = series.descriptor().schedule;
-        series.read(&mut |stored| {
-            for (_, sample) in stored.samples(&schedule) {
-                while waiting.as_ref().is_some_and(|delay| delay.due < sample.due) {
-                    waiting = next();
-                }
-                if let Some(delay) = waiting.take_if(|delay| delay.due == sample.due) {
-                    self.compare(delay.sum(), sample.latency);
-                    waiting = next();
-                }
-            }
-        })?;
-        Ok(())
+/// The latency that a sample must exceed to be among the `most` worst.
+fn least(worst: &[SampleStory], most: usize) -> u64 {
+    match most.checked_sub(1) {
+        None => u64::MAX,
+        Some(last) => worst.get(last).map_or(0, |story| story.latency_ns),
     }
+}
+
+/// Keeps the story of a sample if it is among the `most` worst: its place. Of equally late ones the
+/// first stays.
+fn keep(
+    worst: &mut Vec<SampleStory>,
+    most: usize,
+    latency: u64,
+    story: impl FnOnce() -> SampleStory,
+) -> Option<usize> {
+    let place = worst.partition_point(|other| other.latency_ns >= latency);
+    if place >= most {
+        return None;
+    }
+    worst.insert(place, story());
+    worst.truncate(most);
+    Some(place)
 }
 
 fn story(

@@ -58,7 +58,7 @@ fn of_explanation(kernel: &str, found: &RunExplanation) -> Vec<Culprit> {
             .map(|row| {
                 culprit(
                     row.max_ns,
-                    row.who(),
+                    crate::explain::stacks::who(row),
                     row.functions.iter().take(FUNCTIONS).cloned().collect(),
                 )
             })

@@ -65,7 +65,8 @@ impl Flame {
 pub(super) fn graph(rows: &[StackRow]) -> Markup {
     let mut root = Flame::default();
     for row in rows {
-        let who = row.who() + if row.is_end { ", given up by" } else { "" };
+        let who = tardy_results::explain::stacks::who(row)
+            + if row.is_end { ", given up by" } else { "" };
         let mut path = std::iter::once(&*who).chain(row.functions.iter().rev().map(String::as_str));
         root.add(&mut path, row.sum_ns);
     }

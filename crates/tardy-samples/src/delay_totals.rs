@@ -1,0 +1,398 @@
+//! Late samples added up by who held the CPU, by part of the way, and by stack.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::units::Nanos;
+use tardy_trace::explain::{Cause, Component};
+
+use crate::delays::{DelayChunk, DelayHolder, DelayReader, SampleDelay};
+use crate::read_series::{SeriesError, SeriesFile};
+
+/// How late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Lateness {
+    /// All latenesses together.
+    pub sum_ns: u64,
+    /// The least.
+    pub min_ns: u64,
+    /// Half are at most as late.
+    pub median_ns: u64,
+    /// 99 of 100 are at most as late.
+    pub p99_ns: u64,
+    /// The most.
+    pub max_ns: u64,
+}
+
+/// A part of the way.
+#[derive(Debug, Serialize)]
+pub struct ComponentRow {
+    /// Which.
+    pub component: Component,
+    /// In all wake-ups together.
+    pub sum_ns: u64,
+    /// Of a wake-up that has it.
+    pub median_ns: u64,
+    /// The most in one wake-up.
+    pub max_ns: u64,
+    /// Wake-ups that have it.
+    pub wake_ups: u64,
+}
+
+/// What is laid to one holder.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct HolderTotal {
+    /// In all wake-ups together.
+    pub sum_ns: u64,
+    /// Wake-ups that had to wait for it.
+    pub wake_ups: u64,
+    /// The most in one wake-up.
+    pub max_ns: u64,
+}
+
+impl HolderTotal {
+    fn add(&mut self, ns: u64) {
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+        self.wake_ups += 1;
+        self.max_ns = self.max_ns.max(ns);
+    }
+}
+
+/// Lengths of time: their sum, and quantiles that are values that occurred, as long as there are
+/// not too many different ones.
+#[derive(Debug)]
+struct Lengths {
+    histogram: Histogram,
+    sum_ns: u64,
+}
+
+impl Default for Lengths {
+    fn default() -> Self {
+        Self {
+            histogram: Histogram::new(Budget::ANALYSIS),
+            sum_ns: 0,
+        }
+    }
+}
+
+impl Lengths {
+    fn add(&mut self, ns: u64) {
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+        self.histogram.record(i64::try_from(ns).unwrap_or(i64::MAX));
+    }
+
+    /// Quantiles are the least values that so many are not above.
+    fn lateness(&self) -> Option<Lateness> {
+        let count = self.histogram.count();
+        let rank = |hundredths: u64| (count * hundredths).div_ceil(100).max(1);
+        let at: Vec<u64> = self
+            .histogram
+            .values_at(&[1, rank(50), rank(99), count])
+            .into_iter()
+            .flatten()
+            .map(i64::unsigned_abs)
+            .collect();
+        let [min_ns, median_ns, p99_ns, max_ns] = at[..] else {
+            return None;
+        };
+        Some(Lateness {
+            sum_ns: self.sum_ns,
+            min_ns,
+            median_ns,
+            p99_ns,
+            max_ns,
+        })
+    }
+}
+
+/// The most rows of holders: a trace of made-up names has no more memory.
+const HOLDERS_MAX: usize = 100_000;
+/// The place of the holder that stands for all others once there are too many.
+pub const OTHERS: usize = 0;
+
+/// Late wake-ups added up. A holder is a place in a list of the caller.
+#[derive(Debug, Default)]
+pub struct DelayTotals {
+    all: Lengths,
+    components: BTreeMap<Component, Lengths>,
+    holders: BTreeMap<usize, HolderTotal>,
+    of_components: BTreeMap<Component, u64>,
+    of_holders: BTreeMap<usize, u64>,
+}
+
+impl DelayTotals {
+    /// Takes in a wake-up that was so late, with its pieces: part of the way, holder, ns.
+    pub fn take(
+        &mut self,
+        lateness: u64,
+        pieces: &mut dyn Iterator<Item = (Component, usize, u64)>,
+    ) {
+        self.all.add(lateness);
+        for (component, holder, ns) in pieces {
+            *self.of_components.entry(component).or_default() += ns;
+            *self.of_holders.entry(holder).or_default() += ns;
+        }
+        while let Some((component, ns)) = self.of_components.pop_first() {
+            self.components.entry(component).or_default().add(ns);
+        }
+        while let Some((holder, ns)) = self.of_holders.pop_first() {
+            let is_room = self.holders.len() < HOLDERS_MAX || self.holders.contains_key(&holder);
+            self.holders
+                .entry(if is_room { holder } else { OTHERS })
+                .or_default()
+                .add(ns);
+        }
+    }
+
+    /// How late the wake-ups were; nothing without any.
+    #[must_use]
+    pub fn lateness(&self) -> Option<Lateness> {
+        self.all.lateness()
+    }
+
+    /// Parts of the way, in its order.
+    #[must_use]
+    pub fn components(&self) -> Vec<ComponentRow> {
+        let row = |(&component, lengths): (&Component, &Lengths)| {
+            let lateness = lengths.lateness()?;
+            Some(ComponentRow {
+                component,
+                sum_ns: lateness.sum_ns,
+                median_ns: lateness.median_ns,
+                max_ns: lateness.max_ns,
+                wake_ups: lengths.histogram.count(),
+            })
+        };
+        self.components.iter().filter_map(row).collect()
+    }
+
+    /// Holders by place.
+    #[must_use]
+    pub fn holders(&self) -> &BTreeMap<usize, HolderTotal> {
+        &self.holders
+    }
+}
+
+/// The most stacks that are told apart; a run has a few hundred.
+const STACKS_MAX: usize = 100_000;
+
+/// A stack, and the lateness that is laid to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StackRow {
+    /// What kept the threads waiting.
+    pub cause: Cause,
+    /// Of the thread or softirq.
+    pub name: String,
+    /// Whether these functions gave the CPU up in the end. Else they were under way when the timer
+    /// interrupt came.
+    pub is_end: bool,
+    /// Functions, the innermost first.
+    pub functions: Vec<String>,
+    /// In all samples together.
+    pub sum_ns: u64,
+    /// Samples that waited for it.
+    pub samples: u64,
+    /// The most in one sample.
+    pub max_ns: u64,
+}
+
+/// Cause, name, whether it is the end, functions.
+type Key = (Cause, String, bool, Vec<Arc<str>>);
+
+/// Adds lateness up by stack.
+#[derive(Debug, Default)]
+pub struct StackTotals(HashMap<Key, (u64, u64, u64)>);
+
+impl StackTotals {
+    /// Takes in a piece of `ns`; one without a stack is in no row.
+    pub fn take(&mut self, holder: &DelayHolder, ns: u64) {
+        let (is_end, functions) = match (&*holder.stack, &*holder.ended) {
+            ([], []) => return,
+            ([], ended) => (true, ended),
+            (stack, _) => (false, stack),
+        };
+        let key = (
+            holder.cause,
+            holder.name.clone(),
+            is_end,
+            functions.to_vec(),
+        );
+        if self.0.len() >= STACKS_MAX && !self.0.contains_key(&key) {
+            return;
+        }
+        let (sum, samples, max) = self.0.entry(key).or_default();
+        (*sum, *samples, *max) = (sum.saturating_add(ns), *samples + 1, ns.max(*max));
+    }
+
+    /// Most lateness first.
+    #[must_use]
+    pub fn rows(self) -> Vec<StackRow> {
+        let row =
+            |((cause, name, is_end, functions), (sum_ns, samples, max_ns)): (Key, _)| StackRow {
+                cause,
+                name,
+                is_end,
+                functions: functions.iter().map(ToString::to_string).collect(),
+                sum_ns,
+                samples,
+                max_ns,
+            };
+        let mut rows: Vec<StackRow> = self.0.into_iter().map(row).collect();
+        rows.sort_by(|one, other| {
+            other
+                .sum_ns
+                .cmp(&one.sum_ns)
+                .then_with(|| one.functions.cmp(&other.functions))
+        });
+        rows
+    }
+}
+
+/// The late samples of a run added up.
+#[derive(Debug, Default)]
+pub struct SampleTotals {
+    /// Explained samples.
+    pub explained: u64,
+    /// Those with an explanation for a part of their latency only.
+    pub with_unknown: u64,
+    /// Those that were later than what is ranked.
+    pub ranked: u64,
+    /// Ranked samples.
+    pub delays: DelayTotals,
+    /// Stacks of ranked samples.
+    pub stacks: StackTotals,
+}
+
+impl SampleTotals {
+    /// Takes in a sample of `chunk`, whose holders have these `places`: its latency in ns if it is
+    /// later than `above`, and so is ranked.
+    pub fn take(
+        &mut self,
+        sample: &SampleDelay,
+        chunk: &DelayChunk,
+        places: &[usize],
+        above: Nanos,
+    ) -> Option<u64> {
+        self.explained += 1;
+        let is_unknown = sample
+            .pieces
+            .iter()
+            .any(|piece| chunk.holders[piece.holder].cause.is_unexplained());
+        self.with_unknown += u64::from(is_unknown);
+        let latency = sample.sum();
+        if i64::try_from(latency).is_ok_and(|latency| latency <= above.get()) {
+            return None;
+        }
+        self.ranked += 1;
+        let mut pieces = sample
+            .pieces
+            .iter()
+            .map(|piece| (piece.component, places[piece.holder], piece.length));
+        self.delays.take(latency, &mut pieces);
+        Some(latency)
+    }
+
+    /// Takes in all samples of `chunk`, with their stacks. `late` gets each ranked one with its
+    /// latency in ns, as long as that is more than `late` said last.
+    pub fn take_chunk(
+        &mut self,
+        chunk: &DelayChunk,
+        places: &[usize],
+        above: Nanos,
+        mut least: u64,
+        late: &mut dyn FnMut(&SampleDelay, u64) -> u64,
+    ) {
+        for sample in &chunk.samples {
+            let Some(latency) = self.take(sample, chunk, places, above) else {
+                continue;
+            };
+            for piece in &sample.pieces {
+                self.stacks.take(&chunk.holders[piece.holder], piece.length);
+            }
+            if latency > least {
+                least = late(sample, latency);
+            }
+        }
+    }
+}
+
+/// Explained samples whose latency is stored, and those of them whose pieces do not add up to it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Checked {
+    /// Samples of which both are stored.
+    pub checked: u64,
+    /// Those that do not add up: none, or something is broken.
+    pub not_adding_up: u64,
+}
+
+/// Compares the sum of each sample's pieces, in the file of delays at `delays`, with the latency
+/// that its series has. Both files have samples in the same order.
+///
+/// # Errors
+/// If the file of delays cannot be opened (the outer one), or the series cannot be read.
+pub fn check(series: &SeriesFile, delays: &Path) -> io::Result<Result<Checked, SeriesError>> {
+    let mut reader = DelayReader::open(delays)?;
+    let mut chunk = DelayChunk::default().samples.into_iter();
+    let mut next = || loop {
+        match chunk.next() {
+            Some(sample) => return Some(sample),
+            None => chunk = reader.next_chunk().ok()??.samples.into_iter(),
+        }
+    };
+    let mut waiting = next();
+    let schedule = series.descriptor().schedule;
+    let mut found = Checked::default();
+    let read = series.read(&mut |stored| {
+        for (_, sample) in stored.samples(&schedule) {
+            while waiting.as_ref().is_some_and(|delay| delay.due < sample.due) {
+                waiting = next();
+            }
+            if let Some(delay) = waiting.take_if(|delay| delay.due == sample.due) {
+                found.checked += 1;
+                let differs = i64::try_from(delay.sum()) != Ok(sample.latency.get());
+                found.not_adding_up += u64::from(differs);
+                waiting = next();
+            }
+        }
+    });
+    Ok(read.map(|_| found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let of = |values: &mut dyn Iterator<Item = u64>| {
+            let mut lengths = Lengths::default();
+            values.for_each(|value| lengths.add(value));
+            lengths.lateness()
+        };
+        assert_eq!(of(&mut [].into_iter()), None);
+        assert_eq!(
+            of(&mut [7].into_iter()),
+            Some(Lateness {
+                sum_ns: 7,
+                min_ns: 7,
+                median_ns: 7,
+                p99_ns: 7,
+                max_ns: 7
+            })
+        );
+        let hundred = of(&mut (1..=100).rev()).expect("there are some");
+        assert_eq!(
+            (
+                hundred.median_ns,
+                hundred.p99_ns,
+                hundred.max_ns,
+                hundred.sum_ns
+            ),
+            (50, 99, 100, 5050)
+        );
+    }
+}

@@ -10,6 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_outside::census::{Group as Sections, census, is_watched};
+use tardy_results::explain::Late;
 use tardy_results::explain::run::{RunExplanation, RunQuestion};
 use tardy_results::explain::source::explain_run;
 use tardy_results::statistics;
@@ -185,7 +186,7 @@ impl RunData {
                 path,
                 RunQuestion {
                     worst: STORIES,
-                    above: Nanos::ZERO,
+                    late: Late::Worst,
                     from_outside: false,
                 },
             )

@@ -7,12 +7,12 @@
 
 use std::path::Path;
 
-use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_report::report::screen::Screen;
 use tardy_report::report::terminal_histogram::{self, Blocks};
 use tardy_report::report::{statistics_text, summary_text};
 use tardy_results::document;
+use tardy_results::explain::Late;
 use tardy_results::explain::run::RunQuestion;
 use tardy_results::explain::source::explain_run;
 use tardy_results::history::run::HistoryRun;
@@ -54,7 +54,7 @@ pub fn check(bytes: &[u8]) {
         folder,
         RunQuestion {
             worst: 3,
-            above: Nanos::ZERO,
+            late: Late::Worst,
             from_outside: false,
         },
     ) {

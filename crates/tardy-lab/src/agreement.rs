@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tardy_core::units::Nanos;
+use tardy_results::explain::Late;
 use tardy_results::explain::run::{RunError, RunQuestion, SampleStory};
 use tardy_results::explain::source::explain_run;
 use tardy_trace::explain::{Cause, Component};
@@ -89,7 +90,7 @@ const SWITCH_NS: u64 = 2_000;
 pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
     let question = RunQuestion {
         worst: usize::MAX,
-        above,
+        late: Late::Above(above),
         from_outside: false,
     };
     let traced = explain_run(run, question)?;

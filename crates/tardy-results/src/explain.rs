@@ -15,12 +15,14 @@ pub mod source;
 pub mod stacks;
 mod story;
 mod tally;
+mod threshold;
 pub mod words;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
 use tardy_run::tracing::{LoopRules, RecordedKinds};
 use tardy_trace::event::{Decoder, Kind};
@@ -34,6 +36,7 @@ use self::ranking::Ranking;
 pub use self::rules::{LoopRow, RuleRow};
 pub use self::story::{Mark, Story, StoryPiece};
 pub use self::tally::{ComponentRow, HolderRow, Lateness};
+pub use self::threshold::{Late, Ordinary, Threshold, ThresholdSource};
 
 /// What is asked of a trace.
 #[derive(Debug, Clone)]
@@ -44,8 +47,8 @@ pub struct Question {
     pub buffer: Option<String>,
     /// How many of the worst wake-ups are told whole.
     pub worst: usize,
-    /// Only wake-ups later than this are ranked.
-    pub above: Nanos,
+    /// Which wake-ups are ranked.
+    pub late: Late,
     /// Whether the kernel takes the CPU from kernel code, if the user says so.
     pub preemption: Option<Preemption>,
     /// The thread's period, where due times are to be taken from a grid of it that is fitted to its
@@ -102,12 +105,17 @@ pub struct Explanation {
     pub thread: ThreadFacts,
     /// How many.
     pub wake_ups: WakeUpCounts,
+    /// How late a wake-up is that is ranked.
+    pub threshold: Threshold,
     /// How late, of those that are ranked; nothing where none is.
     pub lateness: Option<Lateness>,
     /// Where on the way the time went, in the order of the way.
     pub components: Vec<ComponentRow>,
     /// Who held the CPU, most lateness first.
     pub holders: Vec<HolderRow>,
+    /// The others; nothing where all are ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordinary: Option<Ordinary>,
     /// Of the lateness that is ranked, what has no holder, because events were lost or the trace
     /// began later.
     pub unexplained_ns: u64,
@@ -234,9 +242,14 @@ pub fn explain(
         .map(|period| due::grids(new_explainer(), items(), period, !is_monotonic))
         .unwrap_or_default();
     let period_ns = grids.values().next().map(|grid| grid.period_ns);
-    let mut explainer = new_explainer().with_grids(grids);
+    let new_explainer = || new_explainer().with_grids(grids.clone());
+    let threshold = match question.late {
+        Late::Above(above) => Threshold::asked(above),
+        Late::Worst => Threshold::of(&latenesses(new_explainer(), items()), None),
+    };
+    let mut explainer = new_explainer();
     let mut seen = TraceContents::default();
-    let mut ranking = Ranking::new(question);
+    let mut ranking = Ranking::new(threshold, question.worst);
     let mut perfetto = perfetto.map(|out| Writer::new(out, is_monotonic));
     let mut merge = items();
     for item in &mut merge {
@@ -287,6 +300,18 @@ pub fn explain(
     explanation.thread.period_ns = period_ns;
     explanation.left_out_of_perfetto = left_out.filter(|left_out| *left_out != LeftOut::default());
     Ok(explanation)
+}
+
+/// How late all wake-ups are.
+fn latenesses(mut explainer: Explainer, items: impl Iterator<Item = Item>) -> Histogram {
+    let mut found = Histogram::new(Budget::ANALYSIS);
+    for item in items {
+        explainer.take(&item);
+        for wake_up in explainer.finished() {
+            found.record(i64::try_from(wake_up.lateness()).unwrap_or(i64::MAX));
+        }
+    }
+    found
 }
 
 fn buffer<'a, 'b>(

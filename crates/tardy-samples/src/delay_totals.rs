@@ -110,7 +110,7 @@ impl Lengths {
 }
 
 /// The most rows of holders: a trace of made-up names has no more memory.
-const HOLDERS_MAX: usize = 100_000;
+pub const HOLDERS_MAX: usize = 100_000;
 /// The place of the holder that stands for all others once there are too many.
 pub const OTHERS: usize = 0;
 
@@ -146,6 +146,12 @@ impl DelayTotals {
                 .or_default()
                 .add(ns);
         }
+    }
+
+    /// Wake-ups.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.all.histogram.count()
     }
 
     /// How late the wake-ups were; nothing without any.
@@ -263,6 +269,8 @@ pub struct SampleTotals {
     pub ranked: u64,
     /// Ranked samples.
     pub delays: DelayTotals,
+    /// The others, whose holders are not told apart.
+    pub ordinary: DelayTotals,
     /// Stacks of ranked samples.
     pub stacks: StackTotals,
 }
@@ -285,14 +293,19 @@ impl SampleTotals {
         self.with_unknown += u64::from(is_unknown);
         let latency = sample.sum();
         if i64::try_from(latency).is_ok_and(|latency| latency <= above.get()) {
+            let pieces = sample.pieces.iter();
+            self.ordinary.take(
+                latency,
+                &mut pieces.map(|piece| (piece.component, OTHERS, piece.length)),
+            );
             return None;
         }
         self.ranked += 1;
-        let mut pieces = sample
-            .pieces
-            .iter()
-            .map(|piece| (piece.component, places[piece.holder], piece.length));
-        self.delays.take(latency, &mut pieces);
+        let pieces = sample.pieces.iter();
+        self.delays.take(
+            latency,
+            &mut pieces.map(|piece| (piece.component, places[piece.holder], piece.length)),
+        );
         Some(latency)
     }
 
@@ -318,6 +331,20 @@ impl SampleTotals {
             }
         }
     }
+}
+
+/// The latencies of all explained samples in the file of delays at `path`, in ns.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
+    let mut reader = DelayReader::open(path)?;
+    while let Some(chunk) = reader.next_chunk()? {
+        for sample in &chunk.samples {
+            found.record(i64::try_from(sample.sum()).unwrap_or(i64::MAX));
+        }
+    }
+    Ok(())
 }
 
 /// Explained samples whose latency is stored, and those of them whose pieces do not add up to it.

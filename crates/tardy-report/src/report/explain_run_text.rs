@@ -9,12 +9,14 @@ use tardy_results::explain::stacks::StackRow;
 use tardy_results::explain::{LoopRow, words};
 use tardy_run::tracing::{Agreement, SecondOpinion, TracingRecord};
 
-use super::explain_text::{bar, components, holders, rules, share, time};
+use super::explain_text::{
+    bar, components, holders, largest_cause, late_by, ordinary, ranked, rules, share, time,
+};
 
 #[must_use]
-pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
+pub fn text(explanation: &RunExplanation) -> String {
     let mut out = String::new();
-    head(&mut out, explanation, above_ns);
+    head(&mut out, explanation);
     for warning in warnings(explanation) {
         let _ = writeln!(out, "! {warning}");
     }
@@ -28,6 +30,7 @@ pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
         components(&mut out, &explanation.components, lateness.sum_ns);
         stacks(&mut out, &explanation.stacks, lateness.sum_ns);
     }
+    ordinary(&mut out, explanation.ordinary.as_ref(), "sample");
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
     }
@@ -45,7 +48,7 @@ pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
     out
 }
 
-fn head(out: &mut String, explanation: &RunExplanation, above_ns: i64) {
+fn head(out: &mut String, explanation: &RunExplanation) {
     let counts = &explanation.samples;
     let sums = format!(
         "{} of {} add up to their latency",
@@ -79,37 +82,16 @@ fn head(out: &mut String, explanation: &RunExplanation, above_ns: i64) {
             "of a watched guest"
         }
     };
-    let above = if above_ns > 0 {
-        format!(
-            " {} later than {}:",
-            counts.ranked,
-            time(above_ns.unsigned_abs())
-        )
-    } else {
-        String::new()
+    let late = match explanation.lateness {
+        Some(late) => format!(": {}", late_by(late)),
+        None if explanation.written_and_missing().1 > 0 => ": how late is unknown".to_owned(),
+        None => String::new(),
     };
-    let late = explanation.lateness.map_or_else(
-        || {
-            if explanation.written_and_missing().1 > 0 {
-                " unknown"
-            } else {
-                " none"
-            }
-            .to_owned()
-        },
-        |late| {
-            format!(
-                " median {}, 99 % {}, worst {}",
-                time(late.median_ns),
-                time(late.p99_ns),
-                time(late.max_ns)
-            )
-        },
-    );
-    let _ = writeln!(
-        out,
-        "late by:{above}{late} (from due to the clock read, {what})"
-    );
+    let ranked = ranked(counts.ranked, "sample", explanation.threshold);
+    let _ = writeln!(out, "{ranked}{late} (from due to the clock read, {what})");
+    if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
+        let _ = writeln!(out, "{cause}");
+    }
 }
 
 pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
@@ -415,7 +397,9 @@ fn functions(out: &mut String, executed: &ExecutedCode, latency: u64) {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tardy_core::units::Nanos;
     use tardy_results::explain::run::SampleCounts;
+    use tardy_results::explain::{Threshold, ThresholdSource};
 
     use super::*;
 
@@ -426,6 +410,11 @@ mod tests {
         let calibration = json!({"sleeps": 1, "wake_ups": 1, "timed": 1, "switches": 1, "into_idle": 1, "out_of_idle": 1});
         let tracing = json!({"level": 1, "instance": "tardy", "events": [], "absent": [], "calibration": calibration, "series": [series]});
         let mut explanation = RunExplanation {
+            threshold: Threshold {
+                above_ns: Nanos::ZERO,
+                from: ThresholdSource::Asked,
+            },
+            ordinary: None,
             tracing: Some(serde_json::from_value(tracing).unwrap()),
             outside: None,
             samples: SampleCounts {
@@ -441,12 +430,12 @@ mod tests {
             stacks: Vec::new(),
             loops: Vec::new(),
         };
-        let cut_off = text(&explanation, 0);
+        let cut_off = text(&explanation);
         assert!(
             cut_off.contains("! 2148 of 3999 explanations are missing: "),
             "{cut_off}"
         );
         explanation.samples.explained = 3999;
-        assert!(!text(&explanation, 0).contains("missing"), "all are there");
+        assert!(!text(&explanation).contains("missing"), "all are there");
     }
 }

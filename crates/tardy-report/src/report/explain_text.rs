@@ -4,7 +4,10 @@
 use std::fmt::Write as _;
 
 use tardy_results::explain::words::{self, priority};
-use tardy_results::explain::{ComponentRow, Explanation, HolderRow, RuleRow, Story, StoryPiece};
+use tardy_results::explain::{
+    ComponentRow, Explanation, HolderRow, Lateness, Ordinary, RuleRow, Story, StoryPiece,
+    Threshold, ThresholdSource,
+};
 use tardy_trace::explain::DueFrom;
 
 use super::table::Table;
@@ -15,9 +18,9 @@ const HOLDERS_SHOWN: usize = 8;
 const BAR: usize = 32;
 
 #[must_use]
-pub fn text(explanation: &Explanation, above_ns: i64, is_evidence: bool) -> String {
+pub fn text(explanation: &Explanation, is_evidence: bool) -> String {
     let mut out = String::new();
-    head(&mut out, explanation, above_ns);
+    head(&mut out, explanation);
     for warning in warnings(explanation, is_evidence) {
         let _ = writeln!(out, "! {warning}");
     }
@@ -31,6 +34,7 @@ pub fn text(explanation: &Explanation, above_ns: i64, is_evidence: bool) -> Stri
         );
         components(&mut out, &explanation.components, all);
     }
+    ordinary(&mut out, explanation.ordinary.as_ref(), "wake-up");
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
     }
@@ -48,7 +52,7 @@ fn time_of(ns: f64) -> String {
     super::advise::words::time(ns)
 }
 
-fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
+fn head(out: &mut String, explanation: &Explanation) {
     let (trace, thread, counts) = (
         &explanation.trace,
         &explanation.thread,
@@ -75,26 +79,6 @@ fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
         time(trace.length_ns),
         trace.cpus,
     );
-    let above = if above_ns > 0 {
-        format!(
-            " {} later than {}:",
-            counts.ranked,
-            time(above_ns.unsigned_abs())
-        )
-    } else {
-        String::new()
-    };
-    let late = explanation.lateness.map_or_else(
-        || " none".to_owned(),
-        |late| {
-            format!(
-                " median {}, 99 % {}, worst {}",
-                time(late.median_ns),
-                time(late.p99_ns),
-                time(late.max_ns)
-            )
-        },
-    );
     let due = match explanation.thread.period_ns {
         Some(period_ns) => format!(
             "due by a period of {}: {}",
@@ -103,10 +87,70 @@ fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
         ),
         None => format!("due by their timer: {}", counts.timed),
     };
+    let what = ranked(counts.ranked, "wake-up", explanation.threshold);
+    let late = explanation
+        .lateness
+        .map_or_else(String::new, |late| format!(": {}", late_by(late)));
+    let _ = writeln!(out, "{what}{late} ({due}; the others from their waking)");
+    if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
+        let _ = writeln!(out, "{cause}");
+    }
+}
+
+/// What is ranked, in words.
+pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
+    let above = time(threshold.above_ns.get().unsigned_abs());
+    let several = if count == 1 { "" } else { "s" };
+    match threshold.from {
+        ThresholdSource::Asked if count == 0 => format!("No {what} was later than {above}"),
+        ThresholdSource::Asked => format!("{count} {what}{several} later than {above}"),
+        ThresholdSource::Deadline => {
+            format!("{count} {what}{several} later than the deadline of {above}")
+        }
+        ThresholdSource::Worst if count == 0 => format!("No {what} was late"),
+        ThresholdSource::Worst => format!("The {count} worst {what}s, later than {above}"),
+        ThresholdSource::WorstInTime => {
+            format!("The {count} worst {what}s, later than {above}; none missed the deadline")
+        }
+        ThresholdSource::Kept => format!("The {count} {what}s that were kept"),
+    }
+}
+
+/// How late, in words.
+pub(super) fn late_by(late: Lateness) -> String {
+    format!(
+        "median {}, 99 % {}, worst {}",
+        time(late.median_ns),
+        time(late.p99_ns),
+        time(late.max_ns)
+    )
+}
+
+/// The headline: who made what is ranked the latest.
+pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
+    let (most, all) = (rows.first()?, lateness?.sum_ns);
+    Some(format!(
+        "Largest cause: {}, in {} of them: {} of {} in all, at most {} in one",
+        words::holder(&most.holder),
+        most.wake_ups,
+        time(most.sum_ns),
+        time(all),
+        time(most.max_ns)
+    ))
+}
+
+/// The way of what is not ranked, as a baseline.
+pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str) {
+    let Some(ordinary) = ordinary else {
+        return;
+    };
     let _ = writeln!(
         out,
-        "late by:{above}{late} ({due}; the others from their waking)"
+        "\nThe other {} {what}s, for comparison: {}",
+        ordinary.count,
+        late_by(ordinary.lateness)
     );
+    component_table(out, &ordinary.components, ordinary.lateness.sum_ns);
 }
 
 /// `is_evidence`: the trace is what a run kept around its worst samples, which has gaps without a
@@ -241,6 +285,10 @@ fn holder_of(row: &HolderRow) -> String {
 /// Where on the way the time went.
 pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     out.push_str("\nWhere on the way\n");
+    component_table(out, rows, all);
+}
+
+fn component_table(out: &mut String, rows: &[ComponentRow], all: u64) {
     let mut table = Table::new(["    share", "median", "most", "part"]).words([3]);
     for row in rows {
         let part = words::component(row.component);

@@ -19,6 +19,7 @@ use tardy_trace::perfetto::Writer;
 
 use super::executed::{ExecutedCode, OutsideFacts};
 use super::run::{Reading, RunError, RunExplanation, RunQuestion, thread_name};
+use super::threshold::{Late, Threshold};
 
 /// Sections and functions that are told of a sample.
 const SECTIONS_MAX: usize = 8;
@@ -68,7 +69,14 @@ pub(super) fn explain_outside(
     mut outside: OutsideFacts,
 ) -> Result<RunExplanation, RunError> {
     let record = folder::open(folder)?;
-    let mut reading = Reading::new(&record, question);
+    let mut reading = Reading::new(
+        &record,
+        match question.late {
+            Late::Above(above) => Threshold::asked(above),
+            Late::Worst => Threshold::KEPT,
+        },
+        question.worst,
+    );
     let mut series: BTreeMap<String, ExplainedSeries> = BTreeMap::new();
     for of_run in &record.series {
         let explained = ExplainedSeries {

@@ -2,24 +2,28 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tardy_samples::delay_totals::DelayTotals;
+use tardy_samples::delay_totals::{DelayTotals, HOLDERS_MAX, OTHERS};
 use tardy_trace::event::Thread;
 use tardy_trace::explain::{Cause, Certainty, DueFrom, Holder, WakeUp};
 use tardy_trace::symbols::Symbols;
 
 use super::tally::LatenessBreakdown;
 use super::{
-    Explanation, HolderFacts, Question, RuleRow, Story, ThreadFacts, TraceFacts, WakeUpCounts,
+    Explanation, HolderFacts, Ordinary, RuleRow, Story, ThreadFacts, Threshold, TraceFacts,
+    WakeUpCounts,
 };
 
 /// Takes wake-ups in.
 #[derive(Debug)]
-pub(super) struct Ranking<'a> {
-    question: &'a Question,
+pub(super) struct Ranking {
+    threshold: Threshold,
+    /// How many of the worst are told whole.
+    most: usize,
     counts: WakeUpCounts,
     pids: BTreeSet<i32>,
     thread: Option<Thread>,
     totals: DelayTotals,
+    ordinary: DelayTotals,
     /// Who holds which place in the totals.
     holders: Vec<(Holder, Certainty)>,
     places: HashMap<(Holder, Certainty), usize>,
@@ -27,18 +31,20 @@ pub(super) struct Ranking<'a> {
     worst: Vec<WakeUp>,
 }
 
-impl<'a> Ranking<'a> {
-    pub(super) fn new(question: &'a Question) -> Self {
+impl Ranking {
+    pub(super) fn new(threshold: Threshold, most: usize) -> Self {
         let others = Holder {
             name: "too many names".into(),
             ..Holder::of(Cause::Unknown)
         };
         Self {
-            question,
+            threshold,
+            most,
             counts: WakeUpCounts::default(),
             pids: BTreeSet::new(),
             thread: None,
             totals: DelayTotals::default(),
+            ordinary: DelayTotals::default(),
             holders: vec![(others, Certainty::Seen)],
             places: HashMap::new(),
             worst: Vec::new(),
@@ -58,14 +64,23 @@ impl<'a> Ranking<'a> {
         self.counts.periodic += u64::from(wake_up.due_from == DueFrom::Period);
         self.counts.lower_bounds += u64::from(wake_up.first_sign.is_some());
         let late = wake_up.lateness();
-        if i64::try_from(late).is_ok_and(|late| late <= self.question.above.get()) {
+        let pieces = wake_up.pieces.iter();
+        if i64::try_from(late).is_ok_and(|late| late <= self.threshold.above_ns.get()) {
+            self.ordinary.take(
+                late,
+                &mut pieces.map(|piece| (piece.component, OTHERS, piece.length())),
+            );
             return;
         }
         self.counts.ranked += 1;
         let (holders, places) = (&mut self.holders, &mut self.places);
-        let mut pieces = wake_up.pieces.iter().map(|piece| {
+        let mut pieces = pieces.map(|piece| {
             let holder = (piece.holder, piece.known);
+            let is_room = holders.len() < HOLDERS_MAX;
             let place = *places.entry(holder).or_insert_with(|| {
+                if !is_room {
+                    return OTHERS;
+                }
                 holders.push(holder);
                 holders.len() - 1
             });
@@ -74,9 +89,9 @@ impl<'a> Ranking<'a> {
         self.totals.take(late, &mut pieces);
         // Of equally late ones the first stays.
         let place = self.worst.partition_point(|other| other.lateness() >= late);
-        if place < self.question.worst {
+        if place < self.most {
             self.worst.insert(place, wake_up);
-            self.worst.truncate(self.question.worst);
+            self.worst.truncate(self.most);
         }
     }
 
@@ -104,6 +119,8 @@ impl<'a> Ranking<'a> {
                 unfinished,
                 ..self.counts
             },
+            threshold: self.threshold,
+            ordinary: Ordinary::of(&self.ordinary),
             unexplained_ns: tallied.unexplained_ns(),
             cannot_tell_ns: tallied.cannot_tell_ns(),
             lateness: tallied.lateness,

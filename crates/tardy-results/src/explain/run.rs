@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tardy_core::cpu::CpuId;
+use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
 use tardy_outside::store::StoreError;
 use tardy_run::folder::{self, FolderError};
@@ -22,6 +23,7 @@ use tardy_trace::text::Text;
 use super::executed::{ExecutedCode, OutsideFacts};
 use super::stacks::StackRow;
 use super::tally::LatenessBreakdown;
+use super::threshold::{Late, Ordinary, Threshold};
 use super::{
     ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, LoopRow, Question, StoryPiece,
     explain,
@@ -32,8 +34,9 @@ use super::{
 pub struct RunQuestion {
     /// How many of the worst samples are told whole.
     pub worst: usize,
-    /// Only samples later than this are ranked.
-    pub above: Nanos,
+    /// Which samples are ranked. What was seen from outside are the worst samples: without
+    /// [`Late::Above`], all of them are.
+    pub late: Late,
     /// Whether a run that was traced and watched from outside is explained from outside.
     pub from_outside: bool,
 }
@@ -98,12 +101,17 @@ pub struct RunExplanation {
     pub outside: Option<OutsideFacts>,
     /// How many samples.
     pub samples: SampleCounts,
+    /// How late a sample is that is ranked.
+    pub threshold: Threshold,
     /// How late, of those that are ranked; nothing where none is.
     pub lateness: Option<Lateness>,
     /// Where on the way the time went, in the order of the way.
     pub components: Vec<ComponentRow>,
     /// Who held the CPU, most lateness first.
     pub holders: Vec<HolderRow>,
+    /// The others; nothing where all are ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordinary: Option<Ordinary>,
     /// Of the lateness that is ranked, what has no holder, because events were lost or came too
     /// late.
     pub unexplained_ns: u64,
@@ -210,7 +218,7 @@ pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<
         target: Target::Names(tracing.series.iter().map(thread_name).collect()),
         buffer: None,
         worst: 0,
-        above: Nanos::ZERO,
+        late: Late::Above(Nanos::ZERO),
         preemption: None,
         period: None,
     };
@@ -309,8 +317,21 @@ pub(super) fn explain_traced(
             why: why.map(ToString::to_string),
         });
     };
-    let mut reading = Reading::new(&record, question);
-    for series in explained_series(&record, &tracing, folder) {
+    let explained = explained_series(&record, &tracing, folder);
+    let threshold = match question.late {
+        Late::Above(above) => Threshold::asked(above),
+        Late::Worst => {
+            let mut latencies = Histogram::new(Budget::ANALYSIS);
+            for series in &explained {
+                let path = delays::path(folder, &series.file);
+                delay_totals::latencies(&path, &mut latencies)
+                    .map_err(|error| RunError::Unreadable { path, error })?;
+            }
+            Threshold::of(&latencies, record.plan.window.map(|window| window.latest))
+        }
+    };
+    let mut reading = Reading::new(&record, threshold, question.worst);
+    for series in explained {
         reading.series(folder, &series)?;
     }
     Ok(reading.finish(Some(tracing), None))
@@ -345,7 +366,9 @@ fn explained_series(
 }
 
 pub(super) struct Reading<'a> {
-    question: RunQuestion,
+    threshold: Threshold,
+    /// How many of the worst samples are told whole.
+    most: usize,
     record: &'a RunRecord,
     holders: Holders,
     counts: SampleCounts,
@@ -381,9 +404,10 @@ impl Holders {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(record: &'a RunRecord, question: RunQuestion) -> Self {
+    pub(super) fn new(record: &'a RunRecord, threshold: Threshold, most: usize) -> Self {
         let mut reading = Self {
-            question,
+            threshold,
+            most,
             record,
             holders: Holders::default(),
             counts: SampleCounts::default(),
@@ -410,6 +434,7 @@ impl<'a> Reading<'a> {
         outside: Option<OutsideFacts>,
     ) -> RunExplanation {
         let Self {
+            threshold,
             holders,
             mut counts,
             totals,
@@ -429,6 +454,8 @@ impl<'a> Reading<'a> {
             tracing,
             outside,
             samples: counts,
+            threshold,
+            ordinary: Ordinary::of(&totals.ordinary),
             unexplained_ns: tallied.unexplained_ns(),
             cannot_tell_ns: tallied.cannot_tell_ns(),
             lateness: tallied.lateness,
@@ -470,12 +497,12 @@ impl<'a> Reading<'a> {
         let mut reader = DelayReader::open(&path).map_err(unreadable)?;
         while let Some(chunk) = reader.next_chunk().map_err(unreadable)? {
             let places = self.places(&chunk);
-            let (record, most) = (self.record, self.question.worst);
+            let (record, most) = (self.record, self.most);
             let (totals, worst) = (&mut self.totals, &mut self.worst);
             totals.take_chunk(
                 &chunk,
                 &places,
-                self.question.above,
+                self.threshold.above_ns,
                 least(worst, most),
                 &mut |sample, latency| {
                     keep(worst, most, latency, || {
@@ -505,14 +532,14 @@ impl<'a> Reading<'a> {
         chunk: &DelayChunk,
         places: &[usize],
     ) -> SampleOutcome {
-        let above = self.question.above;
+        let above = self.threshold.above_ns;
         let Some(latency) = self.totals.take(sample, chunk, places, above) else {
             return SampleOutcome {
                 is_ranked: false,
                 story: None,
             };
         };
-        let kept = keep(&mut self.worst, self.question.worst, latency, || {
+        let kept = keep(&mut self.worst, self.most, latency, || {
             story(self.record, series, sample, chunk)
         });
         SampleOutcome {

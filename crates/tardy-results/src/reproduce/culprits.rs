@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tardy_core::units::Nanos;
 
+use crate::explain::Late;
 use crate::explain::run::{RunExplanation, RunQuestion};
 use crate::explain::source::explain_run;
 use crate::explain::words;
@@ -37,7 +38,7 @@ pub(super) fn culprits(runs: &[(String, PathBuf)]) -> Vec<Culprit> {
 fn of_run(kernel: &str, path: &Path) -> Vec<Culprit> {
     let question = RunQuestion {
         worst: TOLD,
-        above: Nanos::ZERO,
+        late: Late::Above(Nanos::ZERO),
         from_outside: false,
     };
     explain_run(path, question)

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tardy_core::units::Nanos;
-use tardy_results::explain::Question;
 use tardy_results::explain::run::RunQuestion;
+use tardy_results::explain::{Late, Question};
 use tardy_trace::explain::{Preemption, Target};
 
 use super::on::OnArgs;
@@ -25,7 +25,8 @@ pub struct ExplainArgs {
     /// How many of the worst samples or wake-ups to show as a time line
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub worst: u16,
-    /// Rank only what was later than this, as in 100us
+    /// Explain what was later than this, as in 100us [default: the run's deadline; else the worst
+    /// 0.1 %, and 20 at least]
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub above: Option<Nanos>,
     /// How the traced kernel preempts its own code (its /sys/kernel/debug/sched/preempt)
@@ -93,10 +94,10 @@ pub enum DueSource {
 }
 
 impl ExplainArgs {
-    /// Lateness above which samples or wake-ups are ranked.
+    /// Which samples or wake-ups are ranked.
     #[must_use]
-    pub fn above(&self) -> Nanos {
-        self.above.unwrap_or(Nanos::ZERO)
+    fn late(&self) -> Late {
+        self.above.map_or(Late::Worst, Late::Above)
     }
 
     /// What is asked of a run.
@@ -104,7 +105,7 @@ impl ExplainArgs {
     pub fn run_question(&self) -> RunQuestion {
         RunQuestion {
             worst: self.worst.into(),
-            above: self.above(),
+            late: self.late(),
             from_outside: self.outside,
         }
     }
@@ -135,7 +136,7 @@ impl ExplainArgs {
             ),
             buffer: self.buffer.clone(),
             worst: self.worst.into(),
-            above: self.above(),
+            late: self.late(),
             preemption: self.preempt.map(|mode| match mode {
                 PreemptMode::None | PreemptMode::Voluntary => Preemption::No,
                 // A real-time thread is switched to at once in lazy mode too.

@@ -149,7 +149,7 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
     Ok(if args.json {
         Format::EXPLAIN_RUN.document(&explanation)
     } else {
-        output::fitted(&explain_run_text::text(&explanation, args.above().get()))
+        output::fitted(&explain_run_text::text(&explanation))
     })
 }
 
@@ -171,11 +171,7 @@ fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
     Ok(if args.json {
         Format::EXPLAIN_TRACE.document(&explanation)
     } else {
-        output::fitted(&explain_text::text(
-            &explanation,
-            args.above().get(),
-            is_evidence(&args.path),
-        ))
+        output::fitted(&explain_text::text(&explanation, is_evidence(&args.path)))
     })
 }
 

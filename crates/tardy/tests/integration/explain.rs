@@ -68,12 +68,12 @@ fn the_thread_that_makes_the_loop_late_is_named_first() {
 
 #[test]
 fn holders_and_components_add_up_to_all_lateness() {
-    for (name, arguments) in [
-        ("application.dat", &["--task", "my_loop"][..]),
-        ("local.dat", &["--task", "my_loop"]),
-        ("local.dat", &["--task", "my_worker"]),
+    for (name, task) in [
+        ("application.dat", "my_loop"),
+        ("local.dat", "my_loop"),
+        ("local.dat", "my_worker"),
     ] {
-        let found = json(name, arguments);
+        let found = json(name, &["--task", task, "--above", "1ns"]);
         let all = number(&found["lateness"]["sum_ns"]);
         assert!(all > 0);
         assert_eq!(sum(&found["holders"], "sum_ns"), all, "{name}");
@@ -111,7 +111,7 @@ fn the_worst_wake_ups_are_told_as_a_time_line() {
 
 #[test]
 fn only_late_wake_ups_are_ranked_where_asked() {
-    let all = json("application.dat", &["--task", "my_loop"]);
+    let all = json("application.dat", &["--task", "my_loop", "--above", "1ns"]);
     let late = json(
         "application.dat",
         &["--task", "my_loop", "--above", "200us"],
@@ -124,6 +124,41 @@ fn only_late_wake_ups_are_ranked_where_asked() {
         &["--task", "my_loop", "--above", "200us"],
     );
     assert!(stdout.contains("later than 200"), "{stdout}");
+}
+
+#[test]
+fn the_worst_wake_ups_are_explained_and_the_others_are_a_baseline() {
+    let found = json("application.dat", &["--task", "my_loop"]);
+    let threshold = number(&found["threshold"]["above_ns"]);
+    assert_eq!(found["threshold"]["from"], "worst");
+    assert_eq!(found["wake_ups"]["ranked"], 20, "of 303");
+    assert!(number(&found["lateness"]["min_ns"]) > threshold);
+    let ordinary = &found["ordinary"];
+    assert_eq!(
+        number(&ordinary["count"]) + 20,
+        number(&found["wake_ups"]["all"])
+    );
+    assert_eq!(number(&ordinary["lateness"]["max_ns"]), threshold);
+    assert_eq!(
+        sum(&ordinary["components"], "sum_ns"),
+        number(&ordinary["lateness"]["sum_ns"])
+    );
+    let (_, text, _) = explain("application.dat", &["--task", "my_loop"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[1].starts_with("The 20 worst wake-ups, later than "),
+        "{text}"
+    );
+    assert!(
+        lines[2].starts_with(
+            "Largest cause: thread of higher priority: interference (real-time 90), in 20 of them: "
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nThe other 283 wake-ups, for comparison: median "),
+        "{text}"
+    );
 }
 
 #[test]

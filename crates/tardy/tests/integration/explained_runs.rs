@@ -109,7 +109,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         ))
         .ends_with(0);
     let found = place
-        .tardy("explain run --json --worst 7")
+        .tardy("explain run --json --worst 7 --above 1ns")
         .ends_with(0)
         .json();
     let counts = &found["samples"];
@@ -202,8 +202,8 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         .split_once("Who made samples late")
         .expect("the report has the section");
     assert!(
-        section.contains("thread&#39;s own code") || section.contains("thread's own code"),
-        "holders are named"
+        section.contains("Largest cause: ") && section.contains(" samples, for comparison: "),
+        "causes and the baseline are named"
     );
     assert!(
         section.matches("<rect x=").count() > 10 && section.contains("Worst 1: "),
@@ -255,7 +255,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     let all = number(&counts["explained"]);
     assert!(
         text.contains(&format!("! {all} of {all} explanations are missing"))
-            && text.contains("late by: unknown"),
+            && text.contains(": how late is unknown"),
         "{text}"
     );
 }
@@ -530,7 +530,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         );
     }
     let found = place
-        .tardy("explain run --json --worst 200")
+        .tardy("explain run --json --worst 200 --above 1ns")
         .ends_with(0)
         .json();
     assert_eq!(
@@ -564,7 +564,9 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         tracing["are_functions_hidden"] == true || named > 0,
         "{rows:?}"
     );
-    let folded = place.tardy("explain run --folded folded").ends_with(0);
+    let folded = place
+        .tardy("explain run --folded folded --above 1ns")
+        .ends_with(0);
     assert!(
         folded.stdout.contains("Functions that were under way"),
         "{}",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use tardy_results::explain::run::{RunExplanation, SampleStory};
-use tardy_results::explain::{LoopRow, StoryPiece, words};
+use tardy_results::explain::{ComponentRow, LoopRow, StoryPiece, words};
 use tardy_trace::explain::Cause;
 
 use super::unit::{micro, sentence};
@@ -58,11 +58,17 @@ fn of_run(explanation: &RunExplanation) -> Markup {
                 (counts.explained) " late samples were explained from the kernel's trace, which was recorded meanwhile: these are the latencies of a traced run. "
             }
             (counts.checked - counts.not_adding_up) " of " (counts.checked) " add up to their latency. "
+            (micro(&explain_text::ranked(counts.ranked, "sample", explanation.threshold))) ". "
+            @if let Some(cause) = explain_text::largest_cause(&explanation.holders, explanation.lateness) { (micro(&cause)) ". " }
             (time(explanation.unexplained_ns)) " of " (time(all)) " have no explanation."
         }
         @for warning in explain_run_text::warnings(explanation) { p class="note" { (sentence(&warning)) } }
         (figure::table(&holders(explanation, all), "words"))
-        (figure::table(&components(explanation, all), "words"))
+        (figure::table(&components(&explanation.components, all), "words"))
+        @if let Some(ordinary) = &explanation.ordinary {
+            p class="note" { "The other " (ordinary.count) " samples, for comparison: " (micro(&explain_text::late_by(ordinary.lateness))) }
+            (figure::table(&components(&ordinary.components, ordinary.lateness.sum_ns), "words"))
+        }
         (flames::graph(&explanation.stacks))
         (legend(&explanation.worst))
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
@@ -120,11 +126,11 @@ fn holders(explanation: &RunExplanation, all: u64) -> Table {
     Table { head, rows }
 }
 
-fn components(explanation: &RunExplanation, all: u64) -> Table {
+fn components(rows: &[ComponentRow], all: u64) -> Table {
     let head = ["part of the way", "share", "median", "most", "samples"]
         .map(str::to_owned)
         .to_vec();
-    let row = |row: &tardy_results::explain::ComponentRow| {
+    let row = |row: &ComponentRow| {
         let part = words::component(row.component).to_owned();
         vec![
             part,
@@ -136,7 +142,7 @@ fn components(explanation: &RunExplanation, all: u64) -> Table {
     };
     Table {
         head,
-        rows: explanation.components.iter().map(row).collect(),
+        rows: rows.iter().map(row).collect(),
     }
 }
 

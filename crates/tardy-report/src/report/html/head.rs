@@ -6,13 +6,12 @@ use tardy_core::summary::numbers::{Numbers, PERCENTILES, Percentile};
 use tardy_core::units::{Nanos, three_digits};
 use tardy_core::verdict::significant;
 use tardy_results::compare::model::Comparison;
-use tardy_results::explain::words;
 use tardy_results::summary::model::{Ladder, LoadSummary, ProbeSummary, Rung};
 
 use super::unit::{micro, sentence, time};
 use super::{comparison, figure, side_by_side};
 use crate::report::date::date_and_time;
-use crate::report::explain_text::{self, share};
+use crate::report::explain_text;
 use crate::report::{ladder_text, summary_text};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
@@ -88,14 +87,9 @@ fn machine(run: &RunData) -> Markup {
 /// What made most of the lateness of an explained run.
 fn blamed(run: &RunData) -> Option<String> {
     let explanation = run.explanation.as_ref()?;
-    let all = explanation.lateness.map_or(0, |lateness| lateness.sum_ns);
-    let most = explanation.holders.first()?;
-    Some(format!(
-        "Most of the lateness: {}, {} of it; the longest time {}",
-        words::holder(&most.holder),
-        share(most.sum_ns, all),
-        explain_text::time(most.max_ns)
-    ))
+    let cause = explain_text::largest_cause(&explanation.holders, explanation.lateness)?;
+    let what = explain_text::ranked(explanation.samples.ranked, "sample", explanation.threshold);
+    Some(format!("{what}. {cause}"))
 }
 
 fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {

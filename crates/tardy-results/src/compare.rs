@@ -12,6 +12,7 @@ pub mod group;
 pub mod grouped;
 pub mod judge;
 pub mod margin;
+mod maxima;
 mod misses;
 pub mod model;
 pub mod over_time;

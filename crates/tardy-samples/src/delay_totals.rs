@@ -349,7 +349,7 @@ pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
 
 /// Explained samples whose latency is stored, and those of them whose pieces do not add up to it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Checked {
+pub struct SumChecks {
     /// Samples of which both are stored.
     pub checked: u64,
     /// Those that do not add up: none, or something is broken.
@@ -361,7 +361,7 @@ pub struct Checked {
 ///
 /// # Errors
 /// If the file of delays cannot be opened (the outer one), or the series cannot be read.
-pub fn check(series: &SeriesFile, delays: &Path) -> io::Result<Result<Checked, SeriesError>> {
+pub fn check(series: &SeriesFile, delays: &Path) -> io::Result<Result<SumChecks, SeriesError>> {
     let mut reader = DelayReader::open(delays)?;
     let mut chunk = DelayChunk::default().samples.into_iter();
     let mut next = || loop {
@@ -372,7 +372,7 @@ pub fn check(series: &SeriesFile, delays: &Path) -> io::Result<Result<Checked, S
     };
     let mut waiting = next();
     let schedule = series.descriptor().schedule;
-    let mut found = Checked::default();
+    let mut found = SumChecks::default();
     let read = series.read(&mut |stored| {
         for (_, sample) in stored.samples(&schedule) {
             while waiting.as_ref().is_some_and(|delay| delay.due < sample.due) {

@@ -16,8 +16,8 @@ const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
 /// What decides whether a side knows a quantile.
 pub(super) enum Bounds {
-    /// Its shortest run; in virtual time a value is exact, and only has to be another than the
-    /// maximum.
+    /// Its shortest run. In virtual time a value is exact, and yet it is one of those that another
+    /// seed would give.
     OfRuns { is_exact: bool },
     /// Its samples: for each quantile as many independent ones of the baseline and of the
     /// candidate.
@@ -35,7 +35,11 @@ pub(super) fn split_by_bounds(
     for (place, &quantile) in settings.quantiles.iter().enumerate() {
         let needed = match &bounds {
             Bounds::OfRuns { is_exact } => {
-                let least = if *is_exact { 1.0 } else { BEYOND_OF_RUN_MIN };
+                let least = match (is_exact, settings.are_quantiles_given) {
+                    (true, false) => BEYOND_MIN,
+                    (true, true) => 1.0,
+                    (false, _) => BEYOND_OF_RUN_MIN,
+                };
                 least / beyond(quantile, base.shortest().min(candidate.shortest()) as f64)
             }
             // Without blocks on one side nothing is known of any quantile.

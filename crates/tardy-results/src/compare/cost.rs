@@ -249,7 +249,7 @@ fn candidate(
         .any(|run| run.state != State::Finished);
     Ok(CostCandidate {
         side: side.facts(),
-        verdict: if is_short && seen != Outcome::Worse {
+        verdict: if is_short && !seen.has_worse() {
             Outcome::Inconclusive
         } else {
             seen

@@ -1,11 +1,11 @@
 //! One table: both sides' samples of one key, their differences with intervals, and what those say.
 
+use tardy_core::histogram::Histogram;
 use tardy_statistics::compare::block_bootstrap::{
     QuantileDifference, Resampling, quantile_differences,
 };
-use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::equivalence::equivalence;
-use tardy_statistics::compare::permutation::{all_above_by_chance, permutation};
+use tardy_statistics::compare::permutation::permutation;
 use tardy_statistics::compare::run_spread::{
     Reach, UNKNOWN_SPREAD, estimate, interval_of_few, reach, samples_that_decide, widened,
 };
@@ -18,12 +18,14 @@ use tardy_statistics::tally::Tally;
 
 use super::bounded::{Bounds, split_by_bounds};
 use super::group::{Key, RunGroup};
+use super::maxima::{maxima, vote};
 use super::misses::misses;
 use super::model::{
-    BetweenRuns, Maxima, Method, NotCompared, Outcome, Overview, Pair, RUNS_MIN, Row, Settings,
-    SpreadSource, Table,
+    BetweenRuns, CHANCE_OF_ANY, Method, NotCompared, Outcome, Overview, Pair, RUNS_MIN, Row,
+    Settings, SpreadSource, Table,
 };
-use super::pooled::{PooledRuns, middle, tally};
+use super::pooled::{PooledRuns, middle};
+use super::verdict::deciders;
 
 /// The quantile that the overview shows beside median and maximum.
 const HIGH: f64 = 0.999;
@@ -44,7 +46,7 @@ pub fn table(
     }
     let method = method(&base, &candidate, settings);
     let (rows, not_compared) = match method {
-        Method::Exact | Method::Replicas | Method::Runs => {
+        Method::Same | Method::Exact | Method::Replicas | Method::Runs => {
             rows_of_runs(&base, &candidate, settings, method)
         }
         Method::Blocks { .. } => rows_of_blocks(&base, &candidate, settings),
@@ -60,6 +62,7 @@ pub fn table(
     Some(Table {
         key: key.clone(),
         verdict: Outcome::Inconclusive,
+        decided_by: Vec::new(),
         undecided: undecided(method, &rows),
         method,
         between_runs,
@@ -68,13 +71,16 @@ pub fn table(
         candidate: candidate.body(),
         rows,
         not_compared,
-        maxima: maxima(&base, &candidate),
+        maxima: maxima(&base, &candidate, between_runs, settings, tables),
         misses: misses(&base, &candidate, between_runs, method, settings),
     })
 }
 
 fn method(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings) -> Method {
     let (from, to) = (base.runs.len(), candidate.runs.len());
+    if from == 1 && to == 1 && is_same(&base.exact, &candidate.exact) {
+        return Method::Same;
+    }
     if base.is_exact() && candidate.is_exact() {
         return if from.max(to) == 1 {
             Method::Exact
@@ -99,6 +105,15 @@ fn method(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings
     Method::OrderStatistics
 }
 
+fn is_same(base: &Histogram, candidate: &Histogram) -> bool {
+    let counts = |histogram: &Histogram| {
+        let mut counts = Vec::new();
+        histogram.for_each(|value, count| counts.push((value, count)));
+        counts
+    };
+    base.count() == candidate.count() && counts(base) == counts(candidate)
+}
+
 /// What runs of one side are taken to differ by at `quantile`.
 fn between_runs(
     base: &PooledRuns<'_>,
@@ -109,7 +124,7 @@ fn between_runs(
 ) -> Option<BetweenRuns> {
     let seen = || estimate(&base.of_runs(quantile)?, &candidate.of_runs(quantile)?);
     match (method, settings.between_runs) {
-        (Method::Exact, _) => None,
+        (Method::Same | Method::Exact, _) => None,
         (Method::Runs | Method::Replicas, _) => seen().map(|share| BetweenRuns {
             share,
             source: SpreadSource::Runs,
@@ -135,6 +150,7 @@ fn between_runs(
 
 fn undecided(method: Method, rows: &[Row]) -> Option<String> {
     match method {
+        Method::Same => None,
         Method::Blocks {
             is_too_short: true,
             length_ns,
@@ -160,7 +176,7 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference
         difference_ns: difference,
         interval_ns: None,
         between_runs_ns: Reach::default(),
-        margin_ns: settings.margin.of(base),
+        margin_ns: settings.margin.of_latency(base),
         probability: None,
         verdict: None,
         data_needed: None,
@@ -187,7 +203,7 @@ fn rows_of_runs(
         let found = shift(&from, &to, settings.confidence)?;
         let mut row = row(settings, quantile, middle(&from), middle(&to), found.shift);
         row.interval_ns = match method {
-            Method::Exact => Some(Interval {
+            Method::Same | Method::Exact => Some(Interval {
                 lower: found.shift,
                 upper: found.shift,
             }),
@@ -301,7 +317,8 @@ fn rows_of_ranks(
     tables: usize,
 ) -> (Vec<Row>, Vec<NotCompared>) {
     let statements = u32::try_from(2 * settings.quantiles.len() * tables).unwrap_or(u32::MAX);
-    let confidence = settings.confidence.shared_by(statements);
+    let together = Confidence::new(1.0 - CHANCE_OF_ANY).unwrap_or(settings.confidence);
+    let confidence = together.shared_by(statements);
     let (from, to) = (base.tally(), candidate.tally());
     let effective = |&quantile: &f64| {
         (
@@ -349,7 +366,10 @@ fn rows_of_ranks(
 }
 
 fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -> Overview {
-    let is_of_runs = matches!(method, Method::Runs | Method::Replicas | Method::Exact);
+    let is_of_runs = matches!(
+        method,
+        Method::Runs | Method::Replicas | Method::Same | Method::Exact
+    );
     let value = |side: &PooledRuns<'_>, quantile: f64| {
         let of_runs = if is_of_runs {
             side.of_runs(quantile).map(|values| middle(&values))
@@ -359,7 +379,9 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
         side.known(of_runs.unwrap_or_default()).0
     };
     let is_bounded = |side: &PooledRuns<'_>, quantile: f64| match method {
-        Method::Exact | Method::Replicas => side.shortest() as f64 * (1.0 - quantile) >= 1.0,
+        Method::Same | Method::Exact | Method::Replicas => {
+            side.shortest() as f64 * (1.0 - quantile) >= 1.0
+        }
         _ if side.runs.len() == 1 => side.is_bounded_in_summary(quantile),
         _ => side.bounds(quantile, side.effective(quantile, f64::INFINITY)),
     };
@@ -382,30 +404,6 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     }
 }
 
-fn maxima(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> Option<Maxima> {
-    let samples = base.shortest().min(candidate.shortest());
-    let values = |side: &PooledRuns<'_>| -> Option<Vec<f64>> {
-        side.runs
-            .iter()
-            .map(|run| median_maximum(&tally(&run.exact), samples))
-            .collect()
-    };
-    let (base_ns, candidate_ns) = (values(base)?, values(candidate)?);
-    let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
-    let is_apart =
-        smallest(&candidate_ns) > largest(&base_ns) || smallest(&base_ns) > largest(&candidate_ns);
-    let repeated = base_ns.len() > 1 && candidate_ns.len() > 1;
-    let chance = (is_apart && repeated)
-        .then(|| all_above_by_chance(base_ns.len() as u64, candidate_ns.len() as u64));
-    Some(Maxima {
-        samples,
-        base_ns,
-        candidate_ns,
-        all_above_by_chance: chance,
-    })
-}
-
 /// Widens the intervals so that those of all tables hold together, and gives rows and tables their
 /// verdicts: a row's verdict is what its interval says.
 ///
@@ -419,42 +417,51 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
         .map(|table| table.rows.len())
         .sum();
     let count = tables.len();
+    let level = settings.confidence;
     for table in tables {
         let factor = match table.method {
-            Method::Blocks { .. } => stretched(rows, settings.confidence, normal_deviate),
+            Method::Blocks { .. } => stretched(rows, level, normal_deviate),
             Method::Runs | Method::Replicas => {
                 let freedom = (table.base.runs + table.candidate.runs)
                     .saturating_sub(2)
                     .max(1) as f64;
-                stretched(count, settings.confidence, |confidence| {
+                stretched(count, level, |confidence| {
                     student::deviate(confidence, freedom)
                 })
             }
-            Method::Exact | Method::OrderStatistics => 1.0,
+            Method::Same | Method::Exact | Method::OrderStatistics => 1.0,
         };
         let is_undecided = table.undecided.is_some();
         table
             .rows
             .iter_mut()
             .for_each(|row| settle_row(row, factor, is_undecided));
+        vote(table, count, settings);
         let outcomes = table
             .rows
             .iter()
             .filter_map(|row| row.verdict)
+            .chain(table.maxima.as_ref().and_then(|maxima| maxima.verdict))
             .chain(table.misses.and_then(|misses| misses.verdict));
         let outcomes = outcomes.chain(is_undecided.then_some(Outcome::Inconclusive));
-        table.verdict = Outcome::of_all(outcomes).unwrap_or(Outcome::Inconclusive);
+        table.verdict = match table.method {
+            Method::Same => Outcome::Equivalent,
+            _ => Outcome::of_all(outcomes).unwrap_or(Outcome::Inconclusive),
+        };
+        table.decided_by = deciders(table);
     }
 }
 
-/// How many times as far a deviate reaches where so many statements have to hold together.
+/// How many times as far a deviate reaches where so many statements have to hold together, but for
+/// [`CHANCE_OF_ANY`].
 fn stretched(
     statements: usize,
     confidence: Confidence,
     deviate: impl Fn(Confidence) -> f64,
 ) -> f64 {
-    deviate(confidence.shared_by(u32::try_from(statements).unwrap_or(u32::MAX)))
-        / deviate(confidence)
+    let together = Confidence::new(1.0 - CHANCE_OF_ANY).unwrap_or(confidence);
+    let statements = u32::try_from(statements).unwrap_or(u32::MAX);
+    (deviate(together.shared_by(statements)) / deviate(confidence)).max(1.0)
 }
 
 fn settle_row(row: &mut Row, factor: f64, is_undecided: bool) {

@@ -6,6 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
+/// Latencies less than that apart are the same, whatever share of them it is: 1 us, in ns.
+const MARGIN_LEAST: f64 = 1_000.0;
+
 /// A difference that does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -23,6 +26,15 @@ impl Default for Margin {
 }
 
 impl Margin {
+    /// In ns, for a latency of the baseline: of a share, [`MARGIN_LEAST`] at least.
+    #[must_use]
+    pub fn of_latency(self, baseline: f64) -> f64 {
+        match self {
+            Self::Time(_) => self.of(baseline),
+            Self::Share(_) => self.of(baseline).max(MARGIN_LEAST),
+        }
+    }
+
     /// In ns, for a value of the baseline.
     #[must_use]
     pub fn of(self, baseline: f64) -> f64 {
@@ -79,6 +91,9 @@ mod tests {
         assert_eq!("5%".parse(), Ok(Margin::Share(0.05)));
         assert_eq!("0".parse(), Ok(Margin::Time(Nanos::ZERO)));
         assert_eq!(Margin::Share(0.05).of(-200.0), 10.0);
+        assert_eq!(Margin::Share(0.05).of_latency(2_000.0), 1_000.0);
+        assert_eq!(Margin::Share(0.05).of_latency(1e6), 50_000.0);
+        assert_eq!(Margin::Time(Nanos(5)).of_latency(1e6), 5.0);
         assert_eq!(Margin::Share(0.05).to_string(), "5 %");
         for wrong in ["5", "-5us", "-1%", "five", "%", "NaN%"] {
             assert!(wrong.parse::<Margin>().is_err(), "{wrong}");

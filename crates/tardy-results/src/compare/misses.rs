@@ -25,26 +25,6 @@ pub(super) fn misses(
     let is_of_runs = matches!(method, Method::Runs | Method::Replicas)
         && base.runs.len().min(candidate.runs.len()) >= RUNS_MIN;
     let found = match method {
-        Method::Exact => {
-            let exact = if from.0 == 0 && to.0 > 0 {
-                f64::INFINITY
-            } else {
-                seen_ratio(from, to).unwrap_or(1.0)
-            };
-            let probability = if from.0 * to.1 == to.0 * from.1 {
-                1.0
-            } else {
-                0.0
-            };
-            ShareRatio {
-                ratio: Some(exact),
-                interval: Interval {
-                    lower: exact,
-                    upper: exact,
-                },
-                probability,
-            }
-        }
         _ if is_of_runs => of_runs(&base.miss_shares(), &candidate.miss_shares(), settings),
         _ => of_clusters(base, candidate, between, window, settings),
     };

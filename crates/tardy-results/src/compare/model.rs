@@ -55,6 +55,10 @@ pub struct Settings {
     pub is_across_clocks: bool,
 }
 
+/// How likely a wrong verdict is among all of a comparison: the rate of false discoveries is at
+/// most that.
+pub const CHANCE_OF_ANY: f64 = 0.01;
+
 /// Compared as far as both sides know them.
 pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
 
@@ -129,6 +133,8 @@ pub enum Outcome {
     Inconclusive,
     /// Higher by more than the margin.
     Worse,
+    /// Higher in one place and lower in another, each by more than the margin.
+    Mixed,
 }
 
 impl Outcome {
@@ -140,19 +146,31 @@ impl Outcome {
             Self::Equivalent => "equivalent",
             Self::Inconclusive => "inconclusive",
             Self::Worse => "worse",
+            Self::Mixed => "mixed",
         }
     }
 
-    /// Of several: the worst; better where nothing is worse or open and something is better.
+    /// Of several: mixed where one is worse and another better; else worse or better where one is,
+    /// whatever is open beside it; else inconclusive where one is.
     #[must_use]
     pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
-        let rank = |outcome: &Self| match outcome {
-            Self::Worse => 3,
-            Self::Inconclusive => 2,
-            Self::Better => 1,
-            Self::Equivalent => 0,
+        let both = |one, other| match (one, other) {
+            (Self::Mixed, _)
+            | (_, Self::Mixed)
+            | (Self::Better, Self::Worse)
+            | (Self::Worse, Self::Better) => Self::Mixed,
+            (Self::Worse, _) | (_, Self::Worse) => Self::Worse,
+            (Self::Better, _) | (_, Self::Better) => Self::Better,
+            (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,
+            (Self::Equivalent, Self::Equivalent) => Self::Equivalent,
         };
-        outcomes.into_iter().max_by_key(rank)
+        outcomes.into_iter().reduce(both)
+    }
+
+    /// Whether something became worse.
+    #[must_use]
+    pub fn has_worse(self) -> bool {
+        matches!(self, Self::Worse | Self::Mixed)
     }
 }
 
@@ -197,6 +215,9 @@ pub const RUNS_MIN: usize = 4;
 pub enum Method {
     /// One number a run: what repeats is the run.
     Runs,
+    /// Both sides have the same samples: a run stands beside itself, or beside its repetition in
+    /// virtual time.
+    Same,
     /// Virtual time: each run is exact for its command line, and no interval is needed where there
     /// is one of each side.
     Exact,
@@ -224,6 +245,8 @@ pub struct Table {
     pub key: Key,
     /// What the rows come to.
     pub verdict: Outcome,
+    /// The number that says most for it; of a mixed one the number for better, and that for worse.
+    pub decided_by: Vec<Decider>,
     /// Where the intervals come from.
     pub method: Method,
     /// What of the intervals comes from the runs; absent where they are exact, or a single run's
@@ -245,6 +268,27 @@ pub struct Table {
     pub maxima: Option<Maxima>,
     /// Deadline misses; absent where no deadline was asked for.
     pub misses: Option<Misses>,
+}
+
+/// A number that decides a table.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Decider {
+    /// Which number.
+    pub number: DecidingNumber,
+    /// What it says.
+    pub verdict: Outcome,
+}
+
+/// Which number decides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecidingNumber {
+    /// This quantile.
+    Quantile(f64),
+    /// The largest value.
+    Maximum,
+    /// The share of due times that missed the deadline.
+    Misses,
 }
 
 /// Three numbers of both sides.
@@ -336,6 +380,14 @@ pub struct Maxima {
     /// Where all of one side lie above all of the other: how likely that is by chance; absent
     /// elsewhere.
     pub all_above_by_chance: Option<f64>,
+    /// The baseline's samples above the candidate's largest, by more than the margin and by more
+    /// than runs differ by, and the candidate's above the baseline's.
+    pub beyond: (u64, u64),
+    /// How likely at least so many independent ones are by chance.
+    pub beyond_by_chance: f64,
+    /// What the test says. Without enough samples beyond, largest values decide nothing: they
+    /// differ by chance.
+    pub verdict: Option<Outcome>,
 }
 
 /// Deadline misses of both sides.

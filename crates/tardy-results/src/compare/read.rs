@@ -257,7 +257,7 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     let (from, to) = (shortcomings(base), shortcomings(side));
     let is_short = !from.is_empty() || !to.is_empty();
     match seen {
-        Outcome::Worse if from != to => (
+        seen if seen.has_worse() && from != to => (
             Outcome::Inconclusive,
             "worse as measured, but the set-ups fell short of what was planned in different ways"
                 .to_owned(),
@@ -278,9 +278,10 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
 fn worst_first(tables: &mut [Table]) {
     let rank = |table: &Table| match table.verdict {
         Outcome::Worse => 0,
-        Outcome::Inconclusive => 1,
-        Outcome::Better => 2,
-        Outcome::Equivalent => 3,
+        Outcome::Mixed => 1,
+        Outcome::Inconclusive => 2,
+        Outcome::Better => 3,
+        Outcome::Equivalent => 4,
     };
     let change = |table: &Table| {
         let high = table.overview.high;

@@ -2,44 +2,234 @@
 
 use tardy_core::units::three_digits;
 
-use super::model::{BetweenRuns, Outcome, RUNS_MIN, Row, SpreadSource, Table};
+use super::model::{
+    BetweenRuns, Decider, DecidingNumber, Method, Outcome, RUNS_MIN, Row, SpreadSource, Table,
+};
 
-/// The verdict of all tables with its reason.
-///
-/// A load by itself can only make the whole worse: with fewer samples its tail is open nearly
-/// always.
+/// The verdict of all tables with its reason: every table counts, and those with a verdict outweigh
+/// those that are open.
 #[must_use]
 pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
-    let decides = |table: &&Table| {
-        table.key.load.is_none()
-            || table.verdict == Outcome::Worse
-            || tables.iter().all(|table| table.key.load.is_some())
-    };
-    let outcome = Outcome::of_all(tables.iter().filter(decides).map(|table| table.verdict))
-        .unwrap_or(Outcome::Inconclusive);
+    let outcome =
+        Outcome::of_all(tables.iter().map(|table| table.verdict)).unwrap_or(Outcome::Inconclusive);
     (outcome, reason(outcome, tables))
 }
 
-/// The row that says most for `outcome`, in words.
-fn reason(outcome: Outcome, tables: &[Table]) -> String {
-    let by_misses = tables.iter().find(|table| {
-        table
-            .misses
-            .is_some_and(|misses| misses.verdict == Some(outcome))
-    });
-    if let Some((table, misses)) = by_misses.and_then(|table| Some((table, table.misses?))) {
-        let ((from, of), (to, in_all)) = (misses.base, misses.candidate);
-        return format!(
-            "{}: {to} of {in_all} due times missed the deadline, {from} of {of} in the baseline",
-            table.key
-        );
-    }
-    let rows = tables
+/// Whether something that was asked for is open. A load by itself has few samples, and its tail is
+/// open nearly always: it does not count beside the whole run.
+#[must_use]
+pub fn is_open(tables: &[Table]) -> bool {
+    let has_whole = tables.iter().any(|table| table.key.load.is_none());
+    tables
         .iter()
-        .flat_map(|table| table.rows.iter().map(move |row| (table, row)));
-    let of_outcome = rows.filter(|(_, row)| row.verdict == Some(outcome));
+        .filter(|table| table.key.load.is_none() || !has_whole)
+        .any(|table| table.verdict == Outcome::Inconclusive)
+}
+
+/// The numbers that decide a table: for each verdict that it has, the one that says most.
+pub(super) fn deciders(table: &Table) -> Vec<Decider> {
+    let wanted: &[Outcome] = match table.verdict {
+        Outcome::Better => &[Outcome::Better],
+        Outcome::Worse => &[Outcome::Worse],
+        Outcome::Mixed => &[Outcome::Better, Outcome::Worse],
+        Outcome::Equivalent | Outcome::Inconclusive => &[],
+    };
+    wanted
+        .iter()
+        .filter_map(|&verdict| decider(table, verdict))
+        .collect()
+}
+
+/// Misses say most, because the user asked for them; else the number that changed by most, of those
+/// that the overview has if one of these decides.
+fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
+    let decides = |number| Some(Decider { number, verdict });
+    if table
+        .misses
+        .is_some_and(|misses| misses.verdict == Some(verdict))
+    {
+        return decides(DecidingNumber::Misses);
+    }
+    let of_max = table
+        .maxima
+        .as_ref()
+        .is_some_and(|maxima| maxima.verdict == Some(verdict))
+        .then_some((
+            DecidingNumber::Maximum,
+            table.overview.max.base_ns,
+            table.overview.max.candidate_ns,
+        ));
+    let size =
+        |(_, from, to): &(DecidingNumber, f64, f64)| (to.max(1.0) / from.max(1.0)).ln().abs();
+    let is_shown = |number: &DecidingNumber| {
+        matches!(
+            number,
+            DecidingNumber::Maximum | DecidingNumber::Quantile(0.5 | 0.999)
+        )
+    };
+    table
+        .rows
+        .iter()
+        .filter(|row| row.verdict == Some(verdict))
+        .map(|row| {
+            (
+                DecidingNumber::Quantile(row.quantile),
+                row.base_ns,
+                row.candidate_ns,
+            )
+        })
+        .chain(of_max)
+        .max_by(|one, other| {
+            is_shown(&one.0)
+                .cmp(&is_shown(&other.0))
+                .then(size(one).total_cmp(&size(other)))
+        })
+        .and_then(|(number, ..)| decides(number))
+}
+
+/// What makes the verdict, in words: how many rows are better, worse, or both, and the number that
+/// says most for each.
+fn reason(outcome: Outcome, tables: &[Table]) -> String {
+    match outcome {
+        Outcome::Equivalent => return equivalent(tables),
+        Outcome::Inconclusive => return inconclusive(tables),
+        Outcome::Better | Outcome::Worse | Outcome::Mixed => {}
+    }
+    let parts = [
+        (Outcome::Better, "better"),
+        (Outcome::Mixed, "better and worse"),
+        (Outcome::Worse, "worse"),
+    ];
+    let mut is_first = true;
+    let mut said: Vec<String> = Vec::new();
+    for (verdict, words) in parts {
+        let of: Vec<&Table> = tables
+            .iter()
+            .filter(|table| table.verdict == verdict)
+            .collect();
+        let Some(most) = of
+            .iter()
+            .max_by(|one, other| change(one).total_cmp(&change(other)))
+        else {
+            continue;
+        };
+        let count = match (tables.len(), is_first) {
+            (1, _) => String::new(),
+            (all, true) => format!("{words} in {} of {all} rows ", of.len()),
+            (_, false) => format!("{words} in {} ", of.len()),
+        };
+        let numbers: Vec<String> = most
+            .decided_by
+            .iter()
+            .map(|decider| number(most, decider.number))
+            .collect();
+        let numbers = numbers.join(", ");
+        said.push(if tables.len() == 1 {
+            format!("{}: {numbers}", most.key)
+        } else {
+            format!("{count}({}: {numbers})", label(most))
+        });
+        is_first = false;
+    }
+    let open = tables
+        .iter()
+        .filter(|table| table.verdict == Outcome::Inconclusive)
+        .count();
+    if open > 0 {
+        said.push(format!("undecided in {open}"));
+    }
+    said.join(", ")
+}
+
+/// How much the numbers that decide a table changed.
+fn change(table: &Table) -> f64 {
+    let of = |decider: &Decider| {
+        let (from, to) = values(table, decider.number);
+        (to.max(1.0) / from.max(1.0)).ln().abs()
+    };
+    table.decided_by.iter().map(of).fold(0.0, f64::max)
+}
+
+/// A deciding number of the baseline and of the candidate.
+fn values(table: &Table, number: DecidingNumber) -> (f64, f64) {
+    match number {
+        DecidingNumber::Maximum => (table.overview.max.base_ns, table.overview.max.candidate_ns),
+        DecidingNumber::Misses => table.misses.map_or((0.0, 0.0), |misses| {
+            (misses.base.0 as f64, misses.candidate.0 as f64)
+        }),
+        DecidingNumber::Quantile(quantile) => table
+            .rows
+            .iter()
+            .find(|row| row.quantile == quantile)
+            .map_or((0.0, 0.0), |row| (row.base_ns, row.candidate_ns)),
+    }
+}
+
+fn label(table: &Table) -> String {
+    match &table.key.load {
+        Some(load) => load.clone(),
+        None => "whole run".to_owned(),
+    }
+}
+
+/// From which ratio on a change is told as a factor.
+const FACTOR_FROM: f64 = 3.0;
+
+/// A number that decides, in words.
+fn number(table: &Table, number: DecidingNumber) -> String {
+    let (from, to) = values(table, number);
+    let name = match number {
+        DecidingNumber::Misses => {
+            return table.misses.map_or_else(String::new, |misses| {
+                let ((from, of), (to, in_all)) = (misses.base, misses.candidate);
+                format!(
+                    "{to} of {in_all} due times missed the deadline, {from} of {of} in the baseline"
+                )
+            });
+        }
+        DecidingNumber::Maximum => "maximum".to_owned(),
+        DecidingNumber::Quantile(0.5) => "median".to_owned(),
+        DecidingNumber::Quantile(quantile) => {
+            format!("{} % quantile", (quantile * 1e9).round() / 1e7)
+        }
+    };
+    let factor = |ratio: f64| {
+        if ratio < 10.0 {
+            format!("{ratio:.1}")
+        } else {
+            format!("{ratio:.0}")
+        }
+    };
+    if from > 0.0 && to >= from * FACTOR_FROM {
+        return format!("{name} {} times longer", factor(to / from));
+    }
+    if to > 0.0 && from >= to * FACTOR_FROM {
+        return format!("{name} {} times shorter", factor(from / to));
+    }
+    let sign = if to < from { "" } else { "+" };
+    format!("{name} {sign}{}", three_digits((to - from).round()))
+}
+
+fn equivalent(tables: &[Table]) -> String {
+    if tables.iter().all(|table| table.method == Method::Same) {
+        return "both have the same samples".to_owned();
+    }
+    match tables.iter().find_map(|table| table.not_compared.first()) {
+        Some(first) => format!(
+            "no quantile below {} % differs by more than the margin",
+            (first.quantile * 1e9).round() / 1e7
+        ),
+        None => "no quantile differs by more than the margin".to_owned(),
+    }
+}
+
+fn inconclusive(tables: &[Table]) -> String {
+    let open = tables
+        .iter()
+        .flat_map(|table| table.rows.iter().map(move |row| (table, row)))
+        .filter(|(_, row)| row.verdict == Some(Outcome::Inconclusive));
     let size = |row: &Row| row.difference_ns.abs() / row.margin_ns.max(1.0);
-    let Some((table, row)) = of_outcome.max_by(|a, b| size(a.1).total_cmp(&size(b.1))) else {
+    let Some((table, row)) = open.max_by(|a, b| size(a.1).total_cmp(&size(b.1))) else {
         let undecided = tables
             .iter()
             .find_map(|table| Some(format!("{}: {}", table.key, table.undecided.as_ref()?)));
@@ -47,27 +237,14 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
             "no quantile is known well enough on both sides: measure longer".to_owned()
         });
     };
-    let quantile = format!(
-        "{} % quantile of {}",
-        (row.quantile * 1e9).round() / 1e7,
-        table.key
-    );
     let sign = if row.difference_ns < 0.0 { "" } else { "+" };
-    let difference = format!("{sign}{}", three_digits(row.difference_ns.round()));
-    match outcome {
-        Outcome::Equivalent => match table.not_compared.first() {
-            Some(first) => format!(
-                "no quantile below {} % differs by more than the margin",
-                (first.quantile * 1e9).round() / 1e7
-            ),
-            None => "no quantile differs by more than the margin".to_owned(),
-        },
-        Outcome::Worse | Outcome::Better => format!("{quantile}: {difference}"),
-        Outcome::Inconclusive => format!(
-            "{quantile}: {difference} may or may not pass the margin{}",
-            advice(table, row)
-        ),
-    }
+    format!(
+        "{} % quantile of {}: {sign}{} may or may not pass the margin{}",
+        (row.quantile * 1e9).round() / 1e7,
+        table.key,
+        three_digits(row.difference_ns.round()),
+        advice(table, row)
+    )
 }
 
 /// What would decide an open row.

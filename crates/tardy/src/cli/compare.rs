@@ -50,7 +50,7 @@ pub struct CompareArgs {
     /// Compare only phases of this name
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// Confidence of each interval
+    /// Confidence of each interval by itself; verdicts allow 1 % for a wrong one among all
     #[arg(
         long,
         value_name = "LEVEL",
@@ -79,9 +79,14 @@ pub struct CompareArgs {
     pub format: CompareFormat,
 }
 
-const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a difference lies \
-                          beyond the margin, equivalent when it lies within, inconclusive \
-                          otherwise.
+const AFTER_HELP: &str = "A row is the whole run, or one load. It is worse or better if the interval of a \
+                          difference lies beyond the margin, mixed if one number is worse and \
+                          another better, equivalent if all intervals lie within the margin, and \
+                          inconclusive otherwise. The headline counts all rows; `*` marks the number \
+                          that decides a row. The chance of one wrong verdict among all rows is at \
+                          most 1 %.
+The maximum decides only if enough samples of one side lie beyond all samples of the other: two \
+                          maxima differ by chance.
 With four runs a side or more (folders of runs), each run counts as one number, so that the \
                           interval includes how much runs differ among themselves.
 With fewer, blocks of time are resampled, and the interval is widened by --between-runs. At its \
@@ -91,8 +96,8 @@ state --between-runs 0 where nothing but the samples is to count, or measure fou
 Lab runs in virtual time are exact: one replica a side is compared without an interval, several \
                           replicas as one number each.
 Runs of `tardy cost` are compared metric by metric, as percentages.
-Exit codes: 0 nothing got worse; 1 something did; 2 wrong use, or runs that cannot be compared; 4 \
-                          inconclusive.";
+Exit codes: 0 no row is worse; 1 a row is worse or mixed; 2 wrong use, or runs that cannot be \
+                          compared; 4 no row is worse, and the whole run is inconclusive.";
 
 /// The deadline that misses are counted against.
 #[derive(Debug, Clone, Args)]

@@ -11,7 +11,7 @@ use tardy_results::compare::model::Outcome;
 use tardy_results::compare::over_time::over_time;
 use tardy_results::compare::read::compare;
 use tardy_results::compare::side::CompareError;
-use tardy_results::compare::{cost, cost_over_time};
+use tardy_results::compare::{cost, cost_over_time, verdict};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
@@ -140,13 +140,22 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         CompareFormat::Markdown => markdown::text(&found),
         CompareFormat::Junit => junit::text(&found),
     };
-    Ok((found.verdict, printed))
+    // What is better beside something that was asked for and is open.
+    let is_open = found
+        .candidates
+        .iter()
+        .any(|candidate| verdict::is_open(&candidate.tables));
+    let outcome = match found.verdict {
+        Outcome::Better | Outcome::Equivalent if is_open => Outcome::Inconclusive,
+        verdict => verdict,
+    };
+    Ok((outcome, printed))
 }
 
 fn exit(outcome: Outcome) -> Exit {
     match outcome {
         Outcome::Better | Outcome::Equivalent => Exit::Done,
-        Outcome::Worse => Exit::Failed,
+        Outcome::Worse | Outcome::Mixed => Exit::Failed,
         Outcome::Inconclusive => Exit::Inconclusive,
     }
 }

@@ -51,7 +51,7 @@ pub fn run(args: &HistoryArgs) -> Exit {
     }
     match found.verdict {
         Outcome::Better | Outcome::Equivalent => Exit::Done,
-        Outcome::Worse => Exit::Failed,
+        Outcome::Worse | Outcome::Mixed => Exit::Failed,
         Outcome::Inconclusive => Exit::Inconclusive,
     }
 }

@@ -592,7 +592,7 @@ fn a_load_that_got_worse_is_not_hidden_by_the_others() {
     assert!(
         outcome
             .stdout
-            .contains("50 % quantile of cyclic latency under io"),
+            .starts_with("new against base: WORSE: worse in 1 of 3 rows (io: median +"),
         "{}",
         outcome.stdout
     );

@@ -19,6 +19,7 @@ mod bounds;
 mod breakdown;
 mod clocks;
 mod compare;
+mod compare_headlines;
 mod compare_virtual;
 mod configuration;
 mod cost;

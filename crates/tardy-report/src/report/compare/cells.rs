@@ -2,7 +2,8 @@
 
 use tardy_core::units::three_digits;
 use tardy_results::compare::model::{
-    Maxima, Method, Misses, NotCompared, Outcome, Pair, Row, Settings, SpreadSource, Table,
+    DecidingNumber, Maxima, Method, Misses, NotCompared, Outcome, Pair, Row, Settings,
+    SpreadSource, Table,
 };
 
 /// The head of a table of quantiles.
@@ -74,7 +75,7 @@ fn quantile(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Maxima have no interval: they are shown, at equal length, and decide nothing.
+/// Maxima have no interval: they are shown at equal length, and decide only by their test.
 fn maxima(maxima: &Maxima) -> Vec<String> {
     let middle = |values: &[f64]| {
         let mut sorted = values.to_vec();
@@ -94,7 +95,7 @@ fn maxima(maxima: &Maxima) -> Vec<String> {
         "none".into(),
         String::new(),
         chance,
-        "-".into(),
+        maxima.verdict.map_or("-", Outcome::word).to_owned(),
     ]
 }
 
@@ -137,6 +138,7 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
     };
     let method = match table.method {
         Method::Runs => "one number a run, median of the runs, shift between them".to_owned(),
+        Method::Same => "both sides have the same samples".to_owned(),
         Method::Exact => {
             "virtual time, one replica a side: exact for these command lines".to_owned()
         }
@@ -227,17 +229,74 @@ pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<V
         let cell = |of: Pair| pair(of, with_changes);
         vec![
             label(table),
-            cell(overview.median),
-            cell(overview.high),
-            cell(overview.max),
-            table.verdict.word().to_owned(),
+            marked(cell(overview.median), table, DecidingNumber::Quantile(0.5)),
+            marked(cell(overview.high), table, DecidingNumber::Quantile(0.999)),
+            marked(cell(overview.max), table, DecidingNumber::Maximum),
+            verdict_cell(table),
         ]
     };
     tables.iter().map(row).collect()
 }
 
+/// The mark of a number that decides.
+const DECIDES: &str = "*";
+
+fn marked(cell: String, table: &Table, number: DecidingNumber) -> String {
+    if table
+        .decided_by
+        .iter()
+        .any(|decider| decider.number == number)
+    {
+        cell + DECIDES
+    } else {
+        cell
+    }
+}
+
+/// The verdict, with the number that decides it where no column has that.
+fn verdict_cell(table: &Table) -> String {
+    let other = |number: DecidingNumber| match number {
+        DecidingNumber::Maximum | DecidingNumber::Quantile(0.5 | 0.999) => None,
+        DecidingNumber::Misses => table
+            .misses
+            .map(|misses| format!("misses {} -> {}", misses.base.0, misses.candidate.0)),
+        DecidingNumber::Quantile(quantile) => {
+            let row = table.rows.iter().find(|row| row.quantile == quantile)?;
+            Some(format!(
+                "{} {} -> {}",
+                percent(quantile),
+                time(row.base_ns),
+                time(row.candidate_ns)
+            ))
+        }
+    };
+    let others: Vec<String> = table
+        .decided_by
+        .iter()
+        .filter_map(|decider| Some(format!("{}{DECIDES}", other(decider.number)?)))
+        .collect();
+    let word = table.verdict.word();
+    if others.is_empty() {
+        word.to_owned()
+    } else {
+        format!("{word}: {}", others.join(", "))
+    }
+}
+
+/// What the marks of the overview mean, a line each.
+pub(in crate::report) fn notes(tables: &[Table]) -> Vec<&'static str> {
+    let mut notes = Vec::new();
+    if tables.iter().any(|table| !table.decided_by.is_empty()) {
+        notes.push("* decides the verdict of its row");
+    }
+    if has_unbounded(tables) {
+        notes.push("~ a side has too few samples to bound it");
+    }
+    notes
+}
+
 /// Whether a number of the overview is marked as not bounded.
-pub(super) fn has_unbounded(tables: &[Table]) -> bool {
+fn has_unbounded(tables: &[Table]) -> bool {
     tables
         .iter()
         .any(|table| !table.overview.median.is_bounded || !table.overview.high.is_bounded)
@@ -307,7 +366,7 @@ pub(super) fn shouted(outcome: Outcome, is_colored: bool) -> String {
     let color = match outcome {
         Outcome::Better | Outcome::Equivalent => "32",
         Outcome::Inconclusive => "33",
-        Outcome::Worse => "31",
+        Outcome::Worse | Outcome::Mixed => "31",
     };
     if is_colored {
         format!("\x1b[1;{color}m{word}\x1b[0m")

@@ -42,7 +42,7 @@ fn suite(candidate: &CandidateComparison, table: &Table, settings: &Settings) ->
         .rows
         .iter()
         .map(|row| row.verdict)
-        .chain(table.maxima.iter().map(|_| None));
+        .chain(table.maxima.iter().map(|maxima| maxima.verdict));
     let verdicts = verdicts.chain(table.misses.iter().map(|misses| misses.verdict));
     let case = |(cells, verdict): (Vec<String>, Option<Outcome>)| {
         let words: Vec<String> = head
@@ -77,7 +77,7 @@ fn suite(candidate: &CandidateComparison, table: &Table, settings: &Settings) ->
 pub(super) fn outcome(verdict: Outcome, words: &str) -> CaseOutcome {
     match verdict {
         Outcome::Better | Outcome::Equivalent => CaseOutcome::Passed,
-        Outcome::Worse => CaseOutcome::Failed(words.to_owned()),
+        Outcome::Worse | Outcome::Mixed => CaseOutcome::Failed(words.to_owned()),
         Outcome::Inconclusive => CaseOutcome::Skipped(words.to_owned()),
     }
 }

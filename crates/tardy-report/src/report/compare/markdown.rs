@@ -33,8 +33,8 @@ pub fn text(comparison: &Comparison) -> String {
             &cells::overview_head(),
             &cells::overview(&candidate.tables, true),
         ));
-        if cells::has_unbounded(&candidate.tables) {
-            out.push_str("\n~ a side has too few samples to bound it\n");
+        for note in cells::notes(&candidate.tables) {
+            let _ = writeln!(out, "\n{}", escape(note));
         }
         for compared in &candidate.tables {
             let _ = writeln!(out, "\n### {}\n", escape(&compared.key.to_string()));

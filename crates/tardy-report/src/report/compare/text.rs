@@ -101,9 +101,9 @@ impl Page {
             self.sentence(&format!("! {warning}"));
         }
         let rows = cells::overview(&candidate.tables, true);
-        let note = usize::from(cells::has_unbounded(&candidate.tables));
+        let notes = cells::notes(&candidate.tables);
         // The head, the facts, the next step.
-        let room = self.left().saturating_sub(note + FACTS_LEAST + 2);
+        let room = self.left().saturating_sub(notes.len() + FACTS_LEAST + 2);
         let shown = if rows.len() <= room {
             rows.len()
         } else {
@@ -129,8 +129,8 @@ impl Page {
         } else {
             table(false).chosen(self.columns, IMPORTANCE)
         });
-        if note > 0 {
-            self.sentence("~ a side has too few samples to bound it");
+        for note in notes {
+            self.sentence(note);
         }
     }
 

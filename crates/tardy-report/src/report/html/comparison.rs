@@ -61,7 +61,7 @@ fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
 
 fn class(verdict: Outcome) -> &'static str {
     match verdict {
-        Outcome::Worse => "failed",
+        Outcome::Worse | Outcome::Mixed => "failed",
         Outcome::Inconclusive => "inconclusive",
         Outcome::Better | Outcome::Equivalent => "passed",
     }

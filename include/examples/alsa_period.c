@@ -7,7 +7,7 @@
  * period is written. The card's clock is not the system's: due times form no grid, and the loop is opened without a period. What is late by
  * more than the sound that is still in the buffer is an underrun, which the program counts.
  *
- * Arguments: the device ("default"; "null" plays nothing, at no pace), frames a period (128), periods in the buffer (3).
+ * It plays silence for 22500 periods: a minute. `./alsa_period --help` lists its arguments.
  */
 #define _GNU_SOURCE
 #include <alsa/asoundlib.h>
@@ -23,11 +23,35 @@ static int fail(const char *what, int error)
     return 3;
 }
 
+static const char usage[] =
+    "usage: alsa_period [DEVICE [FRAMES [PERIODS [CYCLES]]]]\n"
+    "  DEVICE   as ALSA names it (default); null plays nothing, at no pace\n"
+    "  FRAMES   frames in a period (128)\n"
+    "  PERIODS  periods in the buffer (3)\n"
+    "  CYCLES   periods to play until it ends (22500)\n";
+
+/* Argument `place` if it is given: a whole number above 0. */
+static unsigned argument(int argc, char **argv, int place, unsigned usual)
+{
+    char *end;
+    long value;
+
+    if (place >= argc)
+        return usual;
+    value = strtol(argv[place], &end, 10);
+    if (end == argv[place] || *end || value < 1 || value > 1000000) {
+        fputs(usage, stderr);
+        exit(2);
+    }
+    return (unsigned)value;
+}
+
 int main(int argc, char **argv)
 {
     const char *device = argc > 1 ? argv[1] : "default";
-    snd_pcm_uframes_t period = argc > 2 ? (snd_pcm_uframes_t)atol(argv[2]) : 128;
-    unsigned periods = argc > 3 ? (unsigned)atol(argv[3]) : 3;
+    snd_pcm_uframes_t period = argument(argc, argv, 2, 128);
+    unsigned periods = argument(argc, argv, 3, 3);
+    unsigned cycles = argument(argc, argv, 4, 22500);
     unsigned latency_us = (unsigned)(period * periods * UINT64_C(1000000) / RATE);
     int16_t *silence = (int16_t *)calloc(period * CHANNELS, sizeof *silence);
     unsigned long underruns = 0;
@@ -37,6 +61,10 @@ int main(int argc, char **argv)
     snd_pcm_t *pcm;
     int error;
 
+    if (device[0] == '-') {
+        fputs(usage, stderr);
+        return 2;
+    }
     if ((error = snd_pcm_open(&pcm, device, SND_PCM_STREAM_PLAYBACK, 0)) < 0)
         return fail(device, error);
     if ((error = snd_pcm_set_params(pcm, SND_PCM_FORMAT_S16, SND_PCM_ACCESS_RW_INTERLEAVED, CHANNELS, RATE, 1, latency_us)) < 0)
@@ -53,7 +81,7 @@ int main(int argc, char **argv)
     error = tardy_open(&loop, "audio", 0);
     if (error < 0)
         fprintf(stderr, "alsa_period: not measured: %s\n", strerror(-error));
-    for (;;) {
+    while (cycles-- > 0) {
         snd_htimestamp_t stamp = { 0, 0 };
         if (snd_pcm_wait(pcm, 1000) == 1 && snd_pcm_status(pcm, status) == 0)
             snd_pcm_status_get_htstamp(status, &stamp);
@@ -68,4 +96,6 @@ int main(int argc, char **argv)
             return fail("write", error);
         }
     }
+    tardy_close(&loop);
+    return 0;
 }

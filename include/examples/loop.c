@@ -3,12 +3,13 @@
  *     cc -O2 -I include -o loop include/examples/loop.c
  *     tardy run --load none --for 10s --deadline 500us -- ./loop
  *
- * Arguments: period in us (1000), work in us (50), cycles (until ended), every how many cycles the work takes three periods (never).
+ * It runs at SCHED_FIFO 80 for 60,000 cycles: a minute. `./loop --help` lists its arguments.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../tardy.h"
@@ -20,12 +21,36 @@ static void work_for(int64_t nanos)
         ;
 }
 
+static const char usage[] =
+    "usage: loop [PERIOD_US [WORK_US [CYCLES [SLOW_EVERY]]]]\n"
+    "  PERIOD_US   period in microseconds (1000)\n"
+    "  WORK_US     work in each cycle in microseconds (50)\n"
+    "  CYCLES      cycles until it ends (60000)\n"
+    "  SLOW_EVERY  every how many cycles the work takes three periods (0: never)\n";
+
+/* Argument `place` if it is given: a whole number, and `least` at least. */
+static int64_t argument(int argc, char **argv, int place, int64_t usual, int64_t least)
+{
+    char *end;
+    long long value;
+
+    if (place >= argc)
+        return usual;
+    errno = 0;
+    value = strtoll(argv[place], &end, 10);
+    if (errno || end == argv[place] || *end || value < least || value > INT64_MAX / 1000) {
+        fputs(usage, stderr);
+        exit(2);
+    }
+    return value;
+}
+
 int main(int argc, char **argv)
 {
-    int64_t period = (argc > 1 ? atoll(argv[1]) : 1000) * 1000;
-    int64_t work = (argc > 2 ? atoll(argv[2]) : 50) * 1000;
-    int64_t cycles = argc > 3 ? atoll(argv[3]) : -1;
-    int64_t slow_every = argc > 4 ? atoll(argv[4]) : 0;
+    int64_t period = argument(argc, argv, 1, 1000, 1) * 1000;
+    int64_t work = argument(argc, argv, 2, 50, 0) * 1000;
+    int64_t cycles = argument(argc, argv, 3, 60000, 1);
+    int64_t slow_every = argument(argc, argv, 4, 0, 0);
     struct sched_param priority = { .sched_priority = 80 };
     struct tardy_loop loop;
     struct timespec next;
@@ -41,7 +66,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "loop: not measured: %s\n", strerror(-error));
 
     due = tardy_now();
-    for (int64_t cycle = 1; cycles < 0 || cycle <= cycles; cycle++) {
+    for (int64_t cycle = 1; cycle <= cycles; cycle++) {
         /* The next due time that has not passed: lateness must not add up. */
         do
             due += period;

@@ -3,16 +3,22 @@
 //!     cargo build --release -p tardy-app --example loop
 //!     tardy run --load none --for 10s --deadline 500us -- target/*/release/examples/loop
 //!
-//! Arguments: period in us (1000), cycles (until ended).
+//! Arguments: period in us (1000), cycles until it ends (60000).
 
 use std::time::Duration;
 
 fn main() {
-    let mut arguments = std::env::args()
-        .skip(1)
-        .map(|text| text.parse::<i64>().expect("arguments are numbers"));
-    let period = arguments.next().unwrap_or(1000) * 1000;
-    let cycles = arguments.next().unwrap_or(i64::MAX);
+    let mut arguments = std::env::args().skip(1).map(|text| {
+        text.parse::<u32>()
+            .ok()
+            .filter(|&number| number > 0)
+            .unwrap_or_else(|| {
+                eprintln!("usage: loop [PERIOD_US [CYCLES]]");
+                std::process::exit(2)
+            })
+    });
+    let period = i64::from(arguments.next().unwrap_or(1000)) * 1000;
+    let cycles = arguments.next().unwrap_or(60_000);
     let mut control = tardy_app::Loop::open("control", period).unwrap_or_else(|error| {
         eprintln!("loop: not measured: {error}");
         tardy_app::Loop::unmeasured()

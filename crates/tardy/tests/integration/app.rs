@@ -94,7 +94,7 @@ fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() 
 fn a_programs_words_arrive_as_they_were_given_and_the_report_repeats_them() {
     let place = loop_in_c();
     // A shell would split the first of these words, and fill in the second.
-    let words = ["./loop", "2000", "20", "-1", "0", "a b", "$HOME"];
+    let words = ["./loop", "2000", "20", "60000", "0", "a b", "$HOME"];
     let flags = [
         "run", "--load", "none", "--for", "500ms", "--quiet", "--out", "run", "--",
     ];
@@ -110,7 +110,7 @@ fn a_programs_words_arrive_as_they_were_given_and_the_report_repeats_them() {
     place.tardy("report run --html run.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("run.html")).unwrap();
     assert!(
-        page.contains(" -- ./loop 2000 20 -1 0 'a b' '$HOME'"),
+        page.contains(" -- ./loop 2000 20 60000 0 'a b' '$HOME'"),
         "the command line to repeat it"
     );
 }
@@ -138,7 +138,9 @@ fn due_times_that_the_loop_skips_fail_the_deadline() {
     // Every fiftieth cycle takes three periods: two due times pass unused, and a third where the
     // wake-up comes late.
     let outcome = place
-        .tardy("run --load none --for 1s --deadline 500ms --json --out run -- ./loop 2000 20 -1 50")
+        .tardy(
+            "run --load none --for 1s --deadline 500ms --json --out run -- ./loop 2000 20 60000 50",
+        )
         .ends_with(1);
     let summary = outcome.json();
     let start = series_of(&summary, "app.start");
@@ -418,4 +420,24 @@ fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
         expected.iter().map(|(_, value)| *value).collect::<Vec<_>>(),
         "{expected:?}"
     );
+}
+
+#[test]
+fn an_example_that_is_called_wrongly_says_how_and_does_not_run() {
+    let place = loop_in_c();
+    for words in [
+        &["--help"][..],
+        &["1000", "fast"],
+        &["0"],
+        &["1000", "50", "-1"],
+    ] {
+        let mut command = Command::new("timeout");
+        command.arg("10").arg(place.path("loop"));
+        let outcome = finish(place.prepared(command, words.iter().copied())).ends_with(2);
+        assert!(
+            outcome.stderr.starts_with("usage: loop [PERIOD_US "),
+            "{words:?}: {}",
+            outcome.stderr
+        );
+    }
 }

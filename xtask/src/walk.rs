@@ -301,8 +301,17 @@ impl Walk {
     fn example(&mut self, example: &Example) -> std::result::Result<(), String> {
         self.provide(&example.command)?;
         let mut line = example.as_run();
-        if line.starts_with("tardy respond") {
-            // It answers until it is told to end.
+        if line.starts_with("tardy attach") {
+            // The program of the page, and its first thread.
+            line = line
+                .replace("$(pidof my_loop)", "$LOOP")
+                .replace("--thread 1240", "--thread $LOOP")
+                .replace("1234", "$LOOP");
+            line =
+                format!("./my_loop & LOOP=$!; sleep 0.2; {line}; code=$?; kill $LOOP; exit $code");
+        }
+        if line.starts_with("tardy respond") || line.contains("--until-stopped") {
+            // It goes on until it is told to end.
             line = format!("timeout --preserve-status --signal=INT 2 {line}");
         }
         let output = self.debian.output(&format!(
@@ -346,10 +355,13 @@ impl Walk {
             .iter()
             .position(|word| ["--out", "--tardy-out"].contains(word))
             .and_then(|place| words.get(place + 1));
-        if let Some(out) = out {
+        if let Some(out) = out
+            && !words.contains(&"--resume")
+        {
             self.shell(&format!("rm -rf '{out}'"))?;
         }
-        for &word in &words {
+        let attached = command.starts_with("tardy attach").then_some("my_loop");
+        for word in words.iter().copied().chain(attached) {
             let word = word.rsplit(['=', ':']).next().unwrap_or(word);
             let name = word
                 .trim_end_matches([';', '/'])

@@ -76,7 +76,12 @@ fn commands(line: &str) -> Vec<Example> {
 }
 
 /// Commands that take a name at least: without one they are only spoken of.
-const NAMED: [&str; 3] = ["tardy explain", "tardy plot", "tardy respond"];
+const NAMED: [&str; 4] = [
+    "tardy attach",
+    "tardy explain",
+    "tardy plot",
+    "tardy respond",
+];
 
 /// Scenarios whose phases are counted in cycles.
 const COUNTED: [&str; 3] = ["williams2002", "mckenney2009-sweep", "koolwal2009-gtod"];
@@ -128,8 +133,10 @@ impl Example {
             && !has("--cycles")
         {
             words.extend(["--cycles", "20"].map(str::to_owned));
-        } else if words.get(1).is_some_and(|verb| verb == "run")
-            && !["--for", "--cycles", "--dry-run"]
+        } else if words
+            .get(1)
+            .is_some_and(|verb| verb == "run" || verb == "attach")
+            && !["--for", "--cycles", "--dry-run", "--until-stopped"]
                 .iter()
                 .any(|word| has(word))
         {

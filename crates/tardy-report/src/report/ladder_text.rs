@@ -35,31 +35,30 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table
 }
 
-/// The shortest deadline that held, in a sentence.
+/// The shortest deadline that held, and how often it may be missed: a sentence each.
 #[must_use]
-pub fn smallest(ladder: &Ladder) -> String {
+pub fn smallest(ladder: &Ladder) -> Vec<String> {
     let Some(rung) = &ladder.smallest else {
-        return "every deadline was missed: work was skipped, and never done".to_owned();
+        return vec!["Every deadline was missed: work was skipped, and never done.".to_owned()];
     };
+    let held = format!(
+        "Shortest deadline that held: {}.",
+        at_most_three_digits(rung.deadline_ns.get() as f64)
+    );
     // Samples of several loads are no one population.
     let over = if ladder.stress == Stress::Mixture {
-        " over this mixture of loads"
+        ", over this mixture of loads"
     } else {
         ""
     };
-    let an_hour = rung
-        .misses_an_hour_at_most
-        .map_or_else(String::new, |bound| {
-            format!(
-                ", fewer than {} an hour{} at 95 %{over}",
-                significant(bound),
-                together(ladder.processors)
-            )
-        });
-    format!(
-        "shortest deadline without a miss: {}{an_hour}",
-        at_most_three_digits(rung.deadline_ns.get() as f64)
-    )
+    let bound = rung.misses_an_hour_at_most.map(|bound| {
+        format!(
+            "A longer run misses it fewer than {} times an hour{} (upper bound at 95 %{over}).",
+            significant(bound),
+            together(ladder.processors)
+        )
+    });
+    std::iter::once(held).chain(bound).collect()
 }
 
 fn an_hour(rung: &Rung) -> String {

@@ -282,15 +282,22 @@ impl Page<'_> {
             } else {
                 String::new()
             };
-            if let Some(ladder) = &probe.ladder {
-                self.sentence(
-                    &mut out,
-                    0,
-                    &format!("{of}{}", ladder_text::smallest(ladder)),
-                );
+            let Some(ladder) = &probe.ladder else {
+                continue;
+            };
+            let largest = words::largest(summary, probe);
+            // Several probes would fill the screen with bounds.
+            let bounds = if summary.probes.len() == 1 {
+                ladder_text::smallest(ladder)
+            } else {
+                Vec::new()
+            };
+            for sentence in largest.into_iter().chain(bounds) {
+                self.sentence(&mut out, 0, &format!("{of}{sentence}"));
             }
         }
         if let [probe] = summary.probes.as_slice()
+            && probe.ladder.is_none()
             && let Some(worst) = worst_load(summary, &probe.probe)
         {
             self.sentence(&mut out, 0, &worst);

@@ -156,7 +156,7 @@ fn rungs(ladder: &Ladder) -> Markup {
     ];
     html! {
         @if !ladder.rungs.is_empty() { (figure::table(&Table { head: row("deadline", &|rung| rung.deadline_ns.exact()), rows }, "")) }
-        p class="note" { (micro(&ladder_text::smallest(ladder))) }
+        p class="note" { (micro(&ladder_text::smallest(ladder).join(" "))) }
     }
 }
 

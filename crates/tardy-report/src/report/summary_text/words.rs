@@ -50,6 +50,62 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
     }
 }
 
+/// The largest value of a probe, where and under what it came, and what most values are within; for
+/// runs without a deadline.
+pub(super) fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
+    let numbers = probe.numbers.as_ref()?;
+    let of_probe = || {
+        summary
+            .series
+            .iter()
+            .filter(|series| series.probe == probe.probe)
+    };
+    let cpu = of_probe()
+        .filter(|series| {
+            series
+                .numbers
+                .as_ref()
+                .is_some_and(|of_series| of_series.max_ns == numbers.max_ns)
+        })
+        .find_map(|series| series.cpu)
+        .filter(|_| of_probe().count() > 1)
+        .map(|cpu| format!("CPU {cpu}"));
+    let load = probe
+        .ladder
+        .as_ref()
+        .and_then(|ladder| ladder.worst_load.as_ref())
+        .filter(|load| load.max_ns == Nanos(numbers.max_ns))
+        .map(|load| format!("under {}", load.name));
+    let place: Vec<String> = cpu.into_iter().chain(load).collect();
+    let place = if place.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", place.join(", "))
+    };
+    let within = |probability: f64| {
+        let percentile = numbers
+            .percentiles
+            .iter()
+            .find(|percentile| percentile.probability == probability)?;
+        Some(Nanos(percentile.value_ns))
+    };
+    let most = within(0.5)
+        .zip(within(0.99))
+        .map_or_else(String::new, |(half, most)| {
+            let what = if probe.quantity == "latency" {
+                "wake-ups"
+            } else {
+                "values"
+            };
+            format!(" Half of all {what} within {half}, 99 % within {most}.")
+        });
+    Some(format!(
+        "Largest {}: {}{place}.{most}",
+        probe.quantity,
+        Nanos(numbers.max_ns)
+    ))
+}
+
 /// The load under which the largest value of a probe came, and the largest without load; nothing
 /// where there was one load alone.
 #[must_use]

@@ -4,6 +4,7 @@
 //! One deterministic run is one sample of what the kernel can do, so variants are compared over all
 //! members of the ensemble.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -42,6 +43,18 @@ pub struct VariantResult {
     pub phases: Vec<PhaseResult>,
     /// Phases under load in which a run has no sample, because the load did not work in them.
     pub without_samples: Vec<String>,
+    /// The largest latencies of whole runs that are larger than all of their phases' below: they
+    /// came while no load was at work, as between two phases.
+    pub in_no_phase: Vec<LargestOfProbe>,
+}
+
+/// The largest latency of a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LargestOfProbe {
+    /// Its name.
+    pub probe: String,
+    /// The latency.
+    pub max_ns: Nanos,
 }
 
 /// One guest.
@@ -98,7 +111,7 @@ pub struct PhaseResult {
 }
 
 impl PhaseResult {
-    /// What a table calls the phase: its loads, or its name where there are none.
+    /// What a table calls the phase: its load, or its name if there are none or several.
     #[must_use]
     pub fn label(&self) -> String {
         label(&self.phase, &self.loads)
@@ -112,10 +125,9 @@ impl PhaseResult {
 }
 
 fn label(phase: &str, loads: &[String]) -> String {
-    if loads.is_empty() {
-        phase.to_owned()
-    } else {
-        loads.join("+")
+    match loads {
+        [load] => load.clone(),
+        _ => phase.to_owned(),
     }
 }
 
@@ -156,6 +168,7 @@ impl Comparison {
         let mut result = |(index, variant): (usize, &Variant)| {
             let mut runs = Vec::new();
             let (mut parts, mut without_samples) = (Vec::new(), Vec::new());
+            let mut of_whole_runs = Vec::new();
             for outcome in outcomes.iter().filter(|outcome| outcome.variant == index) {
                 let summary = if outcome.result.is_ok() {
                     summarize(outcome)
@@ -182,10 +195,12 @@ impl Comparison {
                         .map(|part| part.with_section(census.as_ref())),
                 );
                 without_samples.extend(summary.iter().flat_map(without_samples_of));
+                of_whole_runs.extend(summary.iter().flat_map(largest_of));
             }
             VariantResult {
                 variant: variant.clone(),
                 runs,
+                in_no_phase: in_no_phase(&of_whole_runs, &parts),
                 phases: over_ensemble(&parts),
                 without_samples,
             }
@@ -277,7 +292,38 @@ fn without_samples_of(summary: &Summary) -> impl Iterator<Item = String> {
     let silent = summary.phases.iter().filter(|phase| {
         !phase.loads.is_empty() && phase.probes.iter().all(|(_, numbers)| numbers.is_none())
     });
-    silent.map(|phase| phase.loads.join("+"))
+    silent.map(|phase| label(&phase.name, &phase.loads))
+}
+
+fn largest_of(summary: &Summary) -> impl Iterator<Item = LargestOfProbe> {
+    summary.probes.iter().filter_map(|probe| {
+        Some(LargestOfProbe {
+            probe: probe.probe.clone(),
+            max_ns: Nanos(probe.numbers.as_ref()?.max_ns),
+        })
+    })
+}
+
+/// Of each probe the largest of its whole runs, if no part has it.
+fn in_no_phase(of_runs: &[LargestOfProbe], parts: &[Part]) -> Vec<LargestOfProbe> {
+    let mut largest: BTreeMap<&String, Nanos> = BTreeMap::new();
+    for of_run in of_runs {
+        let max = largest.entry(&of_run.probe).or_insert(of_run.max_ns);
+        *max = of_run.max_ns.max(*max);
+    }
+    let is_in_a_part = |probe: &String, max: Nanos| {
+        parts
+            .iter()
+            .any(|part| part.probe == *probe && part.max_ns >= max.get())
+    };
+    largest
+        .into_iter()
+        .filter(|&(probe, max)| !is_in_a_part(probe, max))
+        .map(|(probe, max_ns)| LargestOfProbe {
+            probe: probe.clone(),
+            max_ns,
+        })
+        .collect()
 }
 
 /// Gathers the runs' parts by phase and probe, in the order in which they first appear.

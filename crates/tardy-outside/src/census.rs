@@ -582,13 +582,12 @@ fn variant_of(run: &Path) -> String {
     )
 }
 
-/// What tables call the phases of a run: their loads, or their names.
+/// What tables call the phases of a run: their load, or their name if there are none or several.
 fn labels_of(record: &RunRecord) -> Vec<String> {
     let label = |name: &str, loads: Vec<String>| {
-        if loads.is_empty() {
-            name.to_owned()
-        } else {
-            loads.join("+")
+        match loads.as_slice() {
+            [load] => load.clone(),
+            _ => name.to_owned(),
         }
     };
     record

@@ -80,6 +80,15 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     }
     for variant in &comparison.variants {
         remarks(&mut text, &variant.variant.name, &variant.runs);
+        for largest in &variant.in_no_phase {
+            writeln!(
+                text,
+                "! {}: the largest latency of {}, {}, is in no column: it came while no load was \
+                 at work, as when one begins or ends",
+                variant.variant.name, largest.probe, largest.max_ns
+            )
+            .expect("writing to a string cannot fail");
+        }
         for load in &variant.without_samples {
             let words = "no sample, because the load did not work in its phase: measure longer";
             writeln!(text, "! {} under {load}: {words}", variant.variant.name)

@@ -16,6 +16,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
         Some(metrics) => cost::check(metrics)?,
         None => request::check(&arguments.measure)?,
     }
+    let arguments = &lengthened(arguments);
     if arguments.shard.is_none() {
         refuse_used_folder(&arguments.out)?;
     }
@@ -66,6 +67,22 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
         code(comparison.variants.iter().flat_map(|variant| &variant.runs)),
         absent.len(),
     ))
+}
+
+/// The same arguments, with a length that suffices for every load.
+fn lengthened(arguments: &RunArguments) -> RunArguments {
+    let mut arguments = arguments.clone();
+    if arguments.cost.is_none()
+        && let Some((length, load)) = request::length_needed(&arguments.measure)
+    {
+        let asked = arguments.measure.length.unwrap_or_default();
+        say!(
+            "tardy: {asked} is too short: {load} needs longer until it works in a guest. Each guest \
+             measures for {length} of virtual time"
+        );
+        arguments.measure.length = Some(length);
+    }
+    arguments
 }
 
 /// A comparison without one of its kernels is not what was asked for.

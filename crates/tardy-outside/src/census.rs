@@ -584,11 +584,9 @@ fn variant_of(run: &Path) -> String {
 
 /// What tables call the phases of a run: their load, or their name if there are none or several.
 fn labels_of(record: &RunRecord) -> Vec<String> {
-    let label = |name: &str, loads: Vec<String>| {
-        match loads.as_slice() {
-            [load] => load.clone(),
-            _ => name.to_owned(),
-        }
+    let label = |name: &str, loads: Vec<String>| match loads.as_slice() {
+        [load] => load.clone(),
+        _ => name.to_owned(),
     };
     record
         .plan

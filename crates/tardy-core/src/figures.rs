@@ -132,6 +132,13 @@ impl Watch {
     }
 }
 
+impl Figures {
+    /// Takes over the largest value of `older` figures, which nobody has looked at.
+    pub fn after(&mut self, older: &Self) {
+        self.recent = self.recent.max(older.recent);
+    }
+}
+
 impl FiguresNumbers {
     /// Those of the values in `histogram`, in one walk.
     #[must_use]

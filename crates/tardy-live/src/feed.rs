@@ -9,6 +9,14 @@ use tardy_core::units::Nanos;
 
 use crate::progress::RunProgress;
 
+/// Gives the largest values of `older` figures, which nobody has looked at, to those of the same
+/// series. Series can only be added.
+pub fn after(figures: &mut [Figures], older: &[Figures]) {
+    for (figures, older) in figures.iter_mut().zip(older) {
+        figures.after(older);
+    }
+}
+
 /// Shared by a run and its view.
 #[derive(Debug, Default)]
 pub struct Feed {
@@ -25,12 +33,22 @@ impl Feed {
         self.is_wanted.load(Ordering::Acquire)
     }
 
-    /// Hands over figures, if nobody looks at the older ones just now.
-    pub fn publish_figures(&self, figures: Vec<Figures>) {
-        if let Ok(mut place) = self.figures.try_lock() {
-            *place = Some(figures);
-            self.is_wanted.store(false, Ordering::Release);
+    /// Hands over figures of all series, in the same order each time. Figures that nobody has taken
+    /// leave their largest values to these.
+    ///
+    /// # Errors
+    /// The figures, if somebody looks at the older ones just now: hand their largest values over
+    /// with the next ones.
+    pub fn publish_figures(&self, mut figures: Vec<Figures>) -> Result<(), Vec<Figures>> {
+        let Ok(mut place) = self.figures.try_lock() else {
+            return Err(figures);
+        };
+        if let Some(older) = place.as_deref() {
+            after(&mut figures, older);
         }
+        *place = Some(figures);
+        self.is_wanted.store(false, Ordering::Release);
+        Ok(())
     }
 
     /// The same with how far the run is.
@@ -71,5 +89,56 @@ impl Feed {
             .try_lock()
             .map(|mut marks| std::mem::take(&mut *marks))
             .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tardy_core::accounting::Counts;
+
+    use super::*;
+
+    fn figures(recent: i64) -> Figures {
+        Figures {
+            probe: "cyclic".to_owned(),
+            cpu: None,
+            counts: Counts::default(),
+            misses: None,
+            latest: None,
+            recent: Some(Nanos(recent)),
+            numbers: None,
+        }
+    }
+
+    proptest! {
+        // Each step: the recorder's largest value, whether the view holds the lock meanwhile, and
+        // whether it looks afterwards.
+        #[test]
+        fn no_largest_value_is_lost_whoever_comes_when(steps in prop::collection::vec((1_i64..1_000_000, any::<bool>(), any::<bool>()), 1..60)) {
+            let feed = Feed::default();
+            let (mut kept, mut seen): (Vec<Figures>, Option<Nanos>) = (Vec::new(), None);
+            let mut look = |feed: &Feed| {
+                for figures in feed.take_figures().into_iter().flatten() {
+                    seen = seen.max(figures.recent);
+                }
+            };
+            for &(largest, is_held, looks) in &steps {
+                let mut new = vec![figures(largest)];
+                after(&mut new, &kept);
+                let held = is_held.then(|| feed.figures.lock().unwrap());
+                kept = feed.publish_figures(new).err().unwrap_or_default();
+                prop_assert_eq!(kept.is_empty(), held.is_none());
+                drop(held);
+                if looks {
+                    look(&feed);
+                }
+            }
+            let mut last = vec![figures(0)];
+            after(&mut last, &kept);
+            prop_assert!(feed.publish_figures(last).is_ok());
+            look(&feed);
+            prop_assert_eq!(seen, steps.iter().map(|step| Nanos(step.0)).max());
+        }
     }
 }

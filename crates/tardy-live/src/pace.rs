@@ -8,18 +8,30 @@ use tardy_core::units::Nanos;
 const PARTS: i64 = 250;
 /// As often as a person can follow.
 const INTERVAL: Nanos = Nanos::from_millis(500);
+/// What a person looks at never stands still for longer, whatever it costs.
+pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);
 
 /// Says when the next turn is, by what the last one cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     next: Nanos,
+    longest: Nanos,
 }
 
 impl Pace {
     /// The first turn is at `now`.
     #[must_use]
     pub fn new(now: Nanos) -> Self {
-        Self { next: now }
+        Self {
+            next: now,
+            longest: Nanos::MAX,
+        }
+    }
+
+    /// The same, with turns at least so often.
+    #[must_use]
+    pub fn at_least_every(self, longest: Nanos) -> Self {
+        Self { longest, ..self }
     }
 
     /// When the next turn is.
@@ -30,7 +42,8 @@ impl Pace {
 
     /// A turn at `now` took so much CPU time.
     pub fn spent(&mut self, now: Nanos, cost: Nanos) {
-        self.next = now + Nanos(cost.get().saturating_mul(PARTS)).max(INTERVAL);
+        let rest = Nanos(cost.get().saturating_mul(PARTS)).max(INTERVAL);
+        self.next = now + rest.min(self.longest);
     }
 }
 
@@ -44,6 +57,13 @@ mod tests {
         let mut pace = Pace::new(Nanos::ZERO);
         pace.spent(Nanos::ZERO, Nanos::from_micros(80));
         assert_eq!(pace.next(), Nanos::from_millis(500));
+    }
+
+    #[test]
+    fn a_view_moves_every_second_whatever_a_frame_costs() {
+        let mut pace = Pace::new(Nanos::ZERO).at_least_every(INTERVAL_OF_VIEW);
+        pace.spent(Nanos::ZERO, Nanos::from_millis(200));
+        assert_eq!(pace.next(), Nanos::from_secs(1));
     }
 
     proptest! {

@@ -16,7 +16,7 @@ use tardy_sys::{affinity, clock, process, signal};
 pub use crate::draw::Look;
 use crate::feed::Feed;
 use crate::growing::GrowingFolder;
-use crate::pace::Pace;
+use crate::pace::{INTERVAL_OF_VIEW, Pace};
 use crate::screen::{Action, Key, Owner, Screen};
 use crate::terminal::Terminal;
 
@@ -84,7 +84,7 @@ impl Drop for View {
 
 fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io::Result<()> {
     let mut screen = Screen::new(Owner::Own, terminal.waits_for_keys());
-    let mut pace = Pace::new(Nanos(clock::monotonic()));
+    let mut pace = Pace::new(Nanos(clock::monotonic())).at_least_every(INTERVAL_OF_VIEW);
     feed.want();
     loop {
         let began = clock::thread_cpu_time();
@@ -150,7 +150,7 @@ pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
     let mut terminal = Terminal::take()?;
     let mut screen = Screen::new(Owner::Other, terminal.waits_for_keys());
-    let mut pace = Pace::new(Nanos(clock::monotonic()));
+    let mut pace = Pace::new(Nanos(clock::monotonic())).at_least_every(INTERVAL_OF_VIEW);
     loop {
         let now = Nanos(clock::monotonic());
         if now >= pace.next() {

@@ -9,8 +9,9 @@ use std::thread::JoinHandle;
 
 use tardy_core::accounting::Counts;
 use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::figures::Figures;
 use tardy_core::units::Nanos;
-use tardy_live::feed::Feed;
+use tardy_live::feed::{self, Feed};
 use tardy_live::pace::Pace;
 use tardy_probes::recording::series::{SeriesRecorder, WorstSample};
 use tardy_samples::histogram_file;
@@ -65,6 +66,8 @@ struct Work {
     metrics: Option<Arc<Desk>>,
     /// Who shows the run, where somebody does, and when it may ask again.
     feed: Option<(Arc<Feed>, Pace)>,
+    /// Figures that could not be handed over, whose largest values the next ones take.
+    unseen: Vec<Figures>,
 }
 
 impl Recorder {
@@ -101,6 +104,7 @@ impl Recorder {
             keeper,
             metrics,
             feed,
+            unseen: Vec::new(),
         };
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let ending = Arc::clone(&is_ending);
@@ -230,12 +234,13 @@ impl Work {
             return;
         }
         let began = clock::thread_cpu_time();
-        feed.publish_figures(
-            self.series
-                .iter_mut()
-                .filter_map(SeriesRecorder::figures)
-                .collect(),
-        );
+        let mut figures: Vec<Figures> = self
+            .series
+            .iter_mut()
+            .filter_map(SeriesRecorder::figures)
+            .collect();
+        feed::after(&mut figures, &self.unseen);
+        self.unseen = feed.publish_figures(figures).err().unwrap_or_default();
         pace.spent(
             Nanos(clock::monotonic()),
             Nanos(clock::thread_cpu_time() - began),

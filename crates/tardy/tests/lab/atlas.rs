@@ -132,7 +132,9 @@ fn a_cell_is_made_once_by_whichever_lab_comes_first_and_again_only_when_it_is_go
             cell["numbers"]["max_of_runs_ns"].as_array().unwrap().len(),
             2
         );
-        assert!(cell["numbers"]["samples"].as_u64() >= Some(700), "{cell}");
+        // Of 1,200 due times those from the load's first work on, which comes after about 250 ms:
+        // the cold code of the test's binary is not optimised.
+        assert!(cell["numbers"]["samples"].as_u64() >= Some(650), "{cell}");
     }
     assert_eq!(
         (&table["kernels"][0]["name"], &table["kernels"][0]["model"]),

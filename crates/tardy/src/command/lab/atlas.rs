@@ -150,7 +150,6 @@ pub(in crate::command) fn make(
     Ok(index)
 }
 
-/// What a guest does in a cell.
 /// Reads the request of the guests in a load's column.
 fn request_of(arguments: &AtlasArguments, load: &str) -> Result<Request, LabError> {
     let loads = load.split('+').filter(|load| !load.is_empty());

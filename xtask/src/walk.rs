@@ -311,7 +311,7 @@ impl Walk {
                 format!("./my_loop & LOOP=$!; sleep 0.2; {line}; code=$?; kill $LOOP; exit $code");
         }
         if line.starts_with("tardy respond") || line.contains("--until-stopped") {
-            // It goes on until it is told to end.
+            // It runs until a signal ends it.
             line = format!("timeout --preserve-status --signal=INT 2 {line}");
         }
         let output = self.debian.output(&format!(

@@ -133,7 +133,7 @@ impl Watch {
 }
 
 impl Figures {
-    /// Takes over the largest value of `older` figures, which nobody has looked at.
+    /// Merges the largest value of `older` figures, which the view has not taken.
     pub fn after(&mut self, older: &Self) {
         self.recent = self.recent.max(older.recent);
     }

@@ -43,8 +43,8 @@ pub struct VariantResult {
     pub phases: Vec<PhaseResult>,
     /// Phases under load in which a run has no sample, because the load did not work in them.
     pub without_samples: Vec<String>,
-    /// The largest latencies of whole runs that are larger than all of their phases' below: they
-    /// came while no load was at work, as between two phases.
+    /// Largest latencies of whole runs that exceed those of all phases: they came while no load was
+    /// working, for example between two phases.
     pub in_no_phase: Vec<LargestOfProbe>,
 }
 
@@ -111,7 +111,7 @@ pub struct PhaseResult {
 }
 
 impl PhaseResult {
-    /// What a table calls the phase: its load, or its name if there are none or several.
+    /// The label of the phase in tables: its load, or its name if it has none or several.
     #[must_use]
     pub fn label(&self) -> String {
         label(&self.phase, &self.loads)

@@ -9,8 +9,8 @@ use tardy_core::units::Nanos;
 
 use crate::progress::RunProgress;
 
-/// Gives the largest values of `older` figures, which nobody has looked at, to those of the same
-/// series. Series can only be added.
+/// Merges the largest values of `older` figures, which the view has not taken, into `figures` of the
+/// same series.
 pub fn after(figures: &mut [Figures], older: &[Figures]) {
     for (figures, older) in figures.iter_mut().zip(older) {
         figures.after(older);
@@ -33,12 +33,11 @@ impl Feed {
         self.is_wanted.load(Ordering::Acquire)
     }
 
-    /// Hands over figures of all series, in the same order each time. Figures that nobody has taken
-    /// leave their largest values to these.
+    /// Publishes figures of all series, in the same order each time. The largest values of figures
+    /// that the view has not taken are merged into these.
     ///
     /// # Errors
-    /// The figures, if somebody looks at the older ones just now: hand their largest values over
-    /// with the next ones.
+    /// Returns the figures if the view holds the lock: pass them to [`after`] with the next ones.
     pub fn publish_figures(&self, mut figures: Vec<Figures>) -> Result<(), Vec<Figures>> {
         let Ok(mut place) = self.figures.try_lock() else {
             return Err(figures);

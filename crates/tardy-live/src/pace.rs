@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 const PARTS: i64 = 250;
 /// As often as a person can follow.
 const INTERVAL: Nanos = Nanos::from_millis(500);
-/// What a person looks at never stands still for longer, whatever it costs.
+/// Longest interval between two frames, whatever they cost.
 pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);
 
 /// Says when the next turn is, by what the last one cost.
@@ -28,7 +28,7 @@ impl Pace {
         }
     }
 
-    /// The same, with turns at least so often.
+    /// Limits the interval between two turns.
     #[must_use]
     pub fn at_least_every(self, longest: Nanos) -> Self {
         Self { longest, ..self }

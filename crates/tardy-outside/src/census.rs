@@ -582,7 +582,8 @@ fn variant_of(run: &Path) -> String {
     )
 }
 
-/// What tables call the phases of a run: their load, or their name if there are none or several.
+/// The labels of the phases of a run in tables: their load, or their name if they have none or
+/// several.
 fn labels_of(record: &RunRecord) -> Vec<String> {
     let label = |name: &str, loads: Vec<String>| match loads.as_slice() {
         [load] => load.clone(),

@@ -105,7 +105,7 @@ pub struct Explanation {
     pub thread: ThreadFacts,
     /// How many.
     pub wake_ups: WakeUpCounts,
-    /// How late a wake-up is that is ranked.
+    /// The threshold of ranked wake-ups.
     pub threshold: Threshold,
     /// How late, of those that are ranked; nothing where none is.
     pub lateness: Option<Lateness>,
@@ -113,7 +113,7 @@ pub struct Explanation {
     pub components: Vec<ComponentRow>,
     /// Who held the CPU, most lateness first.
     pub holders: Vec<HolderRow>,
-    /// The others; nothing where all are ranked.
+    /// All other wake-ups; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
     /// Of the lateness that is ranked, what has no holder, because events were lost or the trace

@@ -43,7 +43,7 @@ pub struct ComponentRow {
     pub wake_ups: u64,
 }
 
-/// What is laid to one holder.
+/// The delay that one holder caused.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct HolderTotal {
     /// In all wake-ups together.
@@ -109,9 +109,9 @@ impl Lengths {
     }
 }
 
-/// The most rows of holders: a trace of made-up names has no more memory.
+/// Limit of separate holders: it bounds the memory for a trace of made-up names.
 pub const HOLDERS_MAX: usize = 100_000;
-/// The place of the holder that stands for all others once there are too many.
+/// The place that all further holders share, beyond [`HOLDERS_MAX`].
 pub const OTHERS: usize = 0;
 
 /// Late wake-ups added up. A holder is a place in a list of the caller.
@@ -154,7 +154,7 @@ impl DelayTotals {
         self.all.histogram.count()
     }
 
-    /// How late the wake-ups were; nothing without any.
+    /// How late the wake-ups were; `None` without wake-ups.
     #[must_use]
     pub fn lateness(&self) -> Option<Lateness> {
         self.all.lateness()
@@ -265,19 +265,19 @@ pub struct SampleTotals {
     pub explained: u64,
     /// Those with an explanation for a part of their latency only.
     pub with_unknown: u64,
-    /// Those that were later than what is ranked.
+    /// Samples above the threshold.
     pub ranked: u64,
     /// Ranked samples.
     pub delays: DelayTotals,
-    /// The others, whose holders are not told apart.
+    /// All other samples; their holders are counted as one.
     pub ordinary: DelayTotals,
     /// Stacks of ranked samples.
     pub stacks: StackTotals,
 }
 
 impl SampleTotals {
-    /// Takes in a sample of `chunk`, whose holders have these `places`: its latency in ns if it is
-    /// later than `above`, and so is ranked.
+    /// Counts a sample of `chunk`, whose holders have these `places`. Returns its latency in ns if
+    /// that exceeds `above`.
     pub fn take(
         &mut self,
         sample: &SampleDelay,
@@ -309,8 +309,8 @@ impl SampleTotals {
         Some(latency)
     }
 
-    /// Takes in all samples of `chunk`, with their stacks. `late` gets each ranked one with its
-    /// latency in ns, as long as that is more than `late` said last.
+    /// Counts all samples of `chunk`, with their stacks. Calls `late` with each sample above `above`
+    /// whose latency in ns exceeds `least`; `late` returns the next `least`.
     pub fn take_chunk(
         &mut self,
         chunk: &DelayChunk,
@@ -350,9 +350,9 @@ pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
 /// Explained samples whose latency is stored, and those of them whose pieces do not add up to it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SumChecks {
-    /// Samples of which both are stored.
+    /// Samples with both a latency and an explanation.
     pub checked: u64,
-    /// Those that do not add up: none, or something is broken.
+    /// Samples whose pieces do not add up to their latency: 0 unless something is broken.
     pub not_adding_up: u64,
 }
 

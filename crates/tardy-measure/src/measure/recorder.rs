@@ -66,7 +66,7 @@ struct Work {
     metrics: Option<Arc<Desk>>,
     /// Who shows the run, where somebody does, and when it may ask again.
     feed: Option<(Arc<Feed>, Pace)>,
-    /// Figures that could not be handed over, whose largest values the next ones take.
+    /// Figures that could not be published; the next ones take over their largest values.
     unseen: Vec<Figures>,
 }
 

@@ -97,7 +97,7 @@ fn head(out: &mut String, explanation: &Explanation) {
     }
 }
 
-/// What is ranked, in words.
+/// How many are ranked and why, in words.
 pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     let above = time(threshold.above_ns.get().unsigned_abs());
     let several = if count == 1 { "" } else { "s" };
@@ -110,7 +110,7 @@ pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
         ThresholdSource::Worst if count == 0 => format!("No {what} was late"),
         ThresholdSource::Worst => format!("The {count} worst {what}s, later than {above}"),
         ThresholdSource::WorstInTime => {
-            format!("The {count} worst {what}s, later than {above}; none missed the deadline")
+            format!("The {count} worst {what}s, later than {above}; all are within the deadline")
         }
         ThresholdSource::Kept => format!("The {count} {what}s that were kept"),
     }
@@ -126,7 +126,7 @@ pub(super) fn late_by(late: Lateness) -> String {
     )
 }
 
-/// The headline: who made what is ranked the latest.
+/// The headline: the largest cause of the ranked latency.
 pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
     let (most, all) = (rows.first()?, lateness?.sum_ns);
     Some(format!(
@@ -139,7 +139,7 @@ pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> O
     ))
 }
 
-/// The way of what is not ranked, as a baseline.
+/// The samples or wake-ups below the threshold, as a baseline.
 pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str) {
     let Some(ordinary) = ordinary else {
         return;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// Latencies less than that apart are the same, whatever share of them it is: 1 us, in ns.
+/// Floor of a margin in per cent, in ns: smaller differences of latencies do not count.
 const MARGIN_LEAST: f64 = 1_000.0;
 
 /// A difference that does not matter.

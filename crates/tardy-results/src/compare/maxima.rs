@@ -1,5 +1,5 @@
-//! Largest values. Those of two single runs differ by chance, however far: they decide only by how
-//! many samples of one side lie beyond all of the other.
+//! Largest values. The maxima of two single runs differ by chance, so they decide only if enough
+//! samples of one side lie beyond all samples of the other.
 
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::permutation::all_above_by_chance;
@@ -45,7 +45,7 @@ pub(super) fn maxima(
         side.exact.above(limit as i64)
     };
     let beyond = (above(base, candidate), above(candidate, base));
-    // Late samples come in clusters, and what counts is how many of those there are.
+    // Late samples come in clusters; clusters are counted, not samples.
     let clusters = (
         beyond.0 as f64 * base.index.min(1.0),
         beyond.1 as f64 * candidate.index.min(1.0),
@@ -83,7 +83,7 @@ pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
         return;
     };
     let is_of_runs = table.base.runs.min(table.candidate.runs) >= RUNS_MIN;
-    // With runs enough, what repeats is the run.
+    // With enough runs, the run is the unit that repeats.
     let (chance, difference, margin) = if is_of_runs {
         let (from, to) = (middle(&maxima.base_ns), middle(&maxima.candidate_ns));
         let chance = maxima

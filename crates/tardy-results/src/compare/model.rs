@@ -55,8 +55,7 @@ pub struct Settings {
     pub is_across_clocks: bool,
 }
 
-/// How likely a wrong verdict is among all of a comparison: the rate of false discoveries is at
-/// most that.
+/// Probability of any wrong verdict in a comparison; it bounds the false-discovery rate.
 pub const CHANCE_OF_ANY: f64 = 0.01;
 
 /// Compared as far as both sides know them.
@@ -150,8 +149,8 @@ impl Outcome {
         }
     }
 
-    /// Of several: mixed where one is worse and another better; else worse or better where one is,
-    /// whatever is open beside it; else inconclusive where one is.
+    /// Combines several: mixed if one is worse and another better; otherwise worse or better if one
+    /// is, even beside inconclusive ones; otherwise inconclusive if one is.
     #[must_use]
     pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
         let both = |one, other| match (one, other) {
@@ -215,8 +214,8 @@ pub const RUNS_MIN: usize = 4;
 pub enum Method {
     /// One number a run: what repeats is the run.
     Runs,
-    /// Both sides have the same samples: a run stands beside itself, or beside its repetition in
-    /// virtual time.
+    /// Both sides have the same samples: a run against itself, or against its repetition in virtual
+    /// time.
     Same,
     /// Virtual time: each run is exact for its command line, and no interval is needed where there
     /// is one of each side.
@@ -245,7 +244,7 @@ pub struct Table {
     pub key: Key,
     /// What the rows come to.
     pub verdict: Outcome,
-    /// The number that says most for it; of a mixed one the number for better, and that for worse.
+    /// The number that decides it; of a mixed one, a number for better and a number for worse.
     pub decided_by: Vec<Decider>,
     /// Where the intervals come from.
     pub method: Method,
@@ -275,7 +274,7 @@ pub struct Table {
 pub struct Decider {
     /// Which number.
     pub number: DecidingNumber,
-    /// What it says.
+    /// Its verdict.
     pub verdict: Outcome,
 }
 
@@ -385,8 +384,8 @@ pub struct Maxima {
     pub beyond: (u64, u64),
     /// How likely at least so many independent ones are by chance.
     pub beyond_by_chance: f64,
-    /// What the test says. Without enough samples beyond, largest values decide nothing: they
-    /// differ by chance.
+    /// The verdict of the test; absent without enough samples beyond, because two maxima differ by
+    /// chance.
     pub verdict: Option<Outcome>,
 }
 

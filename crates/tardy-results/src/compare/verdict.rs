@@ -6,8 +6,8 @@ use super::model::{
     BetweenRuns, Decider, DecidingNumber, Method, Outcome, RUNS_MIN, Row, SpreadSource, Table,
 };
 
-/// The verdict of all tables with its reason: every table counts, and those with a verdict outweigh
-/// those that are open.
+/// The verdict of all tables with its reason. Every table counts; decided tables outweigh
+/// inconclusive ones.
 #[must_use]
 pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     let outcome =
@@ -15,8 +15,8 @@ pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     (outcome, reason(outcome, tables))
 }
 
-/// Whether something that was asked for is open. A load by itself has few samples, and its tail is
-/// open nearly always: it does not count beside the whole run.
+/// Whether the whole run is inconclusive. A single load has few samples, so its tail is nearly
+/// always inconclusive: it counts only if there is no row for the whole run.
 #[must_use]
 pub fn is_open(tables: &[Table]) -> bool {
     let has_whole = tables.iter().any(|table| table.key.load.is_none());
@@ -26,7 +26,7 @@ pub fn is_open(tables: &[Table]) -> bool {
         .any(|table| table.verdict == Outcome::Inconclusive)
 }
 
-/// The numbers that decide a table: for each verdict that it has, the one that says most.
+/// The numbers that decide a table, one for each of its verdicts.
 pub(super) fn deciders(table: &Table) -> Vec<Decider> {
     let wanted: &[Outcome] = match table.verdict {
         Outcome::Better => &[Outcome::Better],
@@ -40,8 +40,8 @@ pub(super) fn deciders(table: &Table) -> Vec<Decider> {
         .collect()
 }
 
-/// Misses say most, because the user asked for them; else the number that changed by most, of those
-/// that the overview has if one of these decides.
+/// Misses first, because the user asked for them; then the largest change, preferably of a number
+/// in the overview.
 fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
     let decides = |number| Some(Decider { number, verdict });
     if table
@@ -87,8 +87,8 @@ fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
         .and_then(|(number, ..)| decides(number))
 }
 
-/// What makes the verdict, in words: how many rows are better, worse, or both, and the number that
-/// says most for each.
+/// The reason of the verdict in words: the number of rows that are better, worse, or both, and the
+/// largest change of each kind.
 fn reason(outcome: Outcome, tables: &[Table]) -> String {
     match outcome {
         Outcome::Equivalent => return equivalent(tables),
@@ -172,7 +172,7 @@ fn label(table: &Table) -> String {
     }
 }
 
-/// From which ratio on a change is told as a factor.
+/// Ratio from which on a change is written as a factor.
 const FACTOR_FROM: f64 = 3.0;
 
 /// A number that decides, in words.

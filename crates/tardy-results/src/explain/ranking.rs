@@ -17,14 +17,14 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Ranking {
     threshold: Threshold,
-    /// How many of the worst are told whole.
+    /// Number of worst wake-ups shown as a time line.
     most: usize,
     counts: WakeUpCounts,
     pids: BTreeSet<i32>,
     thread: Option<Thread>,
     totals: DelayTotals,
     ordinary: DelayTotals,
-    /// Who holds which place in the totals.
+    /// The holder of each place in the totals.
     holders: Vec<(Holder, Certainty)>,
     places: HashMap<(Holder, Certainty), usize>,
     /// The worst wake-ups, the worst first.

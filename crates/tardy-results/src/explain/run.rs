@@ -32,10 +32,10 @@ use super::{
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunQuestion {
-    /// How many of the worst samples are told whole.
+    /// Number of worst samples shown as a time line.
     pub worst: usize,
-    /// Which samples are ranked. What was seen from outside are the worst samples: without
-    /// [`Late::Above`], all of them are.
+    /// Which samples are ranked. A run explained from outside kept only its worst samples: without
+    /// [`Late::Above`], all of them are ranked.
     pub late: Late,
     /// Whether a run that was traced and watched from outside is explained from outside.
     pub from_outside: bool,
@@ -101,7 +101,7 @@ pub struct RunExplanation {
     pub outside: Option<OutsideFacts>,
     /// How many samples.
     pub samples: SampleCounts,
-    /// How late a sample is that is ranked.
+    /// The threshold of ranked samples.
     pub threshold: Threshold,
     /// How late, of those that are ranked; nothing where none is.
     pub lateness: Option<Lateness>,
@@ -109,7 +109,7 @@ pub struct RunExplanation {
     pub components: Vec<ComponentRow>,
     /// Who held the CPU, most lateness first.
     pub holders: Vec<HolderRow>,
-    /// The others; nothing where all are ranked.
+    /// All other samples; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
     /// Of the lateness that is ranked, what has no holder, because events were lost or came too
@@ -367,7 +367,7 @@ fn explained_series(
 
 pub(super) struct Reading<'a> {
     threshold: Threshold,
-    /// How many of the worst samples are told whole.
+    /// Number of worst samples shown as a time line.
     most: usize,
     record: &'a RunRecord,
     holders: Holders,

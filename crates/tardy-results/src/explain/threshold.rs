@@ -1,4 +1,4 @@
-//! Which samples or wake-ups are late enough to be ranked.
+//! The threshold above which samples or wake-ups are ranked.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -7,54 +7,54 @@ use tardy_samples::delay_totals::DelayTotals;
 
 use super::{ComponentRow, Lateness};
 
-/// What is ranked.
+/// The threshold that the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// Whatever is later than this.
+    /// This latency.
     Above(Nanos),
-    /// Whatever is later than the run's deadline. Without a deadline, or where nothing is: the
-    /// worst of each thousand, and [`WORST_LEAST`] at least.
+    /// The run's deadline. Without a deadline, or if no sample exceeds it: the latency that the
+    /// worst 0.1 % exceed, at least [`WORST_LEAST`] of them.
     Worst,
 }
 
-/// How late a sample or wake-up must be, and why.
+/// A threshold and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Threshold {
-    /// What is later is ranked.
+    /// Samples with a larger latency are ranked.
     pub above_ns: Nanos,
-    /// Where that comes from.
+    /// Its source.
     pub from: ThresholdSource,
 }
 
-/// Where a threshold comes from.
+/// The source of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThresholdSource {
-    /// It was asked for.
+    /// The user.
     Asked,
-    /// It is the run's deadline.
+    /// The run's deadline.
     Deadline,
-    /// The worst of each thousand are above it, and [`WORST_LEAST`] at least.
+    /// The worst 0.1 % exceed it, at least [`WORST_LEAST`] of them.
     Worst,
-    /// The same, because nothing was later than the run's deadline.
+    /// The same, because no sample exceeded the run's deadline.
     WorstInTime,
-    /// Only the worst were kept, and all of them are ranked.
+    /// The run kept only its worst samples; all of them are ranked.
     Kept,
 }
 
-/// How many are ranked at least, where there are so many.
+/// Minimum number of ranked samples, if there are so many.
 const WORST_LEAST: u64 = 20;
-/// One of so many is ranked.
+/// One in so many samples is ranked.
 const WORST_ONE_OF: u64 = 1000;
 
 impl Threshold {
-    /// All that was kept.
+    /// For runs that kept only their worst samples.
     pub(super) const KEPT: Self = Self {
         above_ns: Nanos::ZERO,
         from: ThresholdSource::Kept,
     };
 
-    /// That was asked for.
+    /// The threshold that the user gave.
     pub(super) const fn asked(above_ns: Nanos) -> Self {
         Self {
             above_ns,
@@ -91,7 +91,7 @@ impl Threshold {
     }
 }
 
-/// The way of those that are not ranked.
+/// Samples or wake-ups below the threshold, as a baseline.
 #[derive(Debug, Serialize)]
 pub struct Ordinary {
     /// How many.
@@ -103,7 +103,7 @@ pub struct Ordinary {
 }
 
 impl Ordinary {
-    /// Nothing where all are ranked.
+    /// `None` if all are ranked.
     pub(super) fn of(totals: &DelayTotals) -> Option<Self> {
         Some(Self {
             count: totals.count(),

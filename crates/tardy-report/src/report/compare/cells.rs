@@ -283,7 +283,7 @@ fn verdict_cell(table: &Table) -> String {
     }
 }
 
-/// What the marks of the overview mean, a line each.
+/// The meaning of each mark in the overview, a line each.
 pub(in crate::report) fn notes(tables: &[Table]) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if tables.iter().any(|table| !table.decided_by.is_empty()) {

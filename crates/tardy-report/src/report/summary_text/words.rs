@@ -50,8 +50,8 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
     }
 }
 
-/// The largest value of a probe, where and under what it came, and what most values are within; for
-/// runs without a deadline.
+/// The largest value of a probe with its CPU and load, then its median and 99 % quantile; for runs
+/// without a deadline.
 pub(super) fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     let numbers = probe.numbers.as_ref()?;
     let of_probe = || {

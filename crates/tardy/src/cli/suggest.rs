@@ -95,6 +95,30 @@ fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
         .retain(|flag, _| run.value_source(flag) == Some(ValueSource::DefaultValue));
 }
 
+/// Options of cyclictest, short and long, and what they are here.
+const CYCLICTEST_OPTIONS: [(&str, &str, &str); 8] = [
+    ("-D", "--duration", "--for"),
+    ("-p", "--priority", "--priority"),
+    ("-i", "--interval", "--period"),
+    ("-l", "--loops", "--cycles"),
+    ("-t", "--threads", "--cpus"),
+    ("-a", "--affinity", "--cpus"),
+    ("-b", "--breaktrace", "--stop-above"),
+    ("-q", "--quiet", "--quiet"),
+];
+
+/// What the user of cyclictest meant with an option of it.
+fn of_cyclictest(given: &str) -> Option<String> {
+    let is_it = |option: &&(&str, &str, &str)| {
+        // A value may be glued to the letter, as in -p95.
+        given == option.1 || (!given.starts_with("--") && given.starts_with(option.0))
+    };
+    let (_, _, meant) = CYCLICTEST_OPTIONS.iter().find(is_it)?;
+    Some(format!(
+        "use '{meant}'; 'tardy cyclictest' takes the options of cyclictest"
+    ))
+}
+
 /// The error, with the flag that is most like the unknown one.
 fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     if error.kind() != ErrorKind::UnknownArgument {
@@ -103,6 +127,15 @@ fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
+    let is_run = arguments.get(1).is_some_and(|name| name == RUN);
+    if let Some(tip) = is_run.then(|| of_cyclictest(given)).flatten() {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+        return error;
+    }
     let command = Cli::command();
     let flags: Vec<&str> = deepest(&command, arguments)
         .get_arguments()
@@ -150,6 +183,20 @@ mod tests {
             ("tardy compare a b --margn 1us", "'--margin'"),
         ] {
             assert!(said(line).contains(meant), "{}", said(line));
+        }
+        for (line, meant) in [
+            (
+                "tardy run -D 10s",
+                "tip: use '--for'; 'tardy cyclictest' takes",
+            ),
+            ("tardy run -p95", "'--priority'"),
+            ("tardy run -i 200", "'--period'"),
+            ("tardy run -t 5", "'--cpus'"),
+            ("tardy run --duration 10", "'--for'"),
+            ("tardy run --interval 200", "'--period'"),
+        ] {
+            let said = said(line);
+            assert!(said.contains(meant) && !said.contains("-- -"), "{said}");
         }
         assert!(
             !said("tardy run --xyzzy 3").contains("similar"),

@@ -44,13 +44,16 @@ pub struct DoctorArgs {
     pub fail_on: Option<Importance>,
     /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one is
     /// not as there
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json", "as_html"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json", "html", "as_html"])]
     pub against: Option<PathBuf>,
     /// Print every row as JSON
-    #[arg(long, conflicts_with = "as_html")]
+    #[arg(long, conflicts_with_all = ["html", "as_html"])]
     pub json: bool,
-    /// Print every row as an HTML page that needs nothing else
-    #[arg(long)]
+    /// Write every row as an HTML page; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Former name of `--html -`
+    #[arg(long, hide = true, conflicts_with = "html")]
     pub as_html: bool,
     #[command(flatten)]
     pub on: OnArgs,

@@ -52,9 +52,20 @@ pub fn run(args: &DoctorArgs) -> Exit {
             return Exit::Usage;
         }
     };
+    let is_page_printed =
+        args.as_html || args.html.as_deref().is_some_and(output::is_standard_output);
+    if let Some(file) = args.html.as_deref().filter(|_| !is_page_printed)
+        && let Err(error) = output::write(file, doctor_html::page(&diagnosis).as_bytes())
+    {
+        say!(
+            "tardy: cannot write {}: {error}: give another file with --html",
+            file.display()
+        );
+        return Exit::Machine;
+    }
     let text = if args.json {
         Format::DOCTOR.document(&diagnosis)
-    } else if args.as_html {
+    } else if is_page_printed {
         doctor_html::page(&diagnosis)
     } else {
         doctor_text::text(&diagnosis, output::screen(), args.all, output::is_colored())

@@ -296,7 +296,7 @@ fn a_run_keeps_what_was_found_and_a_comparison_lists_what_differs() {
 fn findings_are_printed_as_a_page_that_fetches_nothing() {
     let place = Workplace::new();
     let page = place
-        .tardy("doctor --watch 0s --as-html")
+        .tardy("doctor --watch 0s --html -")
         .ends_with(0)
         .stdout;
     assert!(
@@ -307,7 +307,19 @@ fn findings_are_printed_as_a_page_that_fetches_nothing() {
         page.contains("Is this machine set up for real time?") && page.contains("clock-source"),
         "{page}"
     );
-    place.tardy("doctor --as-html --json").ends_with(2);
+    place.tardy("doctor --html page.html --json").ends_with(2);
+    let text = place
+        .tardy("doctor --watch 0s --html page.html")
+        .ends_with(0);
+    assert!(!text.stdout.contains("<!DOCTYPE"), "{}", text.stdout);
+    assert!(
+        std::fs::read_to_string(place.path("page.html"))
+            .unwrap()
+            .starts_with("<!DOCTYPE html>")
+    );
+    // The former name.
+    let former = place.tardy("doctor --watch 0s --as-html").ends_with(0);
+    assert!(former.stdout.starts_with("<!DOCTYPE html>"));
     // All rows stand in JSON anyhow.
     place
         .tardy("doctor --watch 0s --json --all")

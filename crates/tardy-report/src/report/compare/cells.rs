@@ -365,8 +365,8 @@ pub(super) fn shouted(outcome: Outcome, is_colored: bool) -> String {
     let word = outcome.word().to_uppercase();
     let color = match outcome {
         Outcome::Better | Outcome::Equivalent => "32",
-        Outcome::Inconclusive => "33",
-        Outcome::Worse | Outcome::Mixed => "31",
+        Outcome::Inconclusive | Outcome::Mixed => "33",
+        Outcome::Worse => "31",
     };
     if is_colored {
         format!("\x1b[1;{color}m{word}\x1b[0m")

@@ -33,8 +33,8 @@ pub(super) fn section(
                 @let shared = shared_warnings(comparison);
                 @for warning in &shared { p class="note" { (sentence(warning)) } }
                 @for (candidate, name) in comparison.candidates.iter().zip(names.iter().skip(1)) {
-                    @if comparison.candidates.len() == 1 { (figure::table(&table(candidate), "")) }
-                    @else { details { summary { (name) " against " (base) ", by load" } (figure::table(&table(candidate), "")) } }
+                    @if comparison.candidates.len() == 1 { (table(candidate)) }
+                    @else { details { summary { (name) " against " (base) ", by load" } (table(candidate)) } }
                     @for warning in candidate.warnings.iter().filter(|warning| !shared.contains(warning)) { p class="note" { (sentence(warning)) } }
                 }
             }
@@ -61,15 +61,15 @@ fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
 
 fn class(verdict: Outcome) -> &'static str {
     match verdict {
-        Outcome::Worse | Outcome::Mixed => "failed",
-        Outcome::Inconclusive => "inconclusive",
+        Outcome::Worse => "failed",
+        Outcome::Mixed | Outcome::Inconclusive => "inconclusive",
         Outcome::Better | Outcome::Equivalent => "passed",
     }
 }
 
-fn table(candidate: &tardy_results::compare::model::CandidateComparison) -> Table {
+fn table(candidate: &tardy_results::compare::model::CandidateComparison) -> Markup {
     let rows = cells::overview(&candidate.tables, true);
-    Table {
+    let table = Table {
         head: cells::overview_head()
             .into_iter()
             .map(|cell| cell.replace("->", "→"))
@@ -82,5 +82,9 @@ fn table(candidate: &tardy_results::compare::model::CandidateComparison) -> Tabl
                     .collect()
             })
             .collect(),
+    };
+    html! {
+        (figure::table(&table, ""))
+        @for note in cells::notes(&candidate.tables) { p class="note" { (note) } }
     }
 }

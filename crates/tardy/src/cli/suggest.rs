@@ -95,7 +95,7 @@ fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
         .retain(|flag, _| run.value_source(flag) == Some(ValueSource::DefaultValue));
 }
 
-/// Options of cyclictest, short and long, and what they are here.
+/// Options of cyclictest, short and long, each with its counterpart in `tardy run`.
 const CYCLICTEST_OPTIONS: [(&str, &str, &str); 8] = [
     ("-D", "--duration", "--for"),
     ("-p", "--priority", "--priority"),
@@ -107,7 +107,7 @@ const CYCLICTEST_OPTIONS: [(&str, &str, &str); 8] = [
     ("-q", "--quiet", "--quiet"),
 ];
 
-/// What the user of cyclictest meant with an option of it.
+/// A tip for an option of cyclictest.
 fn of_cyclictest(given: &str) -> Option<String> {
     let is_it = |option: &&(&str, &str, &str)| {
         // A value may be glued to the letter, as in -p95.

@@ -90,7 +90,14 @@ fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
         CompareFormat::Markdown => cost_text::markdown(&found),
         CompareFormat::Junit => cost_text::junit(&found),
     };
-    Ok((found.verdict, printed))
+    let is_open = found.candidates.iter().any(|candidate| {
+        candidate.verdict == Outcome::Inconclusive
+            || candidate
+                .rows
+                .iter()
+                .any(|row| row.verdict == Outcome::Inconclusive)
+    });
+    Ok((decided(found.verdict, is_open), printed))
 }
 
 fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
@@ -140,16 +147,19 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         CompareFormat::Markdown => markdown::text(&found),
         CompareFormat::Junit => junit::text(&found),
     };
-    // What is better beside something that was asked for and is open.
-    let is_open = found
-        .candidates
-        .iter()
-        .any(|candidate| verdict::is_open(&candidate.tables));
-    let outcome = match found.verdict {
-        Outcome::Better | Outcome::Equivalent if is_open => Outcome::Inconclusive,
-        verdict => verdict,
-    };
-    Ok((outcome, printed))
+    let is_open = found.candidates.iter().any(|candidate| {
+        candidate.verdict == Outcome::Inconclusive || verdict::is_open(&candidate.tables)
+    });
+    Ok((decided(found.verdict, is_open), printed))
+}
+
+/// The outcome for the exit code: better results do not hide inconclusive ones.
+fn decided(outcome: Outcome, is_open: bool) -> Outcome {
+    if is_open && !outcome.has_worse() {
+        Outcome::Inconclusive
+    } else {
+        outcome
+    }
 }
 
 fn exit(outcome: Outcome) -> Exit {

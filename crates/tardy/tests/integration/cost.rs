@@ -168,12 +168,10 @@ fn a_command_is_timed_with_all_that_it_waits_for() {
         ["real", "user", "sys"].map(|time| numbers(&metric(&costs, time)["values"]));
     assert_eq!((real.len(), user.len(), system.len()), (4, 4, 4));
     // One process at a time: it cannot have computed for longer than it ran, but for the tick that
-    // a kernel may count by.
+    // a kernel may count by. Such a kernel may call all of a short time user's or system's.
     for trial in 0..4 {
-        assert!(
-            user[trial] > 0.0 && user[trial] + system[trial] <= real[trial] + 10e6,
-            "{costs}"
-        );
+        let computed = user[trial] + system[trial];
+        assert!(computed > 0.0 && computed <= real[trial] + 10e6, "{costs}");
     }
     assert_eq!(
         metric(&costs, "real")["mean"].as_f64().unwrap(),

@@ -201,6 +201,18 @@ fn loaded(place: &Workplace, length: &str) -> RunningCommand {
     running
 }
 
+/// Whatever became of its loads, the run has that many due times on each CPU.
+#[track_caller]
+fn assert_lasts_as_planned(place: &Workplace, due_times: u64) {
+    let phases = &place.record("run")["phases"];
+    for series in place.summary("run")["series"].as_array().unwrap() {
+        assert_eq!(
+            series["counts"]["expected"], due_times,
+            "{series}, phases: {phases}"
+        );
+    }
+}
+
 #[track_caller]
 fn assert_says_what_was_not_under_load(outcome: &support::workplace::Outcome) {
     let verdict = outcome.stdout.lines().nth(1).unwrap();
@@ -230,12 +242,7 @@ fn a_run_whose_guardian_was_killed_is_inconclusive_and_says_how_much_was_not_und
         "{}",
         outcome.stdout
     );
-    for series in place.summary("run")["series"].as_array().unwrap() {
-        assert_eq!(
-            series["counts"]["expected"], 300,
-            "the run lasts as long as it was to: {series}"
-        );
-    }
+    assert_lasts_as_planned(&place, 300);
 }
 
 #[test]
@@ -249,6 +256,30 @@ fn a_run_whose_load_dies_until_it_is_given_up_is_inconclusive() {
     });
     let outcome = running.wait().ends_with(4);
     assert_says_what_was_not_under_load(&outcome);
+}
+
+/// A command that fails too seldom for its load to be given up.
+#[test]
+fn a_run_whose_load_only_fails_is_inconclusive() {
+    let place = Workplace::new();
+    let failing = place.path("failing");
+    std::fs::write(&failing, "#!/bin/sh\nsleep 0.9\nexit 1\n").unwrap();
+    std::fs::set_permissions(
+        &failing,
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let outcome = place.tardy(&format!(
+        "run --load exec:{} --for 3s --period 20ms --deadline 50s --misses 0.9 --out run",
+        failing.display()
+    ));
+    let outcome = outcome.ends_with(4);
+    assert_says_what_was_not_under_load(&outcome);
+    assert!(
+        outcome.first_warning().contains("failed every time"),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]
@@ -266,9 +297,7 @@ fn a_stopped_guardian_keeps_no_run_from_ending_in_time() {
         (state() == Some(tardy_run::record::State::Finished)).then_some(())
     });
     running.wait();
-    for series in place.summary("run")["series"].as_array().unwrap() {
-        assert_eq!(series["counts"]["expected"], 200, "{series}");
-    }
+    assert_lasts_as_planned(&place, 200);
     assert!(
         process::kill(guardian, 0).is_err(),
         "the guardian is gone, and what it held"

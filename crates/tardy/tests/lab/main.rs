@@ -298,7 +298,9 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
         assert!(real_time < 60.0, "{phase}: {real_time} us");
         if phase != "idle" {
             let stock = max_us(&first["6.1-none"], phase);
-            assert!(stock > 1000.0, "{phase}: {stock} us");
+            // Ten times the bound of real time. The least is procfs: 0.94 ms is the median of six
+            // replicas' largest, and any change to the tool moves it.
+            assert!(stock > 600.0, "{phase}: {stock} us");
         }
     }
     // What tells full preemption from none, by the largest values. Memory and io tell nothing

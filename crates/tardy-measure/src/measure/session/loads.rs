@@ -180,7 +180,7 @@ impl Loads {
         }
     }
 
-    /// How much of the run was to be under load and was not, because loads died.
+    /// How much of the run was to be under load and was not, because loads died or failed.
     pub(super) fn shortfall(&self, record: &RunRecord) -> Option<Warning> {
         let (mut unloaded, mut planned, mut is_worth_telling) = (Nanos::ZERO, Nanos::ZERO, false);
         let mut causes: Vec<String> = self.lost.iter().map(|(_, cause)| cause.clone()).collect();
@@ -198,10 +198,15 @@ impl Loads {
             let mut of_phase = Nanos::ZERO;
             for load in &plan.loads {
                 let death = self.deaths.get(&(index, load.label.clone()));
-                if death.is_none() && self.lost.as_ref().is_none_or(|&(from, _)| index < from) {
+                let failed = only_failed(record, index, &load.label);
+                let was_there = self.lost.as_ref().is_none_or(|&(from, _)| index < from);
+                if death.is_none() && !failed && was_there {
                     continue;
                 }
                 causes.extend(death.map(|how| format!("{} died ({how})", load.label)));
+                if failed {
+                    causes.push(format!("{} failed every time", load.label));
+                }
                 let parts: Vec<Option<CpuId>> = if load.each_cpu {
                     load.cpus.iter().map(Some).collect()
                 } else {
@@ -213,6 +218,7 @@ impl Loads {
                         .iter()
                         .find(|work| is_part(work, index, &load.label, cpu));
                     match work.filter(|work| work.begin_ns.is_some()) {
+                        Some(_) if failed => length,
                         Some(work) => {
                             (asked - work.end_ns.unwrap_or(asked)).max(Nanos::ZERO) + work.away_ns
                         }
@@ -238,6 +244,18 @@ impl Loads {
             causes,
         })
     }
+}
+
+/// Whether all that the load tried in the phase failed. A worker that is slow to start fails so
+/// seldom that it is not given up, and no time without it is counted.
+fn only_failed(record: &RunRecord, phase: usize, load: &str) -> bool {
+    let mut work = record
+        .load_work
+        .iter()
+        .filter(|work| work.phase == phase && work.load == load)
+        .peekable();
+    work.peek().is_some()
+        && work.all(|work| work.errors > 0 && work.operations == 0 && work.bytes == 0)
 }
 
 fn is_part(work: &LoadWork, phase: usize, load: &str, cpu: Option<CpuId>) -> bool {

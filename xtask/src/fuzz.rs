@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 
 use crate::failure::{Failure, Result, While};
+use crate::test::Tools;
 use crate::{program, workspace};
 
 /// `cargo xtask fuzz`.
@@ -38,6 +39,8 @@ pub(crate) struct FuzzArguments {
     keep: bool,
 }
 
+/// The tests that draw cases, in nextest's language.
+const PROPERTY_TESTS: &str = "kind(lib) | (binary(integration) & test(/^import_damage::/))";
 /// Of a target's process, in MiB: no input is worth as much.
 const MEMORY_MAX_MIB: u32 = 2048;
 /// Seconds after which an input is a finding.
@@ -60,11 +63,14 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
             known.join(", ")
         )));
     }
-    let mut failed = if arguments.targets.is_empty() {
-        property_tests(arguments)
-    } else {
-        Vec::new()
-    };
+    let mut failed = Vec::new();
+    if arguments.targets.is_empty() {
+        failed.extend(
+            property_tests(arguments)
+                .err()
+                .map(|failure| failure.to_string()),
+        );
+    }
     if let Some(seconds) = arguments.targets_for {
         let chosen = if arguments.targets.is_empty() {
             &known
@@ -88,36 +94,20 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     }
 }
 
-/// What failed of them.
-fn property_tests(arguments: &FuzzArguments) -> Vec<String> {
+/// Each in a process of its own, as in every other run of the tests.
+fn property_tests(arguments: &FuzzArguments) -> Result<()> {
     let seed = arguments.seed.unwrap_or_else(drawn_seed);
     println!(
         "to draw the same cases again: cargo xtask fuzz --seed {seed} --cases {}",
         arguments.cases
     );
-    let mut failed = Vec::new();
-    for tests in [
-        &["--workspace", "--lib"][..],
-        &[
-            "--package",
-            "tardy",
-            "--test",
-            "integration",
-            "import_damage::",
-        ],
-    ] {
-        let mut command = workspace::cargo();
-        command
-            .args(["test", "--locked", "--no-fail-fast"])
-            .args(tests);
-        command
+    let tools = Tools::install()?;
+    tools.run(
+        tools
+            .nextest("run", &["--filterset", PROPERTY_TESTS])
             .env("PROPTEST_RNG_SEED", seed.to_string())
-            .env("PROPTEST_CASES", arguments.cases.to_string());
-        if let Err(failure) = program::run(&mut command) {
-            failed.push(failure.to_string());
-        }
-    }
-    failed
+            .env("PROPTEST_CASES", arguments.cases.to_string()),
+    )
 }
 
 /// A length as the tool's own flags take it: whole seconds, minutes or hours.

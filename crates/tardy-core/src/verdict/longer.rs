@@ -113,6 +113,11 @@ mod tests {
     }
 
     proptest! {
+        // Most cases that are drawn are decided already, and are not asked.
+        #![proptest_config(ProptestConfig {
+            max_global_rejects: 1 << 20,
+            ..ProptestConfig::default()
+        })]
         #[test]
         fn so_many_samples_decide_and_clearly_fewer_do_not(misses in 0_u64..30, samples in 1_000_u64..1_000_000, times in 1.2_f64..5.0, above: bool, index in 0.05_f64..1.0) {
             let share = misses.max(1) as f64 / samples as f64;

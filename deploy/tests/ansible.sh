@@ -16,6 +16,6 @@ ansible-playbook -i "$folder/hosts" "$deploy/ansible/measure.yml" -e ansible_pyt
     -e tardy_results="$folder/rack" -e '{"tardy_arguments": ["--for", "2s", "--load", "none"]}' > "$folder/log" || { cat "$folder/log"; exit 1; }
 "$tardy" show "$folder/rack" || [ $? -eq 4 ]
 for board in board1 board2; do
-    "$tardy" show "$folder/rack/$board" --json | grep -q "\"board\": \"$board\""
+    "$tardy" show "$folder/rack/$board" --json | grep "\"board\": \"$board\"" > /dev/null
 done
 if ls -d "$folder"/*.tardy 2>/dev/null; then exit 1; fi

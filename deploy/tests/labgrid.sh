@@ -24,14 +24,14 @@ done
 for _ in $(seq 50); do [ "$(labgrid-client resources | wc -l)" -ge 2 ] && break; sleep 0.2; done
 "$deploy/labgrid/boards.py" board1 board2 -- "$tardy" run --for 2s --load none --ssh-config "$ssh_config" --out "$folder/rack" || [ $? -eq 4 ]
 for board in board1 board2; do
-    "$tardy" show "$folder/rack/$board" --json | grep -q "\"board\": \"$board\""
+    "$tardy" show "$folder/rack/$board" --json | grep "\"board\": \"$board\"" > /dev/null
 done
 . "$deploy/tests/lab.sh"
 # shellcheck disable=SC2086 # they are words
 "$deploy/labgrid/boards.py" board1 board2 -- "$tardy" lab run $lab_words --ssh-config "$ssh_config" --out "$folder/exp" > /dev/null
 is_that_of_one_machine "$folder/exp"
 # The places are free again, and nothing is left on the boards.
-if labgrid-client who | grep -q board; then echo "a place is still acquired" >&2; exit 1; fi
+if labgrid-client who | grep board > /dev/null; then echo "a place is still acquired" >&2; exit 1; fi
 if ls -d "$folder"/tardy-on.* 2>/dev/null; then exit 1; fi
 # The environment and its strategy are read, and a board that is off knows the way to a shell.
 cd "$deploy/labgrid"

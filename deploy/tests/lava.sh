@@ -29,4 +29,4 @@ PATH=$folder/bin:$PATH sh -e -c "$(sed "s|/tmp|$folder/tmp|g" "$folder/steps")" 
 grep -q 'TEST_CASE_ID=tardy-ran RESULT=pass' "$folder/said"
 grep -Eq 'TEST_CASE_ID=deadline RESULT=(pass|fail)' "$folder/said"
 grep -Eq 'TEST_CASE_ID=[a-z-]+-cpu0-max .*MEASUREMENT=[0-9.]+ UNITS=us' "$folder/said"
-grep LAVA_SIGNAL "$folder/said" | head -4
+grep LAVA_SIGNAL "$folder/said" | sed -n 1,4p

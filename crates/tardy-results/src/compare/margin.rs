@@ -26,7 +26,7 @@ impl Default for Margin {
 }
 
 impl Margin {
-    /// In ns, for a latency of the baseline: of a share, [`MARGIN_LEAST`] at least.
+    /// In ns, for a latency of the baseline: of a share, 1 us at least.
     #[must_use]
     pub fn of_latency(self, baseline: f64) -> f64 {
         match self {

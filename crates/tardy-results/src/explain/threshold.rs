@@ -13,7 +13,7 @@ pub enum Late {
     /// This latency.
     Above(Nanos),
     /// The run's deadline. Without a deadline, or if no sample exceeds it: the latency that the
-    /// worst 0.1 % exceed, at least [`WORST_LEAST`] of them.
+    /// worst 0.1 % exceed, at least 20 of them.
     Worst,
 }
 
@@ -34,7 +34,7 @@ pub enum ThresholdSource {
     Asked,
     /// The run's deadline.
     Deadline,
-    /// The worst 0.1 % exceed it, at least [`WORST_LEAST`] of them.
+    /// The worst 0.1 % exceed it, at least 20 of them.
     Worst,
     /// The same, because no sample exceeded the run's deadline.
     WorstInTime,

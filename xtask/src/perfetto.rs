@@ -46,7 +46,7 @@ pub(crate) fn run() -> Result<()> {
         command
             .arg("explain")
             .arg(data.join("application.dat"))
-            .args(["--task", "my_loop", "--worst", "1000"])
+            .args(["--task", "my_loop", "--above", "1ns", "--worst", "1000"])
             .args(arguments);
         program::run(command.stdout(file))
     };

@@ -23,7 +23,7 @@ use super::scale::Scale;
 /// what it shows.
 #[must_use]
 pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
-    match kind {
+    let charts = match kind {
         Kind::Timeline => timeline::charts(runs, probe),
         Kind::Hist => hist::charts(runs, probe),
         Kind::Cdf | Kind::Ccdf => distribution::charts(kind, runs, probe),
@@ -35,13 +35,17 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         Kind::Bars => vec![together(runs, probe)],
         // It needs costs and a model beside runs.
         Kind::TotalDelay => Vec::new(),
-    }
+    };
+    charts
+        .into_iter()
+        .map(|chart| chart.map(Chart::distinct))
+        .collect()
 }
 
 /// The chart that has all runs in one: smallest, median and largest latency of each run and load.
 #[must_use]
 pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
-    bars::chart(runs, probe)
+    bars::chart(runs, probe).map(Chart::distinct)
 }
 
 /// All probes of each run in one chart, without and with load; nothing where a run has fewer than
@@ -54,7 +58,7 @@ pub fn all_probes(runs: &[RunData]) -> Vec<Option<Chart>> {
 /// All runs in one chart; nothing for a kind that cannot be read that way.
 #[must_use]
 pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
-    match kind {
+    let chart = match kind {
         Kind::Cdf | Kind::Ccdf => distribution::overlaid(kind, runs, probe),
         Kind::Hist => hist::overlaid(runs, probe),
         Kind::Percentiles => percentiles::overlaid(runs, probe),
@@ -66,7 +70,8 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
         | Kind::Scatter
         | Kind::Bars
         | Kind::TotalDelay => None,
-    }
+    };
+    chart.map(Chart::distinct)
 }
 
 /// The deadlines of all runs, each once.

@@ -1,9 +1,11 @@
 //! What a chart shows: axes, layers, marks, and the same numbers as a table. Drawn by
 //! [`super::draw`], embedded in reports by [`super::json`].
 
+use std::collections::BTreeSet;
+
 use tardy_samples::sweep::Columns;
 
-use super::scale::{Scale, Tick, time_ticks};
+use super::scale::{Scale, Tick, time_ticks, whole_ticks};
 
 /// The kinds of charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +132,10 @@ impl Axis {
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         match self.values {
             Values::Seconds => time_ticks(self.low, self.high, wanted),
+            // Counts and CPU numbers are whole.
+            Values::Count if self.scale == Scale::Linear => {
+                whole_ticks(self.low, self.high, wanted)
+            }
             _ => self.scale.ticks(self.low, self.high, wanted),
         }
     }
@@ -398,6 +404,41 @@ impl Chart {
             marks: Vec::new(),
             table: Table::default(),
         }
+    }
+
+    /// The same without two visible lines of one colour. There are [`SERIES_TONES`] colours: one
+    /// more line is grey, and further ones are hidden until the legend is asked for them. A model
+    /// keeps the colour of its series.
+    pub(crate) fn distinct(mut self) -> Self {
+        let mut order: Vec<(usize, usize)> = self
+            .layers
+            .iter()
+            .enumerate()
+            .filter(|(_, layer)| !layer.is_companion && !layer.is_hidden && !layer.is_dashed)
+            .filter_map(|(place, layer)| match layer.tone {
+                Tone::Series(index) => Some((index, place)),
+                _ => None,
+            })
+            .collect();
+        order.sort_unstable();
+        let mut used = BTreeSet::new();
+        for (index, place) in order {
+            if used.insert(index % SERIES_TONES) {
+                continue;
+            }
+            let is_hidden = !used.insert(SERIES_TONES);
+            let companions = self.layers[place + 1..]
+                .iter()
+                .take_while(|layer| layer.is_companion)
+                .count();
+            for layer in &mut self.layers[place..=place + companions] {
+                layer.is_hidden = is_hidden;
+                if !is_hidden {
+                    layer.tone = Tone::Muted;
+                }
+            }
+        }
+        self
     }
 }
 

@@ -104,6 +104,14 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         .collect()
 }
 
+/// Whole numbers between `low` and `high`, at round steps.
+#[must_use]
+pub fn whole_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
+    let mut ticks = linear_ticks(low, high, wanted.max(2));
+    ticks.retain(|tick| (tick.value - tick.value.round()).abs() < 1e-9);
+    ticks
+}
+
 /// Times in s between `low` and `high`, at steps that clocks have.
 #[must_use]
 pub fn time_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {

@@ -99,24 +99,26 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
 /// A layer for each group: all samples and the loads of the largest latencies are shown, CPUs only
 /// where there are no loads.
 pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
-    let mut largest: Vec<i64> = of(data, GroupKind::Load)
-        .filter_map(|group| group.histogram.max())
-        .collect();
-    largest.sort_unstable_by_key(|&max| std::cmp::Reverse(max));
-    let least = largest.get(LOADS_SHOWN - 1).copied().unwrap_or(i64::MIN);
+    let mut loads: Vec<&Group> = of(data, GroupKind::Load).collect();
+    loads.sort_by_key(|group| std::cmp::Reverse(group.histogram.max()));
+    let processors: Vec<&Group> = of(data, GroupKind::Processor).collect();
+    let place = |among: &[&Group], group: &Group| {
+        among
+            .iter()
+            .position(|other| other.name == group.name)
+            .unwrap_or(0)
+    };
     let layer = |group: &Group| {
-        let place = || {
-            of(data, group.what)
-                .position(|other| other.name == group.name)
-                .unwrap_or(0)
-        };
         let (tone, is_hidden) = match group.what {
             GroupKind::All => (Tone::All, false),
-            GroupKind::Load => (
-                Tone::Series(place()),
-                group.histogram.max().is_some_and(|max| max < least),
+            GroupKind::Load => {
+                let rank = place(&loads, group);
+                (Tone::Series(rank), rank >= LOADS_SHOWN)
+            }
+            GroupKind::Processor => (
+                Tone::Series(place(&processors, group) + loads.len().min(LOADS_SHOWN)),
+                !loads.is_empty(),
             ),
-            GroupKind::Processor => (Tone::Series(place()), !largest.is_empty()),
         };
         Layer::new(&group.name, tone, shape(group)).hidden(is_hidden)
     };

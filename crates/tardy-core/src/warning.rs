@@ -582,6 +582,9 @@ impl Warning {
                  says nothing about latency under these loads: run it again",
                 causes.join(", ")
             ),
+            Self::NoCpuLeft { cpus } if cpus.len() == 1 => {
+                write!(f, "the tool's own threads share CPU {cpus}, the only one")
+            }
             Self::NoCpuLeft { cpus } => {
                 write!(
                     f,

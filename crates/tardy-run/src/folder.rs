@@ -317,6 +317,18 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     Ok(record)
 }
 
+/// Changes the `run.json` of a folder that nobody writes to.
+///
+/// # Errors
+/// As [`open`], and [`FolderError::Unwritable`].
+pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(), FolderError> {
+    let mut record = open(folder)?;
+    change(&mut record);
+    let path = folder.join("run.json");
+    reserved_file::replace(&path, &encode(&record))
+        .map_err(|error| FolderError::Unwritable { path, error })
+}
+
 /// Whether other files have samples of a series whose own file is empty.
 fn has_samples(series: &Path) -> bool {
     let gave_way = Hours::read(&hours::path(series))

@@ -5,6 +5,9 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use tardy_core::series::ClockKind;
+use tardy_machine::clock::clock_kind;
+use tardy_machine::root::Root;
 use tardy_run::parameter::{Parameter, Value};
 use tardy_sys::capability;
 use tardy_sys::file_pages;
@@ -98,6 +101,12 @@ fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
     let folder = folder.display();
     match backing {
         Backing::Device(_) => None,
+        // Advice about disks is of no use there.
+        Backing::Memory(_) if clock_kind(&Root::system()) == ClockKind::Virtual => Some(
+            "a guest of the lab has no disk, so that it writes and reads memory and reaches no \
+             device"
+                .to_owned(),
+        ),
         Backing::Memory(kind) => Some(format!(
             "{folder} is on {kind}, so that it writes and reads memory and reaches no device: put \
              the run on a disk with --out, or give io:folder=..."

@@ -61,9 +61,19 @@ impl FromStr for KernelSource {
                 .map(Self::Packaged)
                 .map_err(|()| ParseKernelError::Packaged(text.to_owned())),
             None if text.is_empty() => Err(ParseKernelError::Empty),
-            None => Ok(Self::Path(PathBuf::from(text))),
+            // A version alone, as in 6.1-rt, unless there is a file of that name.
+            None => match text.parse() {
+                Ok(packaged) if is_version(text) && !Path::new(text).exists() => {
+                    Ok(Self::Packaged(packaged))
+                }
+                _ => Ok(Self::Path(PathBuf::from(text))),
+            },
         }
     }
+}
+
+fn is_version(text: &str) -> bool {
+    text.contains('.') && text.starts_with(|first: char| first.is_ascii_digit())
 }
 
 impl fmt::Display for KernelSource {
@@ -390,6 +400,16 @@ mod tests {
                 (kernel.name.as_str(), kernel.is_real_time()),
                 ("6.1.0-56-rt-amd64", Some(true))
             );
+        }
+    }
+
+    #[test]
+    fn a_version_alone_is_a_package_and_everything_else_a_path() {
+        let source = |text: &str| text.parse::<KernelSource>().unwrap();
+        assert_eq!(source("6.1-rt"), source("debian:6.1-rt"));
+        assert_eq!(source("6.12"), source("debian:6.12"));
+        for path in ["./6.1", "vmlinuz", "6", "linux-6.1/vmlinux"] {
+            assert_eq!(source(path), KernelSource::Path(PathBuf::from(path)));
         }
     }
 

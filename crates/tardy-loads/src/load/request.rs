@@ -78,7 +78,8 @@ pub enum RequestError {
 }
 
 impl LoadRequest {
-    /// Reads one request; the name of a list gives all of its loads.
+    /// Reads one request, or several with commas between them; the name of a list gives all of its
+    /// loads.
     ///
     /// # Errors
     /// What is wrong with it, and what would be right.
@@ -87,6 +88,12 @@ impl LoadRequest {
             .trim()
             .split_once(':')
             .map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
+        // Names contain no comma, so this is a list of loads.
+        if let Some((first, others)) = text.split_once(',').filter(|_| name.contains(',')) {
+            let mut requests = Self::parse(first)?;
+            requests.extend(Self::parse(others)?);
+            return Ok(requests);
+        }
         if let Some(composite) = composite::find(name) {
             return match rest {
                 None => Ok(composite
@@ -182,6 +189,20 @@ mod tests {
             ),
             ("io", 0, true, None)
         );
+    }
+
+    #[test]
+    fn several_loads_stand_with_commas_between_them() {
+        let names = |text: &str| -> Vec<String> {
+            let found = LoadRequest::parse(text).unwrap();
+            found.into_iter().map(|request| request.text).collect()
+        };
+        assert_eq!(names("fork,io"), ["fork", "io"]);
+        assert_eq!(names("fork, io:size=64MiB"), ["fork", "io:size=64MiB"]);
+        assert_eq!(names("exec:sort a,io"), ["exec:sort a,io"], "a command");
+        let error = LoadRequest::parse("fork,nosuch").unwrap_err().to_string();
+        assert!(error.starts_with("there is no load `nosuch`"), "{error}");
+        assert!(LoadRequest::parse("fork,").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use tardy_core::units::Nanos;
 use tardy_results::cost::reference::PublishedTable;
 use tardy_results::cost::shown::{DisplayUnit, number};
 use tardy_results::cost::summary::{CostSummary, MetricSummary};
@@ -23,6 +24,22 @@ pub fn text(summary: &CostSummary, published: Option<&PublishedTable>) -> String
 fn head(out: &mut String, summary: &CostSummary) {
     let how = &summary.how;
     let state = summary_text::ending(summary.state);
+    if let Some(real) = summary
+        .metrics
+        .iter()
+        .find(|metric| how.set == CostSet::Command && metric.name == "real")
+    {
+        let time = |value: f64| Nanos(value.round() as i64).to_string();
+        let _ = writeln!(
+            out,
+            "{} +- {} (range {} to {}, {} trials)",
+            time(real.mean),
+            time(real.standard_deviation),
+            time(real.min),
+            time(real.max),
+            how.trials
+        );
+    }
     let _ = match how.set {
         CostSet::Metrics => writeln!(
             out,

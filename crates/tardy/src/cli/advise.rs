@@ -53,7 +53,7 @@ pub struct TaskArgs {
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
     /// Share of the CPUs' time that all work together is to use, as in 40%
-    #[arg(long, value_name = "SHARE", value_parser = utilisation, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub utilisation: Option<f64>,
     /// Memory that all work together needs, as in 512MiB
     #[arg(long, value_name = "SIZE", value_parser = bytes, allow_hyphen_values = true)]
@@ -104,24 +104,6 @@ impl TaskArgs {
     }
 }
 
-/// A share from 0 to 1, also in percent.
-///
-/// # Errors
-/// A sentence that says what to write.
-pub fn utilisation(text: &str) -> Result<f64, String> {
-    let error = || format!("`{text}` is not a share: write it in percent, as in 40%, or as 0.4");
-    let (number, scale) = text
-        .trim()
-        .strip_suffix('%')
-        .map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
-    number
-        .parse::<f64>()
-        .ok()
-        .map(|number| number / scale)
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(error)
-}
-
 /// A size with its unit.
 ///
 /// # Errors
@@ -150,10 +132,10 @@ mod tests {
 
     #[test]
     fn shares_sizes_and_answers_are_read_or_refused_with_what_to_write() {
-        assert_eq!((utilisation("40%"), utilisation("0.4")), (Ok(0.4), Ok(0.4)));
+        assert_eq!((share("40%"), share("0.4")), (Ok(0.4), Ok(0.4)));
         assert_eq!((bytes("512MiB"), yes_no("Y")), (Ok(512 << 20), Ok(true)));
-        for error in [utilisation("40"), utilisation("-1%"), utilisation("nan")] {
-            assert!(error.unwrap_err().contains("as in 40%"));
+        for error in [share("40"), share("-1%"), share("nan"), share("%")] {
+            assert!(error.unwrap_err().contains("or 0.1%"));
         }
         assert!(
             bytes("512").unwrap_err().contains("512MiB")

@@ -172,6 +172,8 @@ etc/systemd/system.conf: CPUAffinity=0 1
 etc/security/limits.conf: # nothing
 etc/security/limits.d/realtime.conf: @realtime - rtprio 98
 dev/cpu/2/msr: register
+@task 800 800 tardy 0 0 0 0-3
+@task 800 801 tardy-watchdog 0 1 99 0-3
 @task 2 2 kthreadd 2097152 0 0 0-1
 @task 14 14 ksoftirqd/2 69206016 0 0 2
 @task 15 15 rcuc/2 69206016 1 4 2

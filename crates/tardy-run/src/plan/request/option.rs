@@ -500,13 +500,21 @@ pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// A share from 0 to 1.
+/// A share from 0 to 1, also in percent.
 ///
 /// # Errors
 /// A sentence that says what to write.
 pub fn share(text: &str) -> Result<f64, String> {
-    text.parse::<f64>()
+    let (number, scale) = text
+        .trim()
+        .strip_suffix('%')
+        .map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
+    number
+        .parse::<f64>()
         .ok()
+        .map(|number| number / scale)
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("`{text}` is not a share from 0 to 1: write a number such as 1e-6"))
+        .ok_or_else(|| {
+            format!("`{text}` is not a share from 0 to 1: write a number such as 1e-6, or 0.1%")
+        })
 }

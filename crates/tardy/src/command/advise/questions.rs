@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Write};
 use tardy_advise::task::{Task, WorkKind};
 use tardy_report::report::screen;
 
-use crate::cli::advise::{bytes, utilisation, yes_no};
+use crate::cli::advise::{bytes, yes_no};
 use crate::cli::choice::Choice;
 use crate::cli::{positive_duration, share};
 
@@ -60,7 +60,7 @@ const QUESTIONS: &[Question] = &[
         text: "Which share of the CPUs' time will be used by everything together?",
         example: "40%",
         is_open: |task| task.utilisation.is_none() && task.is_throughput_only != Some(true),
-        answer: |task, text| utilisation(text).map(|answer| task.utilisation = Some(answer)),
+        answer: |task, text| share(text).map(|answer| task.utilisation = Some(answer)),
     },
     Question {
         text: "Do parallel threads wait for each other at barriers?",

@@ -1,7 +1,8 @@
 #!/bin/bash
 # The table of `tardy history --table` with DuckDB, polars and pandas: the lines of docs/history.md are run as they stand, the three agree with one
 # another, and what each of them writes is read back as the same history.
-# Needs a tardy built with the feature arrow, and duckdb, polars, pandas and pyarrow in the Python environment at $VENV.
+# The program of docs/scripts.md is run as it stands, too.
+# Needs a tardy built with the feature arrow, and duckdb, polars, pandas, matplotlib and pyarrow in the Python environment at $VENV.
 #     tables.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -59,3 +60,11 @@ for name in ["all", "polars", "pandas"]:
     assert rows(f"again-{name}.parquet") == rows("all.parquet"), name
 print(history.stdout)
 PYTHON
+
+tardy run --for 3s --load hackbench --quiet --out board7 > said || [ $? -eq 4 ]
+tardy export board7 --format csv -o board7.csv
+sed -n '/^    import pandas$/,/savefig/ { s/^    //; p }' "$(dirname "$document")/scripts.md" > program.py
+[ "$(grep -c . program.py)" = 10 ]
+MPLBACKEND=Agg python3 program.py | tee said
+grep hackbench said > /dev/null
+[ "$(head -c 4 board7.png | tail -c 3)" = PNG ]

@@ -103,6 +103,7 @@ const PYTHON: &[&str] = &[
     "duckdb==2.0.1",
     "polars==2.1.0",
     "pandas==3.1.1",
+    "matplotlib==3.11.2",
     "pyarrow==26.0.1",
 ];
 

@@ -14,32 +14,33 @@ use crate::place::{PATIENCE, Place, last_line};
 
 pub(crate) const FULL: Fault = Fault {
     name: "disk-full",
-    done: "the file system is full from the start, or fills up while a run lasts or an output is \
+    done: "the file system is full from the start, or fills up during a run or while an output is \
            written",
-    demanded: "a run is refused with what it needs, or opens and says what was not stored; an \
-               older output stays",
+    demanded: "the run is refused with its need of space, or opens and reports the samples that \
+               were not stored; an older output stays",
     attempt: full,
 };
 
 pub(crate) const READ_ONLY: Fault = Fault {
     name: "read-only",
-    done: "the file system is read-only from the start, or becomes so while a run lasts",
-    demanded: "a reason in words; what was stored before opens",
+    done: "the file system is read-only from the start, or becomes so during a run",
+    demanded: "a reason in words; the samples stored before open",
     attempt: read_only,
 };
 
 pub(crate) const REMOVED: Fault = Fault {
     name: "removed",
-    done: "the run's folder is removed, moved away, or replaced by another one while the run lasts",
-    demanded: "an end with a reason in words; what was moved opens; the other folder is untouched",
+    done: "the run's folder is removed, moved away, or replaced by another one during the run",
+    demanded: "the run stops with a reason in words; the moved folder opens; the other folder is \
+               untouched",
     attempt: removed,
 };
 
 pub(crate) const POWER_CUT: Fault = Fault {
     name: "power-cut",
-    done: "the power of the disk (ext4 on a loop device) fails while a run lasts: what the device \
-           has is mounted again",
-    demanded: "the file system mounts; the run opens, or had not begun; its counts add up; \
+    done: "the power of the disk (ext4 on a loop device) fails during a run: the content of the \
+           device is mounted again",
+    demanded: "the file system mounts; the run opens, or had not started; its counts add up; \
                samples reach up to 12 s before the cut",
     attempt: power_cut,
 };

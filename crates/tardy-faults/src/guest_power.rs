@@ -29,8 +29,8 @@ pub(crate) const REBOOT: Fault = Fault {
     name: "reboot",
     done: "a guest whose run has --until-stopped, --disk and --resume is killed like that, and \
            booted again with the same disk; twice, then the run is stopped",
-    demanded: "the run goes on after each boot: one finished run whose counts add up, no stored \
-               sample is lost, and both gaps are told",
+    demanded: "the run resumes after each boot: one finished run whose counts add up, no stored \
+               sample is lost, and both gaps are reported",
     attempt: |ground| guests::attempt(ground, reboot),
 };
 

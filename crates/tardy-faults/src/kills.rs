@@ -12,9 +12,9 @@ use crate::place::{PATIENCE, Place};
 
 pub(crate) const FAULT: Fault = Fault {
     name: "kill",
-    done: "SIGKILL at moments spread over every command that writes",
-    demanded: "no process, mount or scratch file is left after `tardy restore`; a run's folder \
-               opens, its counts add up; an older output is whole, or the new one is",
+    done: "SIGKILL at moments spread over every writing command",
+    demanded: "`tardy restore` leaves no process, mount or scratch file; a run's folder opens and \
+               its counts add up; the older output or the new one is whole",
     attempt,
 };
 

@@ -19,15 +19,15 @@ pub(crate) const DESCRIPTORS: Fault = Fault {
 pub(crate) const MEMORY: Fault = Fault {
     name: "memory",
     done: "limits of address space from 16 MiB to 1 GiB (`ulimit -v`)",
-    demanded: "a run, or an end with a word; no hang, and no older output half replaced",
+    demanded: "a run, or an end with a message; no hang, and no older output half replaced",
     attempt: memory,
 };
 
 pub(crate) const OUT_OF_MEMORY: Fault = Fault {
     name: "oom",
     done: "a control group with too little memory, in which the kernel kills loads or the tool",
-    demanded: "what is left of the run opens and says that loads died, or was cut off; no process \
-               is left",
+    demanded: "the rest of the run opens, and reports the killed loads or that it was cut off; all \
+               processes are gone",
     attempt: out_of_memory,
 };
 

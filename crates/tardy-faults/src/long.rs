@@ -10,8 +10,8 @@ pub(crate) const LONG_VIRTUAL: Fault = Fault {
     name: "long-virtual",
     done: "a run of 24 hours of virtual time in a guest of the lab (1 hour in the short form), a \
            sample a second",
-    demanded: "every due time is stored; the tool has no more memory, descriptors, threads and \
-               files at its end than after its first minute",
+    demanded: "every due time is stored; at its end the tool has no more memory, descriptors, \
+               threads and files than after its first minute",
     attempt: |ground| guests::attempt(ground, long_virtual),
 };
 

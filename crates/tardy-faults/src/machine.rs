@@ -15,7 +15,7 @@ pub(crate) const MOVED: Fault = Fault {
     name: "moved",
     done: "a measuring thread is moved to another CPU (taskset), or loses its priority (chrt), \
            while it measures",
-    demanded: "the run says so, and gives no verdict (exit code 4)",
+    demanded: "the run reports it, and gives no verdict (exit code 4)",
     attempt: moved,
 };
 
@@ -23,21 +23,21 @@ pub(crate) const QUOTA: Fault = Fault {
     name: "quota",
     done: "the run's control group gets a CPU quota of 2 % while it measures, or a cpuset without \
            the measured CPU",
-    demanded: "the run says so",
+    demanded: "the run reports it",
     attempt: quota,
 };
 
 pub(crate) const OFFLINE: Fault = Fault {
     name: "offline",
     done: "the measured CPU goes offline for half a second",
-    demanded: "the run ends, says so, and gives no verdict (exit code 4)",
+    demanded: "the run ends, reports it, and gives no verdict (exit code 4)",
     attempt: offline,
 };
 
 pub(crate) const TWO_RUNS: Fault = Fault {
     name: "two-runs",
-    done: "a run begins on CPUs that another run measures",
-    demanded: "the one that begins names the other by its process, in a warning",
+    done: "a run starts on CPUs that another run measures",
+    demanded: "a warning of the new run names the process of the other",
     attempt: two_runs,
 };
 

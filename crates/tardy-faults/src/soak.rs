@@ -15,11 +15,11 @@ use crate::place::{PATIENCE, Place, last_line};
 
 pub(crate) const SOAK: Fault = Fault {
     name: "soak",
-    done: "a run with all probes at once, and all loads that do no harm in turn, twice, for an \
-           hour (3 minutes in the short form, else --soak-for)",
-    demanded: "the run ends, its counts add up, nothing is left; memory (but for that of the \
-               counts, whose room is bounded), descriptors, threads and files of the tool in the \
-               second round are what they were in the first",
+    done: "a run with all probes at once, and all harmless loads in turn, twice, for an hour (3 \
+           minutes in the short form, else --soak-for)",
+    demanded: "the run ends, its counts add up, nothing is left; the tool's memory (except for the \
+               counts, whose room is bounded), descriptors, threads and files in the second round \
+               are those of the first",
     attempt: soak,
 };
 

@@ -13,10 +13,10 @@ use crate::place::Place;
 pub(crate) const PRIORITY_98: Fault = Fault {
     name: "priority-98",
     done: "in a guest without real-time throttling, a probe of SCHED_FIFO 98 whose periods are \
-           shorter than its work; and a loop of somebody else, of that priority, that never \
-           sleeps on the measured CPU",
-    demanded: "the run ends at its time; with the loop the watchdog ends it within its time \
-               limit; it opens, says what was wrong, and passes no verdict; its counts add up",
+           shorter than its work; and a foreign loop of that priority that never sleeps on the \
+           measured CPU",
+    demanded: "the run ends on time; with the loop, the watchdog ends it within its time limit; it \
+               opens, reports the problem, and gives no verdict; its counts add up",
     attempt: |ground| guests::attempt(ground, priority_98),
 };
 

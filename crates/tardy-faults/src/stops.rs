@@ -14,7 +14,8 @@ pub(crate) const EACH: Fault = Fault {
     name: "stop-each",
     done: "SIGSTOP of each single process of a run under load, for good (of the tool itself: for \
            a second)",
-    demanded: "the run ends by itself, leaves no process, opens, and says in words what it lacks",
+    demanded: "the run ends by itself, leaves no process, opens, and reports in words what is \
+               missing",
     attempt: each,
 };
 

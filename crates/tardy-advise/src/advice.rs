@@ -5,6 +5,7 @@ use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_core::summary::numbers::Percentile;
 use tardy_core::total_delay::Crossover;
+use tardy_core::units::Nanos;
 use tardy_core::verdict::Outcome;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_machine::facts::MachineFacts;
@@ -19,20 +20,23 @@ use super::judgement::{Judgement, judgement};
 use super::kernels::Kernel;
 use super::slowdown::{Slowdown, slowdown};
 use super::task::Task;
+use tardy_results::decision::{Decision, MeasuredKernel, Question, RuleAnswer, decision};
 use tardy_results::summary::read::SummaryError;
 use tardy_results::summary::summarize::summarize;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Advice {
-    /// What it comes to, in a sentence.
+    /// The verdict on the advised kernel, as a sentence.
     pub conclusion: String,
+    /// Whether PREEMPT_RT is needed.
+    pub decision: Decision,
     /// What is concluded about the deadline, for the kernel advised; absent without a deadline.
     pub outcome: Option<Outcome>,
     /// The kernel advised, of those measured.
     pub kernel: Option<String>,
     /// What the user said.
     pub task: Task,
-    /// What is said of each kernel, in the order of the runs.
+    /// One judgement per kernel, best first.
     pub kernels: Vec<Judgement>,
     /// The path through the rules.
     pub path: Path,
@@ -73,25 +77,28 @@ pub fn advice(
 ) -> Result<Advice, SummaryError> {
     let here = MachineFacts::read(root);
     let is_hardware = |kernel: &&Kernel| kernel.clock != ClockKind::Virtual;
+    // Others are compared with the one that changes least.
     let fast = |clock: ClockKind| {
         kernels
             .iter()
-            .find(|kernel| kernel.is_real_time == Some(false) && kernel.clock == clock)
+            .filter(|kernel| kernel.is_real_time == Some(false) && kernel.clock == clock)
+            .min_by_key(|kernel| kernel.model())
     };
     let mut judged = Vec::new();
     let mut comparisons = Vec::new();
     for kernel in kernels {
-        let of_kernel = fast(kernel.clock).filter(|_| kernel.is_real_time == Some(true));
-        let slower = of_kernel.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
+        let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
+        let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
         // The work's length is that on the fast kernel: it is not stretched there, and elsewhere by
         // what was measured.
-        let stretch = if kernel.is_real_time == Some(true) {
-            slower.as_ref().map(|slower| slower.estimate.value)
-        } else {
-            Some(0.0)
-        };
-        judged.push(judgement(kernel, task, probe, stretch)?);
-        if let Some(fast) = of_kernel {
+        let measured = slower.as_ref().map(|slower| slower.estimate.value);
+        let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
+        let judgement = judgement(kernel, task, probe, stretch)?;
+        judged.push(Judgement {
+            slowdown: slower.clone(),
+            ..judgement
+        });
+        if let Some(fast) = reference.filter(|_| kernel.is_real_time == Some(true)) {
             comparisons.extend(comparison(fast, kernel, slower)?);
         }
     }
@@ -110,10 +117,34 @@ pub fn advice(
         machine: Some(machine),
         crossover_ns,
     });
-    let (kernel, outcome, conclusion) = conclude(&path, &judged, task);
-    let advised = kernels.iter().zip(&judged).find(|(found, _)| {
-        kernel.as_ref().is_none_or(|name| found.name == *name) && is_hardware(found)
+    let (outcome, conclusion) = conclude(&judged, task.deadline_ns);
+    let decision = decision(&Question {
+        kernels: kernels
+            .iter()
+            .zip(&judged)
+            .filter_map(|(kernel, judgement)| measured(judgement, kernel.clock))
+            .collect(),
+        deadline: task.deadline_ns,
+        is_virtual_machine: task
+            .is_virtual
+            .or_else(|| machine.virtualization.is_virtual())
+            == Some(true),
+        rules: rule_answer(&path).filter(|_| *task != Task::default()),
     });
+    let kernel = outcome
+        .and(by_rank(&judged).first().copied())
+        .filter(|judgement| judgement.verdict.is_some())
+        .map(|judgement| judgement.kernel.clone());
+    let judged: Vec<Judgement> = by_rank(&judged).into_iter().cloned().collect();
+    let of_name = |judgement: &Judgement| {
+        kernels
+            .iter()
+            .find(|kernel| kernel.name == judgement.kernel)
+            .filter(is_hardware)
+    };
+    let advised = judged
+        .iter()
+        .find_map(|judgement| Some((of_name(judgement)?, judgement)));
     let cpus = advised
         .and_then(|(found, _)| found.runs.first())
         .map(|run| run.record.measured_cpus.clone())
@@ -127,9 +158,10 @@ pub fn advice(
         root,
         &cpus,
         warnings,
-        path.choice,
+        decision.answer,
     );
     Ok(Advice {
+        decision,
         conclusion,
         outcome,
         kernel,
@@ -222,109 +254,79 @@ fn percentiles(kernel: &Kernel) -> Result<Vec<Percentile>, SummaryError> {
         .unwrap_or_default())
 }
 
-fn word(choice: Choice) -> &'static str {
-    match choice {
-        Choice::RealTime => "a real-time kernel",
-        Choice::RealFast => "an ordinary kernel, which starts work later and gets more of it done",
-    }
+/// The kernels from the one that suits best to the one that suits least: a deadline that was met
+/// before one that is open, and that before one that was missed; among those that met it the one
+/// that changes least, among others the one that is nearest.
+fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
+    let mut ranked: Vec<&Judgement> = judged.iter().collect();
+    ranked.sort_by_key(|judgement| {
+        let outcome = judgement.verdict.as_ref().map(|verdict| verdict.outcome);
+        let rank = match outcome {
+            Some(Outcome::Passed) => 0,
+            Some(Outcome::Inconclusive) => 1,
+            Some(Outcome::Failed) => 2,
+            None => 3,
+        };
+        let least = judgement.preemption.filter(|_| rank == 0);
+        (rank, least, judgement.largest_ns)
+    });
+    ranked
 }
 
-/// What was measured goes before the rules, which only break ties: "measure to confirm"
-/// (mckenney2009, section 5).
-fn conclude(
-    path: &Path,
-    judged: &[Judgement],
-    task: &Task,
-) -> (Option<String>, Option<Outcome>, String) {
-    let by_rules = word(path.choice);
-    let is_chosen = |judgement: &Judgement| {
-        judgement
-            .is_real_time
-            .map(|is_real_time| is_real_time == (path.choice == Choice::RealTime))
-    };
-    let with_verdict: Vec<(&Judgement, Outcome)> = judged
-        .iter()
-        .filter_map(|judgement| Some((judgement, judgement.verdict.as_ref()?.outcome)))
-        .collect();
-    let rank = |outcome: Outcome| match outcome {
-        Outcome::Passed => 0,
-        Outcome::Inconclusive => 1,
-        Outcome::Failed => 2,
-    };
-    let left = |judgement: &Judgement| {
-        judgement
-            .margin
-            .as_ref()
-            .map_or(i64::MIN, |margin| margin.to_deadline_ns.get())
-    };
-    // Of those that were late, the one that was least so; of others, the one that the rules lead
-    // to.
-    let best = with_verdict.iter().min_by_key(|(judgement, outcome)| {
-        let later = std::cmp::Reverse(left(judgement));
-        let by_margin = if *outcome == Outcome::Failed {
-            Some(later)
-        } else {
-            None
-        };
-        (
-            rank(*outcome),
-            by_margin,
-            is_chosen(judgement) != Some(true),
-            later,
-        )
-    });
-    let Some(&(best, outcome)) = best else {
-        let why = match judged
+/// The outcome and sentence of the best kernel.
+fn conclude(judged: &[Judgement], deadline: Option<Nanos>) -> (Option<Outcome>, String) {
+    let ranked = by_rank(judged);
+    let best = ranked
+        .first()
+        .and_then(|best| Some((*best, best.verdict.as_ref()?.outcome, deadline?)));
+    let Some((best, outcome, deadline)) = best else {
+        let why = judged
             .iter()
-            .find_map(|judgement| judgement.no_verdict_because.as_ref())
-        {
-            Some(why) => format!("no verdict ({why})"),
-            None => {
-                "nothing was measured: confirm it with `tardy run`, idle and under load".to_owned()
-            }
-        };
-        let outcome = task.deadline_ns.map(|_| Outcome::Inconclusive);
-        return (None, outcome, format!("by the rules {by_rules}; {why}"));
+            .find_map(|judgement| judgement.no_verdict_because.clone());
+        let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
+        return (deadline.map(|_| Outcome::Inconclusive), why);
     };
-    let name = &best.kernel;
-    let rules = match is_chosen(best) {
-        Some(true) => format!("the rules lead to {by_rules} too"),
-        Some(false) => format!("the rules alone would lead to {by_rules}"),
-        None => {
-            format!("the rules lead to {by_rules}; the run does not tell which kind this kernel is")
-        }
-    };
-    let others = with_verdict
+    let (name, deadline) = (&best.kernel, deadline.exact());
+    let judged_kernels = ranked
         .iter()
-        .filter(|(judgement, other)| judgement.kernel != *name && *other == Outcome::Passed);
-    let not_needed = if outcome == Outcome::Passed
-        && best.is_real_time == Some(true)
-        && others.clone().count() > 0
-    {
-        let names: Vec<&str> = others
-            .map(|(judgement, _)| judgement.kernel.as_str())
-            .collect();
-        format!(
-            "; these runs do not show that real time is needed: {} had no miss to object to either",
-            names.join(", ")
-        )
-    } else {
-        String::new()
-    };
+        .filter(|judgement| judgement.verdict.is_some())
+        .count();
     let sentence = match outcome {
-        Outcome::Passed => {
-            format!("{name}: nothing that was measured speaks against it; {rules}{not_needed}")
-        }
+        Outcome::Passed => format!("{name} met the deadline of {deadline}"),
         Outcome::Inconclusive => format!(
-            "cannot say: {name} comes nearest, and what was measured of it does not decide; \
-             {rules}"
+            "the samples of {name} do not decide whether it meets the deadline of {deadline}"
         ),
-        Outcome::Failed if with_verdict.len() == 1 => {
-            format!("{name} was late; the rules lead to {by_rules}")
+        Outcome::Failed if judged_kernels == 1 => {
+            format!("{name} missed the deadline of {deadline}")
         }
-        Outcome::Failed => format!(
-            "every kernel measured was late; {name} comes nearest; the rules lead to {by_rules}"
-        ),
+        Outcome::Failed => {
+            format!("every kernel measured missed the deadline of {deadline}; {name} came nearest")
+        }
     };
-    (Some(name.clone()), Some(outcome), sentence)
+    (Some(outcome), sentence)
+}
+
+fn measured(judgement: &Judgement, clock: ClockKind) -> Option<MeasuredKernel> {
+    Some(MeasuredKernel {
+        name: judgement.kernel.clone(),
+        model: judgement.preemption,
+        outcome: judgement.verdict.as_ref().map(|verdict| verdict.outcome),
+        largest: judgement.largest_ns?,
+        is_idle: judgement
+            .conditions
+            .as_ref()
+            .is_some_and(|conditions| conditions.is_idle),
+        is_virtual_time: clock == ClockKind::Virtual,
+    })
+}
+
+/// The result of the rules.
+fn rule_answer(path: &Path) -> Option<RuleAnswer> {
+    let last = path.steps.last()?;
+    let yes = if last.is_yes { "yes" } else { "no" };
+    Some(RuleAnswer {
+        needs_real_time: path.choice == Choice::RealTime,
+        reason: format!("{} {yes}: {}", last.question, last.reason),
+        source: "mckenney2009, section 5".to_owned(),
+    })
 }

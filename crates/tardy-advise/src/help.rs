@@ -8,7 +8,7 @@ use tardy_machine::checks::{CheckInput, Finding, State, look};
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 
-use super::flow::Choice;
+use tardy_results::decision::Answer;
 
 /// One thing that may help.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,8 +27,8 @@ pub struct Improvements {
     pub machine: String,
     /// Settings that can be improved, what matters most first.
     pub improvable: Vec<Help>,
-    /// A setting that could be improved and is in no number here, because the rules advise against
-    /// it.
+    /// A setting that could be improved and is in no number here, because PREEMPT_RT is not
+    /// needed.
     pub left_out: Option<&'static str>,
     /// How many settings are as they should be.
     pub good: usize,
@@ -45,15 +45,15 @@ pub fn helps(
     root: &Root,
     cpus: &CpuList,
     warnings: &[Warning],
-    choice: Choice,
+    answer: Answer,
 ) -> Improvements {
     let is_here = facts.boot_id.is_some() && facts.boot_id == here.boot_id;
     let all = here.processors.online.clone().unwrap_or_default();
     let cpus = if cpus.is_empty() { &all } else { cpus };
     let findings = look(&CheckInput::new(facts, is_here.then_some(root), cpus));
-    // Real time was just advised against.
+    // Measurements have just shown that it is not needed.
     let is_unwanted =
-        |finding: &&Finding| choice != Choice::RealTime && finding.check == "real-time-kernel";
+        |finding: &&Finding| answer == Answer::No && finding.check == "real-time-kernel";
     let seen = |finding: &Finding| {
         warnings
             .iter()
@@ -122,7 +122,7 @@ mod tests {
         facts
     }
 
-    fn of(warnings: &[Warning], choice: Choice) -> Improvements {
+    fn of(warnings: &[Warning], answer: Answer) -> Improvements {
         // A root that is not there: a check that looked into it would find nothing, and say so by
         // another reason.
         helps(
@@ -131,7 +131,7 @@ mod tests {
             &Root::at("/nowhere"),
             &"0".parse().unwrap(),
             warnings,
-            choice,
+            answer,
         )
     }
 
@@ -145,10 +145,10 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(
-            names(of(&[], Choice::RealTime)),
+            names(of(&[], Answer::Unknown)),
             [
-                "real-time-kernel",
                 "virtual-machine",
+                "real-time-kernel",
                 "preemption-mode",
                 "smt"
             ]
@@ -157,7 +157,7 @@ mod tests {
             cpu: CpuId(0),
             stolen: Nanos::from_millis(20),
         }];
-        let found = of(&stolen, Choice::RealTime);
+        let found = of(&stolen, Answer::Unknown);
         assert!(
             found.improvable[0]
                 .seen_in_run
@@ -177,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn a_real_time_kernel_is_no_help_where_the_rules_advise_against_it() {
-        let found = of(&[], Choice::RealFast);
+    fn a_real_time_kernel_is_no_help_where_it_is_not_needed() {
+        let found = of(&[], Answer::No);
         assert!(
             found
                 .improvable
@@ -186,14 +186,14 @@ mod tests {
                 .all(|help| help.finding.check != "real-time-kernel")
         );
         assert_eq!(
-            (found.left_out, of(&[], Choice::RealTime).left_out),
+            (found.left_out, of(&[], Answer::Unknown).left_out),
             (Some("real-time-kernel"), None)
         );
     }
 
     #[test]
     fn files_of_this_machine_say_nothing_of_an_earlier_start() {
-        let found = of(&[], Choice::RealTime);
+        let found = of(&[], Answer::Unknown);
         let (_, why) = found
             .unknown
             .iter()

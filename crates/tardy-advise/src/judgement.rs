@@ -18,7 +18,9 @@ use tardy_statistics::clustering::Clustering;
 
 use self::taken::{JudgedProbe, MeasuredTime, take};
 use super::kernels::Kernel;
+use super::slowdown::Slowdown;
 use super::task::Task;
+use tardy_results::decision::PreemptionModel;
 use tardy_results::summary::read::SummaryError;
 
 const YEAR: Nanos = Nanos::from_secs(31_557_600);
@@ -105,6 +107,14 @@ pub struct Judgement {
     pub kernel: String,
     /// Whether it is PREEMPT_RT; absent where the runs do not tell.
     pub is_real_time: Option<bool>,
+    /// How it preempts its own code; absent where the runs do not tell.
+    pub preemption: Option<PreemptionModel>,
+    /// The largest latency, in virtual time too, with the work that the model adds; absent where
+    /// there is nothing to judge.
+    pub largest_ns: Option<Nanos>,
+    /// By which share work takes longer on it than on the kernel that changes least; absent where
+    /// no runs of costs of both tell.
+    pub slowdown: Option<Slowdown>,
     /// What was judged; absent where there is nothing to judge.
     pub judged: Option<Basis>,
     /// The verdict; absent without a deadline, in virtual time, or where there is nothing to judge.
@@ -138,6 +148,9 @@ pub fn judgement(
     let mut found = Judgement {
         kernel: kernel.name.clone(),
         is_real_time: kernel.is_real_time,
+        preemption: kernel.model(),
+        largest_ns: None,
+        slowdown: None,
         judged: None,
         verdict: None,
         no_verdict_because: None,
@@ -160,6 +173,7 @@ pub fn judgement(
     found.conditions = Some(conditions(kernel, &taken));
     found.warnings = warnings(&taken);
     found.judged = Some(judged);
+    found.largest_ns = largest(&taken, first.added);
     if kernel.clock == ClockKind::Virtual {
         found.no_verdict_because = Some(
             "virtual time: lengths of code paths in instructions say nothing of when this work is \
@@ -319,13 +333,17 @@ fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     indices.into_iter().min_by(f64::total_cmp)
 }
 
+/// The largest value plus the work added by the model.
+fn largest(taken: &[JudgedProbe], added: Nanos) -> Option<Nanos> {
+    let values = taken
+        .iter()
+        .filter_map(|run| Some(Nanos(run.numbers()?.max_ns)));
+    Some(values.max()? + added)
+}
+
 /// `added` is the work that the model puts behind each start.
 fn margin(taken: &[JudgedProbe], task: &Task, deadline: Nanos, added: Nanos) -> Option<Margin> {
-    let worst = taken
-        .iter()
-        .filter_map(|run| Some(Nanos(run.numbers()?.max_ns)))
-        .max()?
-        + added;
+    let worst = largest(taken, added)?;
     let bounded = |share: f64| {
         // Of several runs the longest one: percentiles of several do not add up.
         let longest = taken

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
-use tardy_machine::facts::{CompiledPreemption, MachineFacts};
+use tardy_machine::facts::{CompiledPreemption, MachineFacts, Preemption};
 use tardy_run::folder::{self, FolderError, folders};
 use tardy_run::record::{RunKind, RunRecord};
 
 use tardy_results::cost::summary::{CostSummary, CostSummaryError, of_record};
+use tardy_results::decision::{PreemptionModel, kernel_name};
 
 /// Why runs cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +54,7 @@ struct Identity {
     release: Option<String>,
     version: Option<String>,
     command_line: Option<String>,
-    mode: Option<String>,
+    preemption: Option<Preemption>,
     is_virtual_time: bool,
 }
 
@@ -66,12 +67,9 @@ impl Identity {
             host: host_name.clone(),
             release: kernel.release.clone(),
             version: kernel.version.clone(),
-            command_line: kernel.command_line.clone(),
+            command_line: kernel.command_line.as_deref().map(without_lab_words),
             // The mode can change while the system runs.
-            mode: kernel
-                .preemption
-                .as_ref()
-                .and_then(|preemption| preemption.mode.clone()),
+            preemption: kernel.preemption.clone(),
             is_virtual_time: record.clock == ClockKind::Virtual,
         }
     }
@@ -109,12 +107,14 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
 }
 
 impl Kernel {
+    /// How it preempts its own code; absent where its runs do not tell.
+    #[must_use]
+    pub fn model(&self) -> Option<PreemptionModel> {
+        PreemptionModel::of(self.machine.kernel.preemption.as_ref())
+    }
+
     fn new(record: &RunRecord) -> Self {
         let kernel = &record.machine.kernel;
-        let preemption = kernel
-            .preemption
-            .as_ref()
-            .map_or_else(String::new, |preemption| format!(" {preemption}"));
         let is_real_time =
             kernel
                 .preemption
@@ -124,10 +124,7 @@ impl Kernel {
                     compiled => Some(compiled == CompiledPreemption::RealTime),
                 });
         Self {
-            name: format!(
-                "Linux {}{preemption}",
-                kernel.release.as_deref().unwrap_or("of unknown release")
-            ),
+            name: kernel_name(&record.machine),
             is_real_time,
             clock: record.clock,
             machine: record.machine.clone(),
@@ -135,6 +132,13 @@ impl Kernel {
             costs: Vec::new(),
         }
     }
+}
+
+/// A command line without what the lab gives each guest: replicas are runs of one kernel.
+fn without_lab_words(command_line: &str) -> String {
+    let is_own = |word: &&str| !word.starts_with("tardy.");
+    let words: Vec<&str> = command_line.split_whitespace().filter(is_own).collect();
+    words.join(" ")
 }
 
 /// Kernels of the same name get what else tells them apart.
@@ -154,7 +158,7 @@ fn tell_apart(kernels: &mut [Kernel]) {
             .kernel
             .command_line
             .as_deref()
-            .unwrap_or("unknown command line");
+            .map_or_else(|| "unknown command line".to_owned(), without_lab_words);
         let time = if kernel.clock == ClockKind::Virtual {
             ", virtual time"
         } else {

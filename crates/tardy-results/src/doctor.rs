@@ -5,6 +5,7 @@ use serde::Serialize;
 use tardy_core::cpu::CpuList;
 use tardy_machine::checks::{Finding, Importance, Profile, State};
 
+use crate::decision::Decision;
 use crate::exit::Exit;
 
 /// A machine, looked at for one kind of work.
@@ -18,6 +19,8 @@ pub struct Diagnosis {
     pub cpus: CpuList,
     /// The program that was looked at, if one was named: its name and number.
     pub program: Option<String>,
+    /// Whether PREEMPT_RT is needed, without a measurement.
+    pub decision: Decision,
     /// Every row of the table, what matters most first.
     pub findings: Vec<Finding>,
 }
@@ -89,6 +92,7 @@ mod tests {
     fn exit(findings: Vec<Finding>, fail_on: Option<Importance>) -> Exit {
         let (machine, profile) = (String::new(), Profile::Periodic);
         Diagnosis {
+            decision: crate::decision::decision(&Default::default()),
             machine,
             profile,
             cpus: CpuList::default(),

@@ -15,6 +15,7 @@
 //! - [`explain`]: what a trace says in sum: ranking, the worst wake-ups, rules for loops, due times
 //!   on a fitted grid. `tardy-trace` finds who held each wake-up
 //! - [`attach`]: wake-ups of a running program by its timers, counted as they come
+//! - [`decision`]: whether a deadline needs PREEMPT_RT, from measurements, the machine, or rules
 //! - [`doctor`]: the findings of the checks as one diagnosis
 //! - [`exit`]: exit codes, which follow from results
 //! - [`document`]: the format and version that every JSON document begins with; schemas are in
@@ -25,6 +26,7 @@ pub mod atlas;
 pub mod attach;
 pub mod compare;
 pub mod cost;
+pub mod decision;
 pub mod doctor;
 pub mod document;
 pub mod exit;

@@ -5,9 +5,10 @@ use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "real-time-kernel",
-    weight: Weight::of(Importance::Fatal),
+    weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/version|sys/kernel/realtime"],
-    why: "other kernels run sections of unbounded length that no task can interrupt",
+    why: "the sections that no task can interrupt have no bound in other kernels, and whether your \
+          deadline allows for them is a matter of measurement",
     source: "kernel-configuration.rst, CONFIG_PREEMPT_RT",
     look,
 };
@@ -21,7 +22,8 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(found) => State::improvable_at_start(
             found.to_string(),
             "PREEMPT_RT",
-            "install the distribution's real-time kernel (Debian: linux-image-rt-amd64)",
+            "measure first (tardy run --deadline TIME, then tardy advise RUN); where this kernel is \
+             late, install the distribution's real-time kernel (Debian: linux-image-rt-amd64)",
         ),
     }
 }

@@ -22,6 +22,7 @@ pub fn page(diagnosis: &Diagnosis) -> String {
             header {
                 h1 { "Is this machine set up for real time?" }
                 p class="quiet" { (diagnosis.machine) }
+                p { (diagnosis.decision.text) }
                 p class="quiet" {
                     "Profile " (diagnosis.profile.name()) ", CPUs " (diagnosis.cpus.to_string())
                     @if let Some(program) = &diagnosis.program { ", program " (program) }

@@ -72,6 +72,7 @@ impl Page {
                 diagnosis.cpus.named()
             ),
         );
+        self.line(0, &diagnosis.decision.text);
     }
 
     /// What is, what should be, why, what to do, and where both come from.
@@ -303,6 +304,7 @@ mod tests {
         };
         let cpus = "2-3".parse().unwrap();
         Diagnosis {
+            decision: tardy_results::decision::decision(&Default::default()),
             machine: "board7".into(),
             profile: Profile::Periodic,
             cpus,

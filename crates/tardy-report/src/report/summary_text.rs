@@ -116,6 +116,7 @@ pub fn full(
         page.sentence(&mut out, 2, &line);
     }
     page.blind_spot(&mut out);
+    page.decision(&mut out);
     for line in summary.machine.iter().filter(|line| !line.is_empty()) {
         page.sentence(&mut out, 0, line);
     }
@@ -496,6 +497,9 @@ impl Page<'_> {
         if parts > 1 {
             self.blind_spot(&mut out);
         }
+        if self.summary.verdict.is_some() {
+            self.decision(&mut out);
+        }
         if parts > 2
             && let Some(line) = self.summary.machine.iter().find(|line| !line.is_empty())
         {
@@ -510,6 +514,12 @@ impl Page<'_> {
         }
         self.next_step(&mut out);
         out
+    }
+
+    fn decision(&self, out: &mut String) {
+        if let Some(decision) = &self.summary.decision {
+            self.sentence(out, 0, &decision.text);
+        }
     }
 
     fn blind_spot(&self, out: &mut String) {

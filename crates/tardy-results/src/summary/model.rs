@@ -14,6 +14,8 @@ use tardy_core::warning::Warning;
 use tardy_run::overhead::Overhead;
 use tardy_run::record::{LoadWork, State};
 
+use crate::decision::Decision;
+
 /// The whole summary; warnings and verdict stand first, because the numbers mean nothing without
 /// them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +61,10 @@ pub struct Summary {
     pub measured_cpus: CpuList,
     /// The machine in two lines.
     pub machine: [String; 2],
+    /// Whether the deadline needs PREEMPT_RT, by this run alone; absent where the run does not tell
+    /// its kernel or has no latencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
     /// Rows of `tardy doctor` that call a setting bad and grave, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grave_settings: Vec<String>,

@@ -3,14 +3,17 @@
 use std::path::Path;
 
 use tardy_core::accounting::Counts;
-use tardy_core::series::Meaning;
+use tardy_core::series::{ClockKind, Meaning};
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{numbers, percentiles};
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Verdict;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_run::record::RunRecord;
 use tardy_samples::fitted_lateness::FittedLateness;
+
+use crate::decision::{Decision, MeasuredKernel, PreemptionModel, Question, decision, kernel_name};
 
 use super::model::{
     FittedSummary, GapSummary, InterruptCount, LoadSummary, MarkSummary, ProbeSummary,
@@ -56,11 +59,13 @@ impl LoadedRun {
                 series.cpu,
             )
         });
+        let verdict = verdict::of_run(self, &probes);
         Summary {
             run: self.folder.display().to_string(),
             state: record.state,
             clock: record.clock,
-            verdict: verdict::of_run(self, &probes),
+            decision: self.decision(&probes, verdict.as_ref()),
+            verdict,
             warnings,
             measured_ns: self.measured(),
             started_realtime_ns: record.started.realtime_ns,
@@ -84,6 +89,33 @@ impl LoadedRun {
             interrupts: interrupts(&record.interference),
             overhead: record.overhead.clone(),
         }
+    }
+
+    /// Whether the deadline needs PREEMPT_RT, as far as one run tells.
+    fn decision(&self, probes: &[ProbeSummary], verdict: Option<&Verdict>) -> Option<Decision> {
+        let record = &self.record;
+        let machine = &record.machine;
+        let is_time =
+            |probe: &&ProbeSummary| ["latency", "completion"].contains(&probe.quantity.as_str());
+        let largest = probes
+            .iter()
+            .filter(is_time)
+            .filter_map(|probe| Some(Nanos(probe.numbers.as_ref()?.max_ns)))
+            .max()?;
+        let model = PreemptionModel::of(machine.kernel.preemption.as_ref())?;
+        Some(decision(&Question {
+            kernels: vec![MeasuredKernel {
+                name: kernel_name(machine),
+                model: Some(model),
+                outcome: verdict.map(|verdict| verdict.outcome),
+                largest,
+                is_idle: record.phases.iter().all(|phase| phase.loads.is_empty()),
+                is_virtual_time: record.clock == ClockKind::Virtual,
+            }],
+            deadline: self.window().map(|window| window.latest),
+            is_virtual_machine: machine.virtualization.is_virtual() == Some(true),
+            rules: None,
+        }))
     }
 
     fn probe_summaries(&self, judge: &Judge<'_>, loads: &[LoadSummary]) -> Vec<ProbeSummary> {

@@ -145,7 +145,11 @@ fn of_runs(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
     let text = if args.json {
         Format::ADVISE.document(&advice)
     } else {
-        output::fitted(&report::advise::text::text(&advice, output::is_colored()))
+        output::fitted(&report::advise::text::text(
+            &advice,
+            output::screen().columns,
+            output::is_colored(),
+        ))
     };
     Ok(AdviceOutput { text, charts, exit })
 }

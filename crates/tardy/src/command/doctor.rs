@@ -12,6 +12,7 @@ use tardy_machine::program::{Program, ProgramWatch};
 use tardy_machine::root::Root;
 use tardy_machine::watch::{Watch, WatchDelta};
 use tardy_report::report::{doctor_html, doctor_text};
+use tardy_results::decision::{Question, decision};
 use tardy_results::doctor::Diagnosis;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
@@ -116,6 +117,10 @@ fn diagnose(args: &DoctorArgs) -> Result<Diagnosis, DoctorError> {
         program: program
             .as_ref()
             .map(|program| format!("{} ({})", program.name, program.process)),
+        decision: decision(&Question {
+            is_virtual_machine: facts.virtualization.is_virtual() == Some(true),
+            ..Question::default()
+        }),
         findings,
         cpus,
     })

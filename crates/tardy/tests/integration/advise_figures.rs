@@ -40,10 +40,33 @@ fn virtual_time_never_yields_a_verdict_about_hardware() {
         .ends_with(0)
         .json();
     assert_eq!(
-        (&both["kernels"][0]["verdict"], &both["kernel"]),
+        (&both["kernels"][1]["verdict"], &both["kernel"]),
         (&Value::Null, &"Linux 6.1.0-rt PREEMPT_RT".into())
     );
     assert_eq!(both["comparisons"], json!([]));
+}
+
+#[test]
+fn replicas_of_the_lab_are_runs_of_one_kernel() {
+    let place = Workplace::new();
+    for (name, pad) in [("a", ""), ("b", " tardy.pad=1-"), ("c", " tardy.pad=2--")] {
+        let mut guest = fast();
+        guest["kernel"]["command_line"] = json!(format!("quiet tardy.lab=1 preempt=none{pad}"));
+        MadeRun {
+            clock: ClockKind::Virtual,
+            ..starts(guest, vec![900_000; 200])
+        }
+        .write(&place.path(name));
+    }
+    let json = place
+        .tardy(&format!("advise a b c {WORK} --json"))
+        .ends_with(4)
+        .json();
+    let kernels = json["kernels"].as_array().unwrap();
+    assert_eq!(
+        (kernels.len(), &kernels[0]["conditions"]["runs"]),
+        (1, &json!(["a", "b", "c"]))
+    );
 }
 
 #[test]

@@ -109,7 +109,9 @@ fn the_exit_code_follows_the_severity_that_was_asked_for() {
         doctor(texts, flags, WIDE).ends_with(code);
     };
     ends(&[UNTUNED], "--cpus 1", 0);
-    ends(&[UNTUNED], "--cpus 1 --fail-on fatal", 1);
+    ends(&[UNTUNED], "--cpus 1 --fail-on high", 1);
+    // Nothing fatal that is seen, and rows that cannot be seen.
+    ends(&[UNTUNED], "--cpus 1 --fail-on fatal", 4);
     // Nothing fatal, and everything fatal can be read.
     ends(&[UNTUNED, TUNED], "--cpus 1 --fail-on fatal", 0);
     // Nothing high that is seen, and rows that cannot be seen: no answer.

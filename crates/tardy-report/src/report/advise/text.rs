@@ -8,19 +8,21 @@ use tardy_advise::flow::{self, Choice};
 use tardy_advise::help::{Help, Improvements};
 use tardy_advise::judgement::{Basis, Conditions, Judgement, Margin};
 use tardy_core::cpu::CpuList;
+use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::{Outcome, Verdict};
 use tardy_machine::checks::{Finding, Importance, State};
 
 use super::words::{crossing, time};
 use crate::report::doctor_text::counts;
+use crate::report::table::Table;
 
 const WARNINGS_SHOWN: usize = 4;
 const HELPS_SHOWN: usize = 4;
 
-/// The text; `is_colored` for terminals.
+/// The text, its tables at most so many `columns` wide; `is_colored` for terminals.
 #[must_use]
-pub fn text(advice: &Advice, is_colored: bool) -> String {
+pub fn text(advice: &Advice, columns: usize, is_colored: bool) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -28,10 +30,21 @@ pub fn text(advice: &Advice, is_colored: bool) -> String {
         head(advice.outcome, is_colored),
         advice.conclusion
     );
+    let _ = writeln!(out, "{}", advice.decision.text);
+    if advice.kernels.len() > 1 {
+        out.push_str(&ranking(advice).in_blocks(columns));
+    }
     for judgement in &advice.kernels {
         kernel(&mut out, judgement, advice);
     }
-    rules(&mut out, &advice.path);
+    // A measurement overrides them.
+    if advice
+        .kernels
+        .iter()
+        .all(|kernel| kernel.largest_ns.is_none())
+    {
+        rules(&mut out, &advice.path);
+    }
     for comparison in &advice.comparisons {
         model(&mut out, comparison);
     }
@@ -53,6 +66,61 @@ fn head(outcome: Option<Outcome>, is_colored: bool) -> String {
     } else {
         word.to_owned()
     }
+}
+
+/// Ranks the kernels by deadline, margin and throughput.
+fn ranking(advice: &Advice) -> Table {
+    let deadline = advice
+        .task
+        .deadline_ns
+        .map_or_else(|| "deadline".to_owned(), Nanos::exact);
+    let mut table = Table::new([
+        "kernel".to_owned(),
+        deadline,
+        "largest".to_owned(),
+        "margin".to_owned(),
+        "misses an hour, 95 %".to_owned(),
+        "throughput".to_owned(),
+    ]);
+    for judgement in &advice.kernels {
+        let outcome = match judgement.verdict.as_ref().map(|verdict| verdict.outcome) {
+            Some(Outcome::Passed) => "met",
+            Some(Outcome::Failed) => "missed",
+            Some(Outcome::Inconclusive) => "undecided",
+            None if is_virtual(judgement) => "virtual time",
+            None => "-",
+        };
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let an_hour = judgement.verdict.as_ref().and_then(|verdict| {
+            let at_most = verdict.misses_an_hour_at_most()?;
+            Some(format!("< {}", count(at_most)))
+        });
+        let throughput = judgement.slowdown.as_ref().map(|slowdown| {
+            let share = 1.0 / (1.0 + slowdown.estimate.value) - 1.0;
+            format!("{:+.1} %", share * 100.0)
+        });
+        table.row([
+            judgement.kernel.clone(),
+            outcome.to_owned(),
+            or_dash(judgement.largest_ns.map(|largest| largest.to_string())),
+            or_dash(
+                judgement
+                    .margin
+                    .as_ref()
+                    .map(|margin| margin.to_deadline_ns.to_string()),
+            ),
+            or_dash(an_hour),
+            or_dash(throughput),
+        ]);
+    }
+    table.words([1])
+}
+
+fn is_virtual(judgement: &Judgement) -> bool {
+    judgement
+        .conditions
+        .as_ref()
+        .is_some_and(|conditions| conditions.clock == ClockKind::Virtual)
 }
 
 fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
@@ -271,7 +339,7 @@ fn conditions_text(conditions: &Conditions) -> String {
         ""
     };
     let clock = match conditions.clock {
-        tardy_core::series::ClockKind::Virtual => "virtual time",
+        ClockKind::Virtual => "virtual time",
         _ => "hardware clock",
     };
     let cpus = conditions
@@ -286,7 +354,7 @@ fn conditions_text(conditions: &Conditions) -> String {
 }
 
 fn rules(out: &mut String, path: &flow::Path) {
-    out.push_str("which kind of kernel, by the rules:\n");
+    out.push_str("the rules of mckenney2009, section 5, while nothing is measured:\n");
     for step in &path.steps {
         let answer = if step.is_yes { "yes" } else { "no" };
         let basis = match step.basis {
@@ -313,7 +381,7 @@ fn rules(out: &mut String, path: &flow::Path) {
 fn model(out: &mut String, comparison: &Comparison) {
     let curves = &comparison.curves;
     let share = (comparison.probability * 1e9).round() / 1e7;
-    let is_virtual = comparison.clock == tardy_core::series::ClockKind::Virtual;
+    let is_virtual = comparison.clock == ClockKind::Virtual;
     let virtual_time = if is_virtual {
         " in VIRTUAL TIME, which compares lengths of code paths and decides nothing"
     } else {
@@ -398,7 +466,7 @@ fn help(out: &mut String, helps: &Improvements) {
         let _ = writeln!(out, "  and {low} low");
     }
     let left_out = helps.left_out.map_or_else(String::new, |check| {
-        format!("; {check} is not counted, because the rules advise against it")
+        format!("; {check} is not counted, because it is not needed")
     });
     let _ = writeln!(
         out,

@@ -123,6 +123,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
                 p class="worst" { @if summary.probes.len() > 1 { (probe.probe) ", " } (micro(&worst)) }
             }
         }
+        @if let Some(decision) = &summary.decision { p class="worst" { (micro(&decision.text)) } }
         @if let Some(marks) = summary_text::marks(summary) { p class="worst" { (micro(&marks)) } }
         @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (micro(&blamed)) } } }
         @if let Some(lead) = lead { div class="lead" { (lead) } }

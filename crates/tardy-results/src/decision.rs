@@ -1,0 +1,480 @@
+//! Decides whether a deadline needs PREEMPT_RT. `advise`, `doctor`, `show` and reports all print
+//! this answer.
+//!
+//! Measurements decide first, then facts of the machine, then the rules of a paper. The answer
+//! names the one that decided.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Outcome;
+use tardy_machine::facts::{CompiledPreemption, MachineFacts, Preemption};
+
+/// How much a kernel gives up for response, least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PreemptionModel {
+    /// None or voluntary.
+    Ordinary,
+    Lazy,
+    Full,
+    /// PREEMPT_RT.
+    RealTime,
+}
+
+impl PreemptionModel {
+    /// That of a kernel; absent where nothing tells.
+    #[must_use]
+    pub fn of(preemption: Option<&Preemption>) -> Option<Self> {
+        let found = preemption?;
+        match (found.compiled, found.mode.as_deref()) {
+            (CompiledPreemption::Unknown, _) => None,
+            (CompiledPreemption::RealTime, _) => Some(Self::RealTime),
+            (CompiledPreemption::Full, _) | (_, Some("full")) => Some(Self::Full),
+            (CompiledPreemption::Lazy, _) | (_, Some("lazy")) => Some(Self::Lazy),
+            _ => Some(Self::Ordinary),
+        }
+    }
+}
+
+/// What was measured of one kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredKernel {
+    pub name: String,
+    pub model: Option<PreemptionModel>,
+    /// Its verdict on the deadline; absent without one, and in virtual time.
+    pub outcome: Option<Outcome>,
+    /// The largest latency, with the work where that is known.
+    pub largest: Nanos,
+    /// Whether no load ran.
+    pub is_idle: bool,
+    pub is_virtual_time: bool,
+}
+
+impl MeasuredKernel {
+    fn is_real_time(&self) -> bool {
+        self.model == Some(PreemptionModel::RealTime)
+    }
+
+    fn with_largest(&self) -> String {
+        format!("{} (largest {})", self.name, self.largest)
+    }
+}
+
+/// What the rules of a paper come to, for work that was described.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleAnswer {
+    pub needs_real_time: bool,
+    /// Why, as a clause.
+    pub reason: String,
+    /// Which paper, and where in it.
+    pub source: String,
+}
+
+/// What the question is answered from.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    pub kernels: Vec<MeasuredKernel>,
+    pub deadline: Option<Nanos>,
+    /// Whether the machine that was measured, or this one, is virtual.
+    pub is_virtual_machine: bool,
+    /// Absent where nothing was said of the work.
+    pub rules: Option<RuleAnswer>,
+}
+
+/// Whether PREEMPT_RT is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    No,
+    Yes,
+    /// An ordinary kernel was late, and no other was measured.
+    Perhaps,
+    /// It was late too.
+    NotEnough,
+    Unknown,
+}
+
+/// What decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecidedBy {
+    Measurement,
+    Machine,
+    Rules,
+}
+
+/// The answer with its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    pub answer: Answer,
+    pub decided_by: DecidedBy,
+    /// The kernel that the reason is about: the least change that suffices, or the nearest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// All of it as text.
+    pub text: String,
+}
+
+/// Answers `question`.
+#[must_use]
+pub fn decision(question: &Question) -> Decision {
+    let measured: Vec<&MeasuredKernel> = question
+        .kernels
+        .iter()
+        .filter(|kernel| !kernel.is_virtual_time)
+        .collect();
+    match (measured.is_empty(), question.deadline) {
+        (true, deadline) => without_measurement(question, deadline),
+        (false, None) => without_deadline(&measured),
+        (false, Some(deadline)) => by_measurement(question, &measured, deadline),
+    }
+}
+
+fn made(
+    answer: Answer,
+    decided_by: DecidedBy,
+    kernel: Option<&MeasuredKernel>,
+    reason: &str,
+) -> Decision {
+    let short = match answer {
+        Answer::No => "No",
+        Answer::Yes => "Yes",
+        Answer::Perhaps => "Perhaps",
+        Answer::NotEnough => "It is not enough",
+        Answer::Unknown => "Not known",
+    };
+    let by = match (answer, decided_by) {
+        (Answer::Unknown, _) => "",
+        (_, DecidedBy::Measurement) => " Decided by the measurement.",
+        (_, DecidedBy::Machine) => " Decided by what this machine is.",
+        (_, DecidedBy::Rules) => " Decided by the rules of a paper, not by a measurement.",
+    };
+    let text = format!("Do you need PREEMPT_RT? {short}: {reason}.{by}");
+    Decision {
+        answer,
+        decided_by,
+        kernel: kernel.map(|kernel| kernel.name.clone()),
+        text,
+    }
+}
+
+fn without_measurement(question: &Question, deadline: Option<Nanos>) -> Decision {
+    let time = deadline.map_or_else(|| "TIME".to_owned(), Nanos::exact);
+    let measure = format!("run `tardy run --deadline {time}` under your loads");
+    let shortest = question.kernels.iter().min_by_key(|kernel| kernel.largest);
+    if let Some(shortest) = shortest {
+        let reason = format!(
+            "virtual time compares lengths of code paths, of which {} has the shortest, and no \
+             deadline is met by those; {measure} on the machine",
+            shortest.with_largest()
+        );
+        return made(
+            Answer::Unknown,
+            DecidedBy::Measurement,
+            Some(shortest),
+            &reason,
+        );
+    }
+    if question.is_virtual_machine {
+        let reason = format!(
+            "nothing was measured, and the host of a virtual machine can delay every kernel; \
+             {measure}"
+        );
+        return made(Answer::Unknown, DecidedBy::Machine, None, &reason);
+    }
+    match &question.rules {
+        Some(rules) => {
+            let answer = if rules.needs_real_time {
+                Answer::Yes
+            } else {
+                Answer::No
+            };
+            let reason = format!(
+                "{} ({}), but nothing was measured; {measure}",
+                rules.reason, rules.source
+            );
+            made(answer, DecidedBy::Rules, None, &reason)
+        }
+        None => {
+            let reason = format!("nothing was measured; {measure}");
+            made(Answer::Unknown, DecidedBy::Machine, None, &reason)
+        }
+    }
+}
+
+fn without_deadline(measured: &[&MeasuredKernel]) -> Decision {
+    let listed: Vec<String> = measured
+        .iter()
+        .map(|kernel| kernel.with_largest())
+        .collect();
+    let reason = format!(
+        "that depends on the deadline (--deadline); measured: {}",
+        listed.join(", ")
+    );
+    made(Answer::Unknown, DecidedBy::Measurement, None, &reason)
+}
+
+fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: Nanos) -> Decision {
+    let met = deadline.exact();
+    let of = |outcome: Outcome| {
+        let mut found: Vec<&MeasuredKernel> = measured
+            .iter()
+            .copied()
+            .filter(|kernel| kernel.outcome == Some(outcome))
+            .collect();
+        found.sort_by_key(|kernel| (kernel.model, kernel.largest));
+        found
+    };
+    let (passed, failed, open) = (
+        of(Outcome::Passed),
+        of(Outcome::Failed),
+        of(Outcome::Inconclusive),
+    );
+    let by =
+        |answer, kernel, reason: &str| made(answer, DecidedBy::Measurement, Some(kernel), reason);
+    if let Some(&best) = passed.first() {
+        let best_met = format!("{} met the deadline of {met}", best.with_largest());
+        if best.is_idle {
+            let reason = format!("{best_met}, but no load ran; measure it under your loads");
+            return by(Answer::Unknown, best, &reason);
+        }
+        if best.model.is_none() {
+            let reason = format!("{best_met}, but it does not tell its preemption model");
+            return by(Answer::Unknown, best, &reason);
+        }
+        if !best.is_real_time() {
+            let late = failed.iter().find(|kernel| kernel.model < best.model);
+            let than = late.map_or_else(String::new, |late| {
+                format!("; {} did not", late.with_largest())
+            });
+            return by(Answer::No, best, &format!("{best_met}{than}"));
+        }
+        if let Some(late) = failed.iter().find(|kernel| !kernel.is_real_time()) {
+            let reason = format!("{best_met}; {} did not", late.with_largest());
+            return by(Answer::Yes, best, &reason);
+        }
+        let reason = match open.iter().find(|kernel| !kernel.is_real_time()) {
+            Some(open) => format!("{best_met}, and the samples of {} do not decide", open.name),
+            None => format!("{best_met}, and no kernel without it was measured"),
+        };
+        return by(Answer::Unknown, best, &reason);
+    }
+    let nearest = |kernels: &[&MeasuredKernel]| {
+        kernels
+            .iter()
+            .copied()
+            .min_by_key(|kernel| (kernel.largest, Reverse(kernel.model)))
+            .cloned()
+    };
+    if let Some(late) = nearest(&failed)
+        && open.is_empty()
+    {
+        let missed = format!("{} missed the deadline of {met}", late.with_largest());
+        let host = if question.is_virtual_machine {
+            "the host of this virtual machine may be the cause; "
+        } else {
+            ""
+        };
+        if failed.iter().any(|kernel| kernel.is_real_time()) {
+            let nearest = if failed.len() > 1 {
+                " and came nearest"
+            } else {
+                ""
+            };
+            let reason = format!("{missed}{nearest}; {host}`tardy run --explain` names the cause");
+            return by(Answer::NotEnough, &late, &reason);
+        }
+        let next = match late.model {
+            Some(PreemptionModel::Ordinary) => "preempt=full, then a PREEMPT_RT kernel,",
+            _ => "a PREEMPT_RT kernel",
+        };
+        let reason = format!("{missed}; {host}measure {next} under the same loads");
+        return by(Answer::Perhaps, &late, &reason);
+    }
+    match nearest(&open) {
+        Some(open) => {
+            let reason = format!(
+                "the samples of {} do not decide whether it meets the deadline of {met}; the \
+                 verdict says what would",
+                open.name
+            );
+            by(Answer::Unknown, &open, &reason)
+        }
+        None => without_deadline(measured),
+    }
+}
+
+/// A kernel by release and preemption.
+#[must_use]
+pub fn kernel_name(machine: &MachineFacts) -> String {
+    let kernel = &machine.kernel;
+    let preemption = kernel
+        .preemption
+        .as_ref()
+        .map_or_else(String::new, |preemption| format!(" {preemption}"));
+    format!(
+        "Linux {}{preemption}",
+        kernel.release.as_deref().unwrap_or("of unknown release")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEADLINE: Nanos = Nanos::from_micros(250);
+
+    fn kernel(model: PreemptionModel, outcome: Outcome, largest_us: i64) -> MeasuredKernel {
+        MeasuredKernel {
+            name: format!("{model:?}"),
+            model: Some(model),
+            outcome: Some(outcome),
+            largest: Nanos::from_micros(largest_us),
+            is_idle: false,
+            is_virtual_time: false,
+        }
+    }
+
+    fn of(kernels: &[MeasuredKernel]) -> Decision {
+        decision(&Question {
+            kernels: kernels.to_vec(),
+            deadline: Some(DEADLINE),
+            ..Question::default()
+        })
+    }
+
+    #[test]
+    fn the_least_change_that_meets_the_deadline_suffices() {
+        use Outcome::{Failed, Inconclusive, Passed};
+        use PreemptionModel::{Full, Lazy, Ordinary, RealTime};
+        let cases = [
+            (vec![kernel(Ordinary, Passed, 90)], Answer::No, "Ordinary"),
+            (
+                vec![kernel(RealTime, Passed, 40), kernel(Full, Passed, 90)],
+                Answer::No,
+                "Full",
+            ),
+            (
+                vec![kernel(Ordinary, Failed, 9000), kernel(Lazy, Passed, 200)],
+                Answer::No,
+                "Lazy",
+            ),
+            (
+                vec![kernel(Ordinary, Failed, 9000), kernel(RealTime, Passed, 40)],
+                Answer::Yes,
+                "RealTime",
+            ),
+            (
+                vec![kernel(RealTime, Passed, 40)],
+                Answer::Unknown,
+                "RealTime",
+            ),
+            (
+                vec![
+                    kernel(Ordinary, Inconclusive, 40),
+                    kernel(RealTime, Passed, 40),
+                ],
+                Answer::Unknown,
+                "RealTime",
+            ),
+            (
+                vec![kernel(Ordinary, Failed, 9000)],
+                Answer::Perhaps,
+                "Ordinary",
+            ),
+            (
+                vec![
+                    kernel(Ordinary, Failed, 9000),
+                    kernel(RealTime, Failed, 400),
+                ],
+                Answer::NotEnough,
+                "RealTime",
+            ),
+            (
+                vec![
+                    kernel(Ordinary, Failed, 9000),
+                    kernel(RealTime, Inconclusive, 90),
+                ],
+                Answer::Unknown,
+                "RealTime",
+            ),
+        ];
+        for (kernels, answer, name) in cases {
+            let found = of(&kernels);
+            assert_eq!(
+                (found.answer, found.kernel.as_deref(), found.decided_by),
+                (answer, Some(name), DecidedBy::Measurement),
+                "{kernels:?}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_no_load_disturbed_decides_nothing() {
+        let idle = MeasuredKernel {
+            is_idle: true,
+            ..kernel(PreemptionModel::Ordinary, Outcome::Passed, 90)
+        };
+        let found = of(&[idle]);
+        assert_eq!(found.answer, Answer::Unknown);
+        assert!(found.text.contains("no load ran"), "{}", found.text);
+    }
+
+    #[test]
+    fn measurements_go_before_the_machine_and_the_machine_before_the_rules() {
+        let rules = Some(RuleAnswer {
+            needs_real_time: false,
+            reason: "only throughput counts".to_owned(),
+            source: "a paper".to_owned(),
+        });
+        let mut question = Question {
+            kernels: vec![
+                kernel(PreemptionModel::Ordinary, Outcome::Failed, 9000),
+                kernel(PreemptionModel::RealTime, Outcome::Passed, 40),
+            ],
+            deadline: Some(DEADLINE),
+            is_virtual_machine: true,
+            rules,
+        };
+        let decided = |question: &Question| {
+            let found = decision(question);
+            (found.answer, found.decided_by)
+        };
+        assert_eq!(decided(&question), (Answer::Yes, DecidedBy::Measurement));
+        question.kernels.clear();
+        assert_eq!(decided(&question), (Answer::Unknown, DecidedBy::Machine));
+        question.is_virtual_machine = false;
+        assert_eq!(decided(&question), (Answer::No, DecidedBy::Rules));
+        question.rules = None;
+        assert_eq!(decided(&question), (Answer::Unknown, DecidedBy::Machine));
+    }
+
+    #[test]
+    fn virtual_time_and_a_missing_deadline_decide_nothing() {
+        let mut kernels = vec![
+            kernel(PreemptionModel::Ordinary, Outcome::Failed, 9000),
+            kernel(PreemptionModel::RealTime, Outcome::Passed, 40),
+        ];
+        let without = decision(&Question {
+            kernels: kernels.clone(),
+            ..Question::default()
+        });
+        assert_eq!(without.answer, Answer::Unknown);
+        assert!(
+            without.text.contains("Ordinary (largest 9.00 ms)"),
+            "{}",
+            without.text
+        );
+        kernels
+            .iter_mut()
+            .for_each(|kernel| kernel.is_virtual_time = true);
+        let found = of(&kernels);
+        assert_eq!(
+            (found.answer, found.kernel.as_deref()),
+            (Answer::Unknown, Some("RealTime"))
+        );
+        assert!(found.text.contains("virtual time"), "{}", found.text);
+    }
+}

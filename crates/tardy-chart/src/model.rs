@@ -463,3 +463,68 @@ impl Shape {
         Some((least, *largest, *are_latencies))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(values: Values) -> Axis {
+        Axis::new("axis", Scale::Linear, values, (0.0, 2.0))
+    }
+
+    #[test]
+    fn no_two_visible_lines_have_one_color_and_a_band_follows_its_line() {
+        let line = || Shape::Line(vec![(0.0, 0.0)]);
+        let mut chart = Chart::new(
+            Kind::Timeline,
+            "",
+            "",
+            axis(Values::Count),
+            axis(Values::Count),
+        );
+        chart.layers.push(Layer::new("all", Tone::All, line()));
+        // The worst is drawn last, on top.
+        for index in (0..10).rev() {
+            let tone = Tone::Series(index);
+            chart
+                .layers
+                .push(Layer::new(index.to_string(), tone, line()));
+            chart
+                .layers
+                .push(Layer::new("band", tone, line()).companion());
+        }
+        let chart = chart.distinct();
+        let visible: Vec<(&str, Tone)> = chart
+            .layers
+            .iter()
+            .filter(|layer| !layer.is_hidden && !layer.is_companion)
+            .map(|layer| (layer.name.as_str(), layer.tone))
+            .collect();
+        let names: Vec<&str> = visible.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["all", "7", "6", "5", "4", "3", "2", "1", "0"]);
+        for (place, (name, tone)) in visible.iter().enumerate() {
+            assert!(
+                visible[..place].iter().all(|(_, other)| other != tone),
+                "{name}"
+            );
+        }
+        for pair in chart.layers[1..].chunks(2) {
+            assert_eq!(
+                (pair[0].is_hidden, pair[0].tone),
+                (pair[1].is_hidden, pair[1].tone),
+                "{}",
+                pair[0].name
+            );
+        }
+    }
+
+    #[test]
+    fn counts_and_cpus_are_marked_at_whole_numbers() {
+        let marked = |values| -> Vec<f64> {
+            let ticks = axis(values).ticks(4);
+            ticks.into_iter().map(|tick| tick.value).collect()
+        };
+        assert_eq!(marked(Values::Count), [0.0, 1.0, 2.0]);
+        assert_eq!(marked(Values::Latency), [0.0, 0.5, 1.0, 1.5, 2.0]);
+    }
+}

@@ -178,6 +178,12 @@ fn a_command_is_timed_with_all_that_it_waits_for() {
         real.iter().sum::<f64>() / 4.0
     );
     assert_eq!(place.tardy("show --json c").ends_with(0).json(), costs);
+    let text = place.tardy("show c").ends_with(0).stdout;
+    let head = text.lines().next().unwrap();
+    assert!(
+        head.contains(" ms +- ") && head.contains(" (range ") && head.ends_with(", 4 trials)"),
+        "{text}"
+    );
     assert!(
         place
             .tardy("show c --paper mckenney2009")

@@ -26,6 +26,7 @@ mod cost;
 mod cost_reports;
 mod cycles;
 mod cyclictest;
+mod decisions;
 mod doctor;
 mod explain;
 mod explained_runs;

@@ -221,6 +221,9 @@ fn shards_put_their_guests_into_one_folder_and_no_guest_runs_twice() {
 fn assert_accounted(run: &Path) {
     let record = tardy_run::folder::open(run).unwrap();
     assert!(!record.series.is_empty());
+    // The host's date: the guest's clock starts in 2020.
+    let in_2026 = tardy_core::units::Nanos::from_secs(1_767_225_600);
+    assert!(record.started.realtime_ns > in_2026);
     for series in &record.series {
         let counts = series.counts.unwrap();
         assert!(

@@ -491,6 +491,22 @@ fn a_softirq_whose_end_is_not_recorded_ends_with_the_flag_of_the_next_event() {
     );
 }
 
+/// The flag is set a little longer than a handler runs: an interrupt in between says nothing of what
+/// comes after it.
+#[test]
+fn an_interrupt_behind_the_last_handler_of_a_softirq_makes_no_softirq_of_what_follows() {
+    let mut made = EventStream::sleeping(1_000_000, OTHER);
+    made.timer_interrupt(1_002_000, 1_000_000, 0);
+    made.flags = 0x10;
+    made.at(1_010_000, Kind::SoftirqEntry { vector: 3 })
+        .at(1_020_000, Kind::SoftirqExit { vector: 3 })
+        .at(1_021_000, Kind::Other);
+    made.flags = 0;
+    made.switch(1_301_000, LOOP);
+    let (cause, name, _) = longest(Facts::default(), &made);
+    assert!(cause != Cause::Softirq && name == "dd", "{cause:?} {name}");
+}
+
 #[test]
 fn interrupts_without_events_of_their_own_are_told_by_the_flags_of_others() {
     let mut made = EventStream::sleeping(1_000_000, OTHER);

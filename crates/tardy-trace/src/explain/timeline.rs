@@ -113,6 +113,8 @@ pub(super) struct Timeline {
     /// The kernel marks events in softirqs as such. On PREEMPT_RT it does not, where threads serve
     /// them.
     are_softirqs_flagged: bool,
+    /// Entries of softirqs are events of this trace, and none was lost since the last one.
+    are_softirqs_traced: bool,
     /// Who sent the interrupts that came in at these times.
     senders: VecDeque<(u64, Text)>,
     /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
@@ -185,6 +187,7 @@ impl Timeline {
             } => self.timer_softirq_raised = self.interrupt.map(|(time, _)| time),
             Kind::SoftirqEntry { vector } => {
                 self.are_softirqs_flagged |= event.head.is_in_softirq();
+                self.are_softirqs_traced = true;
                 self.stack.push(Context::Softirq(Some(vector)));
             }
             Kind::SoftirqExit { .. } => {
@@ -233,6 +236,7 @@ impl Timeline {
         if let Some(last) = self.moments.back_mut() {
             last.is_lost = true;
         }
+        self.are_softirqs_traced = false;
         self.stack.clear();
         self.suspended.clear();
         (
@@ -384,11 +388,14 @@ impl Timeline {
         let is_softirq = |context: &Context| matches!(context, Context::Softirq(vector) if self.are_softirqs_flagged || vector.is_none());
         if !event.head.is_in_softirq() {
             self.stack.retain(|context| !is_softirq(context));
-        } else if !self
-            .stack
-            .iter()
-            .any(|context| matches!(context, Context::Softirq(_)))
+        } else if !self.are_softirqs_traced
+            && !self
+                .stack
+                .iter()
+                .any(|context| matches!(context, Context::Softirq(_)))
         {
+            // With entries, the flag alone means that an interrupt came before the first handler or
+            // after the last one: no handler runs after it.
             self.stack.insert(0, Context::Softirq(None));
         }
     }

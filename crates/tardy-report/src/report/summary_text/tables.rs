@@ -145,11 +145,7 @@ pub(super) fn latencies(
             String::new(),
             String::new(),
         ];
-        cells.push(
-            corrected
-                .first()
-                .map_or_else(String::new, |median| time(median.value_ns)),
-        );
+        cells.push(corrected.first().map_or_else(String::new, value));
         cells.push(String::new());
         cells.extend(padded(corrected, columns.len(), value));
         table.row(cells);
@@ -445,7 +441,7 @@ fn row(
         numbers
             .percentiles
             .first()
-            .map_or_else(|| unknown.to_owned(), |median| time(median.value_ns)),
+            .map_or_else(|| unknown.to_owned(), value),
     );
     cells.push(three_digits(numbers.mean_ns.round()));
     cells.extend(padded(&numbers.percentiles, columns, value));

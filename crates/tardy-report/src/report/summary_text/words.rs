@@ -106,8 +106,8 @@ pub(super) fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String>
     ))
 }
 
-/// The load under which the largest value of a probe came, and the largest without load; nothing
-/// where there was one load alone.
+/// The load under which the largest value of a probe came, the largest while idle, and a larger one
+/// that came while no load worked, as when one starts; absent for a single load.
 #[must_use]
 pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
@@ -134,7 +134,19 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     let idle = idle
         .and_then(|load| Some((load, max(load)?)))
         .map_or_else(String::new, |(load, max)| format!("; {}, {max}", load.name));
-    Some(format!("worst load: {}, {largest}{idle}", worst.name))
+    let of_run = summary
+        .probes
+        .iter()
+        .find(|found| found.probe == probe)
+        .and_then(|found| Some(Nanos(found.numbers.as_ref()?.max_ns)))
+        .filter(|of_run| *of_run > largest)
+        .map_or_else(String::new, |of_run| {
+            format!("; {of_run} while no load worked")
+        });
+    Some(format!(
+        "worst load: {}, {largest}{idle}{of_run}",
+        worst.name
+    ))
 }
 
 /// What the user keeps with the run, and which settings come from files.

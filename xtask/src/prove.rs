@@ -147,6 +147,17 @@ const LANES: &[Lane] = &[
         run: || xtask(&["extend"]),
     },
     Lane {
+        name: "answers",
+        about: "no comparison contradicts the truth, in 200 pairs",
+        paths: &[
+            "crates/tardy-core",
+            "crates/tardy-report",
+            "crates/tardy-results",
+            "crates/tardy/tests/integration/known_pairs.rs",
+        ],
+        run: answers,
+    },
+    Lane {
         name: "fuzz",
         about: "property tests with new cases, and each fuzz target for a minute",
         paths: &["crates", "fuzz"],
@@ -218,6 +229,15 @@ fn guests() -> Result<()> {
         tools
             .nextest("run", &tests)
             .env("TARDY_TEST_REQUIRE_LAB", "1"),
+    )
+}
+
+fn answers() -> Result<()> {
+    let tools = Tools::install()?;
+    tools.run(
+        tools
+            .nextest("run", &["--filterset", "test(/^known_pairs::/)"])
+            .env("TARDY_TEST_PAIRS", "200"),
     )
 }
 

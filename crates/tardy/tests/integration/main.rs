@@ -42,6 +42,7 @@ mod import_unknown;
 mod import_values;
 mod interrupted;
 mod isolated;
+mod known_pairs;
 mod lab_checks;
 mod large_machine;
 mod leftovers;

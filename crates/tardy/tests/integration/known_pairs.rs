@@ -1,0 +1,112 @@
+//! What `compare` says against the truth: pairs of runs whose difference is known.
+//! `TARDY_TEST_PAIRS=200` makes so many.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde_json::json;
+
+use crate::support::made_run::MadeRun;
+use crate::support::workplace::Workplace;
+
+const SEED: u64 = 40;
+
+/// What `one` finds in so many results, on every CPU; the same results on each machine.
+fn found_in(count: usize, seed: u64, one: fn(&mut Pcg64Mcg) -> Vec<String>) -> Vec<String> {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut found = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count as u64 {
+                return found;
+            }
+            found.extend(one(&mut Pcg64Mcg::seed_from_u64(seed + index)));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+/// Pairs of known truth with every change; `TARDY_TEST_PAIRS=200` makes so many.
+const PAIRS: usize = 20;
+/// Runs of each side, and samples of each.
+const REPLICAS: usize = 4;
+const SAMPLES: usize = 10_000;
+/// The default margin of `compare`.
+const MARGIN: f64 = 0.05;
+/// Of so many pairs that differ by more than twice the margin, one may stay unnamed.
+const UNNAMED_ONE_IN: usize = 20;
+
+/// A run whose latencies are `factor` times as long; each run is a little off, as real ones are.
+fn scaled(random: &mut Pcg64Mcg, usual: f64, factor: f64) -> MadeRun {
+    let run = factor * random.random_range(0.99..1.01);
+    let draw = |_| {
+        let late = if random.random_range(0..200) == 0 {
+            5.0
+        } else {
+            1.0
+        };
+        let noise = -random.random_range(1e-9..1.0_f64).ln() * 0.1;
+        (usual * late * (1.0 + noise) * run) as i64
+    };
+    MadeRun {
+        phases: vec![("io", 0, SAMPLES as i64 / 1_000)],
+        machine: json!({"host_name": "board7", "kernel": {"release": "6.12.0"}}),
+        ..MadeRun::new(vec![(0..SAMPLES).map(draw).collect()])
+    }
+}
+
+/// The truth, as the factor by which the new side is longer, and what `compare` says; a contradiction
+/// of both, or of the text, comes with it.
+fn of_a_pair(random: &mut Pcg64Mcg) -> Vec<String> {
+    let factor = match random.random_range(0..10) {
+        0..3 => 1.0,
+        3..6 => random.random_range(0.5..1.0 - 2.0 * MARGIN - 0.01),
+        _ => random.random_range(1.0 + 2.0 * MARGIN + 0.01..2.0),
+    };
+    let place = Workplace::new();
+    // A microsecond is the least margin.
+    let usual = random.random_range(30_000.0..200_000.0);
+    for replica in 0..REPLICAS {
+        scaled(random, usual, 1.0).write(&place.path(&format!("base/{replica}")));
+        scaled(random, usual, factor).write(&place.path(&format!("new/{replica}")));
+    }
+    let found = place.tardy("compare base new --format json").json();
+    let verdict = found["candidates"][0]["verdict"].as_str().unwrap();
+    let truth = if factor == 1.0 {
+        "equal"
+    } else if factor < 1.0 {
+        "better"
+    } else {
+        "worse"
+    };
+    let what = match (truth, verdict) {
+        ("equal", "equivalent" | "inconclusive") => return Vec::new(),
+        (_, _) if truth == verdict => return Vec::new(),
+        ("better" | "worse", "equivalent" | "inconclusive") => "unnamed",
+        _ => "contradicted",
+    };
+    vec![format!(
+        "{what}: {factor} is {truth}, and compare says {verdict}"
+    )]
+}
+
+#[test]
+fn pairs_of_known_truth_are_named_and_never_contradicted() {
+    let pairs = std::env::var("TARDY_TEST_PAIRS")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(PAIRS);
+    let found = found_in(pairs, SEED << 40, of_a_pair);
+    let of = |what: &str| found.iter().filter(|found| found.starts_with(what)).count();
+    assert_eq!(of("contradicted"), 0, "{found:#?}");
+    assert!(of("unnamed") <= pairs / UNNAMED_ONE_IN, "{found:#?}");
+}

@@ -268,7 +268,8 @@ fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
             None => 3,
         };
         let least = judgement.preemption.filter(|_| rank == 0);
-        (rank, least, judgement.largest_ns)
+        let is_unknown = rank == 0 && judgement.preemption.is_none();
+        (rank, is_unknown, least, judgement.largest_ns)
     });
     ranked
 }

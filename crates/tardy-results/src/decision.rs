@@ -15,7 +15,7 @@ use tardy_machine::facts::{CompiledPreemption, MachineFacts, Preemption};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionModel {
-    /// None or voluntary.
+    /// `preempt=none` or `preempt=voluntary`.
     Ordinary,
     Lazy,
     Full,
@@ -24,7 +24,7 @@ pub enum PreemptionModel {
 }
 
 impl PreemptionModel {
-    /// That of a kernel; absent where nothing tells.
+    /// Returns the model of a kernel; absent if unknown.
     #[must_use]
     pub fn of(preemption: Option<&Preemption>) -> Option<Self> {
         let found = preemption?;
@@ -38,7 +38,7 @@ impl PreemptionModel {
     }
 }
 
-/// What was measured of one kernel.
+/// The measurement of one kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredKernel {
     pub name: String,
@@ -57,12 +57,18 @@ impl MeasuredKernel {
         self.model == Some(PreemptionModel::RealTime)
     }
 
+    /// Whether it is known to be a kernel without PREEMPT_RT.
+    fn is_without_real_time(&self) -> bool {
+        self.model
+            .is_some_and(|model| model != PreemptionModel::RealTime)
+    }
+
     fn with_largest(&self) -> String {
         format!("{} (largest {})", self.name, self.largest)
     }
 }
 
-/// What the rules of a paper come to, for work that was described.
+/// The answer of a paper's rules for the work described.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleAnswer {
     pub needs_real_time: bool,
@@ -72,14 +78,14 @@ pub struct RuleAnswer {
     pub source: String,
 }
 
-/// What the question is answered from.
+/// The facts that an answer is based on.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
     pub kernels: Vec<MeasuredKernel>,
     pub deadline: Option<Nanos>,
     /// Whether the machine that was measured, or this one, is virtual.
     pub is_virtual_machine: bool,
-    /// Absent where nothing was said of the work.
+    /// Absent if the work was not described.
     pub rules: Option<RuleAnswer>,
 }
 
@@ -91,12 +97,12 @@ pub enum Answer {
     Yes,
     /// An ordinary kernel was late, and no other was measured.
     Perhaps,
-    /// It was late too.
+    /// A kernel with PREEMPT_RT was late.
     NotEnough,
     Unknown,
 }
 
-/// What decided.
+/// The kind of fact that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecidedBy {
@@ -224,7 +230,15 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
             .copied()
             .filter(|kernel| kernel.outcome == Some(outcome))
             .collect();
-        found.sort_by_key(|kernel| (kernel.model, kernel.largest));
+        // The least change first; a kernel without load or of unknown model decides nothing.
+        found.sort_by_key(|kernel| {
+            (
+                kernel.is_idle,
+                kernel.model.is_none(),
+                kernel.model,
+                kernel.largest,
+            )
+        });
         found
     };
     let (passed, failed, open) = (
@@ -245,18 +259,27 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
             return by(Answer::Unknown, best, &reason);
         }
         if !best.is_real_time() {
-            let late = failed.iter().find(|kernel| kernel.model < best.model);
+            let late = failed
+                .iter()
+                .find(|kernel| kernel.model.is_some() && kernel.model < best.model);
             let than = late.map_or_else(String::new, |late| {
                 format!("; {} did not", late.with_largest())
             });
             return by(Answer::No, best, &format!("{best_met}{than}"));
         }
-        if let Some(late) = failed.iter().find(|kernel| !kernel.is_real_time()) {
+        if let Some(late) = failed.iter().find(|kernel| kernel.is_without_real_time()) {
             let reason = format!("{best_met}; {} did not", late.with_largest());
             return by(Answer::Yes, best, &reason);
         }
-        let reason = match open.iter().find(|kernel| !kernel.is_real_time()) {
-            Some(open) => format!("{best_met}, and the samples of {} do not decide", open.name),
+        let without = measured.iter().find(|kernel| kernel.is_without_real_time());
+        let reason = match without {
+            Some(other) if other.outcome == Some(Outcome::Passed) => {
+                format!("{best_met}, and no load ran on {}", other.name)
+            }
+            Some(other) => format!(
+                "{best_met}, and the samples of {} do not decide",
+                other.name
+            ),
             None => format!("{best_met}, and no kernel without it was measured"),
         };
         return by(Answer::Unknown, best, &reason);
@@ -420,6 +443,34 @@ mod tests {
         let found = of(&[idle]);
         assert_eq!(found.answer, Answer::Unknown);
         assert!(found.text.contains("no load ran"), "{}", found.text);
+    }
+
+    #[test]
+    fn a_kernel_of_unknown_model_neither_suffices_nor_shows_that_real_time_is_needed() {
+        let unknown = |outcome| MeasuredKernel {
+            name: "unknown".to_owned(),
+            model: None,
+            ..kernel(PreemptionModel::Ordinary, outcome, 90)
+        };
+        let real_time = kernel(PreemptionModel::RealTime, Outcome::Passed, 40);
+        let ordinary = kernel(PreemptionModel::Ordinary, Outcome::Passed, 95);
+        assert_eq!(of(&[unknown(Outcome::Passed)]).answer, Answer::Unknown);
+        let found = of(&[unknown(Outcome::Failed), real_time.clone()]);
+        assert_eq!(found.answer, Answer::Unknown, "{}", found.text);
+        let found = of(&[unknown(Outcome::Passed), ordinary.clone()]);
+        assert_eq!(found.answer, Answer::No, "{}", found.text);
+        // Nor does a kernel on which no load ran.
+        let idle = MeasuredKernel {
+            is_idle: true,
+            ..ordinary
+        };
+        let found = of(&[idle, real_time]);
+        assert_eq!(found.answer, Answer::Unknown);
+        assert!(
+            found.text.contains("no load ran on Ordinary"),
+            "{}",
+            found.text
+        );
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! What `compare` says against the truth: pairs of runs whose difference is known.
-//! `TARDY_TEST_PAIRS=200` makes so many.
+//! Checks `compare` on pairs of runs whose difference is known. `TARDY_TEST_PAIRS` sets their number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +11,7 @@ use crate::support::workplace::Workplace;
 
 const SEED: u64 = 40;
 
-/// What `one` finds in so many results, on every CPU; the same results on each machine.
+/// Collects the findings of `one` over `count` seeds, on every CPU.
 fn found_in(count: usize, seed: u64, one: fn(&mut Pcg64Mcg) -> Vec<String>) -> Vec<String> {
     let next = AtomicU64::new(0);
     let work = || {
@@ -35,7 +34,7 @@ fn found_in(count: usize, seed: u64, one: fn(&mut Pcg64Mcg) -> Vec<String>) -> V
     })
 }
 
-/// Pairs of known truth with every change; `TARDY_TEST_PAIRS=200` makes so many.
+/// Pairs that every change checks.
 const PAIRS: usize = 20;
 /// Runs of each side, and samples of each.
 const REPLICAS: usize = 4;
@@ -64,8 +63,7 @@ fn scaled(random: &mut Pcg64Mcg, usual: f64, factor: f64) -> MadeRun {
     }
 }
 
-/// The truth, as the factor by which the new side is longer, and what `compare` says; a contradiction
-/// of both, or of the text, comes with it.
+/// Compares one pair; returns a line if `compare` does not name the truth.
 fn of_a_pair(random: &mut Pcg64Mcg) -> Vec<String> {
     let factor = match random.random_range(0..10) {
         0..3 => 1.0,

@@ -13,7 +13,7 @@ const VARYING: [&str; 10] = [
     "~",
     "...",
     "worst load",
-    "blind spot",
+    "sampling gap",
     "vm:",
 ];
 /// Share of a shown line's words that a printed line must have.

@@ -224,13 +224,13 @@ pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
 /// How the numbers are to be read.
 pub(super) fn notes(atlas: &Atlas) -> Vec<String> {
     std::iter::once(atlas.meaning.clone())
-        .chain(atlas.period_ns.map(blind_spot))
+        .chain(atlas.period_ns.map(sampling_gap))
         .collect()
 }
 
 /// What a probe that wakes up every `period` cannot see.
 #[must_use]
-pub fn blind_spot(period: tardy_core::units::Nanos) -> String {
+pub fn sampling_gap(period: tardy_core::units::Nanos) -> String {
     format!(
         "The probe wakes up every {0}: a delay that is shorter may lie between two wake-ups, and \
          one that is seen may be up to {0} longer than its latency.",

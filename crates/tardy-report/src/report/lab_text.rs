@@ -7,10 +7,10 @@ use tardy_lab::boot::{STDERR_NAME, STDOUT_NAME};
 use tardy_lab::comparison::{Comparison, PhaseResult, RunResult};
 use tardy_lab::experiment::Outcome;
 
-use super::atlas_text::blind_spot;
+use super::atlas_text::sampling_gap;
 use super::table::Table;
 
-/// What stands in place of the probe's blind spot.
+/// What stands in place of the probe's sampling gap.
 const WATCHED: &str = "Sections are those of every instruction executed, whether or not the probe \
                        was due in them: none was longer. `tardy show` of the folder names their \
                        functions.";
@@ -109,7 +109,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     if is_watched {
         writeln!(text, "{WATCHED}").expect("writing to a string cannot fail");
     } else if let Some(period) = comparison.period_ns {
-        writeln!(text, "{}", blind_spot(period)).expect("writing to a string cannot fail");
+        writeln!(text, "{}", sampling_gap(period)).expect("writing to a string cannot fail");
     }
     if comparison
         .variants

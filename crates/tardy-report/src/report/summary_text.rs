@@ -115,7 +115,7 @@ pub fn full(
     {
         page.sentence(&mut out, 2, &line);
     }
-    page.blind_spot(&mut out);
+    page.sampling_gap(&mut out);
     page.decision(&mut out);
     for line in summary.machine.iter().filter(|line| !line.is_empty()) {
         page.sentence(&mut out, 0, line);
@@ -172,14 +172,14 @@ struct Rows {
 }
 
 /// What the probe that looks most often cannot see; nothing where none has a period.
-pub(crate) fn blind_spot(summary: &Summary) -> Option<String> {
+pub(crate) fn sampling_gap(summary: &Summary) -> Option<String> {
     let periods = summary
         .probes
         .iter()
         .filter(|probe| !probe.has_no_period && probe.period_ns.get() > 0);
     let period = periods.map(|probe| probe.period_ns).min()?;
     Some(format!(
-        "blind spot {}: delays may be longer by that, or unseen if shorter",
+        "sampling gap {}: delays may be longer by that, or unseen if shorter",
         period.exact()
     ))
 }
@@ -491,11 +491,11 @@ impl Page<'_> {
         }
     }
 
-    /// The next step, the blind spot, the machine: so many of them, in this order of worth.
+    /// The next step, the sampling gap, the machine: so many of them, in this order of worth.
     fn foot(&self, parts: usize) -> String {
         let mut out = String::new();
         if parts > 1 {
-            self.blind_spot(&mut out);
+            self.sampling_gap(&mut out);
         }
         if self.summary.verdict.is_some() {
             self.decision(&mut out);
@@ -522,8 +522,8 @@ impl Page<'_> {
         }
     }
 
-    fn blind_spot(&self, out: &mut String) {
-        if let Some(words) = blind_spot(self.summary) {
+    fn sampling_gap(&self, out: &mut String) {
+        if let Some(words) = sampling_gap(self.summary) {
             self.sentence(out, 0, &words);
         }
     }

@@ -154,7 +154,7 @@ fn a_report_of_an_import_claims_nothing_that_the_file_does_not_say() {
     import(&place, "cyclictest-h.txt", "").ends_with(0);
     place.tardy("report run --html run.html").ends_with(0);
     let html = std::fs::read_to_string(place.path("run.html")).unwrap();
-    for claim in ["0.0 s", "Blind spot", "due times skipped", "up to 0"] {
+    for claim in ["0.0 s", "Sampling gap", "due times skipped", "up to 0"] {
         assert!(!html.contains(claim), "{claim}");
     }
     assert!(html.contains("length not known"));
@@ -168,7 +168,7 @@ fn a_report_of_an_import_claims_nothing_that_the_file_does_not_say() {
         Some("-"),
         "skipped periods are not counted by cyclictest -h: {shown}"
     );
-    assert!(!shown.contains("blind spot"), "{shown}");
+    assert!(!shown.contains("sampling gap"), "{shown}");
     // What is counted stays.
     std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
     place.tardy("import x.txt --out xenomai").ends_with(0);

@@ -102,7 +102,7 @@ fn run_prints_what_show_prints_and_stderr_has_the_rest() {
         ""
     );
     assert!(
-        loud.stdout.contains("blind spot") && loud.stdout.lines().count() <= 24,
+        loud.stdout.contains("sampling gap") && loud.stdout.lines().count() <= 24,
         "{}",
         loud.stdout
     );

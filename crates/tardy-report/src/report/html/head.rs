@@ -136,7 +136,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
             @if let Some(numbers) = &probe.numbers { (key_figures(probe, numbers, share_lost(run, &probe.probe), summary.probes.len() > 1)) }
             @if let Some(ladder) = &probe.ladder { (rungs(ladder)) }
         }
-        @if let Some(words) = summary_text::blind_spot(summary) { p class="note" { (words) } }
+        @if let Some(words) = summary_text::sampling_gap(summary) { p class="note" { (words) } }
     }
 }
 

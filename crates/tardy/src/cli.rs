@@ -6,6 +6,7 @@ pub mod attach;
 pub mod breakdown;
 pub mod choice;
 pub mod compare;
+pub mod complete;
 pub mod configuration;
 pub mod cost;
 pub mod cyclictest;

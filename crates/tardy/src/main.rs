@@ -36,6 +36,7 @@ fn main() -> ExitCode {
             }
         };
     }
+    command::generated::complete_if_asked();
     let (command, configuration) = match suggest::parse() {
         Ok((cli, configuration)) => (cli.command, configuration),
         Err(error) => {

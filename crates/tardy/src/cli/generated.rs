@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap_complete::Shell;
+use clap::builder::PossibleValuesParser;
+use clap_complete::env::Shells;
 
 /// `tardy man`.
 #[derive(Debug, Args)]
@@ -24,8 +25,8 @@ pub struct ManArgs {
   fish: tardy completions fish > ~/.config/fish/completions/tardy.fish")]
 pub struct CompletionsArgs {
     /// Shell to write for
-    #[arg(value_enum)]
-    pub shell: Shell,
+    #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(Shells::builtins().names()))]
+    pub shell: String,
 }
 
 /// `tardy schema`.

@@ -6,14 +6,19 @@ use std::io;
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
+use clap_complete::CompleteEnv;
+use clap_complete::env::Shells;
 use clap_mangen::Man;
 use tardy_results::exit::Exit;
 use tardy_run::nearest::nearest;
 
 use super::output;
 use crate::cli::Cli;
+use crate::cli::complete;
 use crate::cli::generated::{CompletionsArgs, ManArgs};
 
+/// By this environment variable a shell asks for completions.
+const COMPLETE: &str = "TARDY_COMPLETE";
 /// Section of the manual for programs.
 const SECTION: &str = "1";
 
@@ -49,9 +54,19 @@ pub fn man(args: &ManArgs) -> Exit {
 #[must_use]
 pub fn completions(args: &CompletionsArgs) -> Exit {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "tardy", &mut script);
-    let text = String::from_utf8_lossy(&script);
-    ended(output::print(&text).map_err(|error| format!("cannot write the script: {error}")))
+    let shells = Shells::builtins();
+    let shell = shells.completer(&args.shell).expect("parsed by name");
+    let result = shell
+        .write_registration(COMPLETE, "tardy", "tardy", "tardy", &mut script)
+        .and_then(|()| output::print(&String::from_utf8_lossy(&script)));
+    ended(result.map_err(|error| format!("cannot write the script: {error}")))
+}
+
+/// Answers the script of [`completions`], which asks by an environment variable, and ends.
+pub fn complete_if_asked() {
+    CompleteEnv::with_factory(|| complete::with_values(Cli::command()))
+        .var(COMPLETE)
+        .complete();
 }
 
 fn ended(result: Result<(), String>) -> Exit {

@@ -1,8 +1,11 @@
 //! Manual pages and completions, as the programs that read them take them.
 
+use std::path::Path;
+
 use crate::support;
 
 use support::machine;
+use support::made_run::MadeRun;
 use support::workplace::{Workplace, finish};
 
 /// The commands in the help of `line`.
@@ -95,22 +98,44 @@ fn bash_completes_commands_and_flags() {
             .tardy(&format!("completions {shell}"))
             .ends_with(0)
             .stdout;
-        assert!(
-            script.contains("deadline") && script.contains("compare"),
-            "{shell}"
-        );
+        assert!(script.contains("TARDY_COMPLETE"), "{shell}");
         std::fs::write(place.path(shell), script).unwrap();
     }
     let complete = |words: &str| {
         let count = words.split(' ').count() - 1;
         let script = format!(
-            "source ./bash; COMP_WORDS=({words}); COMP_CWORD={count}; _tardy tardy \
-             \"${{COMP_WORDS[COMP_CWORD]}}\" x; echo \"${{COMPREPLY[@]}}\""
+            "source ./bash; COMP_WORDS=({words}); COMP_CWORD={count}; COMP_TYPE=9; \
+             _clap_complete_tardy tardy \"${{COMP_WORDS[COMP_CWORD]}}\" x; \
+             echo \"${{COMPREPLY[@]}}\""
         );
-        finish(place.prepared(machine::program("bash", "bash"), ["-c", &script]))
+        let mut bash = machine::program("bash", "bash");
+        // The script calls `tardy`.
+        let tool = Path::new(env!("CARGO_BIN_EXE_tardy")).parent().unwrap();
+        let path = std::env::var("PATH").unwrap();
+        bash.env("PATH", format!("{}:{path}", tool.display()));
+        bash.env("XDG_CACHE_HOME", place.path("cache"));
+        finish(place.prepared(bash, ["-c", &script]))
             .ends_with(0)
             .stdout
+            .trim()
+            .to_owned()
     };
-    assert_eq!(complete("tardy comp").trim(), "compare completions");
-    assert!(complete("tardy run --dead").contains("--deadline"));
+    assert_eq!(complete("tardy comp"), "compare completions");
+    assert_eq!(complete("tardy run --dead"), "--deadline");
+    assert_eq!(complete("tardy run --load hack"), "hackbench");
+    assert_eq!(complete("tardy run --load io,hack"), "io,hackbench");
+    assert_eq!(complete("tardy load hack"), "hackbench");
+    assert_eq!(complete("tardy run --probe nano"), "nanosleep");
+    assert_eq!(complete("tardy run --scenario loads"), "loads-in-turn");
+    assert_eq!(
+        complete("tardy lab run --kernel 6.1"),
+        "6.1 6.1-rt 6.12 6.12-rt"
+    );
+    MadeRun::new(vec![vec![10_000; 100]]).write(&place.path("runs/board7"));
+    std::fs::create_dir(place.path("runs/no-run")).unwrap();
+    // Runs come first; a folder without one may have one in it.
+    assert_eq!(
+        complete("tardy compare x runs/"),
+        "runs/board7/ runs/no-run/"
+    );
 }

@@ -155,6 +155,23 @@ pub fn runs_min(settings: usize) -> usize {
     design::folded(settings).len() + 2 * PAIRS_MIN
 }
 
+/// Whether so many runs can search so many settings.
+///
+/// # Errors
+/// [`SearchError`], but [`SearchError::Run`].
+pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
+    let needed = runs_min(settings);
+    match settings {
+        0 => Err(SearchError::NoSetting),
+        _ if design::folded(settings).is_empty() => Err(SearchError::TooMany(settings)),
+        _ if runs < needed => Err(SearchError::TooFew {
+            needed,
+            there: runs,
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Searches. The same seed and the same goals give the same runs in the same order, so that a
 /// search can be taken up again.
 ///
@@ -165,18 +182,8 @@ pub fn search<B: Bench>(
     effort: Effort,
     bench: &mut B,
 ) -> Result<SearchResult, SearchError<B::Error>> {
+    check(settings, effort.runs)?;
     let rows = design::folded(settings);
-    match settings {
-        0 => return Err(SearchError::NoSetting),
-        _ if rows.is_empty() => return Err(SearchError::TooMany(settings)),
-        _ if effort.runs < runs_min(settings) => {
-            return Err(SearchError::TooFew {
-                needed: runs_min(settings),
-                there: effort.runs,
-            });
-        }
-        _ => {}
-    }
     let mut state = State {
         bench,
         random: Pcg64Mcg::seed_from_u64(effort.seed),

@@ -27,7 +27,7 @@ pub struct TuneArgs {
     pub search: bool,
     /// Go on with a search that was cut off, from its folder; one with --lab goes on by the command
     /// that began it
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["lab", "settings", "only", "with", "cpus", "profile", "budget", "length", "load", "goal", "seed", "out"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["lab", "settings", "only", "with", "cpus", "profile", "budget", "length", "load", "goal", "seed", "out", "dry_run"])]
     pub resume: Option<PathBuf>,
     /// What the machine is meant for: a setting that is good for one kind of work is bad for
     /// another
@@ -66,6 +66,9 @@ pub struct TuneArgs {
     /// the other [default: io and memory; in the lab those of abeni2002]
     #[arg(long, value_name = "NAME", help_heading = "Search")]
     pub load: Vec<String>,
+    /// Only say how many runs the search would make, of which settings, and how long they take
+    #[arg(long, requires = "search", help_heading = "Search")]
+    pub dry_run: bool,
     /// Seed of the order of runs
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Search")]
     pub seed: u64,

@@ -27,6 +27,8 @@ pub(in crate::command) enum TuneError {
     InForce(#[from] InForce),
     #[error("cannot run {0:?}: {1}")]
     Program(String, std::io::Error),
+    #[error("nothing was begun")]
+    Declined,
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
@@ -45,10 +47,11 @@ impl TuneError {
             }
             Self::Lab(error) => error.exit_code(),
             Self::Search(error) => match **error {
-                SearchError::Run(RunError::Interrupted) => Exit::Interrupted,
+                SearchError::Run(RunError::Interrupted(_)) => Exit::Interrupted,
                 SearchError::Run(_) => Exit::Machine,
                 _ => Exit::Usage,
             },
+            Self::Declined => Exit::Interrupted,
             Self::NothingApplied
             | Self::Apply(_)
             | Self::InForce(_)
@@ -61,8 +64,8 @@ impl TuneError {
 /// Why a run of a search gave no number.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::command) enum RunError {
-    #[error("interrupted: what was measured is kept; go on with tardy tune --resume")]
-    Interrupted,
+    #[error("interrupted: what was measured is kept; go on with `tardy tune --resume {0}`")]
+    Interrupted(String),
     #[error(transparent)]
     Apply(#[from] ApplyError),
     #[error("{folder}: the run gave no number ({why}): run it by hand to see more: {command}")]

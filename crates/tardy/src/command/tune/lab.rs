@@ -66,6 +66,9 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
         variants.len() * arguments.load.len() * arguments.replicas as usize,
         arguments.out.display()
     );
+    if args.dry_run {
+        return Ok(Exit::Done);
+    }
     let atlas = cells(&setting, variants.clone(), absent, &arguments)?;
     let mut answer = answer(&atlas, &variants, goal, &arguments);
     if let Some(together) = all_that_lower(&answer, &variants) {

@@ -2,7 +2,7 @@
 //! Its folder has the question, the runs and the answer.
 
 use std::fs;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,10 +17,11 @@ use tardy_results::exit::Exit;
 use tardy_results::summary::read;
 use tardy_run::output_file;
 use tardy_run::record::State;
+use tardy_run::shell;
 use tardy_statistics::confidence::Confidence;
 use tardy_tune::apply::{AppliedSettings, SettingsLock};
 use tardy_tune::question::{BEST, Question};
-use tardy_tune::search::{Bench, Effort, SearchResult, Stage, search};
+use tardy_tune::search::{self, Bench, Effort, SearchResult, Stage, search};
 use tardy_tune::setting::{Setting, Settings};
 use tardy_tune::waiting::Signals;
 
@@ -75,6 +76,14 @@ pub(super) fn begin(args: &TuneArgs) -> Result<Exit, TuneError> {
             out.display()
         )));
     }
+    search::check(question.settings.settings.len(), runs).map_err(Box::new)?;
+    say!("tardy: {}, into {}", planned(&question), out.display());
+    if args.dry_run {
+        return Ok(Exit::Done);
+    }
+    if !is_agreed().map_err(|error| TuneError::Machine(error.to_string()))? {
+        return Err(TuneError::Declined);
+    }
     let json = serde_json::to_vec_pretty(&question)
         .map_err(|error| TuneError::Machine(error.to_string()))?;
     fs::create_dir_all(out.join(RUNS))
@@ -99,7 +108,47 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
             folder.display()
         )));
     }
+    say!("tardy: {}, into {}", planned(&question), folder.display());
     go_on(&question, folder, is_json, &lock, &root)
+}
+
+/// What the search will do, and how long it may take.
+fn planned(question: &Question) -> String {
+    let names: Vec<&str> = question
+        .settings
+        .settings
+        .iter()
+        .map(|setting| setting.name.as_str())
+        .collect();
+    format!(
+        "at most {} runs of {} each with the loads {}, {} in all, to find what these settings are \
+         worth: {}",
+        question.runs,
+        question.length.exact(),
+        question.loads.join(" and "),
+        time_of(question.length, question.runs).exact(),
+        names.join(", ")
+    )
+}
+
+/// So many runs, with what each takes beside its length.
+fn time_of(length: Nanos, runs: usize) -> Nanos {
+    let exact = (length + BESIDE) * i64::try_from(runs).unwrap_or(i64::MAX);
+    if exact < Nanos::from_secs(120) {
+        return Nanos::from_secs(exact.get() / 1_000_000_000 + 1);
+    }
+    Nanos::from_secs((exact.get() / 60_000_000_000 + 1) * 60)
+}
+
+/// Asks at a terminal whether to begin.
+fn is_agreed() -> std::io::Result<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(true);
+    }
+    write!(std::io::stderr(), "Begin? [Y/n] ")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(["", "y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 fn go_on(
@@ -120,12 +169,6 @@ fn go_on(
     };
     let signals = Signals::block()
         .map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
-    say!(
-        "tardy: {} runs of {} at most, into {}",
-        question.runs,
-        question.length,
-        out.display()
-    );
     let mut bench = Runs {
         question,
         goal,
@@ -247,7 +290,8 @@ impl Bench for Runs<'_> {
         let (status, is_asked) =
             waited.map_err(|error| RunError::Start(line_of(&command), error))?;
         if is_asked || self.signals.have_come() {
-            return Err(RunError::Interrupted);
+            let folder = self.out.to_string_lossy();
+            return Err(RunError::Interrupted(shell::quoted(&folder)));
         }
         goal_of(&folder, self.goal).map_err(|why| RunError::NoNumber {
             folder,
@@ -275,9 +319,8 @@ impl Bench for Runs<'_> {
             Stage::Together { settings } => format!("{} together against none", names(settings)),
         };
         say!(
-            "tardy: {what}: {runs} runs at most, {}",
-            self.question.length * i64::try_from(runs).unwrap_or(i64::MAX)
-                + BESIDE * i64::try_from(runs).unwrap_or(i64::MAX)
+            "tardy: {what}: at most {runs} runs, {}",
+            time_of(self.question.length, runs).exact()
         );
     }
 }

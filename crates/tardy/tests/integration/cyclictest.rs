@@ -229,6 +229,22 @@ fn what_cannot_be_had_is_refused_in_a_line_that_says_why() {
     }
 }
 
+/// How often the thread that sleeps most has slept.
+fn sleeps(threads: &str) -> Option<u64> {
+    let of_thread = |thread: std::fs::DirEntry| -> Option<u64> {
+        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let mut lines = status.lines();
+        lines.find_map(|line| {
+            line.strip_prefix("voluntary_ctxt_switches:")?
+                .trim()
+                .parse()
+                .ok()
+        })
+    };
+    let threads = std::fs::read_dir(threads).ok()?;
+    threads.filter_map(|thread| of_thread(thread.ok()?)).max()
+}
+
 /// rteval (rteval/modules/measurement/cyclictest.py) starts cyclictest without an end, ends it by
 /// SIGINT, and reads rows of whole numbers, the first of which is the bucket, and lines that begin
 /// with `# Max Latencies: ` and `# Break value: `.
@@ -236,11 +252,15 @@ fn what_cannot_be_had_is_refused_in_a_line_that_says_why() {
 fn rteval_ends_it_by_a_signal_and_reads_its_rows() {
     let place = Workplace::new();
     let cpus = machine::cpus();
-    let running = place.start(&format!(
+    let mut running = place.start(&format!(
         "cyclictest -i1000 -qmu -h3500 -p95 -t{} -a{cpus}",
         cpus.len()
     ));
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    // On a busy machine it takes seconds to begin.
+    let threads = format!("/proc/{}/task", running.pid());
+    running.until("a thread has slept 200 times", || {
+        sleeps(&threads).filter(|&most| most > 200)
+    });
     running.signal(tardy_sys::signal::INTERRUPT);
     let outcome = running.wait().ends_with(0);
     let mut rows = 0;

@@ -76,6 +76,14 @@ pub enum FolderError {
     },
 }
 
+impl FolderError {
+    /// Whether the place cannot be written, which is no fault of the command line.
+    #[must_use]
+    pub fn is_unwritable(&self) -> bool {
+        matches!(self, Self::Unwritable { .. })
+    }
+}
+
 /// A folder as it was made, which another one at its path is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderIdentity {

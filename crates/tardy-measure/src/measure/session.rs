@@ -104,7 +104,8 @@ impl SessionError {
     #[must_use]
     pub fn is_wrong_use(&self) -> bool {
         match self {
-            Self::Folder(_) | Self::Resume(_) => true,
+            Self::Folder(error) => !error.is_unwritable(),
+            Self::Resume(_) => true,
             Self::Program(AppError::NotStarted { error, .. }) => {
                 matches!(
                     error.kind(),

@@ -189,6 +189,7 @@ impl PlanError {
                 | Self::ProbeGroup { .. }
                 | Self::NoThread(_)
                 | Self::NoResumeLatency { .. }
+                | Self::NoRoom { .. }
         )
     }
 }

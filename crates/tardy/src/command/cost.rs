@@ -68,13 +68,12 @@ struct Refusal(Exit, String);
 
 impl From<CostError> for Refusal {
     fn from(error: CostError) -> Self {
-        let exit = if matches!(
-            error,
-            CostError::Folder(_) | CostError::Command(_) | CostError::UnknownCpu { .. }
-        ) {
-            Exit::Usage
-        } else {
-            Exit::Machine
+        let exit = match &error {
+            CostError::Folder(error) if error.is_unwritable() => Exit::Machine,
+            CostError::Folder(_) | CostError::Command(_) | CostError::UnknownCpu { .. } => {
+                Exit::Usage
+            }
+            _ => Exit::Machine,
         };
         Self(exit, error.to_string())
     }

@@ -24,6 +24,7 @@ pub fn run(args: &ImportArgs) -> Exit {
                 output::complain(&error);
                 return match error {
                     ImportError::Unwritable { .. } => Exit::Machine,
+                    ImportError::Folder(error) if error.is_unwritable() => Exit::Machine,
                     _ => Exit::Usage,
                 };
             }

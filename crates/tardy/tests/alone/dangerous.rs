@@ -165,7 +165,7 @@ fn no_room_at_the_start_is_refused_with_the_estimate() {
     let place = Workplace::new();
     let script =
         r#""$0" run --for 1h --load none --out disk/run; code=$?; ls -A disk >left; exit $code"#;
-    let outcome = on_small_disk(&place, 20, script).ends_with(2);
+    let outcome = on_small_disk(&place, 20, script).ends_with(3);
     assert!(
         outcome.stderr.contains("--out: the run needs about ")
             && outcome.stderr.contains("MB left"),

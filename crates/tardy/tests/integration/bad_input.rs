@@ -3,6 +3,7 @@
 use crate::support;
 
 use support::machine;
+use support::made_run::MadeRun;
 use support::workplace::Workplace;
 
 /// Runs `tardy run` with these arguments, which must be refused with all of `words` in the message
@@ -213,7 +214,7 @@ fn a_run_that_would_not_fit_on_the_disk_is_refused_with_the_estimate() {
     let place = Workplace::new();
     let outcome = place
         .tardy("run --for 1000000h --load none --out run")
-        .ends_with(2);
+        .ends_with(3);
     assert!(
         outcome.stderr.contains("--out: the run needs about ") && outcome.stderr.contains(" MB"),
         "{}",
@@ -254,4 +255,28 @@ fn show_of_a_later_format_asks_for_a_newer_tool() {
         "{}",
         outcome.stderr
     );
+}
+
+/// /proc takes no file, root's neither.
+#[test]
+fn a_place_that_cannot_be_written_has_one_exit_code_in_every_command() {
+    let place = Workplace::new();
+    MadeRun::new(vec![vec![10_000; 100]]).write(&place.path("run"));
+    std::fs::write(place.path("rt-tests.txt"), "       0:       0:      12\n").unwrap();
+    for arguments in [
+        "run --for 1s --load none --out /proc/x",
+        "cyclictest -D 1 -q --tardy-out /proc/x",
+        "cost --out /proc/x -- true",
+        "import rt-tests.txt --as cyclictest-verbose --out /proc/x",
+        "export run --format csv --output /proc/x",
+        "report run --html /proc/x",
+        "plot run --kind hist --output /proc/x.png",
+        "history run --html /proc/x",
+        "doctor --html /proc/x",
+        "man --all /proc/x",
+    ] {
+        let outcome = place.tardy(arguments);
+        assert_eq!(outcome.code(), 3, "{arguments}: {}", outcome.stderr);
+        assert_eq!(outcome.stdout, "", "{arguments}");
+    }
 }

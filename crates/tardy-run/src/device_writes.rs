@@ -69,7 +69,7 @@ fn line(device: &str, loads: &BTreeMap<&str, (u64, bool)>) -> String {
         })
         .collect();
     format!(
-        "{} {} to {device}, whose flash wears by it: {}",
+        "{} {} to {device}, which wears flash: {}",
         if is_estimate { "about" } else { "at most" },
         format_bytes(sum),
         parts.join(", ")
@@ -100,7 +100,7 @@ mod tests {
         ]);
         assert_eq!(
             lines,
-            ["at most 10MiB to /dev/mmcblk0, whose flash wears by it: fs 4MiB, io 6MiB"]
+            ["at most 10MiB to /dev/mmcblk0, which wears flash: fs 4MiB, io 6MiB"]
         );
     }
 
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "about 2MiB to /dev/mmcblk0, whose flash wears by it: io 1MiB, kernel-build about \
+                "about 2MiB to /dev/mmcblk0, which wears flash: io 1MiB, kernel-build about \
                  1MiB"
             ]
         );

@@ -19,6 +19,7 @@ pub mod load;
 pub mod on;
 pub mod output;
 pub mod plot;
+pub mod reading;
 pub mod report;
 pub mod reproduce;
 pub mod respond;

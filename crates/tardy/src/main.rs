@@ -70,8 +70,15 @@ fn main() -> ExitCode {
     if is_making {
         command::restore::before_start();
     }
+    command::reading::begin(&command);
+    let exit = execute(command, &configuration);
+    command::reading::end();
+    exit
+}
+
+fn execute(command: Command, configuration: &Configuration) -> ExitCode {
     match command {
-        Command::Run(args) => command::run::run(&args.request, &configuration).into(),
+        Command::Run(args) => command::run::run(&args.request, configuration).into(),
         Command::Cost(args) => command::cost::run(&args).into(),
         Command::Cyclictest(args) => command::cyclictest::run(&args).into(),
         Command::Fetch(args) => command::on::fetch(&args).into(),

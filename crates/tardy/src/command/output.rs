@@ -10,11 +10,14 @@ use tardy_report::report::terminal_histogram::Blocks;
 pub use tardy_run::output_file::{is_standard_output, replace, write};
 use terminal_size::{Height, Width, terminal_size_of};
 
+use super::reading;
+
 /// Writes `text`; a closed pipe is success.
 ///
 /// # Errors
 /// Those of writing, but a broken pipe.
 pub fn print(text: &str) -> io::Result<()> {
+    reading::end();
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -24,6 +27,7 @@ pub fn print(text: &str) -> io::Result<()> {
 
 /// Says on standard error why there is no result.
 pub fn complain(error: &dyn Display) {
+    reading::end();
     say!("tardy: {}", without_numbers(&error.to_string()));
 }
 

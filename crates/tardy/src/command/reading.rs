@@ -1,0 +1,173 @@
+//! How far a command is that reads much: a line on standard error, at a terminal alone, once it has
+//! taken a second.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::cli::Command;
+
+const FIRST: Duration = Duration::from_secs(1);
+const EACH: Duration = Duration::from_millis(500);
+/// Back to the beginning of the line, and erase it (ECMA-48, EL).
+const CLEAR: &str = "\r\x1b[K";
+
+static SHOWN: Mutex<Option<Shown>> = Mutex::new(None);
+
+struct Shown {
+    /// Dropped to end it.
+    end: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// Shows how far `command` is, if it is one that reads runs or files.
+pub fn begin(command: &Command) {
+    if !io::stderr().is_terminal() {
+        return;
+    }
+    let expected = expected(command);
+    // Where the kernel does not count what a process reads, nothing is shown.
+    let Some(before) = read_so_far().filter(|_| expected > 0) else {
+        return;
+    };
+    let (end, ended) = mpsc::channel::<()>();
+    let started = Instant::now();
+    let work = move || {
+        let mut wait = FIRST;
+        while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+            let read = read_so_far().unwrap_or(before) - before;
+            let line = line(read, expected, started.elapsed());
+            // Whatever is printed next begins where the line does.
+            let _ = write!(io::stderr(), "{CLEAR}{line}\r");
+            wait = EACH;
+        }
+        if started.elapsed() >= FIRST {
+            let _ = write!(io::stderr(), "{CLEAR}");
+        }
+    };
+    if let Ok(thread) = std::thread::Builder::new()
+        .name("reading".to_owned())
+        .spawn(work)
+    {
+        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Shown { end, thread });
+    }
+}
+
+/// Takes the line away, before anything is printed.
+pub fn end() {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Shown { end, thread }) = shown {
+        drop(end);
+        // It writes to the terminal alone.
+        let _ = thread.join();
+    }
+}
+
+/// `43 % read, 12 s left`.
+fn line(read: u64, expected: u64, elapsed: Duration) -> String {
+    let share = read as f64 / expected as f64;
+    if share >= 1.0 {
+        return "all read, nearly done".to_owned();
+    }
+    let percent = share * 100.0;
+    if share < 0.01 {
+        return format!("{percent:.0} % read");
+    }
+    let left = elapsed.as_secs_f64() * (1.0 - share) / share;
+    format!("{percent:.0} % read, {} left", words(left))
+}
+
+fn words(seconds: f64) -> String {
+    if seconds < 90.0 {
+        format!("{seconds:.0} s")
+    } else {
+        format!("{:.0} min", seconds / 60.0)
+    }
+}
+
+/// Bytes that the command will read: those of its files, by how often it reads them.
+fn expected(command: &Command) -> u64 {
+    let (paths, times): (Vec<&PathBuf>, u64) = match command {
+        Command::Show(args) => (vec![&args.run], if args.statistics { 2 } else { 1 }),
+        Command::Report(args) => (args.runs.iter().collect(), 2),
+        Command::Plot(args) => (args.runs.iter().collect(), 2),
+        Command::Export(args) => (vec![&args.run], 2),
+        Command::Compare(args) => {
+            let sides = std::iter::once(&args.base).chain(&args.candidates);
+            (sides.collect(), 2)
+        }
+        Command::History(args) => (args.runs.iter().collect(), 2),
+        Command::Import(args) => (args.files.iter().collect(), 1),
+        Command::Explain(args) => (vec![&args.path], 2),
+        _ => return 0,
+    };
+    let bytes: u64 = paths.into_iter().map(|path| size(path)).sum();
+    bytes * times
+}
+
+/// Bytes of a file, or of the files in a folder and in those below it.
+fn size(path: &Path) -> u64 {
+    let Ok(metadata) = fs::metadata(path) else {
+        return 0;
+    };
+    if !metadata.is_dir() {
+        return metadata.len();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let inside = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => size(&entry.path()),
+        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |metadata| metadata.len()),
+        _ => 0,
+    };
+    entries.map(inside).sum()
+}
+
+/// Bytes that this process has read (proc_pid_io(5)).
+fn read_so_far() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/io").ok()?;
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_share_and_the_time_that_is_left() {
+        let after = |read, seconds| line(read, 200, Duration::from_secs(seconds));
+        assert_eq!(after(1, 1), "0 % read");
+        assert_eq!(after(50, 10), "25 % read, 30 s left");
+        assert_eq!(after(50, 100), "25 % read, 5 min left");
+        assert_eq!(after(230, 100), "all read, nearly done");
+    }
+
+    #[test]
+    fn what_this_process_reads_is_counted() {
+        let file = tempfile();
+        fs::write(&file, vec![0; 100_000]).unwrap();
+        let before = read_so_far().unwrap();
+        fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        assert!(read_so_far().unwrap() >= before + 100_000);
+    }
+
+    fn tempfile() -> PathBuf {
+        std::env::temp_dir().join(format!("tardy-reading-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_folder_is_as_large_as_the_files_below_it() {
+        let folder = tempfile().with_extension("folder");
+        fs::create_dir_all(folder.join("samples")).unwrap();
+        fs::write(folder.join("run.json"), "12345").unwrap();
+        fs::write(folder.join("samples/one"), "123").unwrap();
+        assert_eq!(size(&folder), 8);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(size(&folder), 0);
+    }
+}

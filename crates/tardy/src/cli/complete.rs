@@ -59,9 +59,9 @@ fn completer(arg: &Arg) -> Option<ArgValueCompleter> {
 }
 
 /// A name, and a line about it.
-type Named = (String, String);
+type ValueName = (String, String);
 
-fn loads() -> Vec<Named> {
+fn loads() -> Vec<ValueName> {
     let simple = LOADS.iter().map(|load| (load.name, load.does));
     let composite = COMPOSITES.iter().map(|load| (load.name, load.does));
     let all = simple.chain(composite);
@@ -69,13 +69,13 @@ fn loads() -> Vec<Named> {
         .collect()
 }
 
-fn probes() -> Vec<Named> {
+fn probes() -> Vec<ValueName> {
     let named =
         |probe: &&tardy_probes::probe::ProbeInfo| (probe.name.to_owned(), probe.about.to_owned());
     PROBES.iter().map(named).collect()
 }
 
-fn kernels() -> Vec<Named> {
+fn kernels() -> Vec<ValueName> {
     let fetched = Cache::of_user().and_then(|cache| kernel::pinned(&cache));
     let fetched = fetched.unwrap_or_default();
     // Bash takes a colon for the end of a word, and `6.1` is short for `debian:6.1`.
@@ -91,9 +91,9 @@ fn kernels() -> Vec<Named> {
 }
 
 /// Those that begin as what was typed.
-fn named(typed: &OsStr, names: Vec<Named>) -> Vec<CompletionCandidate> {
+fn named(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
-    let candidate = |(name, about): Named| {
+    let candidate = |(name, about): ValueName| {
         let about = (!about.is_empty()).then(|| about.into());
         CompletionCandidate::new(name).help(about)
     };
@@ -104,14 +104,14 @@ fn named(typed: &OsStr, names: Vec<Named>) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-fn or_files(typed: &OsStr, names: Vec<Named>) -> Vec<CompletionCandidate> {
+fn or_files(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     let mut found = named(typed, names);
     found.extend(PathCompleter::any().complete(typed));
     found
 }
 
 /// The last one of a list with commas.
-fn names_after_commas(names: fn() -> Vec<Named>) -> ArgValueCompleter {
+fn names_after_commas(names: fn() -> Vec<ValueName>) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| {
         let typed = typed.to_string_lossy();
         let (before, last) = match typed.rfind(',') {

@@ -16,9 +16,9 @@ const EACH: Duration = Duration::from_millis(500);
 /// Back to the beginning of the line, and erase it (ECMA-48, EL).
 const CLEAR: &str = "\r\x1b[K";
 
-static SHOWN: Mutex<Option<Shown>> = Mutex::new(None);
+static SHOWN: Mutex<Option<ReadingLine>> = Mutex::new(None);
 
-struct Shown {
+struct ReadingLine {
     /// Dropped to end it.
     end: Sender<()>,
     thread: JoinHandle<()>,
@@ -53,14 +53,14 @@ pub fn begin(command: &Command) {
         .name("reading".to_owned())
         .spawn(work)
     {
-        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Shown { end, thread });
+        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(ReadingLine { end, thread });
     }
 }
 
 /// Takes the line away, before anything is printed.
 pub fn end() {
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(Shown { end, thread }) = shown {
+    if let Some(ReadingLine { end, thread }) = shown {
         drop(end);
         // It writes to the terminal alone.
         let _ = thread.join();

@@ -294,7 +294,7 @@ fn a_folder_that_may_not_be_written_is_named() {
     }
     let place = Workplace::new();
     std::fs::create_dir(place.path("closed")).unwrap();
-    let outcome = as_nobody(&place, "run --for 1s --load none --out closed/run").ends_with(2);
+    let outcome = as_nobody(&place, "run --for 1s --load none --out closed/run").ends_with(3);
     assert!(
         outcome.stderr.contains("closed/run") && outcome.stderr.contains("--out"),
         "{}",

@@ -196,14 +196,16 @@ pub fn latency_name(nanos: f64, micro: &str) -> String {
     format!("{} {unit}", trimmed(nanos / divisor))
 }
 
-/// Three significant digits at most, without zeros at the end.
+/// Three significant digits at most, without zeros at the end; half a digit is rounded up, as in
+/// `tardy_core::units::three_digits`, so that a chart and the table beside it agree.
 fn trimmed(value: f64) -> String {
     let decimals = match value.abs() {
         below if below < 10.0 => 2,
         below if below < 100.0 => 1,
         _ => 0,
     };
-    let text = format!("{value:.decimals$}");
+    let steps = 10_f64.powi(decimals as i32);
+    let text = format!("{:.decimals$}", (value * steps).round() / steps);
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
@@ -263,6 +265,14 @@ mod tests {
     fn latencies_are_named_with_their_unit() {
         let names = [0.0, 250.0, 1e3, 1.5e4, 999_600.0, 2e9].map(|value| latency_name(value, "us"));
         assert_eq!(names, ["0", "250 ns", "1 us", "15 us", "1 ms", "2 s"]);
+    }
+
+    #[test]
+    fn half_a_digit_is_rounded_as_in_tables() {
+        for nanos in [54_250.0, 54_350.0, 10_050.0, 99_250.0, 2_225_000.0] {
+            let in_table = tardy_core::units::three_digits(nanos);
+            assert_eq!(latency_name(nanos, "us"), in_table);
+        }
     }
 
     proptest! {

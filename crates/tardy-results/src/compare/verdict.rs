@@ -138,6 +138,10 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
     if open > 0 {
         said.push(format!("undecided in {open}"));
     }
+    if outcome == Outcome::Better && is_open(tables) {
+        // The exit code is then that of an inconclusive comparison.
+        said.push("so inconclusive as a whole".to_owned());
+    }
     said.join(", ")
 }
 

@@ -89,6 +89,32 @@ fn a_row_with_a_better_and_a_worse_number_is_mixed_and_marks_both() {
 }
 
 #[test]
+fn better_loads_beside_an_undecided_whole_run_are_inconclusive_as_a_whole() {
+    // One run a side resolves no change of a quarter, but a far shorter maximum.
+    let measured = |run| MadeRun {
+        clock: ClockKind::Hardware,
+        ..run
+    };
+    let base = measured(of_two_loads(
+        with_late(34_000, 4_000_000, 10_000),
+        with_late(34_000, 4_000_000, 10_000),
+    ));
+    let new = measured(of_two_loads(
+        with_late(42_000, 150_000, 10_000),
+        with_late(42_000, 4_400_000, 10_000),
+    ));
+    let outcome = compare(&base, &new, "").ends_with(4);
+    assert!(
+        outcome.stdout.starts_with(
+            "new against base: BETTER: better in 1 of 3 rows (idle: maximum 27 times shorter), \
+             undecided in 2, so inconclusive as a whole (margin 5 %)\n"
+        ),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
 fn one_late_sample_is_shown_and_decides_nothing() {
     let usual = || of_two_loads(latencies(1, 10_000, 5_000.0), latencies(2, 10_000, 5_000.0));
     let mut late = usual();

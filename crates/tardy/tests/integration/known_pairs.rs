@@ -1,38 +1,14 @@
 //! Checks `compare` on pairs of runs whose difference is known. `TARDY_TEST_PAIRS` sets their number.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::json;
 
 use crate::support::made_run::MadeRun;
+use crate::support::random_cases::{found_in, wanted};
 use crate::support::workplace::Workplace;
 
 const SEED: u64 = 40;
-
-/// Collects the findings of `one` over `count` seeds, on every CPU.
-fn found_in(count: usize, seed: u64, one: fn(&mut Pcg64Mcg) -> Vec<String>) -> Vec<String> {
-    let next = AtomicU64::new(0);
-    let work = || {
-        let mut found = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count as u64 {
-                return found;
-            }
-            found.extend(one(&mut Pcg64Mcg::seed_from_u64(seed + index)));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        running
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
-    })
-}
 
 /// Pairs that every change checks.
 const PAIRS: usize = 20;
@@ -99,10 +75,7 @@ fn of_a_pair(random: &mut Pcg64Mcg) -> Vec<String> {
 
 #[test]
 fn pairs_of_known_truth_are_named_and_never_contradicted() {
-    let pairs = std::env::var("TARDY_TEST_PAIRS")
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(PAIRS);
+    let pairs = wanted("TARDY_TEST_PAIRS", PAIRS);
     let found = found_in(pairs, SEED << 40, of_a_pair);
     let of = |what: &str| found.iter().filter(|found| found.starts_with(what)).count();
     assert_eq!(of("contradicted"), 0, "{found:#?}");

@@ -34,6 +34,8 @@ mod export;
 mod generated;
 mod goldens;
 mod groups;
+mod headline_rules;
+mod headlines;
 mod history;
 mod hostile_files;
 mod import;

@@ -9,6 +9,7 @@ pub(crate) mod lab_host;
 pub(crate) mod machine;
 pub(crate) mod made_cost;
 pub(crate) mod made_run;
+pub(crate) mod random_cases;
 pub(crate) mod series;
 pub(crate) mod summary;
 pub(crate) mod terminal;

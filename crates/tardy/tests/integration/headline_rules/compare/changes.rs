@@ -1,0 +1,110 @@
+//! The cells of a comparison: the verdict of a row, and its changes.
+
+use super::super::numbers::{Duration, half_of_last_digit};
+use super::super::tables::Row;
+
+/// A change in a cell: `342 -> 15.3 us*`, `872 us -> 1.18 ms (+35 %)`.
+pub(super) struct Change<'a> {
+    pub(super) column: String,
+    pub(super) cell: &'a str,
+    pub(super) base: Duration,
+    pub(super) new: Duration,
+    /// What stands in parentheses.
+    relative: &'a str,
+}
+
+impl<'a> Change<'a> {
+    fn parse(column: &str, cell: &'a str) -> Option<Self> {
+        let (base, rest) = cell.trim_end_matches('*').split_once(" -> ")?;
+        let (new, relative) = rest.split_once(" (").unwrap_or((rest, ""));
+        let unit = new.rsplit(' ').next()?;
+        Some(Self {
+            column: column.to_owned(),
+            cell,
+            base: Duration::parse(base).or_else(|| Duration::parse(&format!("{base} {unit}")))?,
+            new: Duration::parse(new)?,
+            relative: relative.trim_end_matches(')'),
+        })
+    }
+
+    /// Whether it decides the verdict of its row.
+    pub(super) fn decides(&self) -> bool {
+        self.cell.ends_with('*')
+    }
+
+    pub(super) fn difference_ns(&self) -> f64 {
+        self.new.ns - self.base.ns
+    }
+
+    pub(super) fn rounding_ns(&self) -> f64 {
+        self.base.rounding_with(self.new)
+    }
+
+    pub(super) fn ratio(&self) -> f64 {
+        self.new.ns / self.base.ns
+    }
+
+    /// The relative error that the rounding of both values can explain.
+    pub(super) fn relative_rounding(&self) -> f64 {
+        self.base.rounding_ns / self.base.ns + self.new.rounding_ns / self.new.ns
+    }
+
+    /// Whether `+35 %`, `x 3.4` or `/ 3.4` follows from the values.
+    pub(super) fn is_relative_right(&self) -> bool {
+        let (ratio, text) = (self.ratio(), self.relative);
+        let (value, size, printed) = if let Some(percent) = text.strip_suffix(" %") {
+            (100.0 * (ratio - 1.0), 100.0 * ratio, percent)
+        } else if let Some(factor) = text.strip_prefix("x ") {
+            (ratio, ratio, factor)
+        } else if let Some(factor) = text.strip_prefix("/ ") {
+            (1.0 / ratio, 1.0 / ratio, factor)
+        } else {
+            return true;
+        };
+        let most = size * self.relative_rounding() + half_of_last_digit(printed) * 1.02;
+        printed
+            .parse::<f64>()
+            .is_ok_and(|printed| (value - printed).abs() <= most)
+    }
+}
+
+/// The verdict of a row: `better` also of `better: 99 % 101 us -> 73.8 us*`.
+pub(super) fn verdict(row: &Row) -> &str {
+    let cell = row.text("verdict").unwrap_or("");
+    cell.split_once(": ").map_or(cell, |(verdict, _)| verdict)
+}
+
+/// The changes of a row, also that in the cell of its verdict.
+pub(super) fn changes(row: &Row) -> Vec<Change<'_>> {
+    let mut found = Vec::new();
+    for (column, cell) in &row.cells {
+        if column != "verdict" {
+            found.extend(Change::parse(column, cell));
+        } else if let Some((_, rest)) = cell.split_once(": ") {
+            let (column, cell) = column_at_start(rest);
+            found.extend(Change::parse(&column, cell));
+        }
+    }
+    found
+}
+
+/// The column that a text starts with, and the rest: `99 % quantile`, `median`, `maximum`.
+pub(super) fn column_at_start(text: &str) -> (String, &str) {
+    let words: Vec<&str> = text.splitn(3, ' ').collect();
+    match words[..] {
+        [share, "%", rest] => {
+            let rest = rest.strip_prefix("quantile ").unwrap_or(rest);
+            let column = if share == "50" {
+                "median".to_owned()
+            } else {
+                format!("{share} %")
+            };
+            (column, rest)
+        }
+        _ => {
+            let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+            let column = if word == "maximum" { "max" } else { word };
+            (column.to_owned(), rest)
+        }
+    }
+}

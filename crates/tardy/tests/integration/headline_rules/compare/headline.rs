@@ -93,24 +93,24 @@ fn outer_parts(text: &str) -> Vec<&str> {
 }
 
 /// A row that the headline names, and the changes that it says are there.
-pub(super) struct Named<'a> {
+pub(super) struct NamedRow<'a> {
     pub(super) verdict: String,
     pub(super) row: &'a str,
     pub(super) changes: &'a str,
 }
 
 /// The rows that the headline names.
-pub(super) fn named<'a>(headline: &Headline<'a>) -> Vec<Named<'a>> {
+pub(super) fn named<'a>(headline: &Headline<'a>) -> Vec<NamedRow<'a>> {
     let of_group = |(verdict, text): (&str, &'a str)| {
         let (_, inner) = text.split_once(" (")?;
         let (row, changes) = inner.split_once(": ")?;
-        Some(Named {
+        Some(NamedRow {
             verdict: verdict.to_owned(),
             row,
             changes: changes.split(')').next().unwrap_or(""),
         })
     };
-    let groups: Vec<Named> = headline.groups().into_iter().filter_map(of_group).collect();
+    let groups: Vec<NamedRow> = headline.groups().into_iter().filter_map(of_group).collect();
     if !groups.is_empty() {
         return groups;
     }
@@ -119,14 +119,14 @@ pub(super) fn named<'a>(headline: &Headline<'a>) -> Vec<Named<'a>> {
 
 /// The row of a headline that speaks of one alone: `cyclic latency: median +24.6 us`, or `99 %
 /// quantile of cyclic latency under io: +10.4 us may or may not pass the margin`.
-fn one_row<'a>(headline: &Headline<'a>) -> Option<Named<'a>> {
+fn one_row<'a>(headline: &Headline<'a>) -> Option<NamedRow<'a>> {
     let (subject, rest) = headline.said.split_once(": ")?;
     let row = match subject.split_once(" latency under ") {
         Some((_, row)) => row,
         None if subject.ends_with(" latency") => "whole run",
         None => return None,
     };
-    Some(Named {
+    Some(NamedRow {
         verdict: headline.word.to_lowercase(),
         row,
         changes: rest.split(" (").next().unwrap_or(""),

@@ -7,7 +7,7 @@ use super::Findings;
 use super::numbers::{Duration, duration_after, half_of_last_digit, number_before, word_before};
 use super::tables::{COMPARISON, Row, Table};
 use changes::{Change, changes, column_at_start, verdict};
-use headline::{GROUPS, Headline, Named, named};
+use headline::{GROUPS, Headline, NamedRow, named};
 
 /// Words of a headline `BETTER` whose exit code is that of `INCONCLUSIVE`.
 const OPEN: &str = "inconclusive as a whole";
@@ -194,7 +194,7 @@ fn check_named_rows(headline: &Headline, table: &Table, found: &mut Findings) {
 }
 
 /// A better row has shorter latencies, a worse one longer latencies.
-fn check_direction(named: &Named, found: &mut Findings) {
+fn check_direction(named: &NamedRow, found: &mut Findings) {
     for said in named.changes.split(", ") {
         let is_longer = said.contains(" times longer") || said.contains(" +");
         let is_shorter = said.contains(" times shorter") || said.contains(" -");
@@ -209,7 +209,7 @@ fn check_direction(named: &Named, found: &mut Findings) {
 }
 
 /// What the headline says of one change against the cell of that change.
-fn check_named_change(named: &Named, said: &str, change: &Change, found: &mut Findings) {
+fn check_named_change(named: &NamedRow, said: &str, change: &Change, found: &mut Findings) {
     let place = format!("headline: {}: {} {said}", named.row, change.column);
     let cell = change.cell;
     found.add_if(

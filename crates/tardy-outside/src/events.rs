@@ -8,7 +8,7 @@ use crate::calls::{Call, Callee, Calls, MomentKind};
 use crate::stream::{Context, Window};
 
 /// The function of a timer that wakes a sleeping thread.
-pub(crate) const WAKER: &str = "hrtimer_wakeup";
+const WAKER: &str = "hrtimer_wakeup";
 /// Which functions serve softirqs, by their numbers.
 const SOFTIRQS: [(&str, i64); 13] = [
     ("tasklet_hi_action", 0),
@@ -42,7 +42,12 @@ pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
 }
 
 /// What a trace would have.
-pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Event> {
+pub(crate) fn events(
+    window: &Window,
+    calls: &Calls,
+    tasks: &[String],
+    waking: Option<WakingCalls>,
+) -> Vec<Event> {
     let mut events = Vec::new();
     let mut teller = Teller {
         context: Context::default(),
@@ -55,7 +60,6 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
         events: &mut events,
     };
     let own = pid(window.task, tasks);
-    let waking = waking(window, calls);
     let is_function = |call: &Call, name: &str| matches!(call.callee, Callee::Function(function) if *calls.names[function as usize] == *name);
     let mut interrupt: Option<EventKind> = None;
     let timer = EventKind::TimerStart {
@@ -153,7 +157,7 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
                         0,
                     );
                 }
-                if waking.is_some_and(|waking| waking.timer == place) {
+                if waking.is_some_and(|waking| waking.timer == Some(place)) {
                     let now = window.due.saturating_add(moment.at);
                     teller.tell(
                         moment.at,
@@ -177,7 +181,7 @@ pub(crate) fn events(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<Ev
             }
             MomentKind::Returned(place) => {
                 let call = &calls.calls[place];
-                if waking.is_some_and(|waking| waking.timer == place) {
+                if waking.is_some_and(|waking| waking.timer == Some(place)) {
                     teller.tell(moment.at, EventKind::TimerExpireExit { timer: TIMER }, 0);
                 }
                 let softirq = SOFTIRQS
@@ -249,57 +253,108 @@ fn vector(function: &str) -> Option<(EventKind, EventKind)> {
 
 /// The calls that woke the thread.
 #[derive(Debug, Clone, Copy)]
-struct WakingCalls {
-    /// Of the timer's function.
-    timer: usize,
+pub(crate) struct WakingCalls {
+    /// Of the timer's function; none where no timer woke it.
+    timer: Option<usize>,
     /// Of the scheduler's.
     waker: usize,
 }
 
-/// The thread was asleep when it was due, and the last timer's function of the first timer
-/// interrupt from then on that wakes a thread woke it: a timer that is due earlier is called
-/// earlier.
-fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
-    let mut found: Option<(WakingCalls, Option<usize>)> = None;
-    let name = |call: &Call| {
-        if let Callee::Function(function) = call.callee {
-            calls.names[function as usize].as_ref()
-        } else {
-            ""
+/// Who woke the thread: a timer that it slept on, or else whoever made the switch to it due.
+pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
+    let waker = switch_made_due(window, calls);
+    match waker {
+        Some(waker)
+            if timer_function(calls, waker).is_none_or(|timer| name(calls, timer) != WAKER) =>
+        {
+            Some(WakingCalls {
+                timer: timer_function(calls, waker),
+                waker,
+            })
         }
-    };
-    let run = |call: usize| {
-        std::iter::successors(Some(call), |&call| calls.calls[call].parent)
-            .find(|&call| name(&calls.calls[call]).starts_with("__hrtimer_run_queues"))
-    };
-    for (place, call) in calls
-        .calls
-        .iter()
-        .enumerate()
-        .filter(|(_, call)| call.begin >= 0 && name(call).starts_with("try_to_wake_up"))
-    {
-        let above = std::iter::successors(call.parent, |&call| calls.calls[call].parent).take(3);
-        let Some(timer) = above
-            .into_iter()
-            .find(|&call| name(&calls.calls[call]) == WAKER)
-        else {
-            continue;
-        };
-        match found {
-            Some((_, first)) if first != run(timer) => break,
-            _ => {
-                found = Some((
-                    WakingCalls {
-                        timer,
-                        waker: place,
-                    },
-                    run(timer),
-                ))
+        _ => woken_by_sleep(window, calls),
+    }
+}
+
+impl WakingCalls {
+    /// The name of the timer's function.
+    pub(crate) fn timer_name<'a>(&self, calls: &'a Calls) -> Option<&'a str> {
+        self.timer.map(|timer| name(calls, timer))
+    }
+}
+
+fn name(calls: &Calls, call: usize) -> &str {
+    match calls.calls[call].callee {
+        Callee::Function(function) => calls.names[function as usize].as_ref(),
+        _ => "",
+    }
+}
+
+/// A call and its callers, outwards.
+fn outwards(calls: &Calls, call: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(call), |&call| calls.calls[call].parent)
+}
+
+/// The function of a high-resolution timer that made this call.
+fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
+    let is_run = |call: usize| name(calls, call).starts_with("__hrtimer_run_queues");
+    outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
+}
+
+/// The waking in which the switch to the thread became due: the last before it got the CPU.
+fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
+    let (mut running, mut is_due, mut due_since) = (None, false, None);
+    for moment in &calls.moments {
+        match moment.what {
+            MomentKind::Context(context) => {
+                if context.is_switch_due() && !is_due {
+                    due_since = Some(moment.at);
+                }
+                is_due = context.is_switch_due();
             }
+            MomentKind::Task { task, .. } => {
+                let is_switch = running.is_some_and(|running| running != task);
+                running = Some(task);
+                if is_switch && task == window.task && moment.at >= 0 {
+                    break;
+                }
+            }
+            MomentKind::Called(_) | MomentKind::Returned(_) => {}
         }
     }
-    let is_before_the_end = |&(waking, _): &(WakingCalls, _)| {
-        calls.calls[waking.timer].begin <= i64::try_from(window.latency).unwrap_or(i64::MAX)
+    let since = due_since?;
+    let is_waking = |&place: &usize| {
+        let call = &calls.calls[place];
+        (call.begin..=call.end).contains(&since) && name(calls, place).starts_with("try_to_wake_up")
     };
-    found.filter(is_before_the_end).map(|(waking, _)| waking)
+    (0..calls.calls.len()).rev().find(is_waking)
+}
+
+/// The thread slept on a timer when it was due, and the last timer's function of the first timer
+/// interrupt from then on that wakes a thread woke it: a timer that is due earlier is called
+/// earlier.
+fn woken_by_sleep(window: &Window, calls: &Calls) -> Option<WakingCalls> {
+    let run = |call| {
+        outwards(calls, call).find(|&call| name(calls, call).starts_with("__hrtimer_run_queues"))
+    };
+    let mut found: Option<(usize, usize)> = None;
+    for waker in 0..calls.calls.len() {
+        if calls.calls[waker].begin < 0 || !name(calls, waker).starts_with("try_to_wake_up") {
+            continue;
+        }
+        let mut above = outwards(calls, waker).skip(1).take(3);
+        let Some(timer) = above.find(|&call| name(calls, call) == WAKER) else {
+            continue;
+        };
+        if found.is_some_and(|(first, _)| run(first) != run(timer)) {
+            break;
+        }
+        found = Some((timer, waker));
+    }
+    let end = i64::try_from(window.latency).unwrap_or(i64::MAX);
+    let (timer, waker) = found.filter(|&(timer, _)| calls.calls[timer].begin <= end)?;
+    Some(WakingCalls {
+        timer: Some(timer),
+        waker,
+    })
 }

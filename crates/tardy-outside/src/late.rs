@@ -15,7 +15,7 @@ use tardy_trace::explain::{Cause, Component, Delay, Facts, Samples, Waker};
 use tardy_trace::merge::Item as TraceItem;
 
 use crate::calls::{Call, Callee, Calls, Reader};
-use crate::events::{WAKER, events, pid};
+use crate::events::{WakingCalls, events, pid, waking};
 use crate::kind::Kind;
 use crate::store::{self, StoreError, WatchedGuest};
 use crate::stream::{Item, Window};
@@ -162,7 +162,8 @@ fn function(watched: &WatchedGuest, address: u64) -> String {
 }
 
 fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) -> LateSample {
-    let events = events(window, &calls, tasks);
+    let waking = waking(window, &calls);
+    let events = events(window, &calls, tasks, waking);
     let mut samples = Samples::new(facts, &HashMap::new());
     let pid = pid(window.task, tasks);
     samples.follow(pid);
@@ -171,7 +172,7 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
         .for_each(|event| samples.take(&TraceItem::Event(*event)));
     let due = window.due.max(0).cast_unsigned();
     let delay = samples.explain(&[pid], 0, due, due + window.latency);
-    let (delay, places) = in_words(window, &delay, &calls);
+    let (delay, places) = in_words(window, &delay, &calls, waking);
     let stacks = stacks(&delay.samples[0], &places, &calls);
     let functions = functions(window, &calls, tasks);
     LateSample {
@@ -190,7 +191,12 @@ type Place = (usize, i64, i64);
 
 /// The way of a sample as files of delays have it, with the functions that held the CPU at the end
 /// of each piece.
-fn in_words(window: &Window, delay: &Delay, calls: &Calls) -> (DelayChunk, Vec<Place>) {
+fn in_words(
+    window: &Window,
+    delay: &Delay,
+    calls: &Calls,
+    waking: Option<WakingCalls>,
+) -> (DelayChunk, Vec<Place>) {
     let mut chunk = DelayChunk::default();
     let (mut places, mut pieces) = (Vec::new(), Vec::new());
     let mut at = 0_i64;
@@ -237,7 +243,10 @@ fn in_words(window: &Window, delay: &Delay, calls: &Calls) -> (DelayChunk, Vec<P
     }
     let waker = match delay.waker {
         None => DelayWaker::Nobody,
-        Some(Waker::Timer(_)) => DelayWaker::Timer(WAKER.into()),
+        Some(Waker::Timer(_)) => {
+            let function = waking.and_then(|waking| waking.timer_name(calls));
+            DelayWaker::Timer(function.unwrap_or_default().into())
+        }
         Some(Waker::Interrupt) => DelayWaker::Interrupt,
         Some(Waker::Softirq) => DelayWaker::Softirq,
         Some(Waker::Thread(thread)) => DelayWaker::Thread(thread.name.to_string().into()),

@@ -512,6 +512,48 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
     }
 }
 
+/// The probe of williams2002 sleeps in read(2): another timer's function than that of a sleep wakes
+/// it.
+#[test]
+fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
+    if !lab_is_there("late samples of a blocking read", false) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (kernel, variant) in [(STOCK, "6.1-none"), (REAL_TIME, "6.1-rt")] {
+        let out = folder.path().join(variant);
+        let kernel: &[&str] = match kernel {
+            STOCK => &["--kernel", STOCK, "--preempt", "none"],
+            other => &["--kernel", other],
+        };
+        let rest = ["--for", "2s", "--load", "io:size=2MiB", "--watch", "--"];
+        let probe = ["--probe", "rtc:hz=2048"];
+        compared(&out, &[kernel, &rest, &probe].concat());
+        let run = out.join(variant).join("replica-000");
+        let explained = shown(&["explain", "--json", "--worst", "20", run.to_str().unwrap()]);
+        assert_eq!(explained["samples"]["not_adding_up"], 0);
+        let ns = |value: &Value| value.as_i64().unwrap();
+        let worst = explained["worst"].as_array().unwrap();
+        let late: Vec<&Value> = worst
+            .iter()
+            .filter(|story| ns(&story["latency_ns"]) > 40_000)
+            .collect();
+        assert!(!late.is_empty(), "{variant}: {worst:?}");
+        for story in late {
+            assert_eq!(story["waker"], "timer (rtc_pie_update_irq)", "{story}");
+            let pieces = story["pieces"].as_array().unwrap();
+            let longest = pieces
+                .iter()
+                .max_by_key(|piece| ns(&piece["length_ns"]))
+                .unwrap();
+            assert!(
+                longest["component"] != "awake" && longest["cause"] != "own_code",
+                "{story}"
+            );
+        }
+    }
+}
+
 /// Functions of the kernel that a process executes when it ends or frees a large area, and the two
 /// loads below at no other time.
 const ENDINGS: [&str; 4] = [

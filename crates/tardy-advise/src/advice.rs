@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
-use tardy_core::summary::numbers::Percentile;
 use tardy_core::total_delay::Crossover;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Outcome;
@@ -56,7 +55,7 @@ pub struct Comparison {
     pub real_time: String,
     /// Whose time both were measured in; of virtual time only the lengths of code paths compare.
     pub clock: ClockKind,
-    /// Share of wake-ups that the latencies of the curves hold for.
+    /// Share of the wake-ups seen that the latencies of the curves hold for.
     pub probability: f64,
     /// By which share work takes longer on the real-time kernel; absent where no runs of costs
     /// tell, and the curves have none.
@@ -184,30 +183,15 @@ fn crossover_of(comparison: &Comparison) -> Option<(f64, Option<Interval>)> {
     }
 }
 
-/// The curves of two kernels at the highest percentile that both bound; absent where one has no
+/// The curves of the largest latencies of two kernels, as the paper's; absent where one has no
 /// latencies.
 fn comparison(
     fast: &Kernel,
     real_time: &Kernel,
     slower: Option<Slowdown>,
 ) -> Result<Option<Comparison>, SummaryError> {
-    let (of_fast, of_real_time) = (percentiles(fast)?, percentiles(real_time)?);
-    let bounded = of_fast
-        .iter()
-        .zip(&of_real_time)
-        .rfind(|(a, b)| a.is_bounded() && b.is_bounded());
-    let Some((a, b)) = bounded else {
+    let (Some(of_fast), Some(of_real_time)) = (largest(fast)?, largest(real_time)?) else {
         return Ok(None);
-    };
-    let estimate = |percentile: &Percentile| Estimate {
-        value: percentile.value_ns as f64,
-        interval: percentile
-            .lower_ns
-            .zip(percentile.upper_ns)
-            .map(|(lower, upper)| Interval {
-                lower: lower as f64,
-                upper: upper as f64,
-            }),
     };
     let share = slower
         .as_ref()
@@ -218,40 +202,30 @@ fn comparison(
         ""
     };
     let title = format!("{} against {}{time}", real_time.name, fast.name);
+    let estimate = |largest: i64| Estimate::exact(largest as f64);
     Ok(Some(Comparison {
         fast: fast.name.clone(),
         real_time: real_time.name.clone(),
         clock: real_time.clock,
-        probability: a.probability,
+        probability: 1.0,
         slowdown: slower,
-        curves: curves(title, estimate(a), estimate(b), share),
+        curves: curves(title, estimate(of_fast), estimate(of_real_time), share),
     }))
 }
 
-/// The percentiles of the longest run of latencies; none where there is no such run.
-fn percentiles(kernel: &Kernel) -> Result<Vec<Percentile>, SummaryError> {
-    let mut longest: Option<(u64, Vec<Percentile>)> = None;
+/// The largest latency of all runs, in ns; none where no run has latencies.
+fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
+    let mut largest = None;
     for run in &kernel.runs {
         let summary = summarize(&run.folder, &Requirement::default())?;
-        let found = summary
+        let of_run = summary
             .probes
             .into_iter()
             .find(|probe| probe.quantity == "latency")
             .and_then(|probe| probe.numbers);
-        if let Some(numbers) = found
-            && longest
-                .as_ref()
-                .is_none_or(|(samples, _)| *samples < numbers.samples)
-        {
-            longest = Some((
-                numbers.samples,
-                numbers.percentiles_corrected.unwrap_or(numbers.percentiles),
-            ));
-        }
+        largest = largest.max(of_run.map(|numbers| numbers.max_ns));
     }
-    Ok(longest
-        .map(|(_, percentiles)| percentiles)
-        .unwrap_or_default())
+    Ok(largest)
 }
 
 /// The kernels from the one that suits best to the one that suits least: a deadline that was met

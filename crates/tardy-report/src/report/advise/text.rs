@@ -380,7 +380,6 @@ fn rules(out: &mut String, path: &flow::Path) {
 
 fn model(out: &mut String, comparison: &Comparison) {
     let curves = &comparison.curves;
-    let share = (comparison.probability * 1e9).round() / 1e7;
     let is_virtual = comparison.clock == ClockKind::Virtual;
     let virtual_time = if is_virtual {
         " in VIRTUAL TIME, which compares lengths of code paths and decides nothing"
@@ -389,7 +388,7 @@ fn model(out: &mut String, comparison: &Comparison) {
     };
     let _ = writeln!(
         out,
-        "model of total delay{virtual_time}: {share} % of starts within {} on {}, {} on {}",
+        "model of total delay{virtual_time}: largest latency {} on {}, {} on {}",
         time(curves.latency_fast_ns.value),
         comparison.fast,
         time(curves.latency_real_time_ns.value),
